@@ -12,7 +12,7 @@ use http::Request;
 use http_body_util::{BodyExt as _, BodyStream, Full};
 use k8s_openapi::api::core::v1::Pod;
 use kerf_runtime::Clock;
-use kerf_sandbox::{ApiServer, Config};
+use kerf_sandbox::{ApiServer, ApiServerConfig};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ enum What {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Failure> {
     let begun = Instant::now();
-    let server = ApiServer::new(Config::new(Clock::system(), 1));
+    let server = ApiServer::new(ApiServerConfig::new(Clock::system(), 1));
     println!("start: {:.1} ms", begun.elapsed().as_secs_f64() * 1e3);
 
     let told = Arc::new(Told::default());

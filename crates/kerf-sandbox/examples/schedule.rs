@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use kerf_runtime::Clock;
-use kerf_sandbox::{ApiServer, Config, Scheduler};
+use kerf_sandbox::{ApiServer, ApiServerConfig, Scheduler};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tower::ServiceExt as _;
@@ -37,7 +37,7 @@ async fn main() -> Result<(), Failure> {
     reason = "virtual time stands still while the scheduler works: this asks what a person waits for"
 )]
 async fn scale_up(pods: u64, nodes: u64) -> Result<(), Failure> {
-    let server = ApiServer::new(Config { history: 1 << 20, ..Config::new(Clock::system(), 1) });
+    let server = ApiServer::new(ApiServerConfig { history: 1 << 20, ..ApiServerConfig::new(Clock::system(), 1) });
     for n in 0..pods {
         send(&server, "POST", "/api/v1/namespaces/default/pods", &pod(n, Kind::Plain)).await?;
     }
@@ -75,7 +75,7 @@ enum Kind {
 }
 
 async fn run(name: &str, kind: Kind, pods: u64, nodes: u64) -> Result<(), Failure> {
-    let server = ApiServer::new(Config { history: 1 << 20, ..Config::new(Clock::system(), 1) });
+    let server = ApiServer::new(ApiServerConfig { history: 1 << 20, ..ApiServerConfig::new(Clock::system(), 1) });
     for n in 0..nodes {
         add_node(&server, n, "64").await?;
     }

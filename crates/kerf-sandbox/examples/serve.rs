@@ -2,13 +2,13 @@
 #![allow(clippy::print_stdout, reason = "it is a program for people")]
 
 use kerf_runtime::Clock;
-use kerf_sandbox::{ApiServer, Config};
+use kerf_sandbox::{ApiServer, ApiServerConfig};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let port = arguments.next().map_or(Ok(0), |port| port.parse())?;
-    let server = ApiServer::new(Config::new(Clock::system(), 1));
+    let server = ApiServer::new(ApiServerConfig::new(Clock::system(), 1));
     let serving = server.serve(port).await?;
     match arguments.next() {
         Some(path) => std::fs::write(&path, serving.kubeconfig())?,

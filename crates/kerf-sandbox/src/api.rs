@@ -48,11 +48,11 @@ mod write;
 
 // For what runs in this process and needs no HTTP.
 pub(crate) use selector::Selection;
-pub(crate) use server::Inner;
-pub(crate) use storage::{Key, Next, TableIx, Window};
+pub(crate) use server::ServerState;
+pub(crate) use storage::{ObjectKey, PageQuery, TableChanges, TableIx};
 
-pub use dry_create::{Judgement, judge_built_in};
+pub use dry_create::{DryCreateReport, judge_built_in};
 pub use request::Verb;
 pub use respond::Body;
-pub use serve::{ServeError, Serving};
-pub use server::{ApiServer, Config, ConnectionLost};
+pub use serve::{ServeError, ServerHandle};
+pub use server::{ApiServer, ApiServerConfig, ConnectionLost};

@@ -7,7 +7,7 @@ use crate::api::Verb;
 
 /// One write, whatever became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Write {
+pub struct AuditedWrite {
     /// When.
     pub at: Timestamp,
     /// The user agent of the client.

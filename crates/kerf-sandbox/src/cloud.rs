@@ -14,7 +14,7 @@ use rustc_hash::FxHasher;
 use crate::rng::Rng;
 
 /// For how long an offering stays in or out of stock.
-const STOCK_LASTS: Duration = Duration::from_mins(10);
+const STOCK_REDRAW_INTERVAL: Duration = Duration::from_mins(10);
 
 /// Something that can go wrong at the cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub enum CloudFault {
 
 /// When a fault happens at the cloud, and to which machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CloudRule {
+pub struct CloudFaultRule {
     /// What happens.
     pub fault: CloudFault,
     /// How often, out of a million.
@@ -56,14 +56,14 @@ pub struct CloudRule {
     pub capacity_types: Vec<String>,
 }
 
-impl CloudRule {
+impl CloudFaultRule {
     /// A fault that may happen to every machine, always.
     pub fn new(fault: CloudFault, per_million: u32) -> Self {
         let (instance_types, zones, capacity_types) = (Vec::new(), Vec::new(), Vec::new());
         Self { fault, per_million, from: Duration::ZERO, until: None, instance_types, zones, capacity_types }
     }
 
-    fn covers(&self, offering: &Offering<'_>, at: Duration) -> bool {
+    fn covers(&self, offering: &OfferingRef<'_>, at: Duration) -> bool {
         let among = |names: &[String], name: &str| names.is_empty() || names.iter().any(|own| own == name);
         at >= self.from
             && self.until.is_none_or(|until| at < until)
@@ -75,7 +75,7 @@ impl CloudRule {
 
 /// A machine as the cloud offers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Offering<'a> {
+pub struct OfferingRef<'a> {
     /// The instance type.
     pub instance_type: &'a str,
     /// The zone.
@@ -86,10 +86,10 @@ pub struct Offering<'a> {
 
 /// Why a machine was not launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LaunchRefused {
+pub enum LaunchError {
     /// There is none to be had; another offering may do.
     #[error("there is no capacity for this offering at the moment")]
-    OutOfStock,
+    InsufficientCapacity,
     /// There were too many requests; later may do.
     #[error("the request rate is exceeded")]
     Throttled,
@@ -97,7 +97,7 @@ pub enum LaunchRefused {
 
 /// What becomes of a machine that was launched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fate {
+pub(crate) struct InstanceFaults {
     pub(crate) never_joins: bool,
     pub(crate) boots_later_by: Duration,
     pub(crate) interrupted_after: Option<Duration>,
@@ -107,42 +107,42 @@ pub(crate) struct Fate {
 #[derive(Clone, Debug)]
 pub struct Cloud {
     clock: Clock,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<CloudFaultState>>,
 }
 
 #[derive(Debug)]
-struct State {
-    rules: Vec<CloudRule>,
+struct CloudFaultState {
+    rules: Vec<CloudFaultRule>,
     seed: u64,
     chance: Rng,
 }
 
 impl Cloud {
     pub(crate) fn new(clock: Clock, seed: u64) -> Self {
-        let state = State { rules: Vec::new(), seed, chance: Rng::new(seed).fork("cloud") };
+        let state = CloudFaultState { rules: Vec::new(), seed, chance: Rng::new(seed).fork("cloud") };
         Self { clock, state: Arc::new(Mutex::new(state)) }
     }
 
     /// Lets things go wrong from now on, by these rules and this seed, instead of whatever went wrong before.
-    pub fn set_faults(&self, rules: Vec<CloudRule>, seed: u64) {
-        *self.lock() = State { rules, seed, chance: Rng::new(seed).fork("cloud") };
+    pub fn set_faults(&self, rules: Vec<CloudFaultRule>, seed: u64) {
+        *self.lock() = CloudFaultState { rules, seed, chance: Rng::new(seed).fork("cloud") };
     }
 
     /// Whether a machine like this can be launched now.
-    pub fn launch(&self, offering: Offering<'_>) -> Result<(), LaunchRefused> {
+    pub fn launch(&self, offering: OfferingRef<'_>) -> Result<(), LaunchError> {
         let at = self.clock.elapsed();
         let mut state = self.lock();
-        let State { rules, seed, chance } = &mut *state;
+        let CloudFaultState { rules, seed, chance } = &mut *state;
         for (place, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.covers(&offering, at)) {
             match rule.fault {
                 CloudFault::StockOut => {
                     let mut hasher = FxHasher::default();
-                    (*seed, place, offering, at.as_secs() / STOCK_LASTS.as_secs()).hash(&mut hasher);
+                    (*seed, place, offering, at.as_secs() / STOCK_REDRAW_INTERVAL.as_secs()).hash(&mut hasher);
                     if Rng::new(hasher.finish()).happens(rule.per_million) {
-                        return Err(LaunchRefused::OutOfStock);
+                        return Err(LaunchError::InsufficientCapacity);
                     }
                 }
-                CloudFault::Throttled if chance.happens(rule.per_million) => return Err(LaunchRefused::Throttled),
+                CloudFault::Throttled if chance.happens(rule.per_million) => return Err(LaunchError::Throttled),
                 CloudFault::Throttled
                 | CloudFault::NeverJoins
                 | CloudFault::SlowBoot { .. }
@@ -153,11 +153,11 @@ impl Cloud {
     }
 
     /// What becomes of a new machine.
-    pub(crate) fn fate(&self, offering: Offering<'_>) -> Fate {
+    pub(crate) fn fate(&self, offering: OfferingRef<'_>) -> InstanceFaults {
         let at = self.clock.elapsed();
         let mut state = self.lock();
-        let State { rules, chance, .. } = &mut *state;
-        let mut fate = Fate::default();
+        let CloudFaultState { rules, chance, .. } = &mut *state;
+        let mut fate = InstanceFaults::default();
         for rule in rules.iter().filter(|rule| rule.covers(&offering, at)) {
             match rule.fault {
                 CloudFault::NeverJoins => fate.never_joins |= chance.happens(rule.per_million),
@@ -175,7 +175,7 @@ impl Cloud {
     }
 
     /// The state is whole between any two statements, so a panic elsewhere does not spoil it.
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, CloudFaultState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -184,7 +184,7 @@ impl Cloud {
 mod tests {
     use super::*;
 
-    fn cloud(rules: Vec<CloudRule>, seed: u64) -> Cloud {
+    fn cloud(rules: Vec<CloudFaultRule>, seed: u64) -> Cloud {
         let cloud = Cloud::new(Clock::starting_at(jiff::Timestamp::UNIX_EPOCH), 0);
         cloud.set_faults(rules, seed);
         cloud
@@ -192,38 +192,38 @@ mod tests {
 
     fn sold_out(cloud: &Cloud) -> Vec<bool> {
         let zones = ["a", "b", "c", "d", "e", "f", "g", "h"];
-        let offering = |zone| Offering { instance_type: "c-4x", zone, capacity_type: "spot" };
+        let offering = |zone| OfferingRef { instance_type: "c-4x", zone, capacity_type: "spot" };
         zones.map(|zone| cloud.launch(offering(zone)).is_err()).to_vec()
     }
 
     #[tokio::test(start_paused = true)]
     async fn stock_lasts_a_while_and_follows_the_seed() {
-        let rule = || vec![CloudRule::new(CloudFault::StockOut, 500_000)];
+        let rule = || vec![CloudFaultRule::new(CloudFault::StockOut, 500_000)];
         let one = cloud(rule(), 1);
         let first = sold_out(&one);
         assert!(first.contains(&true) && first.contains(&false), "{first:?}");
         assert_eq!(first, sold_out(&one), "asking again changes nothing");
         assert_eq!(first, sold_out(&cloud(rule(), 1)));
         assert_ne!(first, sold_out(&cloud(rule(), 2)));
-        tokio::time::advance(STOCK_LASTS).await;
+        tokio::time::advance(STOCK_REDRAW_INTERVAL).await;
         assert_ne!(first, sold_out(&one), "it is drawn anew after a while");
     }
 
     #[tokio::test(start_paused = true)]
     async fn rules_keep_to_their_machines_and_windows() {
-        let rule = CloudRule {
+        let rule = CloudFaultRule {
             zones: vec!["a".into()],
             capacity_types: vec!["spot".into()],
             until: Some(Duration::from_secs(10)),
-            ..CloudRule::new(CloudFault::NeverJoins, 1_000_000)
+            ..CloudFaultRule::new(CloudFault::NeverJoins, 1_000_000)
         };
         let cloud = cloud(vec![rule], 1);
-        let offering = Offering { instance_type: "c-4x", zone: "a", capacity_type: "spot" };
+        let offering = OfferingRef { instance_type: "c-4x", zone: "a", capacity_type: "spot" };
         assert!(cloud.fate(offering).never_joins);
-        assert!(!cloud.fate(Offering { zone: "b", ..offering }).never_joins);
-        assert!(!cloud.fate(Offering { capacity_type: "on-demand", ..offering }).never_joins);
+        assert!(!cloud.fate(OfferingRef { zone: "b", ..offering }).never_joins);
+        assert!(!cloud.fate(OfferingRef { capacity_type: "on-demand", ..offering }).never_joins);
         tokio::time::advance(Duration::from_secs(10)).await;
-        assert_eq!(cloud.fate(offering), Fate::default());
+        assert_eq!(cloud.fate(offering), InstanceFaults::default());
         assert_eq!(cloud.launch(offering), Ok(()));
     }
 
@@ -231,15 +231,16 @@ mod tests {
     async fn throttling_slow_boots_and_interruptions() {
         let seconds = Duration::from_secs;
         let rules = vec![
-            CloudRule::new(CloudFault::Throttled, 1_000_000),
-            CloudRule::new(CloudFault::SlowBoot { by: seconds(5) }, 1_000_000),
-            CloudRule::new(CloudFault::Interruption { after: seconds(90) }, 1_000_000),
-            CloudRule::new(CloudFault::Interruption { after: seconds(60) }, 1_000_000),
+            CloudFaultRule::new(CloudFault::Throttled, 1_000_000),
+            CloudFaultRule::new(CloudFault::SlowBoot { by: seconds(5) }, 1_000_000),
+            CloudFaultRule::new(CloudFault::Interruption { after: seconds(90) }, 1_000_000),
+            CloudFaultRule::new(CloudFault::Interruption { after: seconds(60) }, 1_000_000),
         ];
         let cloud = cloud(rules, 1);
-        let offering = Offering { instance_type: "x", zone: "a", capacity_type: "spot" };
-        assert_eq!(cloud.launch(offering), Err(LaunchRefused::Throttled));
-        let fate = Fate { never_joins: false, boots_later_by: seconds(5), interrupted_after: Some(seconds(60)) };
+        let offering = OfferingRef { instance_type: "x", zone: "a", capacity_type: "spot" };
+        assert_eq!(cloud.launch(offering), Err(LaunchError::Throttled));
+        let fate =
+            InstanceFaults { never_joins: false, boots_later_by: seconds(5), interrupted_after: Some(seconds(60)) };
         assert_eq!(cloud.fate(offering), fate);
     }
 }

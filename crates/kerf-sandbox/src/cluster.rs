@@ -54,8 +54,8 @@ pub use scheduler::Scheduler;
 pub use timing::{Delay, Timing};
 pub use volumes::VolumeController;
 
-use crate::api::storage::{Key, TableIx};
-use crate::api::{ApiServer, Config};
+use crate::api::storage::{ObjectKey, TableIx};
+use crate::api::{ApiServer, ApiServerConfig};
 use crate::cloud::Cloud;
 
 /// What a cluster is made with.
@@ -73,38 +73,38 @@ pub struct ClusterConfig {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ObjectRef {
     table: TableIx,
-    key: Key,
+    key: ObjectKey,
 }
 
 /// A piece of work for the control plane: which controller, and which object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Work {
-    Namespace(Key),
+    Namespace(ObjectKey),
     Garbage(ObjectRef),
-    Deployment(Key),
-    ReplicaSet(Key),
-    StatefulSet(Key),
-    DaemonSet(Key),
-    Job(Key),
-    CronJob(Key),
-    Budget(Key),
+    Deployment(ObjectKey),
+    ReplicaSet(ObjectKey),
+    StatefulSet(ObjectKey),
+    DaemonSet(ObjectKey),
+    Job(ObjectKey),
+    CronJob(ObjectKey),
+    Budget(ObjectKey),
     /// A node's silence and its taints.
-    NodeHealth(Key),
+    NodeHealth(ObjectKey),
     /// A pod on a node with `NoExecute` taints.
-    TaintEviction(Key),
+    TaintEviction(ObjectKey),
     /// A pod whose node is gone.
-    OrphanedPod(Key),
+    OrphanedPod(ObjectKey),
     /// The volumes of a node.
-    Attachments(Key),
+    Attachments(ObjectKey),
     /// One attachment: the driver's part.
-    Attach(Key),
+    Attach(ObjectKey),
     /// A machine's boot.
-    Machine(Key),
-    Heartbeat(Key),
+    Machine(ObjectKey),
+    Heartbeat(ObjectKey),
     /// The cloud takes a machine away.
-    Interruption(Key),
+    Interruption(ObjectKey),
     /// A pod, by its kubelet.
-    RunPod(Key),
+    RunPod(ObjectKey),
 }
 
 /// A running cluster. Dropping it ends it.
@@ -120,7 +120,7 @@ impl Cluster {
     /// Starts a cluster without nodes. Must be called on a tokio runtime with time enabled.
     #[allow(clippy::large_types_passed_by_value, reason = "it is written out where a cluster is started")]
     pub fn start(config: ClusterConfig) -> Self {
-        Self::begin(ApiServer::new(Config::new(config.clock, config.seed)), &config, None)
+        Self::begin(ApiServer::new(ApiServerConfig::new(config.clock, config.seed)), &config, None)
     }
 
     /// Starts a cluster with what another API server holds: a copy of it, which goes its own way.
@@ -133,7 +133,7 @@ impl Cluster {
     #[allow(clippy::large_types_passed_by_value, reason = "it is written out where a cluster is started")]
     pub fn watched(config: ClusterConfig) -> (Self, mpsc::UnboundedReceiver<News>) {
         let (reporter, news) = mpsc::unbounded_channel();
-        (Self::begin(ApiServer::new(Config::new(config.clock, config.seed)), &config, Some(reporter)), news)
+        (Self::begin(ApiServer::new(ApiServerConfig::new(config.clock, config.seed)), &config, Some(reporter)), news)
     }
 
     fn begin(server: ApiServer, config: &ClusterConfig, reporter: Option<mpsc::UnboundedSender<News>>) -> Self {

@@ -89,7 +89,7 @@ impl FaultRule {
         Self { fault, per_million, from: Duration::ZERO, until: None, agent, resources, verbs }
     }
 
-    fn covers(&self, request: &Asked<'_>) -> bool {
+    fn covers(&self, request: &RequestInfo<'_>) -> bool {
         self.fault.fits(request.verb)
             && request.at >= self.from
             && self.until.is_none_or(|until| request.at < until)
@@ -101,7 +101,7 @@ impl FaultRule {
 
 /// What the rules look at.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RequestInfo<'a> {
     pub(crate) verb: Verb,
     pub(crate) resource: &'a str,
     pub(crate) agent: &'a str,
@@ -111,18 +111,18 @@ pub(crate) struct Asked<'a> {
 
 /// The faults of a server.
 #[derive(Debug)]
-pub(crate) struct Faults {
+pub(crate) struct FaultInjector {
     rules: Vec<FaultRule>,
     chance: Rng,
 }
 
-impl Faults {
+impl FaultInjector {
     pub(crate) fn new(rules: Vec<FaultRule>, seed: u64) -> Self {
         Self { rules, chance: Rng::new(seed).fork("faults") }
     }
 
     /// The fault that happens to a request, if one does. Rules are asked in order, each for a draw of its own.
-    pub(crate) fn draw(&mut self, request: &Asked<'_>) -> Option<Fault> {
+    pub(crate) fn draw(&mut self, request: &RequestInfo<'_>) -> Option<Fault> {
         let chance = &mut self.chance;
         self.rules
             .iter()
@@ -135,13 +135,13 @@ impl Faults {
 mod tests {
     use super::*;
 
-    fn asked(verb: Verb, resource: &str, seconds: u64) -> Asked<'_> {
-        Asked { verb, resource, agent: "kerf/1", at: Duration::from_secs(seconds) }
+    fn asked(verb: Verb, resource: &str, seconds: u64) -> RequestInfo<'_> {
+        RequestInfo { verb, resource, agent: "kerf/1", at: Duration::from_secs(seconds) }
     }
 
     #[test]
     fn a_fault_happens_only_where_it_can() {
-        let always = |fault| Faults::new(vec![FaultRule::new(fault, 1_000_000)], 1);
+        let always = |fault| FaultInjector::new(vec![FaultRule::new(fault, 1_000_000)], 1);
         for (fault, verb, happens) in [
             (Fault::Conflict, Verb::Patch, true),
             (Fault::Conflict, Verb::Create, false),
@@ -167,19 +167,19 @@ mod tests {
             verbs: vec![Verb::Update],
             ..FaultRule::new(Fault::InternalError, 1_000_000)
         };
-        let mut faults = Faults::new(vec![rule], 1);
+        let mut faults = FaultInjector::new(vec![rule], 1);
         assert!(faults.draw(&asked(Verb::Update, "nodes", 10)).is_some());
         assert!(faults.draw(&asked(Verb::Update, "nodes", 9)).is_none());
         assert!(faults.draw(&asked(Verb::Update, "nodes", 20)).is_none());
         assert!(faults.draw(&asked(Verb::Update, "pods", 10)).is_none());
         assert!(faults.draw(&asked(Verb::Patch, "nodes", 10)).is_none());
-        assert!(faults.draw(&Asked { agent: "kubectl", ..asked(Verb::Update, "nodes", 10) }).is_none());
+        assert!(faults.draw(&RequestInfo { agent: "kubectl", ..asked(Verb::Update, "nodes", 10) }).is_none());
     }
 
     #[test]
     fn one_seed_one_series_of_faults() {
         let series = |seed| {
-            let mut faults = Faults::new(vec![FaultRule::new(Fault::InternalError, 300_000)], seed);
+            let mut faults = FaultInjector::new(vec![FaultRule::new(Fault::InternalError, 300_000)], seed);
             (0..200).map(|_| faults.draw(&asked(Verb::Get, "pods", 0)).is_some()).collect::<Vec<_>>()
         };
         assert_eq!(series(4), series(4));

@@ -5,7 +5,7 @@ use http::header::CONTENT_TYPE;
 use kerf_api::crds::{self, CrdVariant};
 use kube::Client;
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRD_COLLECTION_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// A kind that could not be made known.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +19,7 @@ pub struct InstallError {
 pub async fn install_crds(client: &Client, flavour: CrdVariant) -> Result<(), InstallError> {
     for crd in crds::all(flavour) {
         let wrong = |source| InstallError { kind: crd.kind(), source };
-        let request = http::Request::post(DEFINITIONS)
+        let request = http::Request::post(CRD_COLLECTION_PATH)
             .header(CONTENT_TYPE, "application/json")
             .body(crd.json().to_string().into_bytes())
             .map_err(|cause| wrong(kube::Error::HttpError(cause)))?;

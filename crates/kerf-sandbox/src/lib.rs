@@ -36,9 +36,11 @@ mod install;
 mod rng;
 pub mod sim;
 
-pub use api::{ApiServer, Body, Config, ConnectionLost, Judgement, ServeError, Serving, Verb, judge_built_in};
-pub use audit::Write;
-pub use cloud::{Cloud, CloudFault, CloudRule, LaunchRefused, Offering};
+pub use api::{
+    ApiServer, ApiServerConfig, Body, ConnectionLost, DryCreateReport, ServeError, ServerHandle, Verb, judge_built_in,
+};
+pub use audit::AuditedWrite;
+pub use cloud::{Cloud, CloudFault, CloudFaultRule, LaunchError, OfferingRef};
 pub use cluster::{
     Cluster, ClusterConfig, Cost, Delay, MachineError, Machines, News, Scheduler, Timing, VolumeController,
 };

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kerf_sandbox::{ApiServer, Config};
+use kerf_sandbox::{ApiServer, ApiServerConfig};
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::*;
@@ -36,7 +36,7 @@ struct RecorderTest {
 /// A recorder at work on a server.
 fn start_recorder() -> RecorderTest {
     let clock = Clock::starting_at("2026-01-01T12:00:00Z".parse().unwrap());
-    let server = ApiServer::new(Config::new(clock, 1));
+    let server = ApiServer::new(ApiServerConfig::new(clock, 1));
     let recorder = std::sync::Arc::new(Recorder::new(server.client_as("karpenter"), clock, 1));
     let mut running = tokio::task::JoinSet::new();
     let working = recorder.clone();

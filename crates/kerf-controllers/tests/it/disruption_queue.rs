@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
-use kerf_sandbox::{CloudFault, CloudRule, Fault, FaultRule};
+use kerf_sandbox::{CloudFault, CloudFaultRule, Fault, FaultRule};
 use serde_json::json;
 
 use crate::test_cluster::{TestCluster, consolidating_pool};
@@ -196,7 +196,7 @@ async fn a_replacement_that_only_the_server_has_forgotten_is_waited_for() {
 async fn a_replacement_that_never_joins_is_given_up_and_the_node_let_go() {
     let town = TestCluster::start(consolidating_pool(json!({}))).await;
     town.deploy_oversized().await;
-    let never = CloudRule::new(CloudFault::NeverJoins, 1_000_000);
+    let never = CloudFaultRule::new(CloudFault::NeverJoins, 1_000_000);
     town.cluster.cloud().set_faults(vec![never], 1);
     town.wait_until("the node is tainted", 60, async |town| town.tainted().await.len() == 1).await;
     town.advance(9 * 60).await;

@@ -10,7 +10,7 @@ use kerf_controllers::{
 };
 use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_runtime::Shutdown;
-use kerf_sandbox::{Fault, FaultRule, Write};
+use kerf_sandbox::{AuditedWrite, Fault, FaultRule};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -91,14 +91,14 @@ async fn create_pods_for_seconds(rig: &TestEnv, seconds: usize) {
 }
 
 /// When each of the two wrote something, leases aside: its first and its last time.
-fn span(writes: &[Write], agent: &str) -> Option<(Timestamp, Timestamp)> {
+fn span(writes: &[AuditedWrite], agent: &str) -> Option<(Timestamp, Timestamp)> {
     let mut times =
         writes.iter().filter(|write| write.agent == agent && write.resource != "leases").map(|write| write.at);
     let first = times.next()?;
     Some((first, times.next_back().unwrap_or(first)))
 }
 
-fn assert_one_after_the_other(writes: &[Write], one: &str, two: &str) -> Timestamp {
+fn assert_one_after_the_other(writes: &[AuditedWrite], one: &str, two: &str) -> Timestamp {
     let (_, last) = span(writes, one).unwrap();
     let (first, _) = span(writes, two).unwrap();
     assert!(last < first, "{one} wrote until {last}, {two} from {first}");
@@ -138,7 +138,7 @@ async fn after_sigterm_the_other_works_within_two_seconds() {
     let acquired = spec.acquire_time.unwrap().0.duration_since(asked).as_secs_f64();
     assert!(acquired < 2.0, "{acquired} s");
     let later = rig.server.take_audit();
-    let all: Vec<Write> = writes.into_iter().chain(later).collect();
+    let all: Vec<AuditedWrite> = writes.into_iter().chain(later).collect();
     assert_one_after_the_other(&all, "kerf-one", "kerf-two");
 }
 

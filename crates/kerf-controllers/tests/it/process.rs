@@ -8,7 +8,7 @@ use kerf_controllers::logs::Level;
 use kerf_controllers::{Context, Metrics, ProcessSettings, Recorder, Settings, SharedCluster};
 use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_runtime::{Clock, Shutdown};
-use kerf_sandbox::{ApiServer, Config};
+use kerf_sandbox::{ApiServer, ApiServerConfig};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -74,7 +74,7 @@ async fn wait_for_code(port: u16, path: &str, code: u16) -> String {
 // spec 07 #15, #16, #17 and #20, on real sockets
 #[tokio::test]
 async fn readiness_waits_for_the_definitions_and_not_for_the_lease() {
-    let server = ApiServer::new(Config::new(Clock::system(), 7));
+    let server = ApiServer::new(ApiServerConfig::new(Clock::system(), 7));
     let (health, metrics) = (free_port(), free_port());
     let settings = ProcessSettings {
         address: std::net::Ipv4Addr::LOCALHOST.into(),

@@ -18,7 +18,7 @@ use kerf_controllers::logs::{self, Level, LineFormat, LogLayer};
 use kerf_controllers::{Context, Controllers, DecisionHistory, Event, Metrics, Publish, Settings, SharedCluster};
 use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_runtime::{Clock, Shutdown};
-use kerf_sandbox::{ApiServer, Config, Fault, FaultRule, Verb, install_crds};
+use kerf_sandbox::{ApiServer, ApiServerConfig, Fault, FaultRule, Verb, install_crds};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -118,7 +118,7 @@ impl TestEnv {
     /// An API server that knows nothing of Kerf.
     pub(crate) fn without_crds() -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
-        Self::from_server(ApiServer::new(Config::new(clock, 7)))
+        Self::from_server(ApiServer::new(ApiServerConfig::new(clock, 7)))
     }
 
     /// The rig of a server that runs already.

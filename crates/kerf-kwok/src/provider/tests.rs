@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 use kerf_api::crds::CrdVariant;
-use kerf_sandbox::{ApiServer, Config, install_crds};
+use kerf_sandbox::{ApiServer, ApiServerConfig, install_crds};
 use serde_json::json;
 
 use super::*;
@@ -13,7 +13,7 @@ use crate::built_in_catalogue;
 /// A cluster with the definitions installed and a node class `default`.
 async fn cluster(class: serde_json::Value) -> (ApiServer, Client, Clock) {
     let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
-    let server = ApiServer::new(Config::new(clock, 7));
+    let server = ApiServer::new(ApiServerConfig::new(clock, 7));
     let client = server.client_as("test");
     install_crds(&client, CrdVariant::Kwok).await.unwrap();
     let classes: Api<KWOKNodeClass> = Api::all(client.clone());

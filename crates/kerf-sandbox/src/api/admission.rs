@@ -8,30 +8,30 @@ use serde_json::{Value, json};
 use super::call::{Call, parse};
 use super::object;
 use super::selector::Selection;
-use super::status::{Answer, Cause, Refusal, Subject};
-use super::storage::{Key, Stored, Window};
-use super::write::Change;
+use super::status::{ApiResult, Cause, GroupResource, StatusError};
+use super::storage::{ObjectKey, PageQuery, StoredObject};
+use super::write::WriteOperation;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 /// Changes or refuses an object of a built-in kind before it is judged.
-pub(crate) fn admit(call: &Call<'_>, change: Change<'_>, object: &mut Value) -> Answer<()> {
-    if let Change::Create = change {
+pub(crate) fn admit(call: &Call<'_>, change: WriteOperation<'_>, object: &mut Value) -> ApiResult<()> {
+    if let WriteOperation::Create = change {
         namespace_is_open(call, object)?;
     }
     if !call.subresource().is_empty() {
         return Ok(());
     }
     match (call.resource.group.as_str(), call.resource.plural.as_str(), change) {
-        ("", "pods", Change::Create) => {
+        ("", "pods", WriteOperation::Create) => {
             set_priority(call, object)?;
             set_runtime_class(call, object)?;
             account_exists(call, object)?;
             default_pod(object);
             Ok(())
         }
-        ("", "pods", Change::Update(old)) => {
+        ("", "pods", WriteOperation::Update(old)) => {
             for key in ["priority", "preemptionPolicy", "serviceAccountName", "serviceAccount"] {
                 if let Some(value) = object::at(old, &["spec", key]) {
                     object::made(object, &["spec"]).entry(key).or_insert_with(|| value.clone());
@@ -40,22 +40,22 @@ pub(crate) fn admit(call: &Call<'_>, change: Change<'_>, object: &mut Value) -> 
             add_tolerations(object);
             Ok(())
         }
-        ("", "nodes", Change::Create) => {
+        ("", "nodes", WriteOperation::Create) => {
             add_not_ready_taint(object);
             Ok(())
         }
-        ("", "persistentvolumeclaims", Change::Create) => set_storage_class(call, object),
+        ("", "persistentvolumeclaims", WriteOperation::Create) => set_storage_class(call, object),
         _ => Ok(()),
     }
 }
 
 /// New objects need a namespace that exists and is not on its way out.
-pub(crate) fn namespace_is_open(call: &Call<'_>, object: &Value) -> Answer<()> {
+pub(crate) fn namespace_is_open(call: &Call<'_>, object: &Value) -> ApiResult<()> {
     let Some(name) = call.namespace() else { return Ok(()) };
     let namespaces = call.registry.find("", "namespaces");
-    let found = namespaces.and_then(|all| call.server.storage.get(all.table, &Key::new(None, name)));
+    let found = namespaces.and_then(|all| call.server.storage.get(all.table, &ObjectKey::new(None, name)));
     let Some(stored) = found else {
-        return Err(Refusal::not_found(Subject { group: "", resource: "namespaces" }, name));
+        return Err(StatusError::not_found(GroupResource { group: "", resource: "namespaces" }, name));
     };
     // Every creation asks, so it is not read as a tree for that.
     let phase = namespaces.and_then(|all| all.facet(&stored, "status.phase"));
@@ -65,21 +65,21 @@ pub(crate) fn namespace_is_open(call: &Call<'_>, object: &Value) -> Answer<()> {
     let why = format!("unable to create new content in namespace {name} because it is being terminated");
     let message = format!("namespace {name} is being terminated");
     let cause = Cause { reason: "NamespaceTerminating", message, field: "metadata.namespace".into() };
-    Err(Refusal::forbidden(call.resource.subject(), object::name(object), &why, vec![cause]))
+    Err(StatusError::forbidden(call.resource.subject(), object::name(object), &why, vec![cause]))
 }
 
 /// A cluster-scoped object, parsed.
-fn find(call: &Call<'_>, group: &str, plural: &str, name: &str) -> Answer<Option<Value>> {
+fn find(call: &Call<'_>, group: &str, plural: &str, name: &str) -> ApiResult<Option<Value>> {
     let Some(resource) = call.registry.find(group, plural) else { return Ok(None) };
-    call.server.storage.get(resource.table, &Key::new(None, name)).map(|stored| parse(&stored)).transpose()
+    call.server.storage.get(resource.table, &ObjectKey::new(None, name)).map(|stored| parse(&stored)).transpose()
 }
 
 /// A pod that names a service account needs it to be there. The default one is everywhere, sooner or later.
-fn account_exists(call: &Call<'_>, pod: &Value) -> Answer<()> {
+fn account_exists(call: &Call<'_>, pod: &Value) -> ApiResult<()> {
     let name = object::text(pod, &["spec", "serviceAccountName"]);
     let (Some(namespace), false) = (call.namespace(), name.is_empty() || name == "default") else { return Ok(()) };
     let Some(accounts) = call.registry.find("", "serviceaccounts") else { return Ok(()) };
-    if call.server.storage.get(accounts.table, &Key::new(Some(namespace), name)).is_some() {
+    if call.server.storage.get(accounts.table, &ObjectKey::new(Some(namespace), name)).is_some() {
         return Ok(());
     }
     let why = format!("error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not found");
@@ -87,25 +87,25 @@ fn account_exists(call: &Call<'_>, pod: &Value) -> Answer<()> {
 }
 
 /// All objects of a cluster-scoped resource in whose text `part` stands, parsed.
-fn all(call: &Call<'_>, group: &str, plural: &str, part: &str) -> Answer<Vec<Value>> {
+fn all(call: &Call<'_>, group: &str, plural: &str, part: &str) -> ApiResult<Vec<Value>> {
     let Some(resource) = call.registry.find(group, plural) else { return Ok(Vec::new()) };
     let everything = Selection::default();
-    let window = Window { namespace: None, selection: &everything, from: None, at: None, limit: None };
+    let window = PageQuery { namespace: None, selection: &everything, from: None, at: None, limit: None };
     let page = call
         .server
         .storage
         .page(resource.table, window)
-        .map_err(|_| Refusal::internal("the present is never compacted"))?;
-    let has = |stored: &&Arc<Stored>| std::str::from_utf8(stored.bytes()).is_ok_and(|text| text.contains(part));
+        .map_err(|_| StatusError::internal("the present is never compacted"))?;
+    let has = |stored: &&Arc<StoredObject>| std::str::from_utf8(stored.bytes()).is_ok_and(|text| text.contains(part));
     page.objects.iter().filter(has).map(|stored| parse(stored)).collect()
 }
 
-fn forbid<T>(call: &Call<'_>, object: &Value, why: &str) -> Answer<T> {
-    Err(Refusal::forbidden(call.resource.subject(), object::name(object), why, Vec::new()))
+fn forbid<T>(call: &Call<'_>, object: &Value, why: &str) -> ApiResult<T> {
+    Err(StatusError::forbidden(call.resource.subject(), object::name(object), why, Vec::new()))
 }
 
 /// The priority that the pod's class says; without a class that of the default class, or zero.
-fn set_priority(call: &Call<'_>, pod: &mut Value) -> Answer<()> {
+fn set_priority(call: &Call<'_>, pod: &mut Value) -> ApiResult<()> {
     let name = object::text(pod, &["spec", "priorityClassName"]).to_string();
     let class = if name.is_empty() {
         let classes = all(call, "scheduling.k8s.io", "priorityclasses", "\"globalDefault\":true")?;
@@ -147,7 +147,7 @@ fn set_priority(call: &Call<'_>, pod: &mut Value) -> Answer<()> {
 }
 
 /// What the pod's runtime costs and where it can run.
-fn set_runtime_class(call: &Call<'_>, pod: &mut Value) -> Answer<()> {
+fn set_runtime_class(call: &Call<'_>, pod: &mut Value) -> ApiResult<()> {
     let name = object::text(pod, &["spec", "runtimeClassName"]).to_string();
     if name.is_empty() {
         return Ok(());
@@ -208,7 +208,7 @@ fn add_not_ready_taint(node: &mut Value) {
 }
 
 /// A claim that leaves its class open gets the default one, the newest if there are several.
-fn set_storage_class(call: &Call<'_>, claim: &mut Value) -> Answer<()> {
+fn set_storage_class(call: &Call<'_>, claim: &mut Value) -> ApiResult<()> {
     if object::at(claim, &["spec", "storageClassName"]).is_some() {
         return Ok(());
     }

@@ -9,20 +9,25 @@ use serde_json::Value;
 use super::call::Call;
 use super::custom;
 use super::object;
-use super::server::Inner;
-use super::status::{Answer, Refusal};
-use super::storage::Key;
+use super::server::ServerState;
+use super::status::{ApiResult, StatusError};
+use super::storage::ObjectKey;
 
 /// How long an event is kept.
-const EVENTS: Duration = Duration::from_hours(1);
+const EVENT_TTL: Duration = Duration::from_hours(1);
 /// Namespaces that are always there.
-const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+const IMMORTAL_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// Whether an object may be deleted at all.
-pub(crate) fn may_delete(call: &Call<'_>, object: &Value) -> Answer<()> {
+pub(crate) fn may_delete(call: &Call<'_>, object: &Value) -> ApiResult<()> {
     let name = object::name(object);
-    if call.resource.is("", "namespaces") && IMMORTAL.contains(&name) {
-        return Err(Refusal::forbidden(call.resource.subject(), name, "this namespace may not be deleted", Vec::new()));
+    if call.resource.is("", "namespaces") && IMMORTAL_NAMESPACES.contains(&name) {
+        return Err(StatusError::forbidden(
+            call.resource.subject(),
+            name,
+            "this namespace may not be deleted",
+            Vec::new(),
+        ));
     }
     Ok(())
 }
@@ -38,9 +43,9 @@ pub(crate) fn hold(call: &Call<'_>, object: &mut Value) -> Option<bool> {
     }
     if is_definition(call) {
         // The objects go first.
-        if !object::finalizers(object).iter().any(|finalizer| finalizer == custom::CLEANUP) {
+        if !object::finalizers(object).iter().any(|finalizer| finalizer == custom::CLEANUP_FINALIZER) {
             let mut finalizers = object::finalizers(object).to_vec();
-            finalizers.push(custom::CLEANUP.into());
+            finalizers.push(custom::CLEANUP_FINALIZER.into());
             object::set_meta(object, "finalizers", finalizers);
         }
         return Some(true);
@@ -93,15 +98,15 @@ pub(crate) fn deleted(call: &Call<'_>, object: &Value) {
 
 fn remember_event(call: &Call<'_>, event: &Value) {
     let namespace = object::namespace(event);
-    let key = Key::new((!namespace.is_empty()).then_some(namespace), object::name(event));
+    let key = ObjectKey::new((!namespace.is_empty()).then_some(namespace), object::name(event));
     call.server.remember_event(call.resource.table, key, call.now());
 }
 
-impl Inner {
+impl ServerState {
     /// Notes when an event was last written.
-    fn remember_event(&self, table: super::storage::TableIx, key: Key, now: Timestamp) {
+    fn remember_event(&self, table: super::storage::TableIx, key: ObjectKey, now: Timestamp) {
         let Some(stored) = self.storage.get(table, &key) else { return };
-        self.events().push_back(super::server::Remembered { table, key, revision: stored.revision, at: now });
+        self.events().push_back(super::server::EventExpiry { table, key, revision: stored.revision, at: now });
     }
 
     /// Takes away events that nobody has written for an hour. Done when new ones come, so that a quiet cluster stays quiet.
@@ -111,7 +116,7 @@ impl Inner {
             let old = {
                 let mut events = self.events();
                 match events.front() {
-                    Some(event) if now.duration_since(event.at).unsigned_abs() >= EVENTS => events.pop_front(),
+                    Some(event) if now.duration_since(event.at).unsigned_abs() >= EVENT_TTL => events.pop_front(),
                     _ => return,
                 }
             };

@@ -17,6 +17,6 @@ mod typed;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use managed::{Managed, Writer};
+pub(crate) use managed::{FieldManager, ManagedFields};
 pub(crate) use server_side::apply;
 pub(crate) use track::track;

@@ -6,7 +6,7 @@ use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, Request, Uri};
 use serde_json::{Value, json};
 
-use super::route::Circumstances;
+use super::route::InjectedFaults;
 use super::server::ApiServer;
 
 /// Creates it all, by the same way that clients take.
@@ -34,6 +34,6 @@ fn create(server: &ApiServer, path: &'static str, object: &Value) {
     parts.uri = Uri::from_static(path);
     parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     parts.headers.insert(USER_AGENT, HeaderValue::from_static("kube-apiserver"));
-    let response = server.answer(&parts, Bytes::from(object.to_string()), Circumstances::default());
+    let response = server.answer(&parts, Bytes::from(object.to_string()), InjectedFaults::default());
     debug_assert_eq!(response.status(), 201, "{path}: {object}");
 }

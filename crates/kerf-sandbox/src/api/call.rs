@@ -7,21 +7,21 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::apply::{Managed, Writer};
+use super::apply::{FieldManager, ManagedFields};
 use super::field::{self, FieldError};
 use super::json::{self, Parsed};
-use super::kinds::{Moment, from_core, to_core};
+use super::kinds::{WriteContext, from_core, to_core};
 use super::object;
 use super::protobuf;
-use super::registry::{Face, Registry, Resource};
-use super::request::{Query, Target, Verb};
-use super::respond::Form;
-use super::server::Inner;
-use super::status::{Answer, Refusal};
-use super::storage::{Key, Stored};
+use super::registry::{Registry, Resource, ServedAs};
+use super::request::{Query, RequestTarget, Verb};
+use super::respond::ResponseForm;
+use super::server::ServerState;
+use super::status::{ApiResult, StatusError};
+use super::storage::{ObjectKey, StoredObject};
 
 /// Fields of Go structs that are written out even when they are empty, so that nobody comes to own them.
-const STANDING: &[&str] = &[
+const IMPLICIT_STRUCT_FIELDS: &[&str] = &[
     "metadata",
     "spec",
     "status",
@@ -45,13 +45,13 @@ pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// One request.
 pub(crate) struct Call<'a> {
-    pub(crate) server: &'a Arc<Inner>,
+    pub(crate) server: &'a Arc<ServerState>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) resource: Arc<Resource>,
-    pub(crate) target: Target,
+    pub(crate) target: RequestTarget,
     pub(crate) verb: Verb,
     pub(crate) query: Query,
-    pub(crate) form: Form,
+    pub(crate) form: ResponseForm,
     /// The `User-Agent`.
     pub(crate) agent: String,
     pub(crate) media: String,
@@ -71,7 +71,7 @@ pub(crate) enum FieldValidation {
 impl<'s> Call<'s> {
     /// The same caller, asking about another object. It sees what is served now.
     pub(crate) fn about(&self, resource: Arc<Resource>, namespace: Option<&str>, name: &str) -> Call<'s> {
-        let target = Target {
+        let target = RequestTarget {
             group: resource.group.to_string(),
             version: resource.version.to_string(),
             resource: resource.plural.to_string(),
@@ -98,8 +98,8 @@ impl<'s> Call<'s> {
         self.server.clock.now()
     }
 
-    pub(crate) fn moment(&self) -> Moment<'_> {
-        Moment { now: self.now(), serials: &self.server.serials }
+    pub(crate) fn moment(&self) -> WriteContext<'_> {
+        WriteContext { now: self.now(), serials: &self.server.serials }
     }
 
     pub(crate) fn namespace(&self) -> Option<&str> {
@@ -111,8 +111,8 @@ impl<'s> Call<'s> {
         self.target.name.as_deref().unwrap_or_default()
     }
 
-    pub(crate) fn key(&self) -> Key {
-        Key::new(self.namespace(), self.name())
+    pub(crate) fn key(&self) -> ObjectKey {
+        ObjectKey::new(self.namespace(), self.name())
     }
 
     pub(crate) fn subresource(&self) -> &str {
@@ -124,11 +124,11 @@ impl<'s> Call<'s> {
         self.stale.map(|back| self.server.storage.revision_before(self.resource.table, back))
     }
 
-    pub(crate) fn not_found(&self) -> Refusal {
-        Refusal::not_found(self.resource.subject(), self.name())
+    pub(crate) fn not_found(&self) -> StatusError {
+        StatusError::not_found(self.resource.subject(), self.name())
     }
 
-    pub(crate) fn dry_run(&self) -> Answer<bool> {
+    pub(crate) fn dry_run(&self) -> ApiResult<bool> {
         match self.query.text("dryRun") {
             "" => Ok(false),
             "All" => Ok(true),
@@ -136,7 +136,7 @@ impl<'s> Call<'s> {
         }
     }
 
-    pub(crate) fn field_validation(&self) -> Answer<FieldValidation> {
+    pub(crate) fn field_validation(&self) -> ApiResult<FieldValidation> {
         match self.query.text("fieldValidation") {
             "" | "Warn" => Ok(FieldValidation::Warn),
             "Strict" => Ok(FieldValidation::Strict),
@@ -149,16 +149,16 @@ impl<'s> Call<'s> {
     }
 
     /// Checks the name of who writes.
-    pub(crate) fn check_manager(&self) -> Answer<()> {
-        const LONGEST: usize = 128;
-        if self.query.text("fieldManager").len() > LONGEST {
-            return Err(self.bad_option(&field::too_long("fieldManager", LONGEST)));
+    pub(crate) fn check_manager(&self) -> ApiResult<()> {
+        const MAX_FIELD_MANAGER_BYTES: usize = 128;
+        if self.query.text("fieldManager").len() > MAX_FIELD_MANAGER_BYTES {
+            return Err(self.bad_option(&field::too_long("fieldManager", MAX_FIELD_MANAGER_BYTES)));
         }
         Ok(())
     }
 
     /// The refusal of an option, which each verb calls by its own name.
-    fn bad_option(&self, error: &FieldError) -> Refusal {
+    fn bad_option(&self, error: &FieldError) -> StatusError {
         let kind = match self.verb {
             Verb::Create => "CreateOptions",
             Verb::Update => "UpdateOptions",
@@ -166,25 +166,25 @@ impl<'s> Call<'s> {
             Verb::Delete | Verb::DeleteCollection => "DeleteOptions",
             Verb::Get | Verb::List | Verb::Watch => "ListOptions",
         };
-        Refusal::invalid("meta.k8s.io", kind, "", std::slice::from_ref(error))
+        StatusError::invalid("meta.k8s.io", kind, "", std::slice::from_ref(error))
     }
 
     /// Who writes, for the bookkeeping of managed fields: the field manager that the client names, or its program's name.
-    pub(crate) fn writer<'a>(&'a self, api_version: &'a str) -> Writer<'a> {
+    pub(crate) fn writer<'a>(&'a self, api_version: &'a str) -> FieldManager<'a> {
         let named = self.query.text("fieldManager");
         let manager = if named.is_empty() { self.agent.split('/').next().unwrap_or_default() } else { named };
-        Writer {
+        FieldManager {
             manager: if manager.is_empty() { "unknown" } else { manager },
             api_version,
             subresource: if matches!(self.subresource(), "status" | "scale") { self.subresource() } else { "" },
             now: self.now(),
             status_apart: self.resource.has_status(),
-            standing: if self.resource.is_custom() { &[] } else { STANDING },
+            standing: if self.resource.is_custom() { &[] } else { IMPLICIT_STRUCT_FIELDS },
         }
     }
 
     /// Reads the body as an object, JSON or YAML by its media type.
-    pub(crate) fn read_body(&self) -> Answer<Parsed> {
+    pub(crate) fn read_body(&self) -> ApiResult<Parsed> {
         let kind = &self.resource.kind;
         let unrecognized = |problem: String| {
             let shown = String::from_utf8_lossy(&self.body[..self.body.len().min(128)]).into_owned();
@@ -192,7 +192,7 @@ impl<'s> Call<'s> {
             let message = format!(
                 "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {problem} ({shown})"
             );
-            Refusal::bad_request(message)
+            StatusError::bad_request(message)
         };
         let parsed = match self.media.as_str() {
             "" | "application/json" | "*/*" => json::parse_json(&self.body),
@@ -200,13 +200,13 @@ impl<'s> Call<'s> {
             PROTOBUF => match protobuf::parse(&self.body) {
                 Some(value) => Ok(Parsed { value, duplicates: Vec::new() }),
                 None => {
-                    return Err(Refusal::unsupported_media_type(
+                    return Err(StatusError::unsupported_media_type(
                         "application/json, application/yaml, application/vnd.kubernetes.protobuf",
                     ));
                 }
             },
             _ => {
-                return Err(Refusal::unsupported_media_type(
+                return Err(StatusError::unsupported_media_type(
                     "application/json, application/yaml, application/vnd.kubernetes.protobuf",
                 ));
             }
@@ -227,9 +227,9 @@ impl<'s> Call<'s> {
     /// An object as this resource shows it, as it is kept.
     pub(crate) fn kept(&self, object: Value) -> Value {
         match self.resource.face {
-            Face::Plain => object,
-            Face::Events => to_core(&object),
-            Face::Version => {
+            ServedAs::AsStored => object,
+            ServedAs::EventsV1 => to_core(&object),
+            ServedAs::OtherVersion => {
                 let mut object = object;
                 let version = format!("{}/{}", self.resource.group, self.resource.storage_version);
                 object::made(&mut object, &[]).insert("apiVersion".into(), version.into());
@@ -247,9 +247,9 @@ impl<'s> Call<'s> {
 /// A kept object as `resource` shows it.
 pub(crate) fn face<'o>(resource: &Resource, object: &'o Value) -> Cow<'o, Value> {
     match resource.face {
-        Face::Plain => Cow::Borrowed(object),
-        Face::Events => Cow::Owned(from_core(object)),
-        Face::Version => {
+        ServedAs::AsStored => Cow::Borrowed(object),
+        ServedAs::EventsV1 => Cow::Owned(from_core(object)),
+        ServedAs::OtherVersion => {
             let mut shown = object.clone();
             object::made(&mut shown, &[]).insert("apiVersion".into(), resource.api_version().into());
             Cow::Owned(shown)
@@ -259,20 +259,20 @@ pub(crate) fn face<'o>(resource: &Resource, object: &'o Value) -> Cow<'o, Value>
 
 /// Kept bytes as `resource` shows them.
 pub(crate) fn show(resource: &Resource, stored: Bytes) -> Bytes {
-    if resource.face == Face::Plain {
+    if resource.face == ServedAs::AsStored {
         return stored;
     }
     serde_json::from_slice(&stored).map_or(stored, |object: Value| face(resource, &object).to_string().into())
 }
 
 /// A stored object, parsed. What is stored was written by us, so this does not fail; if it does, the answer says so.
-pub(crate) fn parse(stored: &Stored) -> Answer<Value> {
+pub(crate) fn parse(stored: &StoredObject) -> ApiResult<Value> {
     serde_json::from_slice(stored.bytes())
-        .map_err(|problem| Refusal::internal(&format!("reading a stored object: {problem}")))
+        .map_err(|problem| StatusError::internal(&format!("reading a stored object: {problem}")))
 }
 
 /// A stored object without its managed fields, and those: as a part of the tree they would be most of the work.
-pub(crate) fn parse_apart(stored: &Stored) -> Answer<(Value, Managed)> {
+pub(crate) fn parse_apart(stored: &StoredObject) -> ApiResult<(Value, ManagedFields)> {
     json::parse_apart(stored.bytes())
-        .map_err(|problem| Refusal::internal(&format!("reading a stored object: {problem}")))
+        .map_err(|problem| StatusError::internal(&format!("reading a stored object: {problem}")))
 }

@@ -13,12 +13,12 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 use super::call::{self, Call};
-use super::status::{Answer, Refusal};
-use super::write::Change;
+use super::status::{ApiResult, StatusError};
+use super::write::WriteOperation;
 
 pub(crate) use columns::{cells, columns};
 pub(crate) use json_path::JsonPath;
-pub(crate) use lifecycle::{CLEANUP, definition_changed, definition_gone, object_gone};
+pub(crate) use lifecycle::{CLEANUP_FINALIZER, definition_changed, definition_gone, object_gone};
 
 /// One version of a custom resource, ready to be served.
 pub(crate) struct CustomKind {
@@ -28,7 +28,7 @@ pub(crate) struct CustomKind {
     pub(crate) definition: SmolStr,
     /// What the definition says objects look like.
     open_api: Option<Value>,
-    columns: Vec<columns::Column>,
+    columns: Vec<columns::CustomColumn>,
     /// The definition is being deleted: nothing new is taken in.
     pub(crate) closing: bool,
     /// What clients of a deprecated version are told.
@@ -37,11 +37,16 @@ pub(crate) struct CustomKind {
 
 impl CustomKind {
     /// Brings an object into the form in which it is stored, or says what is wrong with it. Returns warnings.
-    pub(crate) fn admit(&self, call: &Call<'_>, change: Change<'_>, object: &mut Value) -> Answer<Vec<String>> {
+    pub(crate) fn admit(
+        &self,
+        call: &Call<'_>,
+        change: WriteOperation<'_>,
+        object: &mut Value,
+    ) -> ApiResult<Vec<String>> {
         let shown = change.old().map(|old| call.faced(old));
         let operation = match (change, &shown) {
-            (Change::Update(_), Some(old)) => Operation::Update { old },
-            (Change::Status(_), Some(old)) => Operation::UpdateStatus { old },
+            (WriteOperation::Update(_), Some(old)) => Operation::Update { old },
+            (WriteOperation::UpdateStatus(_), Some(old)) => Operation::UpdateStatus { old },
             _ => Operation::Create,
         };
         let validation = match call.field_validation()? {
@@ -92,19 +97,19 @@ impl CustomKind {
         }
         let metadata = serde_json::json!({
             "description": "Standard object's metadata.",
-            "allOf": [{"$ref": format!("{}io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", super::schema::REFERENCE)}],
+            "allOf": [{"$ref": format!("{}io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", super::schema::SCHEMA_REF_PREFIX)}],
         });
         super::object::made(&mut schema, &["properties"]).insert("metadata".into(), metadata);
         schema
     }
 }
 
-fn refuse(call: &Call<'_>, name: &str, rejection: &AdmissionRejection) -> Refusal {
+fn refuse(call: &Call<'_>, name: &str, rejection: &AdmissionRejection) -> StatusError {
     let resource = &call.resource;
     match rejection {
-        AdmissionRejection::Invalid(errors) => Refusal::invalid(&resource.group, &resource.kind, name, errors),
+        AdmissionRejection::Invalid(errors) => StatusError::invalid(&resource.group, &resource.kind, name, errors),
         AdmissionRejection::Malformed(_) => {
-            Refusal::bad_request(rejection.message(&resource.group, &resource.version, &resource.kind, name))
+            StatusError::bad_request(rejection.message(&resource.group, &resource.version, &resource.kind, name))
         }
     }
 }

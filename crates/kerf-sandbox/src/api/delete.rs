@@ -7,19 +7,19 @@ use super::call::{Call, PROTOBUF, parse};
 use super::encode::Encoded;
 use super::json::parse_json;
 use super::respond::Reply;
-use super::status::{Answer, Refusal, Subject};
-use super::storage::{Key, Window};
+use super::status::{ApiResult, GroupResource, StatusError};
+use super::storage::{ObjectKey, PageQuery};
 use super::{after_write, field, object, protobuf, read};
 
 /// The finalizers that a propagation policy leaves for the garbage collector.
-const FOREGROUND: &str = "foregroundDeletion";
-const ORPHAN: &str = "orphan";
+const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
+const ORPHAN_FINALIZER: &str = "orphan";
 /// How often a deletion that does not insist on a version is tried again when somebody else was faster.
-const ATTEMPTS: usize = 16;
+const MAX_DELETE_ATTEMPTS: usize = 16;
 
 /// How to delete.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Options {
+pub(crate) struct DeleteOptions {
     pub(crate) grace_seconds: Option<i64>,
     pub(crate) uid: Option<String>,
     pub(crate) version: Option<String>,
@@ -28,22 +28,22 @@ pub(crate) struct Options {
 }
 
 /// What became of an object.
-pub(crate) enum Fate {
+pub(crate) enum DeleteOutcome {
     /// It is gone; this was its last state.
-    Gone(Value),
+    Deleted(Value),
     /// It is on its way, and looks like this.
-    Going(Value),
+    Terminating(Value),
 }
 
 /// `DELETE` of an object.
-pub(crate) fn delete(call: &Call<'_>) -> Answer<Reply> {
+pub(crate) fn delete(call: &Call<'_>) -> ApiResult<Reply> {
     let options = options(call)?;
     match delete_object(call, &call.key(), call.name(), &options)? {
-        Fate::Going(object) => Ok(Reply::new(200, Bytes::from(call.faced(&object).to_string()))),
-        Fate::Gone(object) if call.resource.is("", "pods") => {
+        DeleteOutcome::Terminating(object) => Ok(Reply::new(200, Bytes::from(call.faced(&object).to_string()))),
+        DeleteOutcome::Deleted(object) if call.resource.is("", "pods") => {
             Ok(Reply::new(200, Bytes::from(call.faced(&object).to_string())))
         }
-        Fate::Gone(object) => {
+        DeleteOutcome::Deleted(object) => {
             let mut details =
                 json!({"name": call.name(), "kind": call.resource.plural.as_str(), "uid": object::uid(&object)});
             if !call.resource.group.is_empty() {
@@ -57,23 +57,25 @@ pub(crate) fn delete(call: &Call<'_>) -> Answer<Reply> {
 }
 
 /// `DELETE` of a collection.
-pub(crate) fn delete_collection(call: &Call<'_>) -> Answer<Reply> {
+pub(crate) fn delete_collection(call: &Call<'_>) -> ApiResult<Reply> {
     let options = options(call)?;
     let selection = read::selection(call)?;
-    let window = Window { namespace: call.namespace(), selection: &selection, from: None, at: None, limit: None };
+    let window = PageQuery { namespace: call.namespace(), selection: &selection, from: None, at: None, limit: None };
     let page = call
         .server
         .storage
         .page(call.resource.table, window)
-        .map_err(|_| Refusal::internal("the present is never compacted"))?;
+        .map_err(|_| StatusError::internal("the present is never compacted"))?;
     let mut items = Vec::new();
     for stored in page.objects {
         let object = parse(&stored)?;
         let namespace = object::namespace(&object);
         let name = object::name(&object);
-        let key = Key::new((!namespace.is_empty()).then_some(namespace), name);
+        let key = ObjectKey::new((!namespace.is_empty()).then_some(namespace), name);
         match delete_object(call, &key, name, &options) {
-            Ok(Fate::Gone(object) | Fate::Going(object)) => items.push(call.faced(&object).into_owned()),
+            Ok(DeleteOutcome::Deleted(object) | DeleteOutcome::Terminating(object)) => {
+                items.push(call.faced(&object).into_owned())
+            }
             // Somebody else was faster.
             Err(refusal) if refusal.code() == 404 => {}
             Err(refusal) => return Err(refusal),
@@ -85,14 +87,14 @@ pub(crate) fn delete_collection(call: &Call<'_>) -> Answer<Reply> {
 }
 
 /// Reads how to delete: the body, or the query if there is none.
-pub(crate) fn options(call: &Call<'_>) -> Answer<Options> {
+pub(crate) fn options(call: &Call<'_>) -> ApiResult<DeleteOptions> {
     if call.body.is_empty() {
         let text = |key: &str| Some(call.query.text(key)).filter(|text| !text.is_empty()).map(str::to_string);
-        let options = Options {
+        let options = DeleteOptions {
             grace_seconds: call.query.number("gracePeriodSeconds")?,
             propagation: text("propagationPolicy"),
             dry_run: call.dry_run()?,
-            ..Options::default()
+            ..DeleteOptions::default()
         };
         return options.checked();
     }
@@ -101,50 +103,50 @@ pub(crate) fn options(call: &Call<'_>) -> Answer<Options> {
         "application/yaml" => super::json::parse_yaml(&call.body),
         PROTOBUF => {
             let refusal = || {
-                Refusal::unsupported_media_type(
+                StatusError::unsupported_media_type(
                     "application/json, application/yaml, application/vnd.kubernetes.protobuf",
                 )
             };
             return read_options(&protobuf::parse(&call.body).ok_or_else(refusal)?)?.checked();
         }
         _ => {
-            return Err(Refusal::unsupported_media_type(
+            return Err(StatusError::unsupported_media_type(
                 "application/json, application/yaml, application/vnd.kubernetes.protobuf",
             ));
         }
     };
-    let body = parsed.map_err(Refusal::bad_request)?.value;
+    let body = parsed.map_err(StatusError::bad_request)?.value;
     let options = read_options(&body)?;
-    Options { dry_run: options.dry_run || call.dry_run()?, ..options }.checked()
+    DeleteOptions { dry_run: options.dry_run || call.dry_run()?, ..options }.checked()
 }
 
 /// Reads a `DeleteOptions` object.
-pub(crate) fn read_options(body: &Value) -> Answer<Options> {
+pub(crate) fn read_options(body: &Value) -> ApiResult<DeleteOptions> {
     let text = |path: &[&str]| Some(object::text(body, path)).filter(|text| !text.is_empty()).map(str::to_string);
     let kind = object::text(body, &["kind"]);
     if !body.is_object() || !matches!(kind, "" | "DeleteOptions") {
         let version = object::text(body, &["apiVersion"]);
-        return Err(Refusal::bad_request(format!(
+        return Err(StatusError::bad_request(format!(
             "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
         )));
     }
     let grace = match body.get("gracePeriodSeconds") {
         None | Some(Value::Null) => None,
-        Some(seconds) => {
-            Some(seconds.as_i64().ok_or_else(|| Refusal::bad_request("gracePeriodSeconds must be a whole number"))?)
-        }
+        Some(seconds) => Some(
+            seconds.as_i64().ok_or_else(|| StatusError::bad_request("gracePeriodSeconds must be a whole number"))?,
+        ),
     };
     let policy = text(&["propagationPolicy"]);
     if let (Some(policy), Some(Value::Bool(_))) = (&policy, body.get("orphanDependents")) {
         let detail = "orphanDependents and deletionPropagation cannot be both set";
         let error = field::invalid("propagationPolicy", policy.as_str(), detail);
-        return Err(Refusal::invalid("meta.k8s.io", "DeleteOptions", "", &[error]));
+        return Err(StatusError::invalid("meta.k8s.io", "DeleteOptions", "", &[error]));
     }
     let orphan = body
         .get("orphanDependents")
         .and_then(Value::as_bool)
         .map(|orphan| if orphan { "Orphan" } else { "Background" });
-    Ok(Options {
+    Ok(DeleteOptions {
         grace_seconds: grace,
         uid: text(&["preconditions", "uid"]),
         version: text(&["preconditions", "resourceVersion"]),
@@ -153,14 +155,14 @@ pub(crate) fn read_options(body: &Value) -> Answer<Options> {
     })
 }
 
-impl Options {
-    fn checked(self) -> Answer<Self> {
+impl DeleteOptions {
+    fn checked(self) -> ApiResult<Self> {
         match self.propagation.as_deref() {
             None | Some("Foreground" | "Background" | "Orphan") => {}
             Some(other) => {
                 let known = &["Foreground", "Background", "Orphan", "nil"];
                 let error = field::not_supported("propagationPolicy", other, known);
-                return Err(Refusal::invalid("meta.k8s.io", "DeleteOptions", "", &[error]));
+                return Err(StatusError::invalid("meta.k8s.io", "DeleteOptions", "", &[error]));
             }
         }
         if self.grace_seconds.is_some_and(|seconds| seconds < 0) {
@@ -170,14 +172,14 @@ impl Options {
         Ok(self)
     }
 
-    fn check(&self, call: &Call<'_>, object: &Value, name: &str, revision: u64) -> Answer<()> {
+    fn check(&self, call: &Call<'_>, object: &Value, name: &str, revision: u64) -> ApiResult<()> {
         // These two speak of the kind where all others speak of the resource.
-        let subject = Subject { group: &call.resource.group, resource: &call.resource.kind };
+        let subject = GroupResource { group: &call.resource.group, resource: &call.resource.kind };
         let conflict = |what: &str, asked: &str, found: &str, happened: &str| {
             let why = format!(
                 "the {what} in the precondition ({asked}) does not match the {what} in record ({found}). The object might have been {happened}"
             );
-            Err(Refusal::conflict(subject, name, &why))
+            Err(StatusError::conflict(subject, name, &why))
         };
         match (&self.uid, &self.version) {
             (Some(uid), _) if uid != object::uid(object) => {
@@ -192,17 +194,23 @@ impl Options {
 }
 
 /// Deletes one object of the call's resource.
-pub(crate) fn delete_object(call: &Call<'_>, key: &Key, name: &str, options: &Options) -> Answer<Fate> {
+pub(crate) fn delete_object(
+    call: &Call<'_>,
+    key: &ObjectKey,
+    name: &str,
+    options: &DeleteOptions,
+) -> ApiResult<DeleteOutcome> {
     let storage = &call.server.storage;
-    for _ in 0..ATTEMPTS {
-        let stored =
-            storage.get(call.resource.table, key).ok_or_else(|| Refusal::not_found(call.resource.subject(), name))?;
+    for _ in 0..MAX_DELETE_ATTEMPTS {
+        let stored = storage
+            .get(call.resource.table, key)
+            .ok_or_else(|| StatusError::not_found(call.resource.subject(), name))?;
         let mut object = parse(&stored)?;
         options.check(call, &object, name, stored.revision)?;
         after_write::may_delete(call, &object)?;
         let going = mark(call, &mut object, options);
         if options.dry_run {
-            return Ok(if going { Fate::Going(object) } else { Fate::Gone(object) });
+            return Ok(if going { DeleteOutcome::Terminating(object) } else { DeleteOutcome::Deleted(object) });
         }
         if !going {
             let Ok(bytes) = storage.delete(call.resource.table, key, stored.revision) else { continue };
@@ -210,11 +218,11 @@ pub(crate) fn delete_object(call: &Call<'_>, key: &Key, name: &str, options: &Op
             after_write::deleted(call, &last);
             // As it was marked, told as of its end.
             object::set_meta(&mut object, "resourceVersion", object::text(&last, &["metadata", "resourceVersion"]));
-            return Ok(Fate::Gone(object));
+            return Ok(DeleteOutcome::Deleted(object));
         }
         let old = parse(&stored)?;
         if object == old {
-            return Ok(Fate::Going(object));
+            return Ok(DeleteOutcome::Terminating(object));
         }
         let facets = call.resource.facets(&object);
         let Ok(now) = storage.put(call.resource.table, key, Some(stored.revision), &Encoded::new(&object), facets)
@@ -222,13 +230,13 @@ pub(crate) fn delete_object(call: &Call<'_>, key: &Key, name: &str, options: &Op
             continue;
         };
         after_write::updated(call, &object);
-        return Ok(Fate::Going(parse(&now)?));
+        return Ok(DeleteOutcome::Terminating(parse(&now)?));
     }
-    Err(Refusal::stale(call.resource.subject(), name))
+    Err(StatusError::stale(call.resource.subject(), name))
 }
 
 /// Marks an object as being deleted, if it cannot go at once. Returns whether it stays for now.
-fn mark(call: &Call<'_>, object: &mut Value, options: &Options) -> bool {
+fn mark(call: &Call<'_>, object: &mut Value, options: &DeleteOptions) -> bool {
     if let Some(going) = after_write::hold(call, object) {
         // A kind that is emptied by others before it goes.
         let finalizers = finalizers_after(object, options);
@@ -257,7 +265,7 @@ fn mark(call: &Call<'_>, object: &mut Value, options: &Options) -> bool {
 }
 
 /// How long the object may still take. Only pods have such a time: one that nobody runs, or that has ended, needs none.
-fn grace_seconds(call: &Call<'_>, object: &Value, options: &Options) -> i64 {
+fn grace_seconds(call: &Call<'_>, object: &Value, options: &DeleteOptions) -> i64 {
     if !call.resource.is("", "pods") {
         return 0;
     }
@@ -270,15 +278,15 @@ fn grace_seconds(call: &Call<'_>, object: &Value, options: &Options) -> i64 {
     options.grace_seconds.unwrap_or(own).max(0)
 }
 
-fn finalizers_after(object: &Value, options: &Options) -> Vec<Value> {
+fn finalizers_after(object: &Value, options: &DeleteOptions) -> Vec<Value> {
     let mut finalizers: Vec<Value> = object::finalizers(object).to_vec();
     let wanted = match options.propagation.as_deref() {
-        Some("Foreground") => Some(FOREGROUND),
-        Some("Orphan") => Some(ORPHAN),
+        Some("Foreground") => Some(FOREGROUND_FINALIZER),
+        Some("Orphan") => Some(ORPHAN_FINALIZER),
         Some(_) => None,
         None => return finalizers,
     };
-    finalizers.retain(|finalizer| finalizer != FOREGROUND && finalizer != ORPHAN);
+    finalizers.retain(|finalizer| finalizer != FOREGROUND_FINALIZER && finalizer != ORPHAN_FINALIZER);
     finalizers.extend(wanted.map(Value::from));
     finalizers
 }

@@ -5,19 +5,19 @@ use bytes::Bytes;
 use http::Response;
 use serde_json::{Value, json};
 
-use super::kinds::Access;
+use super::kinds::SupportedVerbs;
 use super::registry::{Registry, Resource};
 use super::respond::{Body, JSON, respond};
-use super::status::{Answer, Refusal};
+use super::status::{ApiResult, StatusError};
 
 /// The release whose API this is.
-const MINOR: u32 = 36;
+const KUBERNETES_MINOR_VERSION: u32 = 36;
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// `/version`.
 pub(crate) fn version() -> Value {
     json!({
-        "major": "1", "minor": MINOR.to_string(), "gitVersion": format!("v1.{MINOR}.0+kerf"), "gitCommit": "", "gitTreeState": "clean",
+        "major": "1", "minor": KUBERNETES_MINOR_VERSION.to_string(), "gitVersion": format!("v1.{KUBERNETES_MINOR_VERSION}.0+kerf"), "gitCommit": "", "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z", "goVersion": "none", "compiler": "rustc", "platform": "kerf/sandbox",
     })
 }
@@ -41,7 +41,7 @@ pub(crate) fn paths(registry: &Registry) -> Value {
 }
 
 /// `/api`, `/apis` and below.
-pub(crate) fn answer(registry: &Registry, segments: &[&str], accept: &str) -> Answer<Response<Body>> {
+pub(crate) fn answer(registry: &Registry, segments: &[&str], accept: &str) -> ApiResult<Response<Body>> {
     let wants_all = accept.split(',').any(|range| {
         let range = range.replace(' ', "");
         range.contains("g=apidiscovery.k8s.io")
@@ -73,12 +73,12 @@ pub(crate) fn answer(registry: &Registry, segments: &[&str], accept: &str) -> An
         }
         ["apis", group] => {
             let found = registry.groups().into_iter().find(|(other, _)| other == group && !other.is_empty());
-            let (group, versions) = found.ok_or_else(Refusal::no_such_api)?;
+            let (group, versions) = found.ok_or_else(StatusError::no_such_api)?;
             legacy(group_of(&group, &versions, true))
         }
         ["api", version] => resources(registry, "", version).and_then(legacy),
         ["apis", group, version] => resources(registry, group, version).and_then(legacy),
-        _ => Err(Refusal::no_such_api()),
+        _ => Err(StatusError::no_such_api()),
     }
 }
 
@@ -95,7 +95,7 @@ fn group_of<V: AsRef<str>>(group: &str, versions: &[V], alone: bool) -> Value {
     value
 }
 
-fn resources(registry: &Registry, group: &str, version: &str) -> Answer<Value> {
+fn resources(registry: &Registry, group: &str, version: &str) -> ApiResult<Value> {
     let mut resources = Vec::new();
     for resource in registry.of(group, version) {
         let mut entry = json!({
@@ -121,7 +121,7 @@ fn resources(registry: &Registry, group: &str, version: &str) -> Answer<Value> {
         }
     }
     if resources.is_empty() {
-        return Err(Refusal::no_such_api());
+        return Err(StatusError::no_such_api());
     }
     let api_version = if group.is_empty() { version.to_string() } else { format!("{group}/{version}") };
     Ok(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": resources}))
@@ -167,19 +167,19 @@ fn aggregated(resource: &Resource) -> Value {
 
 fn verbs(resource: &Resource) -> &'static [&'static str] {
     match resource.access {
-        Access::All => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
-        Access::NoCollection => &["create", "delete", "get", "list", "patch", "update", "watch"],
-        Access::CreateOnly => &["create"],
+        SupportedVerbs::All => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+        SupportedVerbs::NoDeleteCollection => &["create", "delete", "get", "list", "patch", "update", "watch"],
+        SupportedVerbs::CreateOnly => &["create"],
     }
 }
 
 /// A subresource: its name, the group, version and kind that it speaks (empty for the resource's own), and what can be done with it.
-type Below<'a> = (&'a str, &'a str, &'a str, &'a str, &'static [&'static str]);
+type SubresourceInfo<'a> = (&'a str, &'a str, &'a str, &'a str, &'static [&'static str]);
 
-fn subresources(resource: &Resource) -> Vec<Below<'_>> {
+fn subresources(resource: &Resource) -> Vec<SubresourceInfo<'_>> {
     const CHANGE: &[&str] = &["get", "patch", "update"];
     let own = resource.kind.as_str();
-    let mut below: Vec<Below<'_>> = Vec::new();
+    let mut below: Vec<SubresourceInfo<'_>> = Vec::new();
     for name in &resource.subresources {
         below.push(match name.as_str() {
             "eviction" => ("eviction", "policy", "v1", "Eviction", &["create"]),

@@ -7,13 +7,13 @@ use serde_json::Value;
 use super::field;
 use super::names::NameRule;
 use super::object;
-use super::registry::KINDS;
+use super::registry::BUILT_IN_KINDS;
 use super::schema;
 use super::write::judge_metadata;
 
 /// What is to be said of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Judgement {
+pub struct DryCreateReport {
     /// Why it is refused: everything.
     pub errors: Vec<FieldError>,
     /// Why it cannot even be read, in the words of the server's decoder; then nothing else was looked at.
@@ -23,12 +23,13 @@ pub struct Judgement {
 }
 
 /// Judges an object as a new one; none if the server has no such kind from the start.
-pub fn judge_built_in(api_version: &str, kind: &str, mut object: Value) -> Option<Judgement> {
+pub fn judge_built_in(api_version: &str, kind: &str, mut object: Value) -> Option<DryCreateReport> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let kind = KINDS.iter().find(|known| (known.group, known.version, known.kind) == (group, version, kind))?;
+    let kind =
+        BUILT_IN_KINDS.iter().find(|known| (known.group, known.version, known.kind) == (group, version, kind))?;
     let unknown_fields = match schema::decode(&schema::definitions().schema(&kind.definition), &mut object) {
         Ok(unknown) => unknown,
-        Err(unreadable) => return Some(Judgement { unreadable: Some(unreadable), ..Judgement::default() }),
+        Err(unreadable) => return Some(DryCreateReport { unreadable: Some(unreadable), ..DryCreateReport::default() }),
     };
     (kind.conduct.default)(&mut object);
     let mut errors = Vec::new();
@@ -39,7 +40,7 @@ pub fn judge_built_in(api_version: &str, kind: &str, mut object: Value) -> Optio
         errors.extend(problems.into_iter().map(|problem| field::invalid("metadata.namespace", namespace, problem)));
     }
     (kind.conduct.judge)(&object, None, &mut errors);
-    Some(Judgement { errors, unreadable: None, unknown_fields })
+    Some(DryCreateReport { errors, unreadable: None, unknown_fields })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::apply::Managed;
+use super::apply::ManagedFields;
 
 /// An object that has everything but its version.
 #[derive(Clone, Debug)]
@@ -29,11 +29,11 @@ impl Encoded {
     /// Encodes `object`; whatever version it carries is left out. Something that is no object with metadata is encoded with
     /// empty metadata: handlers never let such a thing come so far.
     pub(crate) fn new(object: &Value) -> Self {
-        Self::with_managed(object, &Managed::default())
+        Self::with_managed(object, &ManagedFields::default())
     }
 
     /// Encodes an object whose managed fields are at hand and not in it.
-    pub(crate) fn with_managed(object: &Value, managed: &Managed) -> Self {
+    pub(crate) fn with_managed(object: &Value, managed: &ManagedFields) -> Self {
         let mut text = Vec::with_capacity(4096);
         let mut version_at = 0;
         let empty = Map::new();
@@ -99,7 +99,7 @@ fn spliced(text: &[u8], place: Range<usize>, version: u64) -> (Vec<u8>, Range<u3
 }
 
 /// Writes `"metadata":{...}` with an empty version and returns where its digits belong.
-fn write_metadata(text: &mut Vec<u8>, metadata: Option<&Value>, managed: &Managed) -> usize {
+fn write_metadata(text: &mut Vec<u8>, metadata: Option<&Value>, managed: &ManagedFields) -> usize {
     const MANAGED: &str = "managedFields";
     text.extend_from_slice(b"\"metadata\":{\"resourceVersion\":\"");
     let version_at = text.len();
@@ -169,7 +169,7 @@ mod tests {
             let mut whole = json!({"metadata": metadata, "data": {"a\"b": "c"}});
             whole["metadata"]["managedFields"] = json!([entry]);
             let mut object = whole.clone();
-            let managed = Managed::take(&mut object);
+            let managed = ManagedFields::take(&mut object);
             assert_eq!(object["metadata"], metadata);
             let text = |encoded: Encoded| String::from_utf8(encoded.with_version(7).bytes.to_vec()).unwrap();
             assert_eq!(text(Encoded::with_managed(&object, &managed)), text(Encoded::new(&whole)));

@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::apply::Managed;
+use super::apply::ManagedFields;
 
 /// A tree and the paths of keys that were given more than once; the last one counts.
 #[derive(Debug, PartialEq)]
@@ -17,9 +17,9 @@ pub(crate) struct Parsed {
 
 /// Reads JSON. Anything after the first value is an error.
 pub(crate) fn parse_json(text: &[u8]) -> Result<Parsed, String> {
-    let mut notes = Notes::default();
+    let mut notes = ParseNotes::default();
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let value = Node { path: &mut String::new(), notes: &mut notes }.deserialize(&mut deserializer);
+    let value = ValueSeed { path: &mut String::new(), notes: &mut notes }.deserialize(&mut deserializer);
     let value = value.and_then(|value| deserializer.end().map(|()| value)).map_err(told)?;
     Ok(Parsed { value, duplicates: notes.duplicates })
 }
@@ -35,8 +35,8 @@ pub(crate) fn parse_yaml(text: &[u8]) -> Result<Parsed, String> {
     if let Ok(parsed) = parse_json(text) {
         return Ok(parsed);
     }
-    let mut notes = Notes::default();
-    let node = Node { path: &mut String::new(), notes: &mut notes };
+    let mut notes = ParseNotes::default();
+    let node = ValueSeed { path: &mut String::new(), notes: &mut notes };
     let value = node.deserialize(serde_yaml_ng::Deserializer::from_slice(text)).map_err(|problem| {
         let problem = notes
             .unsupported
@@ -47,27 +47,28 @@ pub(crate) fn parse_yaml(text: &[u8]) -> Result<Parsed, String> {
 }
 
 /// Reads an object as it is stored, with its managed fields apart from the tree.
-pub(crate) fn parse_apart(text: &[u8]) -> Result<(Value, Managed), serde_json::Error> {
-    let mut managed = Managed::default();
+pub(crate) fn parse_apart(text: &[u8]) -> Result<(Value, ManagedFields), serde_json::Error> {
+    let mut managed = ManagedFields::default();
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let value = Apart { managed: &mut managed, level: Level::Object }.deserialize(&mut deserializer)?;
+    let value =
+        ManagedFieldsSplitter { managed: &mut managed, level: ObjectLevel::Object }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok((value, managed))
 }
 
 /// How deep a reader of [`parse_apart`] is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Level {
+enum ObjectLevel {
     Object,
     Metadata,
 }
 
-struct Apart<'a> {
-    managed: &'a mut Managed,
-    level: Level,
+struct ManagedFieldsSplitter<'a> {
+    managed: &'a mut ManagedFields,
+    level: ObjectLevel,
 }
 
-impl<'de> DeserializeSeed<'de> for Apart<'_> {
+impl<'de> DeserializeSeed<'de> for ManagedFieldsSplitter<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -75,7 +76,7 @@ impl<'de> DeserializeSeed<'de> for Apart<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Apart<'_> {
+impl<'de> Visitor<'de> for ManagedFieldsSplitter<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -86,10 +87,9 @@ impl<'de> Visitor<'de> for Apart<'_> {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             let value = match (self.level, key.as_str()) {
-                (Level::Object, "metadata") => {
-                    entries.next_value_seed(Apart { managed: self.managed, level: Level::Metadata })?
-                }
-                (Level::Metadata, "managedFields") => {
+                (ObjectLevel::Object, "metadata") => entries
+                    .next_value_seed(ManagedFieldsSplitter { managed: self.managed, level: ObjectLevel::Metadata })?,
+                (ObjectLevel::Metadata, "managedFields") => {
                     *self.managed = entries.next_value()?;
                     continue;
                 }
@@ -101,21 +101,21 @@ impl<'de> Visitor<'de> for Apart<'_> {
     }
 }
 
-struct Node<'a> {
+struct ValueSeed<'a> {
     path: &'a mut String,
-    notes: &'a mut Notes,
+    notes: &'a mut ParseNotes,
 }
 
 /// What is noticed on the way.
 #[derive(Default)]
-struct Notes {
+struct ParseNotes {
     /// The paths of keys that were given more than once.
     duplicates: Vec<String>,
     /// A number that YAML has and JSON has not, as Go prints it.
     unsupported: Option<&'static str>,
 }
 
-impl<'de> DeserializeSeed<'de> for Node<'_> {
+impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -123,7 +123,7 @@ impl<'de> DeserializeSeed<'de> for Node<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Node<'_> {
+impl<'de> Visitor<'de> for ValueSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -171,7 +171,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         loop {
             // Writing to a String cannot fail.
             let _ = write!(self.path, "[{}]", list.len());
-            let item = items.next_element_seed(Node { path: self.path, notes: self.notes })?;
+            let item = items.next_element_seed(ValueSeed { path: self.path, notes: self.notes })?;
             self.path.truncate(length);
             match item {
                 Some(item) => list.push(item),
@@ -188,7 +188,7 @@ impl<'de> Visitor<'de> for Node<'_> {
                 self.path.push('.');
             }
             self.path.push_str(&key);
-            let value = entries.next_value_seed(Node { path: self.path, notes: self.notes })?;
+            let value = entries.next_value_seed(ValueSeed { path: self.path, notes: self.notes })?;
             if map.insert(key, value).is_some() && !self.notes.duplicates.contains(self.path) {
                 self.notes.duplicates.push(self.path.clone());
             }
@@ -220,7 +220,7 @@ mod tests {
             {"manager": "m", "operation": "Apply", "apiVersion": "v1", "time": "t", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:a": {}}}},
         ]}, "spec": {"metadata": {"managedFields": []}}});
         let (object, managed) = parse_apart(whole.to_string().as_bytes()).unwrap();
-        assert_eq!(managed, Managed::take(&mut whole));
+        assert_eq!(managed, ManagedFields::take(&mut whole));
         assert!(!managed.is_empty());
         assert_eq!(object, whole, "what only looks like it stays");
         assert!(parse_apart(b"[]").is_err() && parse_apart(b"{\"metadata\":3}").is_err());

@@ -37,18 +37,18 @@ use serde_json::Value;
 
 use super::field::FieldError;
 use super::names::NameRule;
-use super::schema::Describe;
+use super::schema::RegisterSchema;
 use super::schema::describe;
 
 pub(crate) use events::{from_core, to_core};
 
 /// What a client may do with a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum SupportedVerbs {
     /// Everything.
     All,
     /// Everything but deleting many at once (namespaces).
-    NoCollection,
+    NoDeleteCollection,
     /// A question that is answered and not kept (reviews, bindings).
     CreateOnly,
 }
@@ -65,12 +65,12 @@ pub(crate) enum StatusRule {
 }
 
 /// What a kind may ask of the world when an object is written: the time, and numbers that nobody else gets.
-pub(crate) struct Moment<'a> {
+pub(crate) struct WriteContext<'a> {
     pub(crate) now: Timestamp,
     pub(crate) serials: &'a AtomicU64,
 }
 
-impl Moment<'_> {
+impl WriteContext<'_> {
     /// The next number; each is given once.
     fn serial(&self) -> u64 {
         self.serials.fetch_add(1, Ordering::Relaxed)
@@ -78,21 +78,21 @@ impl Moment<'_> {
 }
 
 /// What a kind does of its own accord at one moment of an object's life.
-pub(crate) struct Conduct {
+pub(crate) struct KindStrategy {
     /// Fills in what was left out, when an object is read.
     pub(crate) default: fn(&mut Value),
     /// Prepares a new object, after defaults, before it is judged.
-    pub(crate) on_create: fn(&mut Value, &mut Moment<'_>),
+    pub(crate) on_create: fn(&mut Value, &mut WriteContext<'_>),
     /// Prepares a new version of an object (the new one, the old one).
-    pub(crate) on_update: fn(&mut Value, &Value, &mut Moment<'_>),
+    pub(crate) on_update: fn(&mut Value, &Value, &mut WriteContext<'_>),
     /// Prepares a new version that comes through the status subresource.
-    pub(crate) on_status: fn(&mut Value, &Value, &mut Moment<'_>),
+    pub(crate) on_status: fn(&mut Value, &Value, &mut WriteContext<'_>),
     /// Judges an object, and the change if there was one before.
     pub(crate) judge: fn(&Value, Option<&Value>, &mut Vec<FieldError>),
 }
 
 /// The conduct of a kind that has none of its own.
-const PLAIN: Conduct = Conduct {
+const NO_OP_STRATEGY: KindStrategy = KindStrategy {
     default: |_| {},
     on_create: |_, _| {},
     on_update: |_, _, _| {},
@@ -102,7 +102,7 @@ const PLAIN: Conduct = Conduct {
 
 /// One kind.
 #[allow(clippy::struct_field_names, reason = "a kind has a `kind`: the word of the API")]
-pub(crate) struct Kind {
+pub(crate) struct BuiltInKind {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
     pub(crate) kind: &'static str,
@@ -111,7 +111,7 @@ pub(crate) struct Kind {
     pub(crate) namespaced: bool,
     pub(crate) short_names: &'static [&'static str],
     pub(crate) categories: &'static [&'static str],
-    pub(crate) access: Access,
+    pub(crate) access: SupportedVerbs,
     pub(crate) status: StatusRule,
     /// Subresources besides `status`.
     pub(crate) subresources: &'static [&'static str],
@@ -120,17 +120,17 @@ pub(crate) struct Kind {
     pub(crate) names: NameRule,
     /// The fields that a field selector may name, with what stands for a missing one.
     pub(crate) selectable: &'static [(&'static str, &'static str)],
-    pub(crate) conduct: Conduct,
-    describe: Describe,
+    pub(crate) conduct: KindStrategy,
+    describe: RegisterSchema,
 }
 
 /// A row for the kind `T`, with nothing particular.
-fn kind<T>(short_names: &'static [&'static str]) -> Kind
+fn kind<T>(short_names: &'static [&'static str]) -> BuiltInKind
 where
     T: k8s_openapi::Resource + JsonSchema,
-    T::Scope: Scope,
+    T::Scope: ScopeNamespaced,
 {
-    Kind {
+    BuiltInKind {
         group: T::GROUP,
         version: T::VERSION,
         kind: T::KIND,
@@ -139,31 +139,31 @@ where
         namespaced: T::Scope::NAMESPACED,
         short_names,
         categories: &[],
-        access: Access::All,
+        access: SupportedVerbs::All,
         status: StatusRule::None,
         subresources: &[],
         generation: false,
         names: NameRule::Subdomain,
         selectable: &[],
-        conduct: PLAIN,
+        conduct: NO_OP_STRATEGY,
         describe: describe::<T>,
     }
 }
 
 /// Where the objects of a kind live.
-trait Scope {
+trait ScopeNamespaced {
     const NAMESPACED: bool;
 }
 
-impl Scope for k8s_openapi::NamespaceResourceScope {
+impl ScopeNamespaced for k8s_openapi::NamespaceResourceScope {
     const NAMESPACED: bool = true;
 }
 
-impl Scope for k8s_openapi::ClusterResourceScope {
+impl ScopeNamespaced for k8s_openapi::ClusterResourceScope {
     const NAMESPACED: bool = false;
 }
 
-impl Kind {
+impl BuiltInKind {
     fn in_all(self) -> Self {
         Self { categories: &["all"], ..self }
     }
@@ -177,10 +177,10 @@ impl Kind {
     }
 
     fn create_only(self) -> Self {
-        Self { access: Access::CreateOnly, ..self }
+        Self { access: SupportedVerbs::CreateOnly, ..self }
     }
 
-    fn conduct(self, conduct: Conduct) -> Self {
+    fn conduct(self, conduct: KindStrategy) -> Self {
         Self { conduct, ..self }
     }
 
@@ -198,7 +198,7 @@ impl Kind {
 }
 
 /// All rows, in the order in which discovery lists them.
-pub(crate) fn kinds() -> Vec<Kind> {
+pub(crate) fn kinds() -> Vec<BuiltInKind> {
     let mut kinds = core_kinds();
     kinds.extend(workload_kinds());
     kinds.extend(cluster_kinds());
@@ -206,30 +206,30 @@ pub(crate) fn kinds() -> Vec<Kind> {
     kinds
 }
 
-fn core_kinds() -> Vec<Kind> {
+fn core_kinds() -> Vec<BuiltInKind> {
     vec![
-        Kind { plural: "bindings", ..kind::<core::Binding>(&[]).create_only() },
+        BuiltInKind { plural: "bindings", ..kind::<core::Binding>(&[]).create_only() },
         kind::<core::ConfigMap>(&["cm"]).conduct(small_kinds::CONFIG_MAP),
         kind::<core::Endpoints>(&["ep"]),
-        kind::<core::Event>(&["ev"]).selectable(events::CORE_FIELDS).conduct(events::CORE),
+        kind::<core::Event>(&["ev"]).selectable(events::CORE_FIELDS).conduct(events::CORE_EVENT),
         kind::<core::LimitRange>(&["limits"]).conduct(policy::LIMIT_RANGE),
-        Kind { access: Access::NoCollection, ..kind::<core::Namespace>(&["ns"]) }
+        BuiltInKind { access: SupportedVerbs::NoDeleteCollection, ..kind::<core::Namespace>(&["ns"]) }
             .with_status()
             .names(NameRule::Label)
             .subresources(&["finalize"])
             .selectable(&[("status.phase", "")])
             .conduct(namespace::NAMESPACE),
-        Kind { status: StatusRule::KeptOnCreate, ..kind::<core::Node>(&["no"]) }
+        BuiltInKind { status: StatusRule::KeptOnCreate, ..kind::<core::Node>(&["no"]) }
             .selectable(&[("spec.unschedulable", "false")])
             .conduct(node::NODE),
-        kind::<core::PersistentVolumeClaim>(&["pvc"]).with_status().conduct(storage::CLAIM),
-        kind::<core::PersistentVolume>(&["pv"]).with_status().conduct(storage::VOLUME),
+        kind::<core::PersistentVolumeClaim>(&["pvc"]).with_status().conduct(storage::PERSISTENT_VOLUME_CLAIM),
+        kind::<core::PersistentVolume>(&["pv"]).with_status().conduct(storage::PERSISTENT_VOLUME),
         kind::<core::Pod>(&["po"])
             .in_all()
             .with_status()
             .with_generation()
             .subresources(&["binding", "ephemeralcontainers", "eviction", "resize"])
-            .selectable(pod::FIELDS)
+            .selectable(pod::SELECTABLE_FIELDS)
             .conduct(pod::POD),
         kind::<core::PodTemplate>(&[]).with_generation().conduct(workload::POD_TEMPLATE),
         kind::<core::ReplicationController>(&["rc"])
@@ -251,7 +251,7 @@ fn core_kinds() -> Vec<Kind> {
     ]
 }
 
-fn workload_kinds() -> Vec<Kind> {
+fn workload_kinds() -> Vec<BuiltInKind> {
     vec![
         kind::<apps::ControllerRevision>(&[]),
         kind::<apps::DaemonSet>(&["ds"]).in_all().with_status().with_generation().conduct(workload::DAEMON_SET),
@@ -288,12 +288,12 @@ fn workload_kinds() -> Vec<Kind> {
     ]
 }
 
-fn cluster_kinds() -> Vec<Kind> {
+fn cluster_kinds() -> Vec<BuiltInKind> {
     vec![
         kind::<apiextensions::CustomResourceDefinition>(&["crd", "crds"])
             .with_status()
             .with_generation()
-            .conduct(crd::DEFINITION),
+            .conduct(crd::CUSTOM_RESOURCE_DEFINITION),
         kind::<authentication::SelfSubjectReview>(&[]).create_only(),
         kind::<authorization::LocalSubjectAccessReview>(&[]).create_only(),
         kind::<authorization::SelfSubjectAccessReview>(&[]).create_only(),
@@ -301,7 +301,7 @@ fn cluster_kinds() -> Vec<Kind> {
         kind::<authorization::SubjectAccessReview>(&[]).create_only(),
         kind::<coordination::Lease>(&[]).conduct(small_kinds::LEASE),
         kind::<discovery::EndpointSlice>(&[]).with_generation(),
-        kind::<events_v1::Event>(&["ev"]).selectable(events::FIELDS).conduct(events::EVENT),
+        kind::<events_v1::Event>(&["ev"]).selectable(events::EVENTS_V1_FIELDS).conduct(events::EVENTS_V1_EVENT),
         kind::<networking::IngressClass>(&[]).with_generation(),
         kind::<networking::Ingress>(&["ing"]).with_status().with_generation().conduct(small_kinds::INGRESS),
         kind::<networking::NetworkPolicy>(&["netpol"]).with_generation(),
@@ -318,7 +318,7 @@ fn cluster_kinds() -> Vec<Kind> {
     ]
 }
 
-fn storage_kinds() -> Vec<Kind> {
+fn storage_kinds() -> Vec<BuiltInKind> {
     vec![
         kind::<storage_v1::CSIDriver>(&[]).conduct(storage::CSI_DRIVER),
         kind::<storage_v1::CSINode>(&[]),
@@ -329,10 +329,10 @@ fn storage_kinds() -> Vec<Kind> {
 }
 
 /// How every type that a document may mention makes itself known: the kinds, and what travels in their subresources.
-pub(crate) fn descriptions() -> Vec<Describe> {
-    let mut descriptions: Vec<Describe> = kinds().iter().map(|kind| kind.describe).collect();
+pub(crate) fn descriptions() -> Vec<RegisterSchema> {
+    let mut descriptions: Vec<RegisterSchema> = kinds().iter().map(|kind| kind.describe).collect();
     descriptions.extend([
-        describe::<policy_v1::Eviction> as Describe,
+        describe::<policy_v1::Eviction> as RegisterSchema,
         describe::<autoscaling::Scale>,
         describe::<meta::DeleteOptions>,
         describe::<meta::Status>,

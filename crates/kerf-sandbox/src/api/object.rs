@@ -7,7 +7,7 @@ use jiff::tz::Offset;
 use serde_json::{Map, Value};
 use smol_str::SmolStr;
 
-use super::storage::Facets;
+use super::storage::SelectorAttributes;
 
 /// What stands at the end of `path`, if all of it is there.
 pub(crate) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
@@ -130,7 +130,7 @@ fn digits(place: &mut [u8], mut number: u32) {
 }
 
 /// What selectors ask about.
-pub(crate) fn facets<'a>(object: &Value, selectable: impl Iterator<Item = (&'a str, &'a str)>) -> Facets {
+pub(crate) fn facets<'a>(object: &Value, selectable: impl Iterator<Item = (&'a str, &'a str)>) -> SelectorAttributes {
     let labels = at(object, &["metadata", "labels"]).and_then(Value::as_object);
     let labels = labels
         .into_iter()
@@ -138,7 +138,7 @@ pub(crate) fn facets<'a>(object: &Value, selectable: impl Iterator<Item = (&'a s
         .map(|(key, value)| (SmolStr::from(key), value.as_str().unwrap_or_default().into()))
         .collect();
     let fields = selectable.map(|(path, missing)| field_text(object, path, missing)).collect();
-    Facets { labels, fields }
+    SelectorAttributes { labels, fields }
 }
 
 /// The text of a selectable field, given as `spec.nodeName`.

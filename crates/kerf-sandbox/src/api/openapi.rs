@@ -13,29 +13,29 @@ use http::Response;
 use serde_json::{Map, Value, json};
 
 use super::discovery;
-use super::kinds::Access;
+use super::kinds::SupportedVerbs;
 use super::registry::{Registry, Resource};
 use super::respond::{Body, JSON, respond};
-use super::schema::{REFERENCE, annotate, definitions};
-use super::status::{Answer, Refusal};
+use super::schema::{SCHEMA_REF_PREFIX, annotate, definitions};
+use super::status::{ApiResult, StatusError};
 
 /// `/openapi/v3` and below.
-pub(crate) fn answer(registry: &Registry, path: &[&str]) -> Answer<Response<Body>> {
+pub(crate) fn answer(registry: &Registry, path: &[&str]) -> ApiResult<Response<Body>> {
     let document = match path {
         [] => index(registry),
         ["api", version] => document(registry, "", version)?,
         ["apis", group, version] => document(registry, group, version)?,
-        _ => return Err(Refusal::no_such_api()),
+        _ => return Err(StatusError::no_such_api()),
     };
     Ok(respond(200, JSON, Bytes::from(document.to_string()).into(), &[]))
 }
 
 /// What clients may call the second version's binary form, and what it is called in answers.
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-const PROTOBUF_OF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+const OPENAPI_V2_PROTOBUF_LEGACY: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
 /// `/openapi/v2`.
-pub(crate) fn second(accept: &str) -> Answer<Response<Body>> {
+pub(crate) fn second(accept: &str) -> ApiResult<Response<Body>> {
     let (title, version) = ("Kubernetes", discovery::version()["gitVersion"].as_str().unwrap_or_default().to_owned());
     let json = || {
         let document = json!({"swagger": "2.0", "info": {"title": title, "version": version}, "paths": {}});
@@ -51,10 +51,10 @@ pub(crate) fn second(accept: &str) -> Answer<Response<Body>> {
     }
     let wanted = accept.split(',').find_map(|range| match range.split(';').next().unwrap_or_default().trim() {
         JSON | "application/*" | "*/*" => Some(json()),
-        PROTOBUF | PROTOBUF_OF_OLD => Some(binary()),
+        PROTOBUF | OPENAPI_V2_PROTOBUF_LEGACY => Some(binary()),
         _ => None,
     });
-    wanted.ok_or_else(|| Refusal::not_acceptable(JSON))
+    wanted.ok_or_else(|| StatusError::not_acceptable(JSON))
 }
 
 /// A text or a message as a field of a protobuf message. Its length is one byte, which is enough for what is said here.
@@ -83,10 +83,10 @@ fn index(registry: &Registry) -> Value {
     json!({"paths": paths})
 }
 
-fn document(registry: &Registry, group: &str, version: &str) -> Answer<Value> {
+fn document(registry: &Registry, group: &str, version: &str) -> ApiResult<Value> {
     let resources: Vec<&Resource> = registry.of(group, version).map(|resource| &**resource).collect();
     if resources.is_empty() {
-        return Err(Refusal::no_such_api());
+        return Err(StatusError::no_such_api());
     }
     let mut paths = Map::new();
     let mut schemas = Map::new();
@@ -133,8 +133,10 @@ fn kind_of(resource: &Resource) -> Value {
 fn collect_references(schema: &Value, found: &mut BTreeSet<String>) {
     match schema {
         Value::Object(fields) => {
-            if let Some(name) =
-                fields.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix(REFERENCE))
+            if let Some(name) = fields
+                .get("$ref")
+                .and_then(Value::as_str)
+                .and_then(|reference| reference.strip_prefix(SCHEMA_REF_PREFIX))
             {
                 found.insert(name.into());
             }
@@ -161,7 +163,7 @@ fn describe_paths(resource: &Resource, paths: &mut Map<String, Value>) {
             parameters.iter().map(|name| json!({"name": name, "in": "query", "schema": {"type": "string"}})).collect();
         json!({
             "operationId": format!("{action}{}{}", resource.version, resource.kind), "parameters": parameters,
-            "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": {"$ref": format!("{REFERENCE}{}", resource.definition)}}}}},
+            "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": {"$ref": format!("{SCHEMA_REF_PREFIX}{}", resource.definition)}}}}},
             "x-kubernetes-action": action, "x-kubernetes-group-version-kind": kind_of(resource),
         })
     };
@@ -169,7 +171,7 @@ fn describe_paths(resource: &Resource, paths: &mut Map<String, Value>) {
         &["labelSelector", "fieldSelector", "limit", "continue", "resourceVersion", "watch", "timeoutSeconds"];
     const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation"];
     const PATCH: &[&str] = &["dryRun", "fieldManager", "fieldValidation", "force"];
-    if resource.access == Access::CreateOnly {
+    if resource.access == SupportedVerbs::CreateOnly {
         paths.insert(inside, json!({"post": operation("post", WRITE)}));
         return;
     }
@@ -184,7 +186,7 @@ fn describe_paths(resource: &Resource, paths: &mut Map<String, Value>) {
         }),
     );
     let mut collection = json!({"get": operation("list", LIST), "post": operation("post", WRITE)});
-    if resource.access == Access::All {
+    if resource.access == SupportedVerbs::All {
         collection["delete"] = operation("deletecollection", LIST);
     }
     paths.insert(inside.clone(), collection);

@@ -9,21 +9,21 @@ use serde_json::{Map, Value};
 /// What every such body begins with.
 const MAGIC: &[u8] = b"k8s\0";
 /// How deep messages may nest. The deepest that is read here, a container of a CronJob, has nine levels.
-const DEPTH: usize = 16;
+const MAX_MESSAGE_DEPTH: usize = 16;
 
 /// A field: its number, its name in JSON, and what it is.
-type Field = (u64, &'static str, Kind);
+type MessageField = (u64, &'static str, ProtoFieldType);
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum ProtoFieldType {
     Text,
     Number,
     /// A number of which zero is none.
-    Count,
+    NonZeroNumber,
     Flag,
     Texts,
-    Message(&'static [Field]),
-    Messages(&'static [Field]),
+    Message(&'static [MessageField]),
+    Messages(&'static [MessageField]),
     /// A map of strings.
     Pairs,
     /// A map of quantities.
@@ -35,19 +35,19 @@ enum Kind {
 
 /// Reads a body; nothing if it is not one of the few.
 pub(crate) fn parse(body: &[u8]) -> Option<Value> {
-    const TYPE: &[Field] = &[(1, "apiVersion", Kind::Text), (2, "kind", Kind::Text)];
+    const TYPE: &[MessageField] = &[(1, "apiVersion", ProtoFieldType::Text), (2, "kind", ProtoFieldType::Text)];
     let envelope = fields(body.strip_prefix(MAGIC)?)?;
     let bytes =
         |number: u64| envelope.iter().find(|(field, _)| *field == number).and_then(|(_, content)| content.bytes());
-    let kind = message(bytes(1)?, TYPE, DEPTH)?;
+    let kind = message(bytes(1)?, TYPE, MAX_MESSAGE_DEPTH)?;
     let name = kind.get("kind").and_then(Value::as_str)?;
     let (_, known) = messages::KINDS.iter().find(|(other, _)| *other == name)?;
-    let mut object = message(bytes(2).unwrap_or_default(), known, DEPTH)?;
+    let mut object = message(bytes(2).unwrap_or_default(), known, MAX_MESSAGE_DEPTH)?;
     object.extend(kind.clone());
     Some(object.into())
 }
 
-fn message(bytes: &[u8], known: &[Field], depth: usize) -> Option<Map<String, Value>> {
+fn message(bytes: &[u8], known: &[MessageField], depth: usize) -> Option<Map<String, Value>> {
     if depth == 0 {
         return None;
     }
@@ -62,20 +62,20 @@ fn message(bytes: &[u8], known: &[Field], depth: usize) -> Option<Map<String, Va
         };
         let text = || content.text().map(Value::from);
         let value = match kind {
-            Kind::Skip => continue,
-            Kind::Count if content.is_zero() => continue,
-            Kind::Text => text()?,
-            Kind::Number | Kind::Count => (content.number()? as i64).into(),
-            Kind::Flag => (content.number()? != 0).into(),
-            Kind::Message(inner) => message(content.bytes()?, inner, depth - 1)?.into(),
-            Kind::IntOrString => int_or_string(content.bytes()?)?,
-            Kind::Texts => appended(&mut object, name, text()?),
-            Kind::Messages(inner) => {
+            ProtoFieldType::Skip => continue,
+            ProtoFieldType::NonZeroNumber if content.is_zero() => continue,
+            ProtoFieldType::Text => text()?,
+            ProtoFieldType::Number | ProtoFieldType::NonZeroNumber => (content.number()? as i64).into(),
+            ProtoFieldType::Flag => (content.number()? != 0).into(),
+            ProtoFieldType::Message(inner) => message(content.bytes()?, inner, depth - 1)?.into(),
+            ProtoFieldType::IntOrString => int_or_string(content.bytes()?)?,
+            ProtoFieldType::Texts => appended(&mut object, name, text()?),
+            ProtoFieldType::Messages(inner) => {
                 let item = message(content.bytes()?, inner, depth - 1)?;
                 appended(&mut object, name, item.into())
             }
-            Kind::Pairs | Kind::Quantities => {
-                let (key, value) = entry(content.bytes()?, matches!(kind, Kind::Quantities))?;
+            ProtoFieldType::Pairs | ProtoFieldType::Quantities => {
+                let (key, value) = entry(content.bytes()?, matches!(kind, ProtoFieldType::Quantities))?;
                 let mut map = object.remove(*name).and_then(|map| map.as_object().cloned()).unwrap_or_default();
                 map.insert(key, value.into());
                 map.into()
@@ -127,12 +127,12 @@ fn entry(bytes: &[u8], quantity: bool) -> Option<(String, String)> {
     Some((key, value))
 }
 
-enum Content<'a> {
+enum WireValue<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-impl<'a> Content<'a> {
+impl<'a> WireValue<'a> {
     fn number(&self) -> Option<u64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -161,17 +161,17 @@ impl<'a> Content<'a> {
 }
 
 /// The fields of a message, by number; nothing if it is not well formed.
-fn fields(mut bytes: &[u8]) -> Option<Vec<(u64, Content<'_>)>> {
+fn fields(mut bytes: &[u8]) -> Option<Vec<(u64, WireValue<'_>)>> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {
         let tag = varint(&mut bytes)?;
         let content = match tag & 7 {
-            0 => Content::Number(varint(&mut bytes)?),
+            0 => WireValue::Number(varint(&mut bytes)?),
             2 => {
                 let length = usize::try_from(varint(&mut bytes)?).ok()?;
                 let (content, rest) = bytes.split_at_checked(length)?;
                 bytes = rest;
-                Content::Bytes(content)
+                WireValue::Bytes(content)
             }
             _ => return None,
         };

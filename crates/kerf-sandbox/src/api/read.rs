@@ -10,23 +10,23 @@ use serde_json::{Value, json};
 use super::call::{Call, show};
 use super::field::{self, FieldError};
 use super::registry::Resource;
-use super::respond::{Body, Form, JSON, respond};
+use super::respond::{Body, JSON, ResponseForm, respond};
 use super::selector::{FieldSelector, LabelSelector, Selection};
-use super::status::{Answer, Refusal};
-use super::storage::{Key, Page, Stored, Window};
+use super::status::{ApiResult, StatusError};
+use super::storage::{ObjectKey, Page, PageQuery, StoredObject};
 use super::table;
 
 /// How big a piece of a list's body gets before the next one is begun.
-const PIECE: usize = 64 * 1024;
+const LIST_CHUNK_BYTES: usize = 64 * 1024;
 
 /// `GET` of one object.
-pub(crate) fn get(call: &Call<'_>) -> Answer<Bytes> {
+pub(crate) fn get(call: &Call<'_>) -> ApiResult<Bytes> {
     let version = call.query.text("resourceVersion");
     if !version.is_empty() {
         let asked = parse_version(version).map_err(|_| unreadable_version(version))?;
         let current = call.server.storage.revision();
         if asked > current {
-            return Err(Refusal::version_too_large(asked, current));
+            return Err(StatusError::version_too_large(asked, current));
         }
     }
     let key = call.key();
@@ -38,7 +38,7 @@ pub(crate) fn get(call: &Call<'_>) -> Answer<Bytes> {
 }
 
 /// `GET` of a collection.
-pub(crate) fn list(call: &Call<'_>) -> Answer<Response<Body>> {
+pub(crate) fn list(call: &Call<'_>) -> ApiResult<Response<Body>> {
     let page = page(call)?;
     let resource = call.resource.clone();
     let mut metadata = list_metadata(&page);
@@ -47,16 +47,16 @@ pub(crate) fn list(call: &Call<'_>) -> Answer<Response<Body>> {
         metadata["continue"] = "".into();
     }
     match call.form {
-        Form::Table => {
+        ResponseForm::Table => {
             let table = table::of_list(call, &page.objects, &metadata)?;
             Ok(respond(200, JSON, Bytes::from(table.to_string()).into(), &[]))
         }
-        Form::Metadata => {
+        ResponseForm::Metadata => {
             let items: Vec<Value> = page.objects.iter().map(|stored| partial(stored.bytes())).collect();
             let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items});
             Ok(respond(200, JSON, Bytes::from(list.to_string()).into(), &[]))
         }
-        Form::Whole => {
+        ResponseForm::FullObject => {
             let kind = Value::from(resource.list_kind.as_str());
             let version = Value::from(resource.api_version());
             let head = format!("{{\"kind\":{kind},\"apiVersion\":{version},\"metadata\":{metadata},\"items\":[");
@@ -69,7 +69,7 @@ pub(crate) fn list(call: &Call<'_>) -> Answer<Response<Body>> {
 fn pieces(
     resource: Arc<Resource>,
     head: String,
-    objects: Vec<Arc<Stored>>,
+    objects: Vec<Arc<StoredObject>>,
 ) -> impl futures::Stream<Item = Bytes> + Send {
     let mut objects = objects.into_iter().enumerate().peekable();
     let mut head = Some(head);
@@ -78,11 +78,11 @@ fn pieces(
         if done {
             return None;
         }
-        let mut piece = BytesMut::with_capacity(PIECE + 8 * 1024);
+        let mut piece = BytesMut::with_capacity(LIST_CHUNK_BYTES + 8 * 1024);
         if let Some(head) = head.take() {
             piece.extend_from_slice(head.as_bytes());
         }
-        while piece.len() < PIECE {
+        while piece.len() < LIST_CHUNK_BYTES {
             let Some((place, stored)) = objects.next() else { break };
             if place > 0 {
                 piece.extend_from_slice(b",");
@@ -110,13 +110,13 @@ fn list_metadata(page: &Page) -> Value {
 }
 
 /// The page of the collection that the query asks for.
-fn page(call: &Call<'_>) -> Answer<Page> {
+fn page(call: &Call<'_>) -> ApiResult<Page> {
     let selection = selection(call)?;
     let limit = call.query.number("limit")?.filter(|limit| *limit > 0).map(|limit| limit as usize);
     let token = call.query.text("continue");
     if !token.is_empty() && !call.query.text("resourceVersionMatch").is_empty() {
         let detail = "resourceVersionMatch is forbidden when continue is provided";
-        return Err(Refusal::invalid_option("ListOptions", "resourceVersionMatch", detail));
+        return Err(StatusError::invalid_option("ListOptions", "resourceVersionMatch", detail));
     }
     let (at, from) = if token.is_empty() {
         (version(call, limit)?, None)
@@ -124,7 +124,7 @@ fn page(call: &Call<'_>) -> Answer<Page> {
         let (revision, from) = read_token(token)?;
         (revision, Some(from))
     };
-    let window = Window {
+    let window = PageQuery {
         namespace: call.namespace(),
         selection: &selection,
         from: from.as_ref(),
@@ -133,7 +133,7 @@ fn page(call: &Call<'_>) -> Answer<Page> {
     };
     let mut page = call.server.storage.page(call.resource.table, window).map_err(|_| match &from {
         Some(from) => too_old_to_continue(&continue_token(0, from)),
-        None => Refusal::expired("The resourceVersion for the provided list is too old."),
+        None => StatusError::expired("The resourceVersion for the provided list is too old."),
     })?;
     if !selection.is_everything() {
         // The real server does not count what it would have to filter.
@@ -142,16 +142,16 @@ fn page(call: &Call<'_>) -> Answer<Page> {
     Ok(page)
 }
 
-fn too_old_to_continue(token: &str) -> Refusal {
+fn too_old_to_continue(token: &str) -> StatusError {
     let message = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the \
                    continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing \
                    with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the \
                    time the first chunk was returned and now may show up in the list.";
-    Refusal::expired(message).with_continue(token)
+    StatusError::expired(message).with_continue(token)
 }
 
 /// Which revision a list is of, by `resourceVersion` and `resourceVersionMatch`; none for the newest.
-fn version(call: &Call<'_>, limit: Option<usize>) -> Answer<Option<u64>> {
+fn version(call: &Call<'_>, limit: Option<usize>) -> ApiResult<Option<u64>> {
     let (version, matching) = (call.query.text("resourceVersion"), call.query.text("resourceVersionMatch"));
     let initial = !call.query.text("sendInitialEvents").is_empty();
     let refuse = |error: FieldError| {
@@ -159,7 +159,7 @@ fn version(call: &Call<'_>, limit: Option<usize>) -> Answer<Option<u64>> {
         if initial {
             errors.push(field::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
         }
-        Err(Refusal::invalid("meta.k8s.io", "ListOptions", "", &errors))
+        Err(StatusError::invalid("meta.k8s.io", "ListOptions", "", &errors))
     };
     match (version, matching) {
         ("", "") => return Ok(None),
@@ -179,7 +179,7 @@ fn version(call: &Call<'_>, limit: Option<usize>) -> Answer<Option<u64>> {
     let asked = parse_version(version)?;
     let current = call.server.storage.revision();
     if asked > current {
-        return Err(Refusal::version_too_large(asked, current));
+        return Err(StatusError::version_too_large(asked, current));
     }
     // A limit without a rule means the exact version: what clients did before there were rules.
     let exact = matching == "Exact" || (matching.is_empty() && limit.is_some() && asked > 0);
@@ -187,38 +187,40 @@ fn version(call: &Call<'_>, limit: Option<usize>) -> Answer<Option<u64>> {
 }
 
 /// What everything but a list says to a version that is none.
-pub(crate) fn unreadable_version(text: &str) -> Refusal {
-    Refusal::server_error(&format!(
+pub(crate) fn unreadable_version(text: &str) -> StatusError {
+    StatusError::server_error(&format!(
         "resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
     ))
 }
 
-pub(crate) fn parse_version(text: &str) -> Answer<u64> {
+pub(crate) fn parse_version(text: &str) -> ApiResult<u64> {
     text.parse().map_err(|_| {
         let why = format!("invalid resource version: resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax");
-        Refusal::bad_request(why)
+        StatusError::bad_request(why)
     })
 }
 
 /// The selectors of the query.
-pub(crate) fn selection(call: &Call<'_>) -> Answer<Selection> {
-    let labels = LabelSelector::parse(call.query.text("labelSelector")).map_err(Refusal::bad_request)?;
+pub(crate) fn selection(call: &Call<'_>) -> ApiResult<Selection> {
+    let labels = LabelSelector::parse(call.query.text("labelSelector")).map_err(StatusError::bad_request)?;
     // Custom resources count the name among their own fields, and so have the words of kinds that have some.
     let counted = call.resource.is_custom().then_some("metadata.name");
     let selectable = call.resource.selectable.iter().map(|(path, _)| path.as_str()).chain(counted);
-    let fields = FieldSelector::parse(call.query.text("fieldSelector"), selectable).map_err(Refusal::bad_request)?;
+    let fields =
+        FieldSelector::parse(call.query.text("fieldSelector"), selectable).map_err(StatusError::bad_request)?;
     Ok(Selection { labels, fields })
 }
 
 /// Revision 0 stands for "whatever is there now": the rest of a list that could not be finished consistently.
-fn continue_token(revision: u64, from: &Key) -> String {
+fn continue_token(revision: u64, from: &ObjectKey) -> String {
     let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": from.as_str()});
     base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(token.to_string())
 }
 
-fn read_token(token: &str) -> Answer<(Option<u64>, Key)> {
-    let invalid =
-        |problem: String| Refusal::bad_request(format!("invalid continue token: continue key is not valid: {problem}"));
+fn read_token(token: &str) -> ApiResult<(Option<u64>, ObjectKey)> {
+    let invalid = |problem: String| {
+        StatusError::bad_request(format!("invalid continue token: continue key is not valid: {problem}"))
+    };
     let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD
         .decode(token)
         .map_err(|problem| invalid(problem.to_string()))?;
@@ -228,7 +230,7 @@ fn read_token(token: &str) -> Answer<(Option<u64>, Key)> {
     else {
         return Err(invalid("it lacks a part".into()));
     };
-    Ok(((revision > 0).then_some(revision), Key::from_text(start)))
+    Ok(((revision > 0).then_some(revision), ObjectKey::from_text(start)))
 }
 
 /// An object's metadata alone.

@@ -8,30 +8,30 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 use super::custom::CustomKind;
-use super::kinds::{self, Access, Kind, StatusRule};
+use super::kinds::{self, BuiltInKind, StatusRule, SupportedVerbs};
 use super::names::NameRule;
 use super::object;
 use super::schema::{Schema, definitions};
-use super::status::Subject;
-use super::storage::{Facets, Storage, Stored, TableIx};
+use super::status::GroupResource;
+use super::storage::{ObjectStore, SelectorAttributes, StoredObject, TableIx};
 
-pub(crate) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(kinds::kinds);
+pub(crate) static BUILT_IN_KINDS: LazyLock<Vec<BuiltInKind>> = LazyLock::new(kinds::kinds);
 
 /// How a resource shows what is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Face {
+pub(crate) enum ServedAs {
     /// As it is.
-    Plain,
+    AsStored,
     /// Events of `v1`, shown as `events.k8s.io/v1`.
-    Events,
+    EventsV1,
     /// An object of another version of the same custom resource.
-    Version,
+    OtherVersion,
 }
 
 /// Where the rules of a resource come from.
 #[derive(Clone)]
-pub(crate) enum Origin {
-    BuiltIn(&'static Kind),
+pub(crate) enum ResourceOrigin {
+    BuiltIn(&'static BuiltInKind),
     Custom(Arc<CustomKind>),
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Resource {
     pub(crate) short_names: Vec<SmolStr>,
     pub(crate) categories: Vec<SmolStr>,
     pub(crate) namespaced: bool,
-    pub(crate) access: Access,
+    pub(crate) access: SupportedVerbs,
     pub(crate) status: StatusRule,
     pub(crate) scale: Option<ScalePaths>,
     /// Subresources besides `status` and `scale`.
@@ -68,15 +68,15 @@ pub(crate) struct Resource {
     pub(crate) table: TableIx,
     /// The revision of what defines it; 0 for a built-in resource.
     pub(crate) revision: u64,
-    pub(crate) face: Face,
+    pub(crate) face: ServedAs,
     /// The version in which objects are stored.
     pub(crate) storage_version: SmolStr,
-    pub(crate) origin: Origin,
+    pub(crate) origin: ResourceOrigin,
 }
 
 impl Resource {
-    pub(crate) fn subject(&self) -> Subject<'_> {
-        Subject { group: &self.group, resource: &self.plural }
+    pub(crate) fn subject(&self) -> GroupResource<'_> {
+        GroupResource { group: &self.group, resource: &self.plural }
     }
 
     /// `apps/v1`, or `v1`.
@@ -84,12 +84,12 @@ impl Resource {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    pub(crate) fn facets(&self, object: &Value) -> Facets {
+    pub(crate) fn facets(&self, object: &Value) -> SelectorAttributes {
         object::facets(object, self.selectable.iter().map(|(path, missing)| (path.as_str(), missing.as_str())))
     }
 
     /// The value of a selectable field of a stored object of this resource.
-    pub(crate) fn facet<'s>(&self, stored: &'s Stored, path: &str) -> Option<&'s str> {
+    pub(crate) fn facet<'s>(&self, stored: &'s StoredObject, path: &str) -> Option<&'s str> {
         let place = self.selectable.iter().position(|(own, _)| own == path)?;
         stored.facets.fields.get(place).map(SmolStr::as_str)
     }
@@ -101,15 +101,15 @@ impl Resource {
     /// The OpenAPI schema of a custom resource.
     pub(crate) fn document(&self) -> Option<Value> {
         match &self.origin {
-            Origin::BuiltIn(_) => None,
-            Origin::Custom(kind) => Some(kind.document()),
+            ResourceOrigin::BuiltIn(_) => None,
+            ResourceOrigin::Custom(kind) => Some(kind.document()),
         }
     }
 
     pub(crate) fn is_custom(&self) -> bool {
         match self.origin {
-            Origin::BuiltIn(_) => false,
-            Origin::Custom(_) => true,
+            ResourceOrigin::BuiltIn(_) => false,
+            ResourceOrigin::Custom(_) => true,
         }
     }
 
@@ -119,25 +119,25 @@ impl Resource {
 }
 
 /// What a resource is found by.
-pub(crate) type Place = (SmolStr, SmolStr, SmolStr);
+pub(crate) type GroupVersionResource = (SmolStr, SmolStr, SmolStr);
 
 /// All resources.
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
-    resources: BTreeMap<Place, Arc<Resource>>,
+    resources: BTreeMap<GroupVersionResource, Arc<Resource>>,
     /// Groups in the order in which they came.
     groups: Vec<SmolStr>,
 }
 
 impl Registry {
     /// The built-in resources, each with a table of its own; the two faces of events share one.
-    pub(crate) fn built_in(storage: &Storage) -> Self {
+    pub(crate) fn built_in(storage: &ObjectStore) -> Self {
         let mut registry = Self::default();
         let events = storage.open();
-        for kind in KINDS.iter() {
+        for kind in BUILT_IN_KINDS.iter() {
             let is_event = kind.plural == "events";
             let table = if is_event { events } else { storage.open() };
-            let face = if kind.group == "events.k8s.io" { Face::Events } else { Face::Plain };
+            let face = if kind.group == "events.k8s.io" { ServedAs::EventsV1 } else { ServedAs::AsStored };
             registry.insert(Resource::built_in(kind, table, face));
         }
         registry
@@ -174,7 +174,7 @@ impl Registry {
 
     /// Every version of every resource that can be kept.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.resources.values().filter(|resource| resource.access != Access::CreateOnly)
+        self.resources.values().filter(|resource| resource.access != SupportedVerbs::CreateOnly)
     }
 
     /// Any version of a resource.
@@ -205,7 +205,7 @@ impl Registry {
 }
 
 impl Resource {
-    fn built_in(kind: &'static Kind, table: TableIx, face: Face) -> Self {
+    fn built_in(kind: &'static BuiltInKind, table: TableIx, face: ServedAs) -> Self {
         let scale = kind.subresources.contains(&"scale").then(|| ScalePaths {
             spec_replicas: vec!["spec".into(), "replicas".into()],
             status_replicas: vec!["status".into(), "replicas".into()],
@@ -243,7 +243,7 @@ impl Resource {
             revision: 0,
             face,
             storage_version: kind.version.into(),
-            origin: Origin::BuiltIn(kind),
+            origin: ResourceOrigin::BuiltIn(kind),
         }
     }
 }

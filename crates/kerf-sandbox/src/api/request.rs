@@ -2,11 +2,11 @@
 
 use http::Method;
 
-use super::status::{Answer, Refusal};
+use super::status::{ApiResult, StatusError};
 
 /// The object or collection that a path names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct RequestTarget {
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) resource: String,
@@ -17,9 +17,9 @@ pub(crate) struct Target {
 
 /// What a path means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Path {
+pub(crate) enum RequestPath {
     /// An object, a collection or a subresource.
-    Resource(Target),
+    Resource(RequestTarget),
     /// Anything else, by its segments.
     Other(Vec<String>),
 }
@@ -69,7 +69,7 @@ impl Verb {
     }
 
     /// The verb of a method on a target.
-    pub(crate) fn of(method: &Method, target: &Target, query: &Query) -> Answer<Self> {
+    pub(crate) fn of(method: &Method, target: &RequestTarget, query: &Query) -> ApiResult<Self> {
         let named = target.name.is_some();
         match (method.as_str(), named) {
             ("GET" | "HEAD", false) if query.flag("watch") => Ok(Self::Watch),
@@ -81,12 +81,12 @@ impl Verb {
             ("PATCH", true) => Ok(Self::Patch),
             ("DELETE", true) => Ok(Self::Delete),
             ("DELETE", false) => Ok(Self::DeleteCollection),
-            _ => Err(Refusal::method_not_allowed()),
+            _ => Err(StatusError::method_not_allowed()),
         }
     }
 }
 
-impl Path {
+impl RequestPath {
     /// Reads the path of a request.
     pub(crate) fn parse(path: &str) -> Self {
         let segments: Vec<String> = path.split('/').filter(|segment| !segment.is_empty()).map(decode).collect();
@@ -96,24 +96,24 @@ impl Path {
             _ => return Self::Other(segments),
         };
         let group = if rest == 2 { segments[1].clone() } else { String::new() };
-        let target = Target { group, version: segments[rest].clone(), ..Target::default() };
+        let target = RequestTarget { group, version: segments[rest].clone(), ..RequestTarget::default() };
         Self::Resource(below(target, &segments[rest + 1..]))
     }
 }
 
 /// Subresources of a namespace itself: what else follows its name is a resource inside it.
-const OF_NAMESPACES: [&str; 2] = ["status", "finalize"];
+const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
-fn below(target: Target, segments: &[String]) -> Target {
+fn below(target: RequestTarget, segments: &[String]) -> RequestTarget {
     let (namespace, segments) = match segments {
-        [first, namespace, third, ..] if first == "namespaces" && !OF_NAMESPACES.contains(&third.as_str()) => {
+        [first, namespace, third, ..] if first == "namespaces" && !NAMESPACE_SUBRESOURCES.contains(&third.as_str()) => {
             (Some(namespace.clone()), &segments[2..])
         }
         other => (None, other),
     };
     let segment = |place: usize| segments.get(place).cloned();
     let subresource = if segments.len() > 2 { Some(segments[2..].join("/")) } else { None };
-    Target { resource: segment(0).unwrap_or_default(), namespace, name: segment(1), subresource, ..target }
+    RequestTarget { resource: segment(0).unwrap_or_default(), namespace, name: segment(1), subresource, ..target }
 }
 
 /// The query string, by name. Of a name given twice the first counts.
@@ -146,13 +146,13 @@ impl Query {
     }
 
     /// A whole number, if one is given.
-    pub(crate) fn number(&self, key: &str) -> Answer<Option<i64>> {
+    pub(crate) fn number(&self, key: &str) -> ApiResult<Option<i64>> {
         match self.text(key) {
             "" => Ok(None),
             text => text
                 .parse()
                 .map(Some)
-                .map_err(|_| Refusal::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax"))),
+                .map_err(|_| StatusError::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax"))),
         }
     }
 }
@@ -190,9 +190,9 @@ mod tests {
 
     /// `group/version/resource namespace name subresource`, with dashes for what is not there.
     fn read(path: &str) -> String {
-        match Path::parse(path) {
-            Path::Other(segments) => format!("other {}", segments.join(",")),
-            Path::Resource(target) => {
+        match RequestPath::parse(path) {
+            RequestPath::Other(segments) => format!("other {}", segments.join(",")),
+            RequestPath::Resource(target) => {
                 let part = |part: Option<String>| part.unwrap_or_else(|| "-".into());
                 let (namespace, name, subresource) =
                     (part(target.namespace), part(target.name), part(target.subresource));

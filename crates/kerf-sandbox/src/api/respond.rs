@@ -11,41 +11,41 @@ use http::{Response, StatusCode};
 use http_body::Frame;
 use serde_json::Value;
 
-use super::status::{Answer, Refusal};
+use super::status::{ApiResult, StatusError};
 
 /// The body of an answer. A stream ends when the watch does; it never fails.
-pub struct Body(Content);
+pub struct Body(BodyContent);
 
-enum Content {
+enum BodyContent {
     Bytes(Option<Bytes>),
     Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
 }
 
 impl Body {
     pub(crate) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
-        Self(Content::Stream(Box::pin(stream)))
+        Self(BodyContent::Stream(Box::pin(stream)))
     }
 
     /// The bytes of a body that is no stream.
     pub(crate) fn into_bytes(self) -> Bytes {
         match self.0 {
-            Content::Bytes(bytes) => bytes.unwrap_or_default(),
-            Content::Stream(_) => Bytes::new(),
+            BodyContent::Bytes(bytes) => bytes.unwrap_or_default(),
+            BodyContent::Stream(_) => Bytes::new(),
         }
     }
 }
 
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
-        Self(Content::Bytes(Some(bytes)))
+        Self(BodyContent::Bytes(Some(bytes)))
     }
 }
 
 impl std::fmt::Debug for Body {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
-            Content::Bytes(bytes) => write!(f, "Body({} bytes)", bytes.as_ref().map_or(0, Bytes::len)),
-            Content::Stream(_) => f.write_str("Body(stream)"),
+            BodyContent::Bytes(bytes) => write!(f, "Body({} bytes)", bytes.as_ref().map_or(0, Bytes::len)),
+            BodyContent::Stream(_) => f.write_str("Body(stream)"),
         }
     }
 }
@@ -56,25 +56,25 @@ impl http_body::Body for Body {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut self.0 {
-            Content::Bytes(bytes) => {
+            BodyContent::Bytes(bytes) => {
                 Poll::Ready(bytes.take().filter(|bytes| !bytes.is_empty()).map(|bytes| Ok(Frame::data(bytes))))
             }
-            Content::Stream(stream) => {
+            BodyContent::Stream(stream) => {
                 stream.as_mut().poll_next(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(&self.0, Content::Bytes(None))
+        matches!(&self.0, BodyContent::Bytes(None))
     }
 
     fn size_hint(&self) -> http_body::SizeHint {
         match &self.0 {
-            Content::Bytes(bytes) => {
+            BodyContent::Bytes(bytes) => {
                 http_body::SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
-            Content::Stream(_) => http_body::SizeHint::default(),
+            BodyContent::Stream(_) => http_body::SizeHint::default(),
         }
     }
 }
@@ -120,7 +120,7 @@ pub(crate) fn respond(code: u16, media: &'static str, body: Body, warnings: &[St
 
 pub(crate) const JSON: &str = "application/json";
 
-pub(crate) fn refuse(refusal: &Refusal) -> Response<Body> {
+pub(crate) fn refuse(refusal: &StatusError) -> Response<Body> {
     if refusal.is_plain() {
         let text = format!("{}\n", refusal.message());
         return respond(refusal.code(), "text/plain; charset=utf-8", Bytes::from(text).into(), &[]);
@@ -134,8 +134,8 @@ pub(crate) fn refuse(refusal: &Refusal) -> Response<Body> {
 
 /// The form in which a client wants objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    Whole,
+pub(crate) enum ResponseForm {
+    FullObject,
     /// Rows for people.
     Table,
     /// Metadata alone.
@@ -143,14 +143,14 @@ pub(crate) enum Form {
 }
 
 /// Finds a form that the client accepts, in the client's order of preference.
-pub(crate) fn negotiate(accept: &str) -> Answer<Form> {
+pub(crate) fn negotiate(accept: &str) -> ApiResult<ResponseForm> {
     if accept.trim().is_empty() {
-        return Ok(Form::Whole);
+        return Ok(ResponseForm::FullObject);
     }
-    accept.split(',').find_map(form).ok_or_else(|| Refusal::not_acceptable(JSON))
+    accept.split(',').find_map(form).ok_or_else(|| StatusError::not_acceptable(JSON))
 }
 
-fn form(range: &str) -> Option<Form> {
+fn form(range: &str) -> Option<ResponseForm> {
     let mut parts = range.split(';').map(str::trim);
     if !matches!(parts.next()?, "application/json" | "application/*" | "*/*") {
         return None;
@@ -159,9 +159,9 @@ fn form(range: &str) -> Option<Form> {
     let parameter = |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
     let meta = parameter("g") == Some("meta.k8s.io") && matches!(parameter("v"), Some("v1" | "v1beta1"));
     match parameter("as") {
-        None => Some(Form::Whole),
-        Some("Table") if meta => Some(Form::Table),
-        Some("PartialObjectMetadata" | "PartialObjectMetadataList") if meta => Some(Form::Metadata),
+        None => Some(ResponseForm::FullObject),
+        Some("Table") if meta => Some(ResponseForm::Table),
+        Some("PartialObjectMetadata" | "PartialObjectMetadataList") if meta => Some(ResponseForm::Metadata),
         Some(_) => None,
     }
 }
@@ -173,17 +173,17 @@ mod tests {
     #[test]
     fn forms_are_negotiated() {
         for (accept, wanted) in [
-            ("", Some(Form::Whole)),
-            ("*/*", Some(Form::Whole)),
-            ("application/json", Some(Form::Whole)),
+            ("", Some(ResponseForm::FullObject)),
+            ("*/*", Some(ResponseForm::FullObject)),
+            ("application/json", Some(ResponseForm::FullObject)),
             ("application/vnd.kubernetes.protobuf", None),
-            ("application/vnd.kubernetes.protobuf,application/json", Some(Form::Whole)),
+            ("application/vnd.kubernetes.protobuf,application/json", Some(ResponseForm::FullObject)),
             (
                 "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
-                Some(Form::Table),
+                Some(ResponseForm::Table),
             ),
-            ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Some(Form::Metadata)),
-            ("application/json;as=Table;v=v9;g=meta.k8s.io, application/json", Some(Form::Whole)),
+            ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Some(ResponseForm::Metadata)),
+            ("application/json;as=Table;v=v9;g=meta.k8s.io, application/json", Some(ResponseForm::FullObject)),
             ("text/html", None),
         ] {
             assert_eq!(negotiate(accept).ok(), wanted, "{accept}");

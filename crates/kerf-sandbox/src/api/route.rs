@@ -8,18 +8,18 @@ use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{Method, Response};
 
 use super::call::Call;
-use super::kinds::Access;
+use super::kinds::SupportedVerbs;
 use super::registry::Registry;
-use super::request::{Path, Query, Target, Verb};
-use super::respond::{Body, Form, JSON, Reply, negotiate, respond};
-use super::server::Inner;
-use super::status::{Answer, Refusal};
+use super::request::{Query, RequestPath, RequestTarget, Verb};
+use super::respond::{Body, JSON, Reply, ResponseForm, negotiate, respond};
+use super::server::ServerState;
+use super::status::{ApiResult, StatusError};
 use super::watch::watch;
 use super::{delete, discovery, openapi, read, subresources, table, write};
 
 /// What is wrong with the world while a request is answered. By default nothing is.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Circumstances {
+pub(crate) struct InjectedFaults {
     /// Reads see the state of so many writes ago.
     pub(crate) stale: Option<u64>,
     /// A watch just ends after this time.
@@ -32,22 +32,22 @@ pub(crate) struct Circumstances {
 
 /// Answers a request.
 pub(crate) fn route(
-    server: &Arc<Inner>,
+    server: &Arc<ServerState>,
     parts: &http::request::Parts,
     body: Bytes,
-    circumstances: Circumstances,
-) -> Answer<Response<Body>> {
+    circumstances: InjectedFaults,
+) -> ApiResult<Response<Body>> {
     let header =
         |name| parts.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok()).unwrap_or_default();
     let query = Query::parse(parts.uri.query());
     let registry = server.registry();
-    let target = match Path::parse(parts.uri.path()) {
-        Path::Other(segments) => return other(&registry, &parts.method, &segments, header(ACCEPT)),
-        Path::Resource(target) => target,
+    let target = match RequestPath::parse(parts.uri.path()) {
+        RequestPath::Other(segments) => return other(&registry, &parts.method, &segments, header(ACCEPT)),
+        RequestPath::Resource(target) => target,
     };
     let Some(resource) = registry.get(&target.group, &target.version, &target.resource).cloned() else {
         let known = registry.has_group(&target.group);
-        return Err(if known { Refusal::no_such_resource() } else { Refusal::no_such_api() });
+        return Err(if known { StatusError::no_such_resource() } else { StatusError::no_such_api() });
     };
     let verb = Verb::of(&parts.method, &target, &query)?;
     let call = Call {
@@ -67,9 +67,9 @@ pub(crate) fn route(
 }
 
 /// Paths that name no resource.
-fn other(registry: &Registry, method: &Method, segments: &[String], accept: &str) -> Answer<Response<Body>> {
+fn other(registry: &Registry, method: &Method, segments: &[String], accept: &str) -> ApiResult<Response<Body>> {
     if !matches!(method.as_str(), "GET" | "HEAD") {
-        return Err(Refusal::method_not_allowed());
+        return Err(StatusError::method_not_allowed());
     }
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match segments.as_slice() {
@@ -81,7 +81,7 @@ fn other(registry: &Registry, method: &Method, segments: &[String], accept: &str
         ["openapi", "v2"] => openapi::second(accept),
         ["openapi", "v3", path @ ..] => openapi::answer(registry, path),
         ["api" | "apis", ..] => discovery::answer(registry, &segments, accept),
-        _ => Err(Refusal::no_such_api()),
+        _ => Err(StatusError::no_such_api()),
     }
 }
 
@@ -90,7 +90,7 @@ fn json(value: &serde_json::Value) -> Response<Body> {
 }
 
 /// Does what a request asks for.
-fn dispatch(call: &Call<'_>, circumstances: Circumstances) -> Answer<Response<Body>> {
+fn dispatch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult<Response<Body>> {
     check_place(call)?;
     call.check_manager()?;
     if !call.subresource().is_empty() {
@@ -100,7 +100,7 @@ fn dispatch(call: &Call<'_>, circumstances: Circumstances) -> Answer<Response<Bo
         Verb::List => return read::list(call),
         Verb::Watch => return watch(call, circumstances),
         Verb::Get => Reply::new(200, read::get(call)?),
-        Verb::Create if call.resource.access == Access::CreateOnly => subresources::review(call)?,
+        Verb::Create if call.resource.access == SupportedVerbs::CreateOnly => subresources::review(call)?,
         Verb::Create => write::create(call)?,
         Verb::Update => write::replace(call)?,
         Verb::Patch => write::patch(call)?,
@@ -111,8 +111,8 @@ fn dispatch(call: &Call<'_>, circumstances: Circumstances) -> Answer<Response<Bo
 }
 
 /// Whether the path is one that this resource has, and the verb one that it knows.
-fn check_place(call: &Call<'_>) -> Answer<()> {
-    let Target { namespace, name, .. } = &call.target;
+fn check_place(call: &Call<'_>) -> ApiResult<()> {
+    let RequestTarget { namespace, name, .. } = &call.target;
     let namespaced = call.resource.namespaced;
     // Across namespaces objects can be listed and watched, nothing else.
     let fits = if namespaced {
@@ -121,22 +121,22 @@ fn check_place(call: &Call<'_>) -> Answer<()> {
         namespace.is_none()
     };
     if !fits {
-        return Err(if namespaced { Refusal::method_not_allowed() } else { Refusal::no_such_resource() });
+        return Err(if namespaced { StatusError::method_not_allowed() } else { StatusError::no_such_resource() });
     }
     let allowed = match call.resource.access {
-        Access::All => true,
-        Access::NoCollection => call.verb != Verb::DeleteCollection,
-        Access::CreateOnly => call.verb == Verb::Create,
+        SupportedVerbs::All => true,
+        SupportedVerbs::NoDeleteCollection => call.verb != Verb::DeleteCollection,
+        SupportedVerbs::CreateOnly => call.verb == Verb::Create,
     };
-    if allowed { Ok(()) } else { Err(Refusal::method_not_allowed()) }
+    if allowed { Ok(()) } else { Err(StatusError::method_not_allowed()) }
 }
 
 /// Brings an object into the form that the client wants.
-fn send(call: &Call<'_>, reply: Reply) -> Answer<Response<Body>> {
+fn send(call: &Call<'_>, reply: Reply) -> ApiResult<Response<Body>> {
     let content = match call.form {
-        Form::Whole => reply.content,
-        Form::Metadata => read::partial(&reply.content).to_string().into(),
-        Form::Table => table::of_object(call, &reply.content)?.to_string().into(),
+        ResponseForm::FullObject => reply.content,
+        ResponseForm::Metadata => read::partial(&reply.content).to_string().into(),
+        ResponseForm::Table => table::of_object(call, &reply.content)?.to_string().into(),
     };
     Ok(respond(reply.code, JSON, content.into(), &reply.warnings))
 }

@@ -19,7 +19,7 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 pub(crate) use annotate::annotate;
-pub(crate) use builtin::{Describe, REFERENCE, definitions, describe};
+pub(crate) use builtin::{RegisterSchema, SCHEMA_REF_PREFIX, definitions, describe};
 pub(crate) use decode::{decode, decode_changed};
 pub(crate) use mismatches::{misfits, undeclared};
 
@@ -29,12 +29,12 @@ pub(crate) struct TypeIx(u32);
 
 /// Types that refer to each other.
 #[derive(Debug, Default)]
-pub(crate) struct Types(Vec<Type>);
+pub(crate) struct TypeArena(Vec<FieldType>);
 
 #[derive(Debug)]
-pub(crate) enum Type {
-    Scalar(Scalar),
-    Struct(Struct),
+pub(crate) enum FieldType {
+    Scalar(ScalarType),
+    Struct(StructType),
     /// Keys that the user chooses. An atomic map has one owner.
     Map {
         value: TypeIx,
@@ -42,7 +42,7 @@ pub(crate) enum Type {
     },
     List {
         item: TypeIx,
-        kind: ListKind,
+        kind: ListMergeType,
     },
     /// Anything at all, kept as it is and owned by the keys that happen to be there.
     Any,
@@ -51,7 +51,7 @@ pub(crate) enum Type {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scalar {
+pub(crate) enum ScalarType {
     String,
     Boolean,
     Int32,
@@ -69,10 +69,10 @@ pub(crate) enum Scalar {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Struct {
+pub(crate) struct StructType {
     /// The name that error messages use.
     pub(crate) name: SmolStr,
-    pub(crate) fields: BTreeMap<SmolStr, Field>,
+    pub(crate) fields: BTreeMap<SmolStr, StructField>,
     /// Owned as a whole.
     pub(crate) atomic: bool,
     /// Keeps fields that it does not know.
@@ -80,16 +80,16 @@ pub(crate) struct Struct {
 }
 
 #[derive(Debug)]
-pub(crate) struct Field {
+pub(crate) struct StructField {
     pub(crate) ty: TypeIx,
-    pub(crate) patch: Patch,
+    pub(crate) patch: PatchStrategy,
     /// Set where the field, and not its type, says whether the value has one owner.
     pub(crate) atomic: Option<bool>,
 }
 
 /// How a strategic merge patch treats a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Patch {
+pub(crate) struct PatchStrategy {
     /// Lists are merged, by this key if their items are objects, and not replaced.
     pub(crate) merge: Option<MergeKey>,
     /// Keys that the patch does not name are dropped, so that one of several alternatives remains.
@@ -101,13 +101,13 @@ pub(crate) struct Patch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MergeKey {
     /// A list of scalars is merged as a set.
-    Itself,
+    WholeItem,
     Field(SmolStr),
 }
 
 /// What identifies an item of a list across versions of it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum ListKind {
+pub(crate) enum ListMergeType {
     /// Nothing: the list has one owner.
     Atomic,
     /// Its value.
@@ -125,7 +125,7 @@ pub(crate) struct ListKey {
 /// The type of one kind: an arena and where to begin.
 #[derive(Clone, Debug)]
 pub(crate) struct Schema {
-    types: Arc<Types>,
+    types: Arc<TypeArena>,
     root: TypeIx,
 }
 
@@ -136,28 +136,28 @@ impl Schema {
     }
 
     /// Where to begin.
-    pub(crate) fn root(&self) -> At<'_> {
-        At { types: &self.types, ix: self.root, atomic: None }
+    pub(crate) fn root(&self) -> SchemaCursor<'_> {
+        SchemaCursor { types: &self.types, ix: self.root, atomic: None }
     }
 }
 
 /// A place in a schema.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct At<'a> {
-    types: &'a Types,
+pub(crate) struct SchemaCursor<'a> {
+    types: &'a TypeArena,
     ix: TypeIx,
     atomic: Option<bool>,
 }
 
-impl<'a> At<'a> {
-    pub(crate) fn ty(self) -> &'a Type {
+impl<'a> SchemaCursor<'a> {
+    pub(crate) fn ty(self) -> &'a FieldType {
         &self.types.0[self.ix.0 as usize]
     }
 
     /// The type at `ix`, which must be of the same arena.
     fn go(self, ix: TypeIx, atomic: Option<bool>) -> Self {
         match self.types.0[ix.0 as usize] {
-            Type::BuiltIn(ix) => At { types: definitions().types(), ix, atomic },
+            FieldType::BuiltIn(ix) => SchemaCursor { types: definitions().types(), ix, atomic },
             _ => Self { types: self.types, ix, atomic },
         }
     }
@@ -165,80 +165,92 @@ impl<'a> At<'a> {
     /// Whether the value here has one owner.
     pub(crate) fn is_atomic(self) -> bool {
         match self.ty() {
-            Type::Scalar(_) => true,
-            Type::Struct(inner) => self.atomic.unwrap_or(inner.atomic),
-            Type::Map { atomic, .. } => self.atomic.unwrap_or(*atomic),
-            Type::List { kind, .. } => *kind == ListKind::Atomic,
-            Type::Any | Type::BuiltIn(_) => false,
+            FieldType::Scalar(_) => true,
+            FieldType::Struct(inner) => self.atomic.unwrap_or(inner.atomic),
+            FieldType::Map { atomic, .. } => self.atomic.unwrap_or(*atomic),
+            FieldType::List { kind, .. } => *kind == ListMergeType::Atomic,
+            FieldType::Any | FieldType::BuiltIn(_) => false,
         }
     }
 
     /// The value under `key`: a field, the value of a map, or anything.
     pub(crate) fn key(self, key: &str) -> Self {
         match self.ty() {
-            Type::Struct(inner) => {
+            FieldType::Struct(inner) => {
                 inner.fields.get(key).map_or_else(|| self.any(), |field| self.go(field.ty, field.atomic))
             }
-            Type::Map { value, .. } => self.go(*value, None),
-            Type::Scalar(_) | Type::List { .. } | Type::Any | Type::BuiltIn(_) => self.any(),
+            FieldType::Map { value, .. } => self.go(*value, None),
+            FieldType::Scalar(_) | FieldType::List { .. } | FieldType::Any | FieldType::BuiltIn(_) => self.any(),
         }
     }
 
     /// Whether `key` is a field of a struct and not the key of a map.
     pub(crate) fn has_field(self, key: &str) -> bool {
-        matches!(self.ty(), Type::Struct(inner) if inner.fields.contains_key(key))
+        matches!(self.ty(), FieldType::Struct(inner) if inner.fields.contains_key(key))
     }
 
     /// How a strategic merge patch treats what stands under `key`.
-    pub(crate) fn patch(self, key: &str) -> Option<&'a Patch> {
+    pub(crate) fn patch(self, key: &str) -> Option<&'a PatchStrategy> {
         match self.ty() {
-            Type::Struct(inner) => inner.fields.get(key).map(|field| &field.patch),
-            Type::Scalar(_) | Type::Map { .. } | Type::List { .. } | Type::Any | Type::BuiltIn(_) => None,
+            FieldType::Struct(inner) => inner.fields.get(key).map(|field| &field.patch),
+            FieldType::Scalar(_)
+            | FieldType::Map { .. }
+            | FieldType::List { .. }
+            | FieldType::Any
+            | FieldType::BuiltIn(_) => None,
         }
     }
 
     /// The items of a list.
     pub(crate) fn item(self) -> Self {
         match self.ty() {
-            Type::List { item, .. } => self.go(*item, None),
-            Type::Scalar(_) | Type::Struct(_) | Type::Map { .. } | Type::Any | Type::BuiltIn(_) => self.any(),
+            FieldType::List { item, .. } => self.go(*item, None),
+            FieldType::Scalar(_)
+            | FieldType::Struct(_)
+            | FieldType::Map { .. }
+            | FieldType::Any
+            | FieldType::BuiltIn(_) => self.any(),
         }
     }
 
     /// What identifies the items of a list; a list of unknown type has one owner.
-    pub(crate) fn list_kind(self) -> &'a ListKind {
+    pub(crate) fn list_kind(self) -> &'a ListMergeType {
         match self.ty() {
-            Type::List { kind, .. } => kind,
-            Type::Scalar(_) | Type::Struct(_) | Type::Map { .. } | Type::Any | Type::BuiltIn(_) => &ListKind::Atomic,
+            FieldType::List { kind, .. } => kind,
+            FieldType::Scalar(_)
+            | FieldType::Struct(_)
+            | FieldType::Map { .. }
+            | FieldType::Any
+            | FieldType::BuiltIn(_) => &ListMergeType::Atomic,
         }
     }
 
     /// The arena's type for anything, which is always its first.
     fn any(self) -> Self {
-        self.go(Types::ANY, None)
+        self.go(TypeArena::ANY, None)
     }
 }
 
-impl Types {
+impl TypeArena {
     /// The first type of every arena.
     const ANY: TypeIx = TypeIx(0);
 
     /// An arena that knows of anything, and nothing else yet.
     fn new() -> Self {
-        Self(vec![Type::Any])
+        Self(vec![FieldType::Any])
     }
 
-    fn add(&mut self, ty: Type) -> TypeIx {
+    fn add(&mut self, ty: FieldType) -> TypeIx {
         self.0.push(ty);
         TypeIx(self.0.len() as u32 - 1)
     }
 
     /// A place to be filled later: how a type can contain itself.
     fn reserve(&mut self) -> TypeIx {
-        self.add(Type::Any)
+        self.add(FieldType::Any)
     }
 
-    fn fill(&mut self, ix: TypeIx, ty: Type) {
+    fn fill(&mut self, ix: TypeIx, ty: FieldType) {
         self.0[ix.0 as usize] = ty;
     }
 }

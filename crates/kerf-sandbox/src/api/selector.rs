@@ -5,20 +5,20 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 use super::names;
-use super::storage::{Facets, Key};
+use super::storage::{ObjectKey, SelectorAttributes};
 
 /// All of its requirements must hold; an empty one selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LabelSelector(Vec<Requirement>);
+pub(crate) struct LabelSelector(Vec<LabelRequirement>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Requirement {
+struct LabelRequirement {
     key: SmolStr,
-    test: Test,
+    test: LabelOperator,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Test {
+enum LabelOperator {
     Exists,
     Absent,
     In(Vec<SmolStr>),
@@ -39,21 +39,23 @@ impl LabelSelector {
         let selector = selector?.as_object()?;
         let mut requirements = Vec::new();
         for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
-            requirements
-                .push(Requirement { key: key.into(), test: Test::In(vec![value.as_str().unwrap_or_default().into()]) });
+            requirements.push(LabelRequirement {
+                key: key.into(),
+                test: LabelOperator::In(vec![value.as_str().unwrap_or_default().into()]),
+            });
         }
         for expression in selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
             let text = |field: &str| expression.get(field).and_then(Value::as_str).unwrap_or_default();
             let values = expression.get("values").and_then(Value::as_array).into_iter().flatten();
             let values: Vec<SmolStr> = values.filter_map(Value::as_str).map(SmolStr::from).collect();
             let test = match text("operator") {
-                "In" => Test::In(values),
-                "NotIn" => Test::NotIn(values),
-                "Exists" => Test::Exists,
-                "DoesNotExist" => Test::Absent,
+                "In" => LabelOperator::In(values),
+                "NotIn" => LabelOperator::NotIn(values),
+                "Exists" => LabelOperator::Exists,
+                "DoesNotExist" => LabelOperator::Absent,
                 _ => return None,
             };
-            requirements.push(Requirement { key: text("key").into(), test });
+            requirements.push(LabelRequirement { key: text("key").into(), test });
         }
         Some(Self(requirements))
     }
@@ -62,12 +64,12 @@ impl LabelSelector {
         self.0.iter().all(|requirement| {
             let value = labels.iter().find(|(key, _)| *key == requirement.key).map(|(_, value)| value);
             match (&requirement.test, value) {
-                (Test::Exists, value) => value.is_some(),
-                (Test::Absent, value) => value.is_none(),
-                (Test::In(values), value) => value.is_some_and(|value| values.contains(value)),
-                (Test::NotIn(values), value) => value.is_none_or(|value| !values.contains(value)),
-                (Test::Above(bound), value) => number(value).is_some_and(|value| value > *bound),
-                (Test::Below(bound), value) => number(value).is_some_and(|value| value < *bound),
+                (LabelOperator::Exists, value) => value.is_some(),
+                (LabelOperator::Absent, value) => value.is_none(),
+                (LabelOperator::In(values), value) => value.is_some_and(|value| values.contains(value)),
+                (LabelOperator::NotIn(values), value) => value.is_none_or(|value| !values.contains(value)),
+                (LabelOperator::Above(bound), value) => number(value).is_some_and(|value| value > *bound),
+                (LabelOperator::Below(bound), value) => number(value).is_some_and(|value| value < *bound),
             }
         })
     }
@@ -152,7 +154,7 @@ impl Parser {
         }
     }
 
-    fn requirement(&mut self) -> Result<Requirement, String> {
+    fn requirement(&mut self) -> Result<LabelRequirement, String> {
         let absent = *self.peek() == Token::Sign("!");
         if absent {
             self.at += 1;
@@ -165,25 +167,28 @@ impl Parser {
             return Err(format!("<nil>: Invalid value: \"{key}\": {problem}"));
         }
         if matches!(self.peek(), Token::End | Token::Sign(",")) {
-            return Ok(Requirement { key, test: if absent { Test::Absent } else { Test::Exists } });
+            return Ok(LabelRequirement {
+                key,
+                test: if absent { LabelOperator::Absent } else { LabelOperator::Exists },
+            });
         }
         let test = match self.take() {
-            Token::Sign("=" | "==") => Test::In(vec![self.one_value()?]),
-            Token::Sign("!=") => Test::NotIn(vec![self.one_value()?]),
-            Token::Sign(">") => Test::Above(self.bound()?),
-            Token::Sign("<") => Test::Below(self.bound()?),
-            Token::Word(word) if word == "in" => Test::In(self.values()?),
-            Token::Word(word) if word == "notin" => Test::NotIn(self.values()?),
+            Token::Sign("=" | "==") => LabelOperator::In(vec![self.one_value()?]),
+            Token::Sign("!=") => LabelOperator::NotIn(vec![self.one_value()?]),
+            Token::Sign(">") => LabelOperator::Above(self.bound()?),
+            Token::Sign("<") => LabelOperator::Below(self.bound()?),
+            Token::Word(word) if word == "in" => LabelOperator::In(self.values()?),
+            Token::Word(word) if word == "notin" => LabelOperator::NotIn(self.values()?),
             other => return Err(format!("found '{}', expected: in, notin, =, ==, !=, gt, lt", other.text())),
         };
-        if let Test::In(values) | Test::NotIn(values) = &test {
+        if let LabelOperator::In(values) | LabelOperator::NotIn(values) = &test {
             for value in values {
                 if let Some(problem) = names::label_value(value).into_iter().next() {
                     return Err(format!("values[0][{key}]: Invalid value: \"{value}\": {problem}"));
                 }
             }
         }
-        Ok(Requirement { key, test })
+        Ok(LabelRequirement { key, test })
     }
 
     fn one_value(&mut self) -> Result<SmolStr, String> {
@@ -284,7 +289,7 @@ impl FieldSelector {
         Self(vec![(FieldRef::Name, true, name.into())])
     }
 
-    fn matches(&self, key: &Key, fields: &[SmolStr]) -> bool {
+    fn matches(&self, key: &ObjectKey, fields: &[SmolStr]) -> bool {
         self.0.iter().all(|(field, equal, value)| {
             let (namespace, name) = key.as_str().rsplit_once('/').unwrap_or(("", key.as_str()));
             let found = match field {
@@ -346,7 +351,7 @@ impl Selection {
         self.labels.0.is_empty() && self.fields.0.is_empty()
     }
 
-    pub(crate) fn matches(&self, key: &Key, facets: &Facets) -> bool {
+    pub(crate) fn matches(&self, key: &ObjectKey, facets: &SelectorAttributes) -> bool {
         self.labels.matches(&facets.labels) && self.fields.matches(key, &facets.fields)
     }
 }
@@ -425,8 +430,8 @@ mod tests {
 
     #[test]
     fn field_selectors_select() {
-        let facets = Facets { labels: Box::default(), fields: ["n1".into(), "Running".into()].into() };
-        let key = Key::new(Some("ns"), "pod");
+        let facets = SelectorAttributes { labels: Box::default(), fields: ["n1".into(), "Running".into()].into() };
+        let key = ObjectKey::new(Some("ns"), "pod");
         let own = ["spec.nodeName", "status.phase"].into_iter();
         for (selector, selects) in [
             ("", true),

@@ -22,10 +22,10 @@ use tower::Service as _;
 
 use super::respond::{Body, refuse};
 use super::server::ApiServer;
-use super::status::Refusal;
+use super::status::StatusError;
 
 /// How long a connection may take to say who it is.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a server does not listen.
 #[derive(Debug, thiserror::Error)]
@@ -51,13 +51,13 @@ pub enum ServeError {
 
 /// A server that listens. Dropping it ends every connection.
 #[derive(Debug)]
-pub struct Serving {
+pub struct ServerHandle {
     address: SocketAddr,
     kubeconfig: String,
     task: JoinHandle<()>,
 }
 
-impl Serving {
+impl ServerHandle {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -69,7 +69,7 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for ServerHandle {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -77,7 +77,7 @@ impl Drop for Serving {
 
 impl ApiServer {
     /// Listens on 127.0.0.1 at `port`; 0 takes any that is free. Must be called on a tokio runtime with IO and time enabled.
-    pub async fn serve(&self, port: u16) -> Result<Serving, ServeError> {
+    pub async fn serve(&self, port: u16) -> Result<ServerHandle, ServeError> {
         let identity = Identity::new()?;
         let listen = |source| ServeError::Listen { port, source };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(listen)?;
@@ -85,7 +85,7 @@ impl ApiServer {
         let kubeconfig = identity.kubeconfig(address);
         let Identity { acceptor, token, .. } = identity;
         let task = tokio::spawn(accept(listener, acceptor, self.clone(), token.into()));
-        Ok(Serving { address, kubeconfig, task })
+        Ok(ServerHandle { address, kubeconfig, task })
     }
 }
 
@@ -103,14 +103,14 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, server: ApiServer,
 
 async fn connection(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServer, token: Arc<str>) {
     let _ = stream.set_nodelay(true);
-    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
+    let Ok(Ok(stream)) = tokio::time::timeout(TLS_HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await else { return };
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let (mut server, token) = (server.clone(), token.clone());
         async move {
             if is_authorized(request.headers(), &token) {
                 server.call(request).await
             } else {
-                Ok::<Response<Body>, _>(refuse(&Refusal::unauthorized()))
+                Ok::<Response<Body>, _>(refuse(&StatusError::unauthorized()))
             }
         }
     });

@@ -17,21 +17,21 @@ use jiff::Timestamp;
 use kerf_runtime::Clock;
 
 use super::registry::Registry;
-use super::request::{Path, Query, Verb};
+use super::request::{Query, RequestPath, Verb};
 use super::respond::{Body, refuse};
-use super::route::{Circumstances, route};
-use super::status::{Answer, Refusal, Subject};
-use super::storage::{Key, Storage, TableIx};
-use crate::audit::Write;
-use crate::faults::{Asked, Fault, FaultRule, Faults};
+use super::route::{InjectedFaults, route};
+use super::status::{ApiResult, GroupResource, StatusError};
+use super::storage::{ObjectKey, ObjectStore, TableIx};
+use crate::audit::AuditedWrite;
+use crate::faults::{Fault, FaultInjector, FaultRule, RequestInfo};
 use crate::rng::Rng;
 
 /// The largest body that is read: what the real server reads.
-const BODY: usize = 3 * 1024 * 1024;
+const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 /// What a server is made with.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct ApiServerConfig {
     /// The clock that every timestamp comes from.
     pub clock: Clock,
     /// Where uids, generated names and the like come from.
@@ -41,7 +41,7 @@ pub struct Config {
     pub history: usize,
 }
 
-impl Config {
+impl ApiServerConfig {
     /// The settings for a cluster that people or controllers use, on `clock`.
     pub fn new(clock: Clock, seed: u64) -> Self {
         Self { clock, seed, history: 65_536 }
@@ -50,31 +50,31 @@ impl Config {
 
 /// An event that will be forgotten.
 #[derive(Clone)]
-pub(crate) struct Remembered {
+pub(crate) struct EventExpiry {
     pub(crate) table: TableIx,
-    pub(crate) key: Key,
+    pub(crate) key: ObjectKey,
     pub(crate) revision: u64,
     pub(crate) at: Timestamp,
 }
 
 /// The server's state.
-pub(crate) struct Inner {
-    pub(crate) storage: Storage,
+pub(crate) struct ServerState {
+    pub(crate) storage: ObjectStore,
     pub(crate) clock: Clock,
     pub(crate) serials: AtomicU64,
     registry: RwLock<Arc<Registry>>,
     chance: Mutex<Rng>,
-    events: Mutex<VecDeque<Remembered>>,
+    events: Mutex<VecDeque<EventExpiry>>,
     /// The tables of custom resources, by group and plural.
     tables: Mutex<BTreeMap<(String, String), TableIx>>,
-    faults: Mutex<Option<Faults>>,
-    audit: Mutex<Option<Vec<Write>>>,
+    faults: Mutex<Option<FaultInjector>>,
+    audit: Mutex<Option<Vec<AuditedWrite>>>,
 }
 
 /// An API server. Copies share one state.
 #[derive(Clone)]
 pub struct ApiServer {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<ServerState>,
 }
 
 impl std::fmt::Debug for ApiServer {
@@ -88,7 +88,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Inner {
+impl ServerState {
     pub(crate) fn registry(&self) -> Arc<Registry> {
         self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -127,17 +127,17 @@ impl Inner {
         base + Duration::from_millis(lock(&self.chance).below(base.as_millis() as u64))
     }
 
-    pub(crate) fn events(&self) -> MutexGuard<'_, VecDeque<Remembered>> {
+    pub(crate) fn events(&self) -> MutexGuard<'_, VecDeque<EventExpiry>> {
         lock(&self.events)
     }
 }
 
 impl ApiServer {
     /// A server with nothing in it but what every cluster has.
-    pub fn new(config: Config) -> Self {
-        let storage = Storage::new(config.history);
+    pub fn new(config: ApiServerConfig) -> Self {
+        let storage = ObjectStore::new(config.history);
         let registry = Registry::built_in(&storage);
-        let inner = Inner {
+        let inner = ServerState {
             storage,
             clock: config.clock,
             serials: AtomicU64::new(0),
@@ -157,7 +157,7 @@ impl ApiServer {
     /// wrong, no audit. What one of the two does is nothing to the other.
     #[must_use]
     pub fn fork(&self, clock: Clock) -> Self {
-        let inner = Inner {
+        let inner = ServerState {
             storage: self.inner.storage.fork(),
             clock,
             serials: AtomicU64::new(self.inner.serials.load(Ordering::Relaxed)),
@@ -200,7 +200,7 @@ impl ApiServer {
 
     /// Lets things go wrong from now on, by these rules and this seed, instead of whatever went wrong before. No rules: nothing.
     pub fn set_faults(&self, rules: Vec<FaultRule>, seed: u64) {
-        *lock(&self.inner.faults) = if rules.is_empty() { None } else { Some(Faults::new(rules, seed)) };
+        *lock(&self.inner.faults) = if rules.is_empty() { None } else { Some(FaultInjector::new(rules, seed)) };
     }
 
     /// Keeps a list of all writes from now on, and forgets what was listed before. The list grows until it is taken.
@@ -209,7 +209,7 @@ impl ApiServer {
     }
 
     /// The writes since the audit was started or last taken; none if it never was.
-    pub fn take_audit(&self) -> Vec<Write> {
+    pub fn take_audit(&self) -> Vec<AuditedWrite> {
         lock(&self.inner.audit).as_mut().map(std::mem::take).unwrap_or_default()
     }
 
@@ -233,15 +233,15 @@ impl ApiServer {
         &self,
         parts: &http::request::Parts,
         body: Bytes,
-        circumstances: Circumstances,
+        circumstances: InjectedFaults,
     ) -> Response<Body> {
         self.carry_out(parts, body, circumstances).unwrap_or_else(|refusal| refuse(&refusal))
     }
 
     /// Does something for a part of the cluster itself: at once, and past the faults, which are for those outside. It is noted like
     /// any other write.
-    pub(crate) fn perform(&self, parts: &http::request::Parts, body: Bytes) -> Answer<Bytes> {
-        let outcome = self.carry_out(parts, body, Circumstances::default());
+    pub(crate) fn perform(&self, parts: &http::request::Parts, body: Bytes) -> ApiResult<Bytes> {
+        let outcome = self.carry_out(parts, body, InjectedFaults::default());
         outcome.map(|response| response.into_body().into_bytes())
     }
 
@@ -249,19 +249,19 @@ impl ApiServer {
         &self,
         parts: &http::request::Parts,
         body: Bytes,
-        circumstances: Circumstances,
-    ) -> Answer<Response<Body>> {
+        circumstances: InjectedFaults,
+    ) -> ApiResult<Response<Body>> {
         let outcome = route(&self.inner, parts, body, circumstances);
         if let Some(audit) = lock(&self.inner.audit).as_mut() {
-            let code = outcome.as_ref().map_or_else(Refusal::code, |response| response.status().as_u16());
+            let code = outcome.as_ref().map_or_else(StatusError::code, |response| response.status().as_u16());
             audit.extend(self.noted(parts, code));
         }
         outcome
     }
 
-    fn noted(&self, parts: &http::request::Parts, code: u16) -> Option<Write> {
+    fn noted(&self, parts: &http::request::Parts, code: u16) -> Option<AuditedWrite> {
         let (verb, target) = asked(parts)?;
-        verb.writes().then(|| Write {
+        verb.writes().then(|| AuditedWrite {
             at: self.inner.clock.now(),
             agent: agent(parts).into(),
             verb,
@@ -278,20 +278,30 @@ impl ApiServer {
         let mut faults = lock(&self.inner.faults);
         let faults = faults.as_mut()?;
         let (verb, target) = asked(parts)?;
-        faults.draw(&Asked { verb, resource: &target.resource, agent: agent(parts), at: self.inner.clock.elapsed() })
+        faults.draw(&RequestInfo {
+            verb,
+            resource: &target.resource,
+            agent: agent(parts),
+            at: self.inner.clock.elapsed(),
+        })
     }
 
     /// Answers a request, with whatever goes wrong.
     async fn serve_one(&self, parts: &http::request::Parts, body: Bytes) -> Result<Response<Body>, ConnectionLost> {
-        let plain = Circumstances::default();
+        let plain = InjectedFaults::default();
         let circumstances = match self.fault(parts) {
             None => plain,
-            Some(Fault::InternalError) => return Ok(refuse(&Refusal::internal("the server has a fault on purpose"))),
+            Some(Fault::InternalError) => {
+                return Ok(refuse(&StatusError::internal("the server has a fault on purpose")));
+            }
             Some(Fault::Unavailable { retry_after_seconds }) => {
-                return Ok(refuse(&Refusal::unavailable("the server is unavailable on purpose", retry_after_seconds)));
+                return Ok(refuse(&StatusError::unavailable(
+                    "the server is unavailable on purpose",
+                    retry_after_seconds,
+                )));
             }
             Some(Fault::TooManyRequests { retry_after_seconds }) => {
-                return Ok(refuse(&Refusal::too_many_requests(
+                return Ok(refuse(&StatusError::too_many_requests(
                     "Too many requests, please try again later.",
                     retry_after_seconds,
                     Vec::new(),
@@ -299,8 +309,8 @@ impl ApiServer {
             }
             Some(Fault::Conflict) => {
                 let target = asked(parts).map(|(_, target)| target).unwrap_or_default();
-                let subject = Subject { group: &target.group, resource: &target.resource };
-                return Ok(refuse(&Refusal::stale(subject, target.name.as_deref().unwrap_or_default())));
+                let subject = GroupResource { group: &target.group, resource: &target.resource };
+                return Ok(refuse(&StatusError::stale(subject, target.name.as_deref().unwrap_or_default())));
             }
             Some(Fault::Slow { by }) => {
                 tokio::time::sleep(by).await;
@@ -310,20 +320,20 @@ impl ApiServer {
                 drop(self.answer(parts, body, plain));
                 return Err(ConnectionLost);
             }
-            Some(Fault::StaleRead { revisions }) => Circumstances { stale: Some(revisions), ..plain },
-            Some(Fault::DroppedWatch { after }) => Circumstances { drop_watch_after: Some(after), ..plain },
-            Some(Fault::LateWatch { by }) => Circumstances { watch_delay: Some(by), ..plain },
-            Some(Fault::Gone) => Circumstances { watch_gone: true, ..plain },
+            Some(Fault::StaleRead { revisions }) => InjectedFaults { stale: Some(revisions), ..plain },
+            Some(Fault::DroppedWatch { after }) => InjectedFaults { drop_watch_after: Some(after), ..plain },
+            Some(Fault::LateWatch { by }) => InjectedFaults { watch_delay: Some(by), ..plain },
+            Some(Fault::Gone) => InjectedFaults { watch_gone: true, ..plain },
         };
         Ok(self.answer(parts, body, circumstances))
     }
 }
 
 /// What a request asks for, if it is about a resource.
-fn asked(parts: &http::request::Parts) -> Option<(Verb, super::request::Target)> {
-    match Path::parse(parts.uri.path()) {
-        Path::Other(_) => None,
-        Path::Resource(target) => {
+fn asked(parts: &http::request::Parts) -> Option<(Verb, super::request::RequestTarget)> {
+    match RequestPath::parse(parts.uri.path()) {
+        RequestPath::Other(_) => None,
+        RequestPath::Resource(target) => {
             let verb = Verb::of(&parts.method, &target, &Query::parse(parts.uri.query())).ok()?;
             Some((verb, target))
         }
@@ -340,15 +350,15 @@ fn agent(parts: &http::request::Parts) -> &str {
 pub struct ConnectionLost;
 
 /// Reads a request's body, up to the limit.
-async fn collect<B>(body: B) -> Answer<Bytes>
+async fn collect<B>(body: B) -> ApiResult<Bytes>
 where
     B: http_body::Body<Data = Bytes>,
     B::Error: Into<tower::BoxError>,
 {
-    match http_body_util::Limited::new(body, BODY).collect().await {
+    match http_body_util::Limited::new(body, MAX_BODY_BYTES).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
-        Err(problem) if problem.is::<http_body_util::LengthLimitError>() => Err(Refusal::too_large(BODY)),
-        Err(problem) => Err(Refusal::bad_request(format!("reading the body: {problem}"))),
+        Err(problem) if problem.is::<http_body_util::LengthLimitError>() => Err(StatusError::too_large(MAX_BODY_BYTES)),
+        Err(problem) => Err(StatusError::bad_request(format!("reading the body: {problem}"))),
     }
 }
 

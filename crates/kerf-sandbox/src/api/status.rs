@@ -8,20 +8,20 @@ use serde_json::Value;
 use super::field::{self, FieldError};
 
 /// What a handler returns.
-pub(crate) type Answer<T> = Result<T, Refusal>;
+pub(crate) type ApiResult<T> = Result<T, StatusError>;
 
 /// A request that was not carried out, in the words of the API. Boxed, because the good path should not pay for it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Refusal(Box<Status>);
+pub(crate) struct StatusError(Box<StatusObject>);
 
 /// The wire form (`meta/v1 Status`).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(clippy::struct_field_names, reason = "the wire calls it so")]
-struct Status {
+struct StatusObject {
     kind: &'static str,
     api_version: &'static str,
-    metadata: Metadata,
+    metadata: StatusMetadata,
     status: &'static str,
     message: String,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -35,7 +35,7 @@ struct Status {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-struct Metadata {
+struct StatusMetadata {
     #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
     continue_token: String,
 }
@@ -72,30 +72,30 @@ fn is_zero(seconds: &u32) -> bool {
 
 /// Which resource a refusal speaks of: what the real server calls a group-resource.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Subject<'a> {
+pub(crate) struct GroupResource<'a> {
     pub(crate) group: &'a str,
     pub(crate) resource: &'a str,
 }
 
-impl std::fmt::Display for Subject<'_> {
+impl std::fmt::Display for GroupResource<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.resource)?;
         if self.group.is_empty() { Ok(()) } else { write!(f, ".{}", self.group) }
     }
 }
 
-impl Subject<'_> {
+impl GroupResource<'_> {
     fn details(self, name: &str) -> Details {
         Details { name: name.into(), group: self.group.into(), kind: self.resource.into(), ..Details::default() }
     }
 }
 
-impl Refusal {
+impl StatusError {
     fn new(code: u16, reason: &'static str, message: String, details: Option<Details>) -> Self {
-        let status = Status {
+        let status = StatusObject {
             kind: "Status",
             api_version: "v1",
-            metadata: Metadata::default(),
+            metadata: StatusMetadata::default(),
             status: "Failure",
             message,
             reason,
@@ -106,7 +106,7 @@ impl Refusal {
         Self(Box::new(status))
     }
 
-    pub(crate) fn not_found(subject: Subject<'_>, name: &str) -> Self {
+    pub(crate) fn not_found(subject: GroupResource<'_>, name: &str) -> Self {
         Self::new(404, "NotFound", format!("{subject} \"{name}\" not found"), Some(subject.details(name)))
     }
 
@@ -125,23 +125,23 @@ impl Refusal {
         self.0.message == "404 page not found"
     }
 
-    pub(crate) fn already_exists(subject: Subject<'_>, name: &str) -> Self {
+    pub(crate) fn already_exists(subject: GroupResource<'_>, name: &str) -> Self {
         Self::new(409, "AlreadyExists", format!("{subject} \"{name}\" already exists"), Some(subject.details(name)))
     }
 
     /// The name is taken by an object that is on its way out.
-    pub(crate) fn still_exists(subject: Subject<'_>, name: &str) -> Self {
+    pub(crate) fn still_exists(subject: GroupResource<'_>, name: &str) -> Self {
         let message = format!("object is being deleted: {subject} \"{name}\" already exists");
         Self::new(409, "AlreadyExists", message, Some(subject.details(name)))
     }
 
-    pub(crate) fn conflict(subject: Subject<'_>, name: &str, why: &str) -> Self {
+    pub(crate) fn conflict(subject: GroupResource<'_>, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {subject} \"{name}\": {why}");
         Self::new(409, "Conflict", message, Some(subject.details(name)))
     }
 
     /// The optimistic lock did not hold: somebody else wrote in between.
-    pub(crate) fn stale(subject: Subject<'_>, name: &str) -> Self {
+    pub(crate) fn stale(subject: GroupResource<'_>, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(subject, name, why)
     }
@@ -151,7 +151,7 @@ impl Refusal {
         Self::new(409, "Conflict", message, Some(Details { causes, ..Details::default() }))
     }
 
-    pub(crate) fn forbidden(subject: Subject<'_>, name: &str, why: &str, causes: Vec<Cause>) -> Self {
+    pub(crate) fn forbidden(subject: GroupResource<'_>, name: &str, why: &str, causes: Vec<Cause>) -> Self {
         let message = format!("{subject} \"{name}\" is forbidden: {why}");
         Self::new(403, "Forbidden", message, Some(Details { causes, ..subject.details(name) }))
     }

@@ -22,9 +22,9 @@ use super::selector::Selection;
 /// The place of an object in its table: `namespace/name`, or `name` alone. One string, so that objects are listed in the order
 /// in which etcd lists them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Key(SmolStr);
+pub(crate) struct ObjectKey(SmolStr);
 
-impl Key {
+impl ObjectKey {
     pub(crate) fn new(namespace: Option<&str>, name: &str) -> Self {
         match namespace {
             Some(namespace) => Self(smol_str::format_smolstr!("{namespace}/{name}")),
@@ -61,7 +61,7 @@ impl Key {
 
 /// What selectors ask about, taken out of an object when it is written so that a list of 100,000 needs no parsing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Facets {
+pub(crate) struct SelectorAttributes {
     /// Labels, by key.
     pub(crate) labels: Box<[(SmolStr, SmolStr)]>,
     /// The values of the resource's selectable fields, in the resource's order.
@@ -70,13 +70,13 @@ pub(crate) struct Facets {
 
 /// One version of one object. Never changed; shared by the table, the history and whoever reads.
 #[derive(Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredObject {
     text: Versioned,
     pub(crate) revision: u64,
-    pub(crate) facets: Arc<Facets>,
+    pub(crate) facets: Arc<SelectorAttributes>,
 }
 
-impl Stored {
+impl StoredObject {
     pub(crate) fn bytes(&self) -> &Bytes {
         &self.text.bytes
     }
@@ -89,11 +89,11 @@ impl Stored {
 
 /// One change. `now` is what stands there after it, `before` what stood there.
 #[derive(Debug)]
-pub(crate) struct Event {
+pub(crate) struct StorageEvent {
     pub(crate) revision: u64,
-    pub(crate) key: Key,
-    pub(crate) before: Option<Arc<Stored>>,
-    pub(crate) now: Option<Arc<Stored>>,
+    pub(crate) key: ObjectKey,
+    pub(crate) before: Option<Arc<StoredObject>>,
+    pub(crate) now: Option<Arc<StoredObject>>,
 }
 
 /// A resource's table, by number. Numbers are never used for another resource.
@@ -102,7 +102,7 @@ pub(crate) struct TableIx(u32);
 
 /// Why a write did not happen: the object is not at the version that the writer had read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moved;
+pub(crate) struct RevisionConflict;
 
 /// Why something cannot be read: it is older than the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,21 +114,21 @@ pub(crate) struct Compacted {
 /// A part of a table.
 #[derive(Debug)]
 pub(crate) struct Page {
-    pub(crate) objects: Vec<Arc<Stored>>,
+    pub(crate) objects: Vec<Arc<StoredObject>>,
     /// Of what revision the page is.
     pub(crate) revision: u64,
     /// Where the next page begins, and how many objects are left from there.
-    pub(crate) rest: Option<(Key, usize)>,
+    pub(crate) rest: Option<(ObjectKey, usize)>,
 }
 
 /// Which part of a table.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Window<'a> {
+pub(crate) struct PageQuery<'a> {
     pub(crate) namespace: Option<&'a str>,
     /// Only what this selects, which also counts towards the limit.
     pub(crate) selection: &'a Selection,
     /// Begin at this key.
-    pub(crate) from: Option<&'a Key>,
+    pub(crate) from: Option<&'a ObjectKey>,
     /// The state at this revision; now, if none is given.
     pub(crate) at: Option<u64>,
     /// At most so many; all, if none is given.
@@ -137,9 +137,9 @@ pub(crate) struct Window<'a> {
 
 /// What a watcher gets when it asks for what came next.
 #[derive(Debug)]
-pub(crate) enum Next {
+pub(crate) enum TableChanges {
     /// These changes, in order, at least one; they end at this revision.
-    Events(Vec<Arc<Event>>),
+    Events(Vec<Arc<StorageEvent>>),
     /// Nothing yet. The table as of this revision has nothing newer.
     Nothing { revision: u64 },
     /// The resource is gone (its definition was deleted).
@@ -148,15 +148,15 @@ pub(crate) enum Next {
 
 #[derive(Debug, Default)]
 struct Table {
-    objects: BTreeMap<Key, Arc<Stored>>,
-    history: VecDeque<Arc<Event>>,
+    objects: BTreeMap<ObjectKey, Arc<StoredObject>>,
+    history: VecDeque<Arc<StorageEvent>>,
     /// The newest revision that has left the history.
     compacted: u64,
     closed: bool,
     changed: Arc<Notify>,
 }
 
-struct Inner {
+struct StorageState {
     revision: u64,
     fingerprint: FxHasher,
     tables: Vec<Table>,
@@ -165,8 +165,8 @@ struct Inner {
 }
 
 /// The store.
-pub(crate) struct Storage {
-    inner: Mutex<Inner>,
+pub(crate) struct ObjectStore {
+    inner: Mutex<StorageState>,
     /// Rung after every change of any table.
     changed: Arc<Notify>,
     /// How many changes a table remembers.
@@ -174,15 +174,15 @@ pub(crate) struct Storage {
 }
 
 /// How many changes a watcher is given at once: enough to amortise the lock, few enough to keep buffers small.
-pub(crate) const BATCH: usize = 256;
+pub(crate) const MAX_BATCH_EVENTS: usize = 256;
 /// For how many revisions it is known of which table they were.
-const RECENT: usize = 1024;
+const MAX_RECENT_REVISIONS: usize = 1024;
 
-impl Storage {
+impl ObjectStore {
     /// An empty store whose tables remember `history` changes each (at least one).
     pub(crate) fn new(history: usize) -> Self {
         Self {
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(StorageState {
                 revision: 1,
                 fingerprint: FxHasher::default(),
                 tables: Vec::new(),
@@ -202,7 +202,7 @@ impl Storage {
             closed: table.closed,
             ..Table::default()
         });
-        let copy = Inner {
+        let copy = StorageState {
             revision: inner.revision,
             fingerprint: inner.fingerprint.clone(),
             tables: tables.collect(),
@@ -231,12 +231,12 @@ impl Storage {
         self.lock().revision
     }
 
-    pub(crate) fn get(&self, table: TableIx, key: &Key) -> Option<Arc<Stored>> {
+    pub(crate) fn get(&self, table: TableIx, key: &ObjectKey) -> Option<Arc<StoredObject>> {
         self.lock().tables[table.0 as usize].objects.get(key).cloned()
     }
 
     /// What stood at `key` when the store was at `revision`, or at the earliest revision that is still known.
-    pub(crate) fn get_at(&self, table: TableIx, key: &Key, revision: u64) -> Option<Arc<Stored>> {
+    pub(crate) fn get_at(&self, table: TableIx, key: &ObjectKey, revision: u64) -> Option<Arc<StoredObject>> {
         let inner = self.lock();
         let table = &inner.tables[table.0 as usize];
         let later = table.history.iter().find(|event| event.revision > revision && event.key == *key);
@@ -247,14 +247,14 @@ impl Storage {
     pub(crate) fn put(
         &self,
         table: TableIx,
-        key: &Key,
+        key: &ObjectKey,
         expected: Option<u64>,
         object: &Encoded,
-        facets: Facets,
-    ) -> Result<Arc<Stored>, Moved> {
+        facets: SelectorAttributes,
+    ) -> Result<Arc<StoredObject>, RevisionConflict> {
         let facets = Arc::new(facets);
         self.commit(table, key, expected, |revision, _| {
-            Some(Arc::new(Stored { text: object.with_version(revision), revision, facets }))
+            Some(Arc::new(StoredObject { text: object.with_version(revision), revision, facets }))
         })
         .map(|event| event.now.clone().expect("a put leaves an object"))
     }
@@ -264,19 +264,19 @@ impl Storage {
     pub(crate) fn touch_up(
         &self,
         table: TableIx,
-        key: &Key,
+        key: &ObjectKey,
         expected: u64,
         change: impl FnOnce(&mut [u8]),
-    ) -> Result<u64, Moved> {
+    ) -> Result<u64, RevisionConflict> {
         let event = self.commit(table, key, Some(expected), |revision, before| {
             let text = before?.text.touched_up(revision, change);
-            Some(Arc::new(Stored { text, revision, facets: before?.facets.clone() }))
+            Some(Arc::new(StoredObject { text, revision, facets: before?.facets.clone() }))
         })?;
         Ok(event.revision)
     }
 
     /// Takes one object away, if it is still at `expected`. Returns its last state, told as of the deletion.
-    pub(crate) fn delete(&self, table: TableIx, key: &Key, expected: u64) -> Result<Bytes, Moved> {
+    pub(crate) fn delete(&self, table: TableIx, key: &ObjectKey, expected: u64) -> Result<Bytes, RevisionConflict> {
         let event = self.commit(table, key, Some(expected), |_, _| None)?;
         let before = event.before.as_ref().expect("what was deleted stood there before");
         Ok(before.bytes_as_of(event.revision))
@@ -285,17 +285,17 @@ impl Storage {
     fn commit(
         &self,
         table: TableIx,
-        key: &Key,
+        key: &ObjectKey,
         expected: Option<u64>,
-        make: impl FnOnce(u64, Option<&Stored>) -> Option<Arc<Stored>>,
-    ) -> Result<Arc<Event>, Moved> {
+        make: impl FnOnce(u64, Option<&StoredObject>) -> Option<Arc<StoredObject>>,
+    ) -> Result<Arc<StorageEvent>, RevisionConflict> {
         let mut inner = self.lock();
         let revision = inner.revision + 1;
         let place = table;
         let table = &mut inner.tables[place.0 as usize];
         let standing = table.objects.get_mut(key);
         if standing.as_ref().map(|stored| stored.revision) != expected || table.closed {
-            return Err(Moved);
+            return Err(RevisionConflict);
         }
         let now = make(revision, standing.as_ref().map(|stored| &***stored));
         let before = match (standing, &now) {
@@ -303,7 +303,7 @@ impl Storage {
             (None, Some(now)) => table.objects.insert(key.clone(), now.clone()),
             (_, None) => table.objects.remove(key),
         };
-        let event = Arc::new(Event { revision, key: key.clone(), before, now });
+        let event = Arc::new(StorageEvent { revision, key: key.clone(), before, now });
         table.history.push_back(event.clone());
         while table.history.len() > self.history {
             if let Some(oldest) = table.history.pop_front() {
@@ -314,7 +314,7 @@ impl Storage {
         self.changed.notify_waiters();
         inner.revision = revision;
         inner.recent.push_back(place);
-        if inner.recent.len() > RECENT {
+        if inner.recent.len() > MAX_RECENT_REVISIONS {
             inner.recent.pop_front();
         }
         event.key.as_str().hash(&mut inner.fingerprint);
@@ -334,22 +334,22 @@ impl Storage {
     }
 
     /// Reads a part of a table as it was at one revision.
-    pub(crate) fn page(&self, table: TableIx, window: Window<'_>) -> Result<Page, Compacted> {
+    pub(crate) fn page(&self, table: TableIx, window: PageQuery<'_>) -> Result<Page, Compacted> {
         let inner = self.lock();
         let revision = window.at.unwrap_or(inner.revision);
         let table = &inner.tables[table.0 as usize];
         if revision < table.compacted {
             return Err(Compacted { oldest: table.compacted });
         }
-        let prefix = window.namespace.map(|namespace| Key(smol_str::format_smolstr!("{namespace}/")));
+        let prefix = window.namespace.map(|namespace| ObjectKey(smol_str::format_smolstr!("{namespace}/")));
         let start = match (&prefix, window.from) {
             (_, Some(from)) => Bound::Included(from),
             (Some(prefix), None) => Bound::Included(prefix),
             (None, None) => Bound::Unbounded,
         };
-        let range = table.objects.range::<Key, _>((start, Bound::Unbounded));
-        let inside = |key: &Key| window.namespace.is_none_or(|namespace| key.is_in(namespace));
-        let selected = |key: &Key, stored: &Stored| window.selection.matches(key, &stored.facets);
+        let range = table.objects.range::<ObjectKey, _>((start, Bound::Unbounded));
+        let inside = |key: &ObjectKey| window.namespace.is_none_or(|namespace| key.is_in(namespace));
+        let selected = |key: &ObjectKey, stored: &StoredObject| window.selection.matches(key, &stored.facets);
         let current = range.take_while(|(key, _)| inside(key)).filter(|(key, stored)| selected(key, stored));
         let limit = window.limit.unwrap_or(usize::MAX);
 
@@ -361,7 +361,7 @@ impl Storage {
             let rest = next.map(|key| (key, current.count()));
             return Ok(Page { objects, revision, rest });
         }
-        let mut then: BTreeMap<&Key, &Arc<Stored>> = current.collect();
+        let mut then: BTreeMap<&ObjectKey, &Arc<StoredObject>> = current.collect();
         for (key, before) in undone {
             let wanted = inside(key) && window.from.is_none_or(|from| key >= from);
             match before {
@@ -374,26 +374,27 @@ impl Storage {
     }
 
     /// The changes of a table after `after`, a batch of them.
-    pub(crate) fn after(&self, table: TableIx, after: u64) -> Result<Next, Compacted> {
+    pub(crate) fn after(&self, table: TableIx, after: u64) -> Result<TableChanges, Compacted> {
         let inner = self.lock();
         let table = &inner.tables[table.0 as usize];
         if table.closed {
-            return Ok(Next::Closed);
+            return Ok(TableChanges::Closed);
         }
         if after < table.compacted {
             return Err(Compacted { oldest: table.compacted });
         }
         // Most of those who ask have missed little: they are answered from the end.
-        let missed = table.history.iter().rev().take(BATCH).take_while(|event| event.revision > after).count();
+        let missed =
+            table.history.iter().rev().take(MAX_BATCH_EVENTS).take_while(|event| event.revision > after).count();
         if missed == 0 {
-            return Ok(Next::Nothing { revision: inner.revision.max(after) });
+            return Ok(TableChanges::Nothing { revision: inner.revision.max(after) });
         }
-        let start = if missed < BATCH {
+        let start = if missed < MAX_BATCH_EVENTS {
             table.history.len() - missed
         } else {
             table.history.partition_point(|event| event.revision <= after)
         };
-        Ok(Next::Events(table.history.range(start..).take(BATCH).cloned().collect()))
+        Ok(TableChanges::Events(table.history.range(start..).take(MAX_BATCH_EVENTS).cloned().collect()))
     }
 
     /// Which tables have changed after `revision`, in order, and the revision now.
@@ -433,14 +434,14 @@ impl Storage {
 
     /// The lock is only held for the few lines above, none of which can leave the tables half changed; a panic elsewhere in a
     /// thread that holds it would be one of ours, and the data are still whole.
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, StorageState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Table {
     /// What stood, at `revision`, at each key that has changed since.
-    fn undone(&self, revision: u64) -> BTreeMap<&Key, Option<&Arc<Stored>>> {
+    fn undone(&self, revision: u64) -> BTreeMap<&ObjectKey, Option<&Arc<StoredObject>>> {
         let mut undone = BTreeMap::new();
         for event in self.history.iter().rev().take_while(|event| event.revision > revision) {
             undone.insert(&event.key, event.before.as_ref());

@@ -11,14 +11,14 @@ mod scale;
 use super::call::Call;
 use super::request::Verb;
 use super::respond::Reply;
-use super::status::{Answer, Refusal};
+use super::status::{ApiResult, StatusError};
 use super::{read, write};
 
 pub(crate) use direct_update::overwrite;
 pub(crate) use scale::selector_text;
 
 /// Answers a request for a subresource.
-pub(crate) fn answer(call: &Call<'_>) -> Answer<Reply> {
+pub(crate) fn answer(call: &Call<'_>) -> ApiResult<Reply> {
     let subresource = call.subresource();
     let known = match subresource {
         "status" => call.resource.has_status(),
@@ -27,7 +27,7 @@ pub(crate) fn answer(call: &Call<'_>) -> Answer<Reply> {
     };
     if !known {
         // Custom resources have no list of subresources in which to look one up: what is not there is not found.
-        return Err(if call.resource.is_custom() { call.not_found() } else { Refusal::no_such_resource() });
+        return Err(if call.resource.is_custom() { call.not_found() } else { StatusError::no_such_resource() });
     }
     match (subresource, call.verb) {
         ("status" | "ephemeralcontainers" | "resize", Verb::Get) => Ok(Reply::new(200, read::get(call)?)),
@@ -38,12 +38,12 @@ pub(crate) fn answer(call: &Call<'_>) -> Answer<Reply> {
         ("binding", Verb::Create) => binding::bind(call, call.name()),
         ("finalize", Verb::Update) => finalize::finalize(call),
         ("ephemeralcontainers" | "resize", Verb::Update | Verb::Patch) => in_place::change(call),
-        _ => Err(Refusal::method_not_allowed()),
+        _ => Err(StatusError::method_not_allowed()),
     }
 }
 
 /// Answers the creation of something that is not kept.
-pub(crate) fn review(call: &Call<'_>) -> Answer<Reply> {
+pub(crate) fn review(call: &Call<'_>) -> ApiResult<Reply> {
     if call.resource.is("", "bindings") {
         let body = call.read_body()?.value;
         let name = super::object::name(&body).to_string();

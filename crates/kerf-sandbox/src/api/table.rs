@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 
 use super::call::Call;
 use super::registry::Resource;
-use super::status::{Answer, Refusal};
-use super::storage::Stored;
+use super::status::{ApiResult, StatusError};
+use super::storage::StoredObject;
 
 pub(crate) use age::{age, human};
-pub(crate) use layout::Row;
+pub(crate) use layout::TableRow;
 
 /// A page of a list.
-pub(crate) fn of_list(call: &Call<'_>, objects: &[Arc<Stored>], metadata: &Value) -> Answer<Value> {
+pub(crate) fn of_list(call: &Call<'_>, objects: &[Arc<StoredObject>], metadata: &Value) -> ApiResult<Value> {
     let include = include(call)?;
     let rows: Vec<Value> =
         objects.iter().map(|stored| row(&call.resource, stored.bytes(), call.now(), include)).collect();
@@ -30,7 +30,7 @@ pub(crate) fn of_list(call: &Call<'_>, objects: &[Arc<Stored>], metadata: &Value
 }
 
 /// One object. What is no object of the resource (the status that a deletion returns) is shown as it is.
-pub(crate) fn of_object(call: &Call<'_>, object: &[u8]) -> Answer<Value> {
+pub(crate) fn of_object(call: &Call<'_>, object: &[u8]) -> ApiResult<Value> {
     let parsed: Value = serde_json::from_slice(object).unwrap_or_default();
     if parsed.get("kind").and_then(Value::as_str) != Some(&call.resource.kind) {
         return Ok(parsed);
@@ -44,23 +44,28 @@ pub(crate) fn of_object(call: &Call<'_>, object: &[u8]) -> Answer<Value> {
 pub(crate) fn of_event(resource: &Resource, object: &[u8], now: Timestamp, columns: bool) -> Value {
     let parsed: Value = serde_json::from_slice(object).unwrap_or_default();
     let version = super::object::text(&parsed, &["metadata", "resourceVersion"]).to_string();
-    table(resource, json!({"resourceVersion": version}), vec![row(resource, object, now, Include::Metadata)], columns)
+    table(
+        resource,
+        json!({"resourceVersion": version}),
+        vec![row(resource, object, now, IncludeObject::Metadata)],
+        columns,
+    )
 }
 
 /// How much of the object a row carries.
 #[derive(Clone, Copy)]
-enum Include {
+enum IncludeObject {
     None,
     Metadata,
     Object,
 }
 
-fn include(call: &Call<'_>) -> Answer<Include> {
+fn include(call: &Call<'_>) -> ApiResult<IncludeObject> {
     match call.query.text("includeObject") {
-        "" | "Metadata" => Ok(Include::Metadata),
-        "None" => Ok(Include::None),
-        "Object" => Ok(Include::Object),
-        other => Err(Refusal::bad_request(format!("unrecognized includeObject value: \"{other}\""))),
+        "" | "Metadata" => Ok(IncludeObject::Metadata),
+        "None" => Ok(IncludeObject::None),
+        "Object" => Ok(IncludeObject::Object),
+        other => Err(StatusError::bad_request(format!("unrecognized includeObject value: \"{other}\""))),
     }
 }
 
@@ -69,20 +74,20 @@ fn table(resource: &Resource, metadata: Value, rows: Vec<Value>, columns: bool) 
     json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns, "rows": rows})
 }
 
-fn row(resource: &Resource, bytes: &[u8], now: Timestamp, include: Include) -> Value {
+fn row(resource: &Resource, bytes: &[u8], now: Timestamp, include: IncludeObject) -> Value {
     let object: Value = serde_json::from_slice(bytes).unwrap_or_default();
-    let mut row = json!({"cells": layout::cells(resource, &Row { object: &object, now })});
+    let mut row = json!({"cells": layout::cells(resource, &TableRow { object: &object, now })});
     if let Some(conditions) = layout::conditions(resource, &object) {
         row["conditions"] = conditions;
     }
     match include {
-        Include::None => {}
-        Include::Metadata => {
+        IncludeObject::None => {}
+        IncludeObject::Metadata => {
             let metadata = object.get("metadata").cloned().unwrap_or_default();
             row["object"] =
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
         }
-        Include::Object => row["object"] = super::call::face(resource, &object).into_owned(),
+        IncludeObject::Object => row["object"] = super::call::face(resource, &object).into_owned(),
     }
     row
 }

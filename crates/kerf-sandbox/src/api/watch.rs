@@ -15,23 +15,23 @@ use super::call::{Call, show};
 use super::field::{self, FieldError};
 use super::read::{parse_version, partial, selection, unreadable_version};
 use super::registry::Resource;
-use super::respond::{Body, Form, JSON, respond};
-use super::route::Circumstances;
+use super::respond::{Body, JSON, ResponseForm, respond};
+use super::route::InjectedFaults;
 use super::selector::Selection;
-use super::server::Inner;
-use super::status::{Answer, Refusal};
-use super::storage::{Event, Next, Stored, Window};
+use super::server::ServerState;
+use super::status::{ApiResult, StatusError};
+use super::storage::{PageQuery, StorageEvent, StoredObject, TableChanges};
 use super::table;
 
 /// How often a quiet watcher is told how far the world has come.
-const BOOKMARKS: Duration = Duration::from_mins(1);
+const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
 /// How long a watch lasts at least if the client does not say; the real server takes between one and two of these.
-const LASTS: Duration = Duration::from_mins(30);
+const MIN_WATCH_TIMEOUT: Duration = Duration::from_mins(30);
 /// How many objects of the initial state are told at once.
-const INITIAL: usize = 256;
+const INITIAL_CHUNK_OBJECTS: usize = 256;
 
 /// `GET ?watch=true`.
-pub(crate) fn watch(call: &Call<'_>, circumstances: Circumstances) -> Answer<Response<Body>> {
+pub(crate) fn watch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult<Response<Body>> {
     let mut selection = selection(call)?;
     if let Some(name) = &call.target.name {
         // A watch of one object is a watch of the collection, selected by name.
@@ -41,18 +41,21 @@ pub(crate) fn watch(call: &Call<'_>, circumstances: Circumstances) -> Answer<Res
     let server = call.server.clone();
     let table = call.resource.table;
     let (initial, after) = match start {
-        Start::Initial { .. } => {
+        WatchStart::Initial { .. } => {
             let window =
-                Window { namespace: call.namespace(), selection: &selection, from: None, at: None, limit: None };
-            let page =
-                server.storage.page(table, window).map_err(|_| Refusal::internal("the present is never compacted"))?;
+                PageQuery { namespace: call.namespace(), selection: &selection, from: None, at: None, limit: None };
+            let page = server
+                .storage
+                .page(table, window)
+                .map_err(|_| StatusError::internal("the present is never compacted"))?;
             (page.objects, page.revision)
         }
-        Start::After(revision) => (Vec::new(), revision),
-        Start::Now => (Vec::new(), server.storage.revision()),
+        WatchStart::After(revision) => (Vec::new(), revision),
+        WatchStart::Now => (Vec::new(), server.storage.revision()),
     };
     let seconds = call.query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
-    let lasts = seconds.map_or_else(|| server.watch_duration(LASTS), |seconds| Duration::from_secs(seconds as u64));
+    let lasts =
+        seconds.map_or_else(|| server.watch_duration(MIN_WATCH_TIMEOUT), |seconds| Duration::from_secs(seconds as u64));
     let lasts = circumstances.drop_watch_after.map_or(lasts, |cut| lasts.min(cut));
     let bell = server.storage.bell(table);
     let now = Instant::now();
@@ -64,8 +67,8 @@ pub(crate) fn watch(call: &Call<'_>, circumstances: Circumstances) -> Answer<Res
         bell,
         after,
         initial: initial.into_iter(),
-        marks_initial_end: matches!(start, Start::Initial { marked: true }),
-        bookmark_at: call.query.flag("allowWatchBookmarks").then(|| now + BOOKMARKS),
+        marks_initial_end: matches!(start, WatchStart::Initial { marked: true }),
+        bookmark_at: call.query.flag("allowWatchBookmarks").then(|| now + BOOKMARK_INTERVAL),
         // A duration too long for a timer is as good as a month.
         ends_at: now.checked_add(lasts).unwrap_or(now + Duration::from_hours(24 * 30)),
         circumstances,
@@ -81,7 +84,7 @@ pub(crate) fn watch(call: &Call<'_>, circumstances: Circumstances) -> Answer<Res
     Ok(respond(200, JSON, Body::stream(stream), &[]))
 }
 
-enum Start {
+enum WatchStart {
     /// With what is there now, told as if it had just been added, and if wanted a mark where that ends.
     Initial { marked: bool },
     /// With what came after a revision.
@@ -90,10 +93,10 @@ enum Start {
     Now,
 }
 
-fn start(call: &Call<'_>) -> Answer<Start> {
+fn start(call: &Call<'_>) -> ApiResult<WatchStart> {
     let version = call.query.text("resourceVersion");
     let matching = call.query.text("resourceVersionMatch");
-    let refuse = |error: FieldError| Err(Refusal::invalid("meta.k8s.io", "ListOptions", "", &[error]));
+    let refuse = |error: FieldError| Err(StatusError::invalid("meta.k8s.io", "ListOptions", "", &[error]));
     let revision =
         if version.is_empty() { 0 } else { parse_version(version).map_err(|_| unreadable_version(version))? };
     if !call.query.has("sendInitialEvents") {
@@ -101,7 +104,7 @@ fn start(call: &Call<'_>) -> Answer<Start> {
             let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
             return refuse(field::forbidden("resourceVersionMatch", detail));
         }
-        return Ok(if revision == 0 { Start::Initial { marked: false } } else { Start::After(revision) });
+        return Ok(if revision == 0 { WatchStart::Initial { marked: false } } else { WatchStart::After(revision) });
     }
     if matching != "NotOlderThan" {
         let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
@@ -109,29 +112,29 @@ fn start(call: &Call<'_>) -> Answer<Start> {
     }
     let current = call.server.storage.revision();
     if revision > current {
-        return Err(Refusal::version_too_large(revision, current));
+        return Err(StatusError::version_too_large(revision, current));
     }
     match (call.query.flag("sendInitialEvents"), revision) {
-        (true, _) => Ok(Start::Initial { marked: call.query.flag("allowWatchBookmarks") }),
-        (false, 0) => Ok(Start::Now),
-        (false, revision) => Ok(Start::After(revision)),
+        (true, _) => Ok(WatchStart::Initial { marked: call.query.flag("allowWatchBookmarks") }),
+        (false, 0) => Ok(WatchStart::Now),
+        (false, revision) => Ok(WatchStart::After(revision)),
     }
 }
 
 struct Watcher {
-    server: Arc<Inner>,
+    server: Arc<ServerState>,
     resource: Arc<Resource>,
     selection: Selection,
     namespace: Option<String>,
-    form: Form,
+    form: ResponseForm,
     bell: Arc<Notify>,
     /// The last revision that was told, or passed over.
     after: u64,
-    initial: std::vec::IntoIter<Arc<Stored>>,
+    initial: std::vec::IntoIter<Arc<StoredObject>>,
     marks_initial_end: bool,
     bookmark_at: Option<Instant>,
     ends_at: Instant,
-    circumstances: Circumstances,
+    circumstances: InjectedFaults,
     /// Tables have their columns in the first event only.
     columns_told: bool,
     over: bool,
@@ -160,8 +163,8 @@ impl Watcher {
                     self.over = true;
                     return Some(expired(self.after, compacted.oldest));
                 }
-                Ok(Next::Closed) => return None,
-                Ok(Next::Events(events)) => {
+                Ok(TableChanges::Closed) => return None,
+                Ok(TableChanges::Events(events)) => {
                     if let Some(delay) = self.circumstances.watch_delay {
                         tokio::time::sleep(delay).await;
                     }
@@ -172,7 +175,7 @@ impl Watcher {
                         return None;
                     }
                 }
-                Ok(Next::Nothing { revision }) => {
+                Ok(TableChanges::Nothing { revision }) => {
                     // Nothing of ours has happened up to here: a bookmark may say so.
                     self.after = revision;
                     let wake = self.bookmark_at.map_or(self.ends_at, |at| at.min(self.ends_at));
@@ -183,7 +186,7 @@ impl Watcher {
                             if wake == self.ends_at {
                                 return None;
                             }
-                            self.bookmark_at = Some(wake + BOOKMARKS);
+                            self.bookmark_at = Some(wake + BOOKMARK_INTERVAL);
                             return Some(self.bookmark(false));
                         }
                     }
@@ -195,7 +198,7 @@ impl Watcher {
     /// A part of the initial state, and the mark at its end.
     fn initial_chunk(&mut self) -> Option<Bytes> {
         let mut chunk = BytesMut::new();
-        let some: Vec<Arc<Stored>> = self.initial.by_ref().take(INITIAL).collect();
+        let some: Vec<Arc<StoredObject>> = self.initial.by_ref().take(INITIAL_CHUNK_OBJECTS).collect();
         for stored in &some {
             self.write(&mut chunk, "ADDED", stored.bytes().clone());
         }
@@ -206,7 +209,7 @@ impl Watcher {
     }
 
     /// What `events` mean to this watcher; none if nothing.
-    fn tell(&mut self, events: &[Arc<Event>]) -> Option<Bytes> {
+    fn tell(&mut self, events: &[Arc<StorageEvent>]) -> Option<Bytes> {
         let mut chunk = BytesMut::new();
         for event in events {
             self.after = event.revision;
@@ -218,11 +221,11 @@ impl Watcher {
     }
 
     /// An object that comes to be selected was added, one that no longer is was deleted, whatever the change was.
-    fn judge(&self, event: &Event) -> Option<(&'static str, Bytes)> {
+    fn judge(&self, event: &StorageEvent) -> Option<(&'static str, Bytes)> {
         if self.namespace.as_ref().is_some_and(|namespace| !event.key.is_in(namespace)) {
             return None;
         }
-        let selects = |stored: &Arc<Stored>| self.selection.matches(&event.key, &stored.facets);
+        let selects = |stored: &Arc<StoredObject>| self.selection.matches(&event.key, &stored.facets);
         let before = event.before.as_ref().filter(|stored| selects(stored));
         let now = event.now.as_ref().filter(|stored| selects(stored));
         match (before, now) {
@@ -238,9 +241,9 @@ impl Watcher {
         chunk.extend_from_slice(kind.as_bytes());
         chunk.extend_from_slice(b"\",\"object\":");
         match self.form {
-            Form::Whole => chunk.extend_from_slice(&show(&self.resource, object)),
-            Form::Metadata => chunk.extend_from_slice(partial(&object).to_string().as_bytes()),
-            Form::Table => {
+            ResponseForm::FullObject => chunk.extend_from_slice(&show(&self.resource, object)),
+            ResponseForm::Metadata => chunk.extend_from_slice(partial(&object).to_string().as_bytes()),
+            ResponseForm::Table => {
                 let columns = !std::mem::replace(&mut self.columns_told, true);
                 let row = table::of_event(&self.resource, &object, self.server.clock.now(), columns);
                 chunk.extend_from_slice(row.to_string().as_bytes());
@@ -255,13 +258,13 @@ impl Watcher {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let object = match self.form {
-            Form::Whole => {
+            ResponseForm::FullObject => {
                 json!({"kind": self.resource.kind.as_str(), "apiVersion": self.resource.api_version(), "metadata": metadata})
             }
-            Form::Metadata => {
+            ResponseForm::Metadata => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
             }
-            Form::Table => json!({
+            ResponseForm::Table => json!({
                 "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": self.after.to_string()},
                 "columnDefinitions": null,
                 "rows": [{"cells": null, "object": {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}}],
@@ -272,7 +275,7 @@ impl Watcher {
 }
 
 fn expired(asked: u64, oldest: u64) -> Bytes {
-    line("ERROR", &Refusal::expired(format!("too old resource version: {asked} ({oldest})")).to_value())
+    line("ERROR", &StatusError::expired(format!("too old resource version: {asked} ({oldest})")).to_value())
 }
 
 fn line(kind: &str, object: &Value) -> Bytes {

@@ -17,5 +17,5 @@ mod update;
 pub(crate) use create::create;
 pub(crate) use metadata::judge as judge_metadata;
 pub(crate) use patch::{patch, read as read_patch};
-pub(crate) use prepare::{Change, sift};
-pub(crate) use update::{Candidate, Sight, check_identity, modify, replace};
+pub(crate) use prepare::{WriteOperation, sift};
+pub(crate) use update::{ManagedFieldsView, ProposedObject, check_identity, modify, replace};

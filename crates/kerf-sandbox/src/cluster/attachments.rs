@@ -12,19 +12,19 @@ use super::control_plane::{Again, Plane};
 use super::kind::Kind;
 use super::objects::{Attachment, Pod};
 use super::pods::ignore_gone;
-use crate::api::status::Answer;
-use crate::api::storage::Key;
+use crate::api::status::ApiResult;
+use crate::api::storage::ObjectKey;
 
 impl Plane {
     /// The volumes that have to be attached for a pod, with their drivers; none if a claim has no volume yet.
     fn attachable(&self, pod: &Pod) -> Option<Vec<(SmolStr, SmolStr)>> {
         let mut volumes = Vec::new();
         for claim in pod.claims() {
-            let claim = self.world.claims.get(&Key::new(Some(&pod.metadata.namespace), &claim))?;
+            let claim = self.world.claims.get(&ObjectKey::new(Some(&pod.metadata.namespace), &claim))?;
             if claim.status.phase != "Bound" {
                 return None;
             }
-            let volume = self.world.volumes.get(&Key::new(None, &claim.spec.volume_name))?;
+            let volume = self.world.volumes.get(&ObjectKey::new(None, &claim.spec.volume_name))?;
             if let Some(csi) = &volume.spec.csi {
                 volumes.push((claim.spec.volume_name.clone(), csi.driver.clone()));
             }
@@ -37,7 +37,10 @@ impl Plane {
         self.attachable(pod).is_some_and(|volumes| {
             volumes.iter().all(|(volume, driver)| {
                 let name = attachment_name(volume, driver, &pod.spec.node_name);
-                self.world.attachments.get(&Key::new(None, &name)).is_some_and(|attachment| attachment.status.attached)
+                self.world
+                    .attachments
+                    .get(&ObjectKey::new(None, &name))
+                    .is_some_and(|attachment| attachment.status.attached)
             })
         })
     }
@@ -50,7 +53,7 @@ impl Plane {
                 let handle = self
                     .world
                     .volumes
-                    .get(&Key::new(None, &volume))
+                    .get(&ObjectKey::new(None, &volume))
                     .and_then(|volume| volume.spec.csi.as_ref().map(|csi| csi.volume_handle.clone()))
                     .unwrap_or_default();
                 names.insert(format!("kubernetes.io/csi/{driver}^{handle}"));
@@ -68,7 +71,7 @@ fn attachment_name(volume: &str, driver: &str, node: &str) -> String {
 }
 
 /// Attaches to a node what its pods need, and detaches what they do not.
-pub(crate) fn sync(plane: &mut Plane, node: &Key) -> Answer<Again> {
+pub(crate) fn sync(plane: &mut Plane, node: &ObjectKey) -> ApiResult<Again> {
     let exists = plane.world.nodes.get(node).is_some();
     let mut wanted = BTreeMap::new();
     for pod in plane.world.pods_on(node.name()).iter().filter(|pod| exists && !pod.has_ended()) {
@@ -77,7 +80,7 @@ pub(crate) fn sync(plane: &mut Plane, node: &Key) -> Answer<Again> {
         }
     }
     for (name, (volume, driver)) in &wanted {
-        if plane.world.attachments.get(&Key::new(None, name)).is_none() {
+        if plane.world.attachments.get(&ObjectKey::new(None, name)).is_none() {
             let attachment = json!({
                 "metadata": {"name": name},
                 "spec": {"attacher": driver, "nodeName": node.name(), "source": {"persistentVolumeName": volume}},
@@ -95,7 +98,7 @@ pub(crate) fn sync(plane: &mut Plane, node: &Key) -> Answer<Again> {
 }
 
 /// The driver's part: an attachment that is wanted is there after a while.
-pub(crate) fn attach(plane: &mut Plane, key: &Key) -> Answer<Again> {
+pub(crate) fn attach(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
     let wanted = |found: &Attachment| !found.status.attached && !found.metadata.is_deleting();
     if !plane.world.attachments.get(key).is_some_and(|found| wanted(&found)) {
         plane.attaching.remove(key);

@@ -10,7 +10,7 @@ use super::control_plane::Plane;
 use super::object_cache::Changed;
 use super::objects::{Node, Pod, condition};
 use crate::api::object;
-use crate::api::storage::Key;
+use crate::api::storage::ObjectKey;
 
 /// The label in which providers note what a node costs: dollars an hour with six decimals.
 pub(crate) const PRICE: &str = "eks-node-viewer/instance-price";
@@ -107,7 +107,7 @@ impl fmt::Display for News {
 pub(crate) struct Reporter {
     readers: Option<mpsc::UnboundedSender<News>>,
     /// The price of each ready node.
-    ready: std::collections::BTreeMap<Key, u64>,
+    ready: std::collections::BTreeMap<ObjectKey, u64>,
 }
 
 impl Reporter {
@@ -157,7 +157,7 @@ impl Plane {
         }
     }
 
-    pub(super) fn report_node(&mut self, key: &Key, changed: &Changed<Node>) {
+    pub(super) fn report_node(&mut self, key: &ObjectKey, changed: &Changed<Node>) {
         if self.reporter.readers.is_none() {
             return;
         }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::kind::Kind;
 use crate::api::ApiServer;
-use crate::api::status::{Answer, Refusal};
-use crate::api::storage::Key;
+use crate::api::status::{ApiResult, StatusError};
+use crate::api::storage::ObjectKey;
 
 const JSON: &str = "application/json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
@@ -36,47 +36,47 @@ impl Requests {
     }
 
     /// Creates an object, and returns it as it was stored.
-    pub(crate) fn create(&self, kind: Kind, namespace: &str, object: &Value) -> Answer<Bytes> {
+    pub(crate) fn create(&self, kind: Kind, namespace: &str, object: &Value) -> ApiResult<Bytes> {
         self.send(Method::POST, &kind.collection(namespace), JSON, object)
     }
 
     /// Changes some fields of an object (a strategic merge patch).
-    pub(crate) fn patch(&self, kind: Kind, key: &Key, patch: &Value) -> Answer<Bytes> {
+    pub(crate) fn patch(&self, kind: Kind, key: &ObjectKey, patch: &Value) -> ApiResult<Bytes> {
         self.send(Method::PATCH, &kind.path(key), STRATEGIC, patch)
     }
 
     /// Changes some fields of an object's status; lists of conditions are merged by their type.
-    pub(crate) fn patch_status(&self, kind: Kind, key: &Key, status: &Value) -> Answer<Bytes> {
+    pub(crate) fn patch_status(&self, kind: Kind, key: &ObjectKey, status: &Value) -> ApiResult<Bytes> {
         self.send(Method::PATCH, &format!("{}/status", kind.path(key)), STRATEGIC, &json!({"status": status}))
     }
 
     /// Changes some fields of an object's status; lists are replaced.
-    pub(crate) fn replace_status(&self, kind: Kind, key: &Key, status: &Value) -> Answer<Bytes> {
+    pub(crate) fn replace_status(&self, kind: Kind, key: &ObjectKey, status: &Value) -> ApiResult<Bytes> {
         self.send(Method::PATCH, &format!("{}/status", kind.path(key)), MERGE, &json!({"status": status}))
     }
 
     /// Changes some fields of any object; lists are replaced.
-    pub(crate) fn merge(&self, path: &str, patch: &Value) -> Answer<Bytes> {
+    pub(crate) fn merge(&self, path: &str, patch: &Value) -> ApiResult<Bytes> {
         self.send(Method::PATCH, path, MERGE, patch)
     }
 
     /// Puts a whole object, or a subresource, in the place of what is there.
-    pub(crate) fn replace(&self, path: &str, object: &Value) -> Answer<Bytes> {
+    pub(crate) fn replace(&self, path: &str, object: &Value) -> ApiResult<Bytes> {
         self.send(Method::PUT, path, JSON, object)
     }
 
     /// Deletes the object of this uid, as an owner or a person would; one that is gone already is no failure.
-    pub(crate) fn delete(&self, kind: Kind, key: &Key, uid: &str) -> Answer<()> {
+    pub(crate) fn delete(&self, kind: Kind, key: &ObjectKey, uid: &str) -> ApiResult<()> {
         self.delete_at(&kind.path(key), &json!({"preconditions": {"uid": uid}}))
     }
 
     /// Deletes a pod at once: what a kubelet does when nothing of it runs any more.
-    pub(crate) fn delete_now(&self, key: &Key, uid: &str) -> Answer<()> {
+    pub(crate) fn delete_now(&self, key: &ObjectKey, uid: &str) -> ApiResult<()> {
         self.delete_at(&Kind::Pod.path(key), &json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}))
     }
 
     /// Deletes the object of this uid with a word about its dependents.
-    pub(crate) fn delete_with(&self, path: &str, uid: &str, propagation: Propagation) -> Answer<()> {
+    pub(crate) fn delete_with(&self, path: &str, uid: &str, propagation: Propagation) -> ApiResult<()> {
         let policy = match propagation {
             Propagation::Background => "Background",
             Propagation::Foreground => "Foreground",
@@ -85,11 +85,11 @@ impl Requests {
     }
 
     /// Deletes everything in a collection.
-    pub(crate) fn delete_collection(&self, path: &str) -> Answer<()> {
+    pub(crate) fn delete_collection(&self, path: &str) -> ApiResult<()> {
         self.send(Method::DELETE, path, JSON, &json!({})).map(drop)
     }
 
-    fn delete_at(&self, path: &str, options: &Value) -> Answer<()> {
+    fn delete_at(&self, path: &str, options: &Value) -> ApiResult<()> {
         match self.send(Method::DELETE, path, JSON, options) {
             Ok(_) => Ok(()),
             // Gone, or another object of the same name: either way the one that was meant is no more.
@@ -99,8 +99,8 @@ impl Requests {
     }
 
     /// Sends any request.
-    pub(crate) fn send(&self, method: Method, path: &str, media: &'static str, body: &Value) -> Answer<Bytes> {
-        let uri: Uri = path.parse().map_err(|_| Refusal::internal(&format!("no such path: {path}")))?;
+    pub(crate) fn send(&self, method: Method, path: &str, media: &'static str, body: &Value) -> ApiResult<Bytes> {
+        let uri: Uri = path.parse().map_err(|_| StatusError::internal(&format!("no such path: {path}")))?;
         let (mut parts, ()) = Request::new(()).into_parts();
         parts.method = method;
         parts.uri = uri;

@@ -35,7 +35,7 @@ use super::{
 use crate::api::ApiServer;
 use crate::api::registry::{Registry, Resource};
 use crate::api::selector::Selection;
-use crate::api::storage::{BATCH, Key, Next, TableIx, Window};
+use crate::api::storage::{MAX_BATCH_EVENTS, ObjectKey, PageQuery, TableChanges, TableIx};
 use crate::cloud::Cloud;
 use crate::rng::Rng;
 
@@ -66,9 +66,9 @@ pub(crate) struct Plane {
     pub(crate) reporter: Reporter,
     pub(crate) graph: Graph,
     /// Since when pods put up with the taints of their nodes.
-    pub(crate) patience: BTreeMap<Key, Instant>,
+    pub(crate) patience: BTreeMap<ObjectKey, Instant>,
     /// When attachments will be there.
-    pub(crate) attaching: BTreeMap<Key, Instant>,
+    pub(crate) attaching: BTreeMap<ObjectKey, Instant>,
     pub(crate) chance: Rng,
     pub(crate) cloud: Cloud,
     feeds: BTreeMap<TableIx, Feed>,
@@ -196,12 +196,12 @@ impl Plane {
             for table in changed {
                 let Some(feed) = self.feeds.get_mut(&table) else { continue };
                 match self.server.inner.storage.after(table, feed.after) {
-                    Ok(Next::Events(some)) => {
-                        more |= some.len() >= BATCH;
+                    Ok(TableChanges::Events(some)) => {
+                        more |= some.len() >= MAX_BATCH_EVENTS;
                         feed.after = some.last().map_or(feed.after, |event| event.revision);
                         events.extend(some.into_iter().map(|event| (table, event)));
                     }
-                    Ok(Next::Nothing { .. } | Next::Closed) => {}
+                    Ok(TableChanges::Nothing { .. } | TableChanges::Closed) => {}
                     Err(_) => self.start_over(table),
                 }
             }
@@ -247,9 +247,9 @@ impl Plane {
     /// Reads a whole table: at the start, and if we were left behind.
     fn start_over(&mut self, table: TableIx) {
         let everything = Selection::default();
-        let window = Window { namespace: None, selection: &everything, from: None, at: None, limit: None };
+        let window = PageQuery { namespace: None, selection: &everything, from: None, at: None, limit: None };
         let Ok(page) = self.server.inner.storage.page(table, window) else { return };
-        let mut gone: Vec<Key> = match self.feeds.get_mut(&table) {
+        let mut gone: Vec<ObjectKey> = match self.feeds.get_mut(&table) {
             Some(feed) => {
                 feed.after = page.revision;
                 feed.kind.map(|kind| self.world.keys(kind)).unwrap_or_default()
@@ -278,7 +278,7 @@ impl Plane {
     }
 
     /// Takes one change into the world, and notes what is to be done about it.
-    fn observe(&mut self, table: TableIx, key: &Key, before: Option<Bytes>, now: Option<Bytes>) {
+    fn observe(&mut self, table: TableIx, key: &ObjectKey, before: Option<Bytes>, now: Option<Bytes>) {
         let Some(feed) = self.feeds.get(&table) else { return };
         let (kind, resource) = (feed.kind, feed.resource.clone());
         // Events own nothing and are owned by nobody; a lease that is renewed has the owner that it had.

@@ -13,15 +13,15 @@ use super::kind::Kind;
 use super::objects::{CronJob, Job};
 use super::pods::{controller_reference, ignore_gone};
 use crate::api::object::{self, seconds};
-use crate::api::status::Answer;
-use crate::api::storage::Key;
+use crate::api::status::ApiResult;
+use crate::api::storage::ObjectKey;
 
 const SPEAKER: Speaker = Speaker::Controller("cronjob-controller");
 /// After so many missed times nobody tries to catch up.
 const MISSED: usize = 100;
 
 /// Starts what is due, and forgets old Jobs.
-pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
     let Some(cron) = plane.world.cron_jobs.get(key) else { return Ok(Again::WhenChanged) };
     if cron.metadata.is_deleting() {
         return Ok(Again::WhenChanged);
@@ -52,7 +52,7 @@ fn schedule(plane: &mut Plane, cron: &CronJob) -> Option<Schedule> {
 }
 
 /// Starts the Job of the latest time that has come, if there is one. Returns when it was due and when the next is.
-fn start(plane: &mut Plane, cron: &CronJob, jobs: &[Arc<Job>]) -> Answer<(Option<Timestamp>, Again)> {
+fn start(plane: &mut Plane, cron: &CronJob, jobs: &[Arc<Job>]) -> ApiResult<(Option<Timestamp>, Again)> {
     let Some(schedule) = schedule(plane, cron) else { return Ok((None, Again::WhenChanged)) };
     let now = plane.now();
     let mut since = cron.status.last_schedule_time.or(cron.metadata.creation_timestamp).unwrap_or(now);
@@ -86,7 +86,7 @@ fn start(plane: &mut Plane, cron: &CronJob, jobs: &[Arc<Job>]) -> Answer<(Option
     Ok((Some(due), next))
 }
 
-fn create(plane: &mut Plane, cron: &CronJob, due: Timestamp) -> Answer<()> {
+fn create(plane: &mut Plane, cron: &CronJob, due: Timestamp) -> ApiResult<()> {
     // The name follows from the time, so that no time is served twice.
     let name = format!("{}-{}", cron.metadata.name, due.as_second() / 60);
     let mut job = json!({
@@ -112,7 +112,7 @@ fn create(plane: &mut Plane, cron: &CronJob, due: Timestamp) -> Answer<()> {
 }
 
 /// Deletes the oldest Jobs that have ended, down to the limits.
-fn forget_old(plane: &Plane, cron: &CronJob, jobs: &[Arc<Job>]) -> Answer<()> {
+fn forget_old(plane: &Plane, cron: &CronJob, jobs: &[Arc<Job>]) -> ApiResult<()> {
     for (kind, limit) in
         [("Complete", cron.spec.successful_jobs_history_limit), ("Failed", cron.spec.failed_jobs_history_limit)]
     {
@@ -129,7 +129,13 @@ fn forget_old(plane: &Plane, cron: &CronJob, jobs: &[Arc<Job>]) -> Answer<()> {
     Ok(())
 }
 
-fn report(plane: &Plane, key: &Key, cron: &CronJob, jobs: &[Arc<Job>], started: Option<Timestamp>) -> Answer<()> {
+fn report(
+    plane: &Plane,
+    key: &ObjectKey,
+    cron: &CronJob,
+    jobs: &[Arc<Job>],
+    started: Option<Timestamp>,
+) -> ApiResult<()> {
     let active: Vec<Value> = jobs
         .iter()
         .filter(|job| job.ended().is_none())

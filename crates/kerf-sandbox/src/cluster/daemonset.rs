@@ -17,8 +17,8 @@ use super::pods::{count_ready, from_template, ignore_gone};
 use super::replicaset::differs;
 use super::revisions::{self, REVISION_HASH};
 use crate::api::object;
-use crate::api::status::Answer;
-use crate::api::storage::Key;
+use crate::api::status::ApiResult;
+use crate::api::storage::ObjectKey;
 
 const SPEAKER: Speaker = Speaker::Controller("daemonset-controller");
 /// What every daemon puts up with: the taints by which a node says that it is unwell.
@@ -43,7 +43,7 @@ enum Fit {
 }
 
 /// Makes and deletes pods until every node has what it should.
-pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
     let Some(set) = plane.world.daemon_sets.get(key) else { return Ok(Again::WhenChanged) };
     let pods = plane.claim_pods(Kind::DaemonSet, &set.metadata, set.selector().as_ref())?;
     if set.metadata.is_deleting() {
@@ -64,7 +64,7 @@ pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
     }
     // Pods whose node is gone are left to whoever collects those; pods that wait for a node that is gone never get one.
     for (node, there) in &by_node {
-        if plane.world.nodes.get(&Key::new(None, node)).is_none() {
+        if plane.world.nodes.get(&ObjectKey::new(None, node)).is_none() {
             for pod in there.iter().filter(|pod| pod.spec.node_name.is_empty() && pod.is_active()) {
                 ignore_gone(plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid))?;
             }
@@ -139,7 +139,7 @@ fn settle(
     node: &SmolStr,
     fit: Fit,
     there: &[Arc<Pod>],
-) -> Answer<()> {
+) -> ApiResult<()> {
     let mut active: Vec<&Arc<Pod>> = there.iter().filter(|pod| pod.is_active()).collect();
     for pod in there.iter().filter(|pod| pod.status.phase == "Failed" && !pod.metadata.is_deleting()) {
         let message = format!(
@@ -170,7 +170,7 @@ fn settle(
     }
 }
 
-fn create(plane: &mut Plane, set: &Workload, template: &Value, node: &str) -> Answer<()> {
+fn create(plane: &mut Plane, set: &Workload, template: &Value, node: &str) -> ApiResult<()> {
     let mut pod = from_template(template, (Kind::DaemonSet, &set.metadata));
     let on_node =
         json!({"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]});
@@ -203,7 +203,7 @@ fn roll(
     revision: &str,
     nodes: &[(SmolStr, Fit)],
     by_node: &BTreeMap<SmolStr, Vec<Arc<Pod>>>,
-) -> Answer<()> {
+) -> ApiResult<()> {
     let wanted = nodes.iter().filter(|(_, fit)| *fit == Fit::Wanted).count() as i64;
     let most = share(&set.spec.update_strategy.rolling_update.max_unavailable, wanted, true).max(1);
     let (mut unavailable, mut old) = (0, Vec::new());
@@ -232,12 +232,12 @@ fn roll(
 
 fn report(
     plane: &Plane,
-    key: &Key,
+    key: &ObjectKey,
     set: &Workload,
     revision: &str,
     nodes: &[(SmolStr, Fit)],
     by_node: &BTreeMap<SmolStr, Vec<Arc<Pod>>>,
-) -> Answer<Again> {
+) -> ApiResult<Again> {
     let (mut desired, mut current, mut misplaced, mut ready, mut available, mut updated) = (0, 0, 0, 0, 0, 0);
     let mut again = Again::WhenChanged;
     for (node, fit) in nodes {

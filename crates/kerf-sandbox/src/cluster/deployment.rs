@@ -16,8 +16,8 @@ use super::events::{Speaker, Tone};
 use super::kind::Kind;
 use super::objects::{Workload, share};
 use super::pods::{controller_reference, ignore_gone};
-use crate::api::status::Answer;
-use crate::api::storage::Key;
+use crate::api::status::ApiResult;
+use crate::api::storage::ObjectKey;
 
 const SPEAKER: Speaker = Speaker::Controller("deployment-controller");
 /// How many replicas the Deployment wanted when a ReplicaSet was last sized, and how many it allowed at most: by these a later size is
@@ -27,7 +27,7 @@ const MAXIMUM: &str = "deployment.kubernetes.io/max-replicas";
 
 /// A Deployment and its ReplicaSets.
 pub(super) struct Rollout {
-    key: Key,
+    key: ObjectKey,
     deployment: Arc<Workload>,
     /// The set of the current template, if there is one.
     new: Option<Arc<Workload>>,
@@ -58,7 +58,7 @@ impl Rollout {
 }
 
 /// Takes a Deployment one step on.
-pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
     let Some(deployment) = plane.world.deployments.get(key) else { return Ok(Again::WhenChanged) };
     let sets = claim_sets(plane, &deployment)?;
     let rollout = revision::sort(key, deployment, sets);
@@ -90,7 +90,7 @@ pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
 }
 
 /// The ReplicaSets of a Deployment; loose ones that it selects are taken on.
-fn claim_sets(plane: &Plane, deployment: &Workload) -> Answer<Vec<Arc<Workload>>> {
+fn claim_sets(plane: &Plane, deployment: &Workload) -> ApiResult<Vec<Arc<Workload>>> {
     let meta = &deployment.metadata;
     let mut sets = plane.world.replica_sets.managed_by(&meta.uid);
     if meta.is_deleting() {
@@ -112,7 +112,7 @@ fn claim_sets(plane: &Plane, deployment: &Workload) -> Answer<Vec<Arc<Workload>>
 
 impl Rollout {
     /// Sets the size of a ReplicaSet and what is to be remembered with it. Returns whether anything had to be written.
-    fn scale(&self, plane: &mut Plane, set: &Workload, to: i64) -> Answer<bool> {
+    fn scale(&self, plane: &mut Plane, set: &Workload, to: i64) -> ApiResult<bool> {
         let (surge, _) = self.bounds();
         let (desired, maximum) = (self.wanted().to_string(), (self.wanted() + surge).to_string());
         let from = set.replicas();

@@ -12,14 +12,14 @@ use super::kind::Kind;
 use super::objects::{Budget, Pod, share};
 use super::pods::ignore_gone;
 use crate::api::object::seconds;
-use crate::api::status::Answer;
-use crate::api::storage::Key;
+use crate::api::status::ApiResult;
+use crate::api::storage::ObjectKey;
 
 /// For how long an evicted pod counts as gone before it is; one that still lives then was not deleted after all.
 const EVICTION_HOLDS: Duration = Duration::from_mins(2);
 
 /// Counts the pods of a budget, and says how many may go.
-pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
     let Some(budget) = plane.world.budgets.get(key) else { return Ok(Again::WhenChanged) };
     let selector = budget.selector();
     let pods: Vec<Arc<Pod>> = plane
@@ -72,15 +72,14 @@ fn wanted_by_owners(plane: &Plane, pods: &[Arc<Pod>]) -> i64 {
     let mut sum = 0;
     for pod in pods {
         let Some(owner) = pod.metadata.controller() else { continue };
-        let key = Key::new(Some(&pod.metadata.namespace), &owner.name);
+        let key = ObjectKey::new(Some(&pod.metadata.namespace), &owner.name);
         let world = &plane.world;
         let (uid, replicas) = match owner.kind.as_str() {
             "ReplicaSet" => {
                 let Some(set) = world.replica_sets.get(&key) else { continue };
-                let deployment = set
-                    .metadata
-                    .controller()
-                    .and_then(|owner| world.deployments.get(&Key::new(Some(&pod.metadata.namespace), &owner.name)));
+                let deployment = set.metadata.controller().and_then(|owner| {
+                    world.deployments.get(&ObjectKey::new(Some(&pod.metadata.namespace), &owner.name))
+                });
                 deployment.map_or_else(
                     || (set.metadata.uid.clone(), set.replicas()),
                     |up| (up.metadata.uid.clone(), up.replicas()),
@@ -116,11 +115,11 @@ fn still_disrupted(plane: &Plane, budget: &Budget, pods: &[Arc<Pod>]) -> (BTreeM
 
 fn report(
     plane: &Plane,
-    key: &Key,
+    key: &ObjectKey,
     budget: &Budget,
     numbers: Numbers,
     disrupted: &BTreeMap<SmolStr, String>,
-) -> Answer<()> {
+) -> ApiResult<()> {
     let (status, reason) = if numbers.allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
     let number = |field: &str| budget.status.get(field).and_then(Value::as_i64);
     let told = budget.status.pointer("/conditions/0");

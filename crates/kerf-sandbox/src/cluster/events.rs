@@ -10,7 +10,7 @@ use super::control_plane::Plane;
 use super::kind::Kind;
 use super::objects::Meta;
 use crate::api::object::seconds;
-use crate::api::storage::Key;
+use crate::api::storage::ObjectKey;
 
 /// How many sentences are remembered for counting; then all are forgotten, which costs a repetition.
 const REMEMBERED: usize = 4096;
@@ -34,7 +34,7 @@ pub(crate) enum Tone {
 /// What was said, and how often.
 #[derive(Debug, Default)]
 pub(crate) struct Sayings {
-    said: BTreeMap<(SmolStr, &'static str, String), (Key, i64)>,
+    said: BTreeMap<(SmolStr, &'static str, String), (ObjectKey, i64)>,
     serial: u64,
 }
 
@@ -81,7 +81,7 @@ impl Plane {
             if self.sayings.said.len() >= REMEMBERED {
                 self.sayings.said.clear();
             }
-            self.sayings.said.insert(saying, (Key::new(Some(namespace), &name), 1));
+            self.sayings.said.insert(saying, (ObjectKey::new(Some(namespace), &name), 1));
         }
     }
 }

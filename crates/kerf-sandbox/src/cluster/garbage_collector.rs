@@ -16,8 +16,8 @@ use super::objects::{AnyObject, Meta, Owner};
 use super::pods::ignore_gone;
 use super::{ObjectRef, Work};
 use crate::api::registry::Resource;
-use crate::api::status::Answer;
-use crate::api::storage::Key;
+use crate::api::status::ApiResult;
+use crate::api::storage::ObjectKey;
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
@@ -108,7 +108,7 @@ impl Plane {
     fn owner(&self, owner: &Owner, namespace: &str) -> Option<(ObjectRef, Meta)> {
         let resource = self.owner_resource(owner)?;
         let namespace = resource.namespaced.then_some(namespace).filter(|namespace| !namespace.is_empty());
-        let object = ObjectRef { table: resource.table, key: Key::new(namespace, &owner.name) };
+        let object = ObjectRef { table: resource.table, key: ObjectKey::new(namespace, &owner.name) };
         let meta = self.stored_meta(&object).filter(|meta| meta.uid == owner.uid)?;
         Some((object, meta))
     }
@@ -123,7 +123,7 @@ impl Plane {
 }
 
 /// Decides what becomes of an object with owners, or of one that waits for its dependents.
-pub(crate) fn sync(plane: &mut Plane, object: &ObjectRef) -> Answer<Again> {
+pub(crate) fn sync(plane: &mut Plane, object: &ObjectRef) -> ApiResult<Again> {
     let (Some(meta), Some(path)) = (plane.stored_meta(object), plane.path_of(object)) else {
         return Ok(Again::WhenChanged);
     };
@@ -178,7 +178,7 @@ fn references<'a>(owners: impl Iterator<Item = &'a Owner>) -> Value {
 }
 
 /// Lets go of everything that an object owns, and then of the object.
-fn orphan(plane: &mut Plane, meta: &Meta, path: &str) -> Answer<()> {
+fn orphan(plane: &mut Plane, meta: &Meta, path: &str) -> ApiResult<()> {
     for dependent in plane.graph.dependents_of(&meta.uid) {
         let (Some(owned), Some(place)) = (plane.stored_meta(&dependent), plane.path_of(&dependent)) else { continue };
         let left = references(owned.owner_references.iter().filter(|owner| owner.uid != meta.uid));
@@ -189,7 +189,7 @@ fn orphan(plane: &mut Plane, meta: &Meta, path: &str) -> Answer<()> {
 }
 
 /// Deletes what an object owns, and lets the object go when nothing is left that blocks it.
-fn await_dependents(plane: &mut Plane, meta: &Meta, path: &str) -> Answer<()> {
+fn await_dependents(plane: &mut Plane, meta: &Meta, path: &str) -> ApiResult<()> {
     let dependents = plane.graph.dependents_of(&meta.uid);
     for dependent in &dependents {
         plane.queue.add(Work::Garbage(dependent.clone()));
@@ -200,7 +200,7 @@ fn await_dependents(plane: &mut Plane, meta: &Meta, path: &str) -> Answer<()> {
     release(plane, meta, path, FOREGROUND)
 }
 
-fn release(plane: &Plane, meta: &Meta, path: &str, finalizer: &str) -> Answer<()> {
+fn release(plane: &Plane, meta: &Meta, path: &str, finalizer: &str) -> ApiResult<()> {
     let patch = json!({
         "metadata": {
             "uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": meta.finalizers_without(finalizer),

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::component_client::Requests;
-use crate::api::{ApiServer, Inner, Key, Next, Selection, TableIx, Window};
+use crate::api::{ApiServer, ObjectKey, PageQuery, Selection, ServerState, TableChanges, TableIx};
 
 /// A way in for one component.
 #[derive(Clone, Debug)]
@@ -83,21 +83,21 @@ impl Local {
 /// What has become of one object.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
-    pub(crate) key: Key,
+    pub(crate) key: ObjectKey,
     /// The object as it is now; none if it is gone.
     pub(crate) object: Option<Bytes>,
 }
 
 /// The changes of one resource.
 pub(crate) struct Feed {
-    inner: Arc<Inner>,
+    inner: Arc<ServerState>,
     /// None if the server does not know the resource.
     table: Option<TableIx>,
     /// The revision up to which everything was told; none before the first list.
     after: Option<u64>,
     bell: Arc<Notify>,
     /// What was told to exist, so that a new list can say what is gone.
-    known: BTreeSet<Key>,
+    known: BTreeSet<ObjectKey>,
 }
 
 impl Feed {
@@ -108,7 +108,7 @@ impl Feed {
         let Some(mut after) = self.after else { return self.list(table) };
         loop {
             match self.inner.storage.after(table, after) {
-                Ok(Next::Events(events)) => {
+                Ok(TableChanges::Events(events)) => {
                     for event in events {
                         after = event.revision;
                         let object = event.now.as_ref().map(|stored| stored.bytes().clone());
@@ -119,11 +119,11 @@ impl Feed {
                         told.push(Told { key: event.key.clone(), object });
                     }
                 }
-                Ok(Next::Nothing { revision }) => {
+                Ok(TableChanges::Nothing { revision }) => {
                     self.after = Some(revision);
                     return told;
                 }
-                Ok(Next::Closed) => return told,
+                Ok(TableChanges::Closed) => return told,
                 // The history has moved past us: list anew.
                 Err(_) => {
                     told.extend(self.list(table));
@@ -135,7 +135,7 @@ impl Feed {
 
     fn list(&mut self, table: TableIx) -> Vec<Told> {
         let all = Selection::default();
-        let window = Window { namespace: None, selection: &all, from: None, at: None, limit: None };
+        let window = PageQuery { namespace: None, selection: &all, from: None, at: None, limit: None };
         // The present is never compacted.
         let Ok(page) = self.inner.storage.page(table, window) else { return Vec::new() };
         self.after = Some(page.revision);
@@ -154,7 +154,7 @@ impl Feed {
 
     fn has_news(&self) -> bool {
         let (Some(table), Some(after)) = (self.table, self.after) else { return self.table.is_some() };
-        !matches!(self.inner.storage.after(table, after), Ok(Next::Nothing { .. } | Next::Closed))
+        !matches!(self.inner.storage.after(table, after), Ok(TableChanges::Nothing { .. } | TableChanges::Closed))
     }
 }
 
@@ -180,7 +180,7 @@ pub(crate) async fn news(feeds: &[&Feed]) {
 }
 
 /// The place of a stored object, read from its metadata.
-fn key_of(object: &[u8]) -> Key {
+fn key_of(object: &[u8]) -> ObjectKey {
     #[derive(serde::Deserialize)]
     struct Named<'a> {
         #[serde(borrow)]
@@ -195,7 +195,7 @@ fn key_of(object: &[u8]) -> Key {
     }
     // What is stored has metadata with a name.
     serde_json::from_slice(object).map_or_else(
-        |_| Key::new(None, ""),
-        |named: Named<'_>| Key::new(named.metadata.namespace.as_deref(), &named.metadata.name),
+        |_| ObjectKey::new(None, ""),
+        |named: Named<'_>| ObjectKey::new(named.metadata.namespace.as_deref(), &named.metadata.name),
     )
 }

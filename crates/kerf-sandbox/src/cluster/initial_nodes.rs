@@ -42,8 +42,10 @@ impl Cluster {
             "status": {"capacity": resources, "allocatable": resources},
         });
         let requests = Requests::new(self.server.clone(), "kerf-sandbox");
-        let refused =
-            |refusal: crate::api::status::Refusal| MachineError { name: name.into(), reason: refusal.message().into() };
+        let refused = |refusal: crate::api::status::StatusError| MachineError {
+            name: name.into(),
+            reason: refusal.message().into(),
+        };
         requests.create(Kind::Node, "", &node).map(drop).map_err(refused)
     }
 }

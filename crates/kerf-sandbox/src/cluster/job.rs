@@ -14,8 +14,8 @@ use super::objects::{AnyObject, Job, Pod};
 use super::pods::{BURST, from_template, ignore_gone};
 use crate::api::object::{self, seconds};
 use crate::api::selector::LabelSelector;
-use crate::api::status::Answer;
-use crate::api::storage::Key;
+use crate::api::status::ApiResult;
+use crate::api::storage::ObjectKey;
 
 const SPEAKER: Speaker = Speaker::Controller("job-controller");
 /// Holds a pod until its end has been counted.
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_mins(10);
 
 /// Counts what has ended, and makes what is missing.
-pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
     let Some(job) = plane.world.jobs.get(key) else { return Ok(Again::WhenChanged) };
     let selector = LabelSelector::from_object(job.spec.selector.as_ref());
     let pods = plane.claim_pods(Kind::Job, &job.metadata, selector.as_ref())?;
@@ -141,7 +141,7 @@ fn adjust(
     tally: &Tally,
     mut active: Vec<Arc<Pod>>,
     pods: &[Arc<Pod>],
-) -> Answer<(i64, Again)> {
+) -> ApiResult<(i64, Again)> {
     let parallelism = job.spec.parallelism.unwrap_or(1);
     let wanted = match job.spec.completions {
         Some(completions) => parallelism.min(completions - tally.succeeded).max(0),
@@ -210,7 +210,7 @@ fn free_indexes(job: &Job, tally: &Tally, active: &[Arc<Pod>]) -> BTreeSet<i64> 
         .collect()
 }
 
-fn create(plane: &mut Plane, job: &Job, index: Option<i64>) -> Answer<()> {
+fn create(plane: &mut Plane, job: &Job, index: Option<i64>) -> ApiResult<()> {
     let mut pod = from_template(&job.spec.template, (Kind::Job, &job.metadata));
     object::set_meta(&mut pod, "finalizers", json!([TRACKING]));
     if let Some(index) = index {
@@ -235,7 +235,7 @@ fn create(plane: &mut Plane, job: &Job, index: Option<i64>) -> Answer<()> {
 }
 
 /// Takes the finalizer from pods whose end has been counted, or need not be.
-fn release(plane: &Plane, pods: &[Arc<Pod>]) -> Answer<()> {
+fn release(plane: &Plane, pods: &[Arc<Pod>]) -> ApiResult<()> {
     for pod in pods {
         if pod.metadata.finalizers.iter().any(|finalizer| finalizer == TRACKING) {
             let left = pod.metadata.finalizers_without(TRACKING);
@@ -246,7 +246,14 @@ fn release(plane: &Plane, pods: &[Arc<Pod>]) -> Answer<()> {
     Ok(())
 }
 
-fn report(plane: &mut Plane, key: &Key, job: &Job, tally: &Tally, running: i64, verdict: &Verdict) -> Answer<()> {
+fn report(
+    plane: &mut Plane,
+    key: &ObjectKey,
+    job: &Job,
+    tally: &Tally,
+    running: i64,
+    verdict: &Verdict,
+) -> ApiResult<()> {
     let now = seconds(plane.now());
     let ready =
         plane.world.pods.managed_by(&job.metadata.uid).iter().filter(|pod| pod.is_active() && pod.is_ready()).count();
@@ -293,7 +300,7 @@ fn report(plane: &mut Plane, key: &Key, job: &Job, tally: &Tally, running: i64, 
 }
 
 /// Deletes a Job whose time after its end is over.
-fn expire(plane: &Plane, key: &Key, job: &Job, ended: Option<jiff::Timestamp>) -> Answer<Again> {
+fn expire(plane: &Plane, key: &ObjectKey, job: &Job, ended: Option<jiff::Timestamp>) -> ApiResult<Again> {
     let (Some(ttl), Some(ended)) = (job.spec.ttl_seconds_after_finished, ended) else { return Ok(Again::WhenChanged) };
     let left = ttl - plane.now().duration_since(ended).as_secs();
     if left > 0 {

@@ -1,6 +1,6 @@
 //! The kinds that the cluster's parts read and write, and where the API serves them.
 
-use crate::api::storage::Key;
+use crate::api::storage::ObjectKey;
 
 /// A kind that some part of the cluster acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,7 +96,7 @@ impl Kind {
     }
 
     /// The path of an object.
-    pub(crate) fn path(self, key: &Key) -> String {
+    pub(crate) fn path(self, key: &ObjectKey) -> String {
         let (namespace, name) = key.parts();
         format!("{}/{}", self.collection(namespace), escaped(name))
     }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use self::heartbeat::Beat;
 use super::objects::Node;
-use crate::api::storage::Key;
+use crate::api::storage::ObjectKey;
 use crate::rng::Rng;
 
 /// The annotation of simulated nodes: KWOK's.
@@ -47,7 +47,7 @@ struct Machine {
     address: Ipv4Addr,
     /// When the node's status was last reported.
     reported: Instant,
-    lease_key: Key,
+    lease_key: ObjectKey,
     lease: Option<Beat>,
     report: Option<Report>,
 }
@@ -80,8 +80,8 @@ struct Run {
 /// All machines.
 #[derive(Debug)]
 pub(crate) struct Kubelets {
-    machines: BTreeMap<Key, Machine>,
-    runs: BTreeMap<Key, Run>,
+    machines: BTreeMap<ObjectKey, Machine>,
+    runs: BTreeMap<ObjectKey, Run>,
     chance: Rng,
     /// Machines whose Node will come and that never get anywhere.
     doomed: std::collections::BTreeSet<SmolStr>,
@@ -101,11 +101,11 @@ impl Kubelets {
 
     /// Whether the kubelet of a node is at work.
     fn runs(&self, node: &str) -> bool {
-        self.machines.get(&Key::new(None, node)).is_some_and(|machine| machine.life == Life::Running)
+        self.machines.get(&ObjectKey::new(None, node)).is_some_and(|machine| machine.life == Life::Running)
     }
 
     fn address_of(&self, node: &str) -> Option<Ipv4Addr> {
-        self.machines.get(&Key::new(None, node)).map(|machine| machine.address)
+        self.machines.get(&ObjectKey::new(None, node)).map(|machine| machine.address)
     }
 }
 

@@ -8,13 +8,13 @@ use super::control_plane::{Again, Plane};
 use super::kind::{Kind, collection};
 use super::objects::Namespace;
 use crate::api::selector::Selection;
-use crate::api::status::Answer;
-use crate::api::storage::{Key, Window};
+use crate::api::status::ApiResult;
+use crate::api::storage::{ObjectKey, PageQuery};
 
 const FINALIZER: &str = "kubernetes";
 
 /// Furnishes a namespace, or empties one that is going.
-pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
     let Some(namespace) = plane.world.namespaces.get(key) else { return Ok(Again::WhenChanged) };
     if namespace.metadata.is_deleting() {
         empty(plane, key, &namespace)?;
@@ -25,7 +25,7 @@ pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
 }
 
 /// The account that pods run as unless they say otherwise, and the certificate that they find the API server by.
-fn furnish(plane: &Plane, namespace: &str) -> Answer<()> {
+fn furnish(plane: &Plane, namespace: &str) -> ApiResult<()> {
     let account = json!({"metadata": {"name": "default"}});
     let certificate = json!({
         "metadata": {
@@ -44,7 +44,7 @@ fn furnish(plane: &Plane, namespace: &str) -> Answer<()> {
 }
 
 /// Deletes everything in a namespace; when nothing is left, says so.
-fn empty(plane: &Plane, key: &Key, namespace: &Namespace) -> Answer<()> {
+fn empty(plane: &Plane, key: &ObjectKey, namespace: &Namespace) -> ApiResult<()> {
     let name = key.name();
     let registry = plane.server.inner.registry();
     let mut tables = BTreeMap::new();
@@ -52,7 +52,7 @@ fn empty(plane: &Plane, key: &Key, namespace: &Namespace) -> Answer<()> {
         tables.entry(resource.table).or_insert_with(|| resource.clone());
     }
     let everything = Selection::default();
-    let window = Window { namespace: Some(name), selection: &everything, from: None, at: None, limit: Some(1) };
+    let window = PageQuery { namespace: Some(name), selection: &everything, from: None, at: None, limit: Some(1) };
     let holds = |table| plane.server.inner.storage.page(table, window).is_ok_and(|page| !page.objects.is_empty());
     let mut left = false;
     for (table, resource) in &tables {

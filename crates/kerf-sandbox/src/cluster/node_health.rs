@@ -12,8 +12,8 @@ use super::kind::Kind;
 use super::objects::{Node, Taint, condition};
 use super::pods::ignore_gone;
 use crate::api::object::seconds;
-use crate::api::status::Answer;
-use crate::api::storage::Key;
+use crate::api::status::ApiResult;
+use crate::api::storage::ObjectKey;
 
 const SPEAKER: Speaker = Speaker::Controller("node-controller");
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -30,7 +30,7 @@ const PRESSURES: [(&str, &str); 4] = [
 ];
 
 /// Looks after a node.
-pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
     let Some(node) = plane.world.nodes.get(key) else { return Ok(Again::WhenChanged) };
     let now = plane.now();
     let unknown = node.ready().is_some_and(|ready| ready.status == "Unknown");
@@ -57,7 +57,7 @@ fn last_sign(plane: &Plane, node: &Node) -> Option<Timestamp> {
 }
 
 /// Says that nothing is known of a node, nor of its pods.
-fn mark_unknown(plane: &mut Plane, key: &Key, node: &Node) -> Answer<()> {
+fn mark_unknown(plane: &mut Plane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let now = seconds(plane.now());
     let told = |kind: &str| {
         let (reason, message) = match condition(&node.status.conditions, kind) {
@@ -88,7 +88,7 @@ fn mark_unknown(plane: &mut Plane, key: &Key, node: &Node) -> Answer<()> {
 }
 
 /// Sets the taints that are ours to what the node's conditions say; others stay.
-fn keep_taints(plane: &Plane, key: &Key, node: &Node) -> Answer<()> {
+fn keep_taints(plane: &Plane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let wanted = wanted(node);
     let ours = |taint: &Taint| {
         [NOT_READY, UNREACHABLE, UNSCHEDULABLE].contains(&taint.key.as_str())
@@ -157,7 +157,7 @@ impl Plane {
             renew_time: Option<Timestamp>,
         }
         let table = self.table(Kind::Lease)?;
-        let stored = self.server.inner.storage.get(table, &Key::new(Some("kube-node-lease"), node))?;
+        let stored = self.server.inner.storage.get(table, &ObjectKey::new(Some("kube-node-lease"), node))?;
         // A lease as kubelets write it ends with the time, and leases are read often.
         let kept = std::str::from_utf8(stored.bytes()).ok()?.strip_suffix("\"}}");
         let told = kept.and_then(|text| text.rsplit_once("\"renewTime\":\"")).map(|(_, time)| time);

@@ -11,7 +11,7 @@ use super::kind::Kind;
 use super::objects::{
     Attachment, Budget, Claim, CronJob, Job, Meta, Namespace, Node, PersistentVolume, Pod, Revision, Workload,
 };
-use crate::api::storage::Key;
+use crate::api::storage::ObjectKey;
 
 /// Something with metadata.
 pub(crate) trait Object {
@@ -32,14 +32,14 @@ objects!(Attachment, Budget, Claim, CronJob, Job, Namespace, Node, PersistentVol
 /// The objects of one kind, by key and by the uid of the owner that manages them.
 #[derive(Debug)]
 pub(crate) struct Shelf<T> {
-    objects: BTreeMap<Key, Arc<T>>,
+    objects: BTreeMap<ObjectKey, Arc<T>>,
     managed: Index<T>,
     /// Those that nobody manages, by namespace.
     loose: Index<T>,
 }
 
 /// Objects by something that they share.
-type Index<T> = BTreeMap<SmolStr, BTreeMap<Key, Arc<T>>>;
+type Index<T> = BTreeMap<SmolStr, BTreeMap<ObjectKey, Arc<T>>>;
 
 /// The objects that share this, in the order of their keys.
 fn of<T>(index: &Index<T>, shared: &str) -> Vec<Arc<T>> {
@@ -53,21 +53,23 @@ impl<T> Default for Shelf<T> {
 }
 
 impl<T: Object> Shelf<T> {
-    pub(crate) fn get(&self, key: &Key) -> Option<Arc<T>> {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         self.objects.get(key).cloned()
     }
 
-    fn keys(&self) -> Vec<Key> {
+    fn keys(&self) -> Vec<ObjectKey> {
         self.objects.keys().cloned().collect()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, &Arc<T>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<T>)> {
         self.objects.iter()
     }
 
     /// The objects of a namespace.
-    pub(crate) fn of_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = (&'a Key, &'a Arc<T>)> {
-        self.objects.range(Key::from_text(&format!("{namespace}/"))..).take_while(move |(key, _)| key.is_in(namespace))
+    pub(crate) fn of_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = (&'a ObjectKey, &'a Arc<T>)> {
+        self.objects
+            .range(ObjectKey::from_text(&format!("{namespace}/"))..)
+            .take_while(move |(key, _)| key.is_in(namespace))
     }
 
     /// The objects that the owner of this uid manages.
@@ -81,7 +83,7 @@ impl<T: Object> Shelf<T> {
     }
 
     /// Puts an object in place of what was there, or takes it away. Returns what was there.
-    fn put(&mut self, key: &Key, now: Option<Arc<T>>) -> Option<Arc<T>> {
+    fn put(&mut self, key: &ObjectKey, now: Option<Arc<T>>) -> Option<Arc<T>> {
         let before = self.objects.get(key).cloned();
         if let Some(before) = &before {
             match before.meta().controller() {
@@ -106,7 +108,7 @@ impl<T: Object> Shelf<T> {
 }
 
 /// Takes a key out of an index, and the entry with the last one.
-fn take<T>(index: &mut Index<T>, shared: &SmolStr, key: &Key) {
+fn take<T>(index: &mut Index<T>, shared: &SmolStr, key: &ObjectKey) {
     if let Some(found) = index.get_mut(shared) {
         found.remove(key);
         if found.is_empty() {
@@ -160,7 +162,7 @@ impl<T> Changed<T> {
 
 impl World {
     /// The keys of all objects of a kind that are known.
-    pub(crate) fn keys(&self, kind: Kind) -> Vec<Key> {
+    pub(crate) fn keys(&self, kind: Kind) -> Vec<ObjectKey> {
         match kind {
             Kind::Pod => self.pods.keys(),
             Kind::Node => self.nodes.keys(),
@@ -190,7 +192,7 @@ impl World {
         of(&self.attached, node)
     }
 
-    pub(crate) fn put_attachment(&mut self, key: &Key, now: Option<Attachment>) -> Changed<Attachment> {
+    pub(crate) fn put_attachment(&mut self, key: &ObjectKey, now: Option<Attachment>) -> Changed<Attachment> {
         let changed = put(&mut self.attachments, key, now);
         if let Some(before) = &changed.before {
             take(&mut self.attached, &before.spec.node_name, key);
@@ -201,7 +203,7 @@ impl World {
         changed
     }
 
-    pub(crate) fn put_pod(&mut self, key: &Key, now: Option<Pod>) -> Changed<Pod> {
+    pub(crate) fn put_pod(&mut self, key: &ObjectKey, now: Option<Pod>) -> Changed<Pod> {
         let now = now.map(Arc::new);
         let before = self.pods.put(key, now.clone());
         if let Some(before) = before.as_ref().filter(|pod| !pod.spec.node_name.is_empty()) {
@@ -215,7 +217,7 @@ impl World {
 }
 
 /// Puts an object of a kind that has no index of its own on its shelf.
-pub(crate) fn put<T: Object>(shelf: &mut Shelf<T>, key: &Key, now: Option<T>) -> Changed<T> {
+pub(crate) fn put<T: Object>(shelf: &mut Shelf<T>, key: &ObjectKey, now: Option<T>) -> Changed<T> {
     let now = now.map(Arc::new);
     Changed { before: shelf.put(key, now.clone()), now }
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 use crate::api::selector::LabelSelector;
-use crate::api::storage::Key;
+use crate::api::storage::ObjectKey;
 
 pub(crate) use batch::{CronJob, Job};
 pub(crate) use cluster::{Attachment, Budget, Claim, Namespace, PersistentVolume, Revision};
@@ -78,8 +78,8 @@ pub(crate) struct Meta {
 }
 
 impl Meta {
-    pub(crate) fn key(&self) -> Key {
-        Key::new((!self.namespace.is_empty()).then_some(&self.namespace), &self.name)
+    pub(crate) fn key(&self) -> ObjectKey {
+        ObjectKey::new((!self.namespace.is_empty()).then_some(&self.namespace), &self.name)
     }
 
     pub(crate) fn is_deleting(&self) -> bool {

@@ -6,13 +6,13 @@ use super::control_plane::{Again, Plane};
 use super::kind::Kind;
 use super::pods::ignore_gone;
 use crate::api::object::seconds;
-use crate::api::status::Answer;
-use crate::api::storage::Key;
+use crate::api::status::ApiResult;
+use crate::api::storage::ObjectKey;
 
 /// Ends a pod that is bound to a node which does not exist. Asked for when the quarantine is over.
-pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
     let Some(pod) = plane.world.pods.get(key) else { return Ok(Again::WhenChanged) };
-    let node = Key::new(None, &pod.spec.node_name);
+    let node = ObjectKey::new(None, &pod.spec.node_name);
     if pod.spec.node_name.is_empty() || plane.world.nodes.get(&node).is_some() {
         return Ok(Again::WhenChanged);
     }

@@ -15,7 +15,7 @@ use super::kind::Kind;
 use super::objects::{Meta, Pod};
 use crate::api::object;
 use crate::api::selector::LabelSelector;
-use crate::api::status::Answer;
+use crate::api::status::ApiResult;
 
 /// How many pods one pass makes or deletes at most.
 pub(crate) const BURST: usize = 500;
@@ -50,7 +50,7 @@ impl Plane {
         kind: Kind,
         owner: &Meta,
         selector: Option<&LabelSelector>,
-    ) -> Answer<Vec<Arc<Pod>>> {
+    ) -> ApiResult<Vec<Arc<Pod>>> {
         let matches = |pod: &Pod| selector.is_some_and(|selector| selector.matches(pod.metadata.labels.as_slice()));
         let mut claimed = Vec::new();
         for pod in self.world.pods.managed_by(&owner.uid) {
@@ -80,7 +80,7 @@ impl Plane {
 }
 
 /// An object that is gone, or is another one by now, needs nothing any more.
-pub(crate) fn ignore_gone<T>(outcome: Answer<T>) -> Answer<()> {
+pub(crate) fn ignore_gone<T>(outcome: ApiResult<T>) -> ApiResult<()> {
     match outcome {
         Err(refusal) if !matches!(refusal.code(), 404 | 409) => Err(refusal),
         Ok(_) | Err(_) => Ok(()),

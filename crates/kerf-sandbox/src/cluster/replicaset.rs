@@ -9,13 +9,13 @@ use super::events::{Speaker, Tone};
 use super::kind::Kind;
 use super::objects::{Pod, Workload};
 use super::pods::{BURST, by_expendability, count_ready, from_template, ignore_gone};
-use crate::api::status::Answer;
-use crate::api::storage::Key;
+use crate::api::status::ApiResult;
+use crate::api::storage::ObjectKey;
 
 const SPEAKER: Speaker = Speaker::Controller("replicaset-controller");
 
 /// Makes or deletes pods until there are as many as wanted, and says how many there are.
-pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
     let Some(set) = plane.world.replica_sets.get(key) else { return Ok(Again::WhenChanged) };
     let pods = plane.claim_pods(Kind::ReplicaSet, &set.metadata, set.selector().as_ref())?;
     let active: Vec<Arc<Pod>> = pods.iter().filter(|pod| pod.is_active()).cloned().collect();
@@ -25,7 +25,7 @@ pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
     Ok(again)
 }
 
-fn adjust(plane: &mut Plane, set: &Workload, mut active: Vec<Arc<Pod>>) -> Answer<()> {
+fn adjust(plane: &mut Plane, set: &Workload, mut active: Vec<Arc<Pod>>) -> ApiResult<()> {
     let wanted = usize::try_from(set.replicas()).unwrap_or_default();
     if active.len() < wanted {
         let pod = from_template(&set.spec.template, (Kind::ReplicaSet, &set.metadata));
@@ -43,7 +43,7 @@ fn adjust(plane: &mut Plane, set: &Workload, mut active: Vec<Arc<Pod>>) -> Answe
     Ok(())
 }
 
-fn create(plane: &mut Plane, set: &Workload, pod: &Value) -> Answer<()> {
+fn create(plane: &mut Plane, set: &Workload, pod: &Value) -> ApiResult<()> {
     match plane.controllers.create(Kind::Pod, &set.metadata.namespace, pod) {
         Ok(created) => {
             let created: super::objects::AnyObject = serde_json::from_slice(&created).unwrap_or_default();
@@ -60,7 +60,13 @@ fn create(plane: &mut Plane, set: &Workload, pod: &Value) -> Answer<()> {
 }
 
 /// Writes the status, if it is not what it should be.
-fn report(plane: &Plane, key: &Key, set: &Workload, active: &[Arc<Pod>], failure: Option<String>) -> Answer<Again> {
+fn report(
+    plane: &Plane,
+    key: &ObjectKey,
+    set: &Workload,
+    active: &[Arc<Pod>],
+    failure: Option<String>,
+) -> ApiResult<Again> {
     let (ready, available, next) = count_ready(active, set.spec.min_ready_seconds, plane.now());
     let labels = set.spec.template.pointer("/metadata/labels").and_then(Value::as_object);
     let labelled = |pod: &&Arc<Pod>| {

@@ -10,13 +10,13 @@ use super::deployment::hash_of;
 use super::kind::Kind;
 use super::objects::{Revision, Workload};
 use super::pods::{controller_reference, ignore_gone};
-use crate::api::status::Answer;
+use crate::api::status::ApiResult;
 
 /// The label by which a pod says of which revision it is.
 pub(crate) const REVISION_HASH: &str = "controller-revision-hash";
 
 /// The name of the current template's revision. It is made if it is new, and numbered anew if it has come back.
-pub(crate) fn current(plane: &Plane, kind: Kind, owner: &Workload) -> Answer<String> {
+pub(crate) fn current(plane: &Plane, kind: Kind, owner: &Workload) -> ApiResult<String> {
     let template = json!({"spec": {"template": template_of(&owner.spec.template)}});
     let known = sorted(plane, owner);
     let newest = known.last().map_or(0, |revision| revision.revision);
@@ -67,7 +67,7 @@ fn sorted(plane: &Plane, owner: &Workload) -> Vec<Arc<Revision>> {
 }
 
 /// Deletes the oldest revisions that no pod has any more, down to the history's length.
-pub(crate) fn forget_old(plane: &Plane, owner: &Workload, in_use: &[&str]) -> Answer<()> {
+pub(crate) fn forget_old(plane: &Plane, owner: &Workload, in_use: &[&str]) -> ApiResult<()> {
     let limit = usize::try_from(owner.spec.revision_history_limit.unwrap_or(10)).unwrap_or_default();
     let idle: Vec<Arc<Revision>> = sorted(plane, owner)
         .into_iter()

@@ -13,8 +13,8 @@ use super::pods::{available_at, controller_reference, count_ready, from_template
 use super::replicaset::differs;
 use super::revisions::{self, REVISION_HASH};
 use crate::api::object;
-use crate::api::status::Answer;
-use crate::api::storage::Key;
+use crate::api::status::ApiResult;
+use crate::api::storage::ObjectKey;
 
 const SPEAKER: Speaker = Speaker::Controller("statefulset-controller");
 
@@ -29,7 +29,7 @@ struct State<'a> {
 }
 
 /// Makes, replaces and deletes pods, one after the other unless the set says otherwise.
-pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
     let Some(set) = plane.world.stateful_sets.get(key) else { return Ok(Again::WhenChanged) };
     let pods = plane.claim_pods(Kind::StatefulSet, &set.metadata, set.selector().as_ref())?;
     if set.metadata.is_deleting() {
@@ -75,7 +75,7 @@ impl State<'_> {
 }
 
 /// One pass. In order: each pod is there and well before the next is touched.
-fn step(plane: &mut Plane, state: &State<'_>) -> Answer<()> {
+fn step(plane: &mut Plane, state: &State<'_>) -> ApiResult<()> {
     let (set, wanted) = (state.set, state.wanted());
     let well = |plane: &Plane, pod: &Pod| {
         pod.is_active() && available_at(pod, set.spec.min_ready_seconds).is_some_and(|at| at <= plane.now())
@@ -126,7 +126,7 @@ fn step(plane: &mut Plane, state: &State<'_>) -> Answer<()> {
     Ok(())
 }
 
-fn delete(plane: &mut Plane, set: &Workload, pod: &Pod) -> Answer<()> {
+fn delete(plane: &mut Plane, set: &Workload, pod: &Pod) -> ApiResult<()> {
     plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
     let message = format!("delete Pod {} in StatefulSet {} successful", pod.metadata.name, set.metadata.name);
     plane.tell(SPEAKER, (Kind::StatefulSet, &set.metadata), Tone::Normal, "SuccessfulDelete", message);
@@ -134,11 +134,11 @@ fn delete(plane: &mut Plane, set: &Workload, pod: &Pod) -> Answer<()> {
 }
 
 /// Makes the pod of a number, and its claims first.
-fn create(plane: &mut Plane, state: &State<'_>, ordinal: i64) -> Answer<()> {
+fn create(plane: &mut Plane, state: &State<'_>, ordinal: i64) -> ApiResult<()> {
     let set = state.set;
     let name = format!("{}-{ordinal}", set.metadata.name);
     let revision = state.revision_for(ordinal).to_string();
-    let kept = plane.world.revisions.get(&Key::new(Some(&set.metadata.namespace), &revision));
+    let kept = plane.world.revisions.get(&ObjectKey::new(Some(&set.metadata.namespace), &revision));
     let template = kept.as_deref().map_or_else(|| set.spec.template.clone(), revisions::template_in);
     let mut pod = from_template(&template, (Kind::StatefulSet, &set.metadata));
     object::remove(&mut pod, &["metadata", "generateName"]);
@@ -178,8 +178,8 @@ fn create(plane: &mut Plane, state: &State<'_>, ordinal: i64) -> Answer<()> {
 }
 
 /// Makes a pod's claim, if it is not there from an earlier pod of that name.
-fn create_claim(plane: &Plane, set: &Workload, template: &Value, name: &str) -> Answer<()> {
-    if plane.world.claims.get(&Key::new(Some(&set.metadata.namespace), name)).is_some() {
+fn create_claim(plane: &Plane, set: &Workload, template: &Value, name: &str) -> ApiResult<()> {
+    if plane.world.claims.get(&ObjectKey::new(Some(&set.metadata.namespace), name)).is_some() {
         return Ok(());
     }
     let mut claim = json!({"metadata": {"name": name}, "spec": template.get("spec")});
@@ -205,7 +205,7 @@ fn create_claim(plane: &Plane, set: &Workload, template: &Value, name: &str) -> 
     }
 }
 
-fn report(plane: &Plane, key: &Key, state: &State<'_>) -> Answer<Again> {
+fn report(plane: &Plane, key: &ObjectKey, state: &State<'_>) -> ApiResult<Again> {
     let set = state.set;
     let alive: Vec<Arc<Pod>> = state.pods.values().filter(|pod| !pod.has_ended()).cloned().collect();
     let (ready, available, next) = count_ready(&alive, set.spec.min_ready_seconds, plane.now());

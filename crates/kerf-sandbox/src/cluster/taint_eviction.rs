@@ -11,19 +11,19 @@ use super::kind::Kind;
 use super::objects::{Pod, Taint, Toleration};
 use super::pods::ignore_gone;
 use crate::api::object::seconds;
-use crate::api::status::Answer;
-use crate::api::storage::Key;
+use crate::api::status::ApiResult;
+use crate::api::storage::ObjectKey;
 
 const SPEAKER: Speaker = Speaker::Controller("taint-eviction-controller");
 
 /// Evicts a pod if its time on its node is over.
-pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
     let pod = plane.world.pods.get(key).filter(|pod| pod.is_active() && !pod.spec.node_name.is_empty());
     let Some(pod) = pod else {
         plane.patience.remove(key);
         return Ok(Again::WhenChanged);
     };
-    let node = plane.world.nodes.get(&Key::new(None, &pod.spec.node_name));
+    let node = plane.world.nodes.get(&ObjectKey::new(None, &pod.spec.node_name));
     let taints: Vec<Taint> =
         node.iter().flat_map(|node| &node.spec.taints).filter(|taint| taint.effect == "NoExecute").cloned().collect();
     match stays(&pod, &taints) {
@@ -75,7 +75,7 @@ pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     key && effect && value
 }
 
-fn evict(plane: &mut Plane, key: &Key, pod: &Pod) -> Answer<()> {
+fn evict(plane: &mut Plane, key: &ObjectKey, pod: &Pod) -> ApiResult<()> {
     let message = format!("Marking for deletion Pod {}/{}", pod.metadata.namespace, pod.metadata.name);
     plane.tell(SPEAKER, (Kind::Pod, &pod.metadata), Tone::Normal, "TaintManagerEviction", message);
     let condition = json!({

@@ -7,10 +7,10 @@ use super::control_plane::Plane;
 use super::kubelet::is_simulated;
 use super::object_cache::{Changed, Object, Shelf};
 use super::objects::{Attachment, Meta, Node, Pod, Workload};
-use crate::api::storage::Key;
+use crate::api::storage::ObjectKey;
 
 impl Plane {
-    pub(super) fn pod_changed(&mut self, key: &Key, changed: &Changed<Pod>) {
+    pub(super) fn pod_changed(&mut self, key: &ObjectKey, changed: &Changed<Pod>) {
         self.owned_changed(changed);
         if changed.now.is_none() {
             self.wake_deployment_of(changed);
@@ -21,7 +21,7 @@ impl Plane {
         }
         self.wake_budgets(key.namespace(), changed);
         let Some(node) = changed.both().map(|pod| &pod.spec.node_name).find(|node| !node.is_empty()) else { return };
-        let node = Key::new(None, node);
+        let node = ObjectKey::new(None, node);
         self.queue.add(Work::RunPod(key.clone()));
         if changed.both().any(|pod| pod.claims().next().is_some()) {
             self.queue.add(Work::Attachments(node.clone()));
@@ -47,7 +47,7 @@ impl Plane {
 
     fn wake_owner(&mut self, meta: &Meta) {
         let Some(owner) = meta.controller() else { return };
-        let key = Key::new(Some(&meta.namespace), &owner.name);
+        let key = ObjectKey::new(Some(&meta.namespace), &owner.name);
         let work = match (owner.api_version.as_str(), owner.kind.as_str()) {
             ("apps/v1", "ReplicaSet") => Work::ReplicaSet(key),
             ("apps/v1", "Deployment") => Work::Deployment(key),
@@ -64,7 +64,7 @@ impl Plane {
     fn wake_deployment_of(&mut self, changed: &Changed<Pod>) {
         let set = changed.before.as_ref().and_then(|pod| {
             let owner = pod.metadata.controller().filter(|owner| owner.kind == "ReplicaSet")?;
-            self.world.replica_sets.get(&Key::new(Some(&pod.metadata.namespace), &owner.name))
+            self.world.replica_sets.get(&ObjectKey::new(Some(&pod.metadata.namespace), &owner.name))
         });
         if let Some(set) = set {
             self.wake_owner(&set.metadata);
@@ -78,7 +78,7 @@ impl Plane {
         let selects = |set: &Workload| set.selector().is_some_and(|selector| selector.matches(labels));
         let world = &self.world;
         let mut works = Vec::new();
-        let mut wake = |shelf: &Shelf<Workload>, work: fn(Key) -> Work| {
+        let mut wake = |shelf: &Shelf<Workload>, work: fn(ObjectKey) -> Work| {
             let selecting = shelf.of_namespace(namespace).filter(|(_, set)| selects(set));
             works.extend(selecting.map(|(key, _)| work(key.clone())));
         };
@@ -95,7 +95,7 @@ impl Plane {
             changed.both().any(|pod| selector.matches(pod.metadata.labels.as_slice()))
         };
         let budgets = self.world.budgets.of_namespace(namespace);
-        let woken: Vec<Key> = budgets
+        let woken: Vec<ObjectKey> = budgets
             .filter(|(_, budget)| budget.selector().is_some_and(|selector| covers(&selector)))
             .map(|(key, _)| key.clone())
             .collect();
@@ -105,12 +105,12 @@ impl Plane {
     }
 
     /// A pod on a node that does not exist is collected after a while.
-    fn wake_collector(&mut self, pod: &Key) {
+    fn wake_collector(&mut self, pod: &ObjectKey) {
         let at = Instant::now() + self.config.timing.orphan_quarantine;
         self.queue.add_at(Work::OrphanedPod(pod.clone()), at);
     }
 
-    pub(super) fn node_changed(&mut self, key: &Key, changed: &Changed<Node>) {
+    pub(super) fn node_changed(&mut self, key: &ObjectKey, changed: &Changed<Node>) {
         if changed.both().any(|node| is_simulated(node)) {
             self.queue.add(Work::Machine(key.clone()));
         }
@@ -126,25 +126,30 @@ impl Plane {
         }
         let matters = |node: &Node| (node.metadata.labels.clone(), node.spec.taints.clone());
         if changed.before.as_ref().map(|node| matters(node)) != changed.now.as_ref().map(|node| matters(node)) {
-            let sets: Vec<Key> = self.world.daemon_sets.iter().map(|(key, _)| key.clone()).collect();
+            let sets: Vec<ObjectKey> = self.world.daemon_sets.iter().map(|(key, _)| key.clone()).collect();
             for set in sets {
                 self.queue.add(Work::DaemonSet(set));
             }
         }
     }
 
-    fn for_pods_on(&mut self, node: &Key, wake: impl Fn(&mut Self, Key)) {
+    fn for_pods_on(&mut self, node: &ObjectKey, wake: impl Fn(&mut Self, ObjectKey)) {
         for pod in self.world.pods_on(node.name()) {
             wake(self, pod.metadata.key());
         }
     }
 
-    pub(super) fn workload_changed(&mut self, key: &Key, changed: &Changed<Workload>, work: fn(Key) -> Work) {
+    pub(super) fn workload_changed(
+        &mut self,
+        key: &ObjectKey,
+        changed: &Changed<Workload>,
+        work: fn(ObjectKey) -> Work,
+    ) {
         self.queue.add(work(key.clone()));
         self.owned_changed(changed);
         let replicas = |set: &Option<std::sync::Arc<Workload>>| set.as_ref().map(|set| set.replicas());
         if replicas(&changed.before) != replicas(&changed.now) {
-            let budgets: Vec<Key> =
+            let budgets: Vec<ObjectKey> =
                 self.world.budgets.of_namespace(key.namespace()).map(|(key, _)| key.clone()).collect();
             for budget in budgets {
                 self.queue.add(Work::Budget(budget));
@@ -153,13 +158,13 @@ impl Plane {
     }
 
     /// A claim may have become what a pod waits for.
-    pub(super) fn claim_changed(&mut self, key: &Key) {
-        let users: Vec<(Key, Key)> = self
+    pub(super) fn claim_changed(&mut self, key: &ObjectKey) {
+        let users: Vec<(ObjectKey, ObjectKey)> = self
             .world
             .pods
             .of_namespace(key.namespace())
             .filter(|(_, pod)| !pod.spec.node_name.is_empty() && pod.claims().any(|claim| claim == key.name()))
-            .map(|(pod, found)| (pod.clone(), Key::new(None, &found.spec.node_name)))
+            .map(|(pod, found)| (pod.clone(), ObjectKey::new(None, &found.spec.node_name)))
             .collect();
         for (pod, node) in users {
             self.queue.add(Work::Attachments(node));
@@ -167,9 +172,9 @@ impl Plane {
         }
     }
 
-    pub(super) fn attachment_changed(&mut self, key: &Key, changed: &Changed<Attachment>) {
+    pub(super) fn attachment_changed(&mut self, key: &ObjectKey, changed: &Changed<Attachment>) {
         self.queue.add(Work::Attach(key.clone()));
-        let nodes: Vec<Key> = changed.both().map(|found| Key::new(None, &found.spec.node_name)).collect();
+        let nodes: Vec<ObjectKey> = changed.both().map(|found| ObjectKey::new(None, &found.spec.node_name)).collect();
         for node in nodes {
             self.queue.add(Work::Attachments(node.clone()));
             self.for_pods_on(&node, |plane, pod| plane.queue.add(Work::RunPod(pod)));
@@ -178,7 +183,7 @@ impl Plane {
 
     /// Something has gone from a namespace, which may be waiting for just that.
     pub(super) fn left_namespace(&mut self, namespace: &str) {
-        let key = Key::new(None, namespace);
+        let key = ObjectKey::new(None, namespace);
         if self.world.namespaces.get(&key).is_some_and(|namespace| namespace.metadata.is_deleting()) {
             self.queue.add(Work::Namespace(key));
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::cloud::{CloudFault, CloudRule};
+use crate::cloud::{CloudFault, CloudFaultRule};
 use crate::faults::{Fault, FaultRule};
 
 /// The agent under which the system under test writes.
@@ -67,7 +67,7 @@ impl NamedFault {
     }
 
     /// The rule at the cloud, if it is a fault of the cloud.
-    pub(super) fn at_the_cloud(self) -> Option<CloudRule> {
+    pub(super) fn at_the_cloud(self) -> Option<CloudFaultRule> {
         let (fault, per_million) = match self {
             Self::Stockout => (CloudFault::StockOut, 333_333),
             Self::Throttling => (CloudFault::Throttled, 200_000),
@@ -76,7 +76,7 @@ impl NamedFault {
             Self::Interruption => (CloudFault::Interruption { after: Duration::from_mins(10) }, 100_000),
             Self::Conflict | Self::Error | Self::LostResponse | Self::DroppedWatch | Self::StaleRead => return None,
         };
-        Some(CloudRule::new(fault, per_million))
+        Some(CloudFaultRule::new(fault, per_million))
     }
 }
 

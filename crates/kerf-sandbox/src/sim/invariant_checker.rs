@@ -18,7 +18,7 @@ use super::cost_meter::Money;
 use super::invariants;
 use super::report::{NodeReport, PodReport, Report, Sample, TimesToRun, Violation};
 use super::steady::Calm;
-use crate::api::Key;
+use crate::api::ObjectKey;
 use crate::cluster::{PRICE, micro_dollars};
 
 /// The condition that says why a claim is disrupted.
@@ -119,13 +119,13 @@ pub(super) struct Ledger {
     started: Timestamp,
     /// How many changes there were.
     changes: u64,
-    pub(super) pods: BTreeMap<Key, PodRecord>,
+    pub(super) pods: BTreeMap<ObjectKey, PodRecord>,
     /// The pods of each node.
-    on_nodes: BTreeMap<Str, BTreeSet<Key>>,
+    on_nodes: BTreeMap<Str, BTreeSet<ObjectKey>>,
     pub(super) nodes: BTreeMap<Str, NodeRecord>,
     pub(super) claims: BTreeMap<String, ClaimRecord>,
     pub(super) pools: BTreeMap<String, NodePool>,
-    pub(super) budgets: BTreeMap<Key, PodDisruptionBudget>,
+    pub(super) budgets: BTreeMap<ObjectKey, PodDisruptionBudget>,
     recent: Recent,
     created: usize,
     times_to_run: Vec<u64>,
@@ -177,7 +177,7 @@ impl Ledger {
     }
 
     /// An object is now this, or gone.
-    pub(super) fn note(&mut self, kind: Seen, key: &Key, object: Option<&[u8]>, now: Timestamp) {
+    pub(super) fn note(&mut self, kind: Seen, key: &ObjectKey, object: Option<&[u8]>, now: Timestamp) {
         self.changes += 1;
         match (kind, object) {
             (Seen::Pod, Some(text)) => self.note_pod(key, text, now),
@@ -196,8 +196,8 @@ impl Ledger {
     }
 
     /// Everything of a kind that is there.
-    pub(super) fn keys(&self, kind: Seen) -> Vec<Key> {
-        let of = |name: &str| Key::new(None, name);
+    pub(super) fn keys(&self, kind: Seen) -> Vec<ObjectKey> {
+        let of = |name: &str| ObjectKey::new(None, name);
         match kind {
             Seen::Pod => self.pods.keys().cloned().collect(),
             Seen::Node => self.nodes.keys().map(|name| of(name)).collect(),
@@ -207,7 +207,7 @@ impl Ledger {
         }
     }
 
-    fn note_pod(&mut self, key: &Key, text: &[u8], now: Timestamp) {
+    fn note_pod(&mut self, key: &ObjectKey, text: &[u8], now: Timestamp) {
         let Some(pod) = read::<Pod>(text) else { return };
         if self.pods.get(key).is_some_and(|known| known.pod.metadata.uid != pod.metadata.uid) {
             self.forget_pod(key);
@@ -246,7 +246,7 @@ impl Ledger {
         }
     }
 
-    fn forget_pod(&mut self, key: &Key) {
+    fn forget_pod(&mut self, key: &ObjectKey) {
         let Some(record) = self.pods.remove(key) else { return };
         self.recent.ended += 1;
         if let Some(node) = &record.pod.spec.node_name
@@ -329,7 +329,7 @@ impl Ledger {
     }
 
     /// Why the node of a pod goes, if somebody decided so.
-    fn reason_on(&self, pod: &Key) -> Option<&str> {
+    fn reason_on(&self, pod: &ObjectKey) -> Option<&str> {
         let node = self.pods.get(pod)?.pod.spec.node_name.as_ref().filter(|node| !node.is_empty())?;
         self.claims.values().find(|claim| claim.node == *node)?.reason.as_deref()
     }
@@ -444,7 +444,7 @@ fn read<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
 }
 
 /// The place of an object in its table.
-pub(super) fn key_of(text: &[u8]) -> Option<Key> {
+pub(super) fn key_of(text: &[u8]) -> Option<ObjectKey> {
     #[derive(Deserialize)]
     struct Named {
         metadata: Names,
@@ -455,7 +455,7 @@ pub(super) fn key_of(text: &[u8]) -> Option<Key> {
         namespace: Option<String>,
     }
     let Named { metadata } = read(text)?;
-    Some(Key::new(metadata.namespace.as_deref(), &metadata.name))
+    Some(ObjectKey::new(metadata.namespace.as_deref(), &metadata.name))
 }
 
 /// Whether a pod that goes was evicted.

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use super::invariant_checker::{Ledger, Seen};
 use super::report::Violation;
 use crate::api::registry::Registry;
-use crate::api::{ApiServer, Key, Next, Selection, TableIx, Window};
+use crate::api::{ApiServer, ObjectKey, PageQuery, Selection, TableChanges, TableIx};
 use crate::cluster::Cluster;
 
 /// A ledger that is written while others read it.
@@ -107,11 +107,11 @@ impl Observer {
             for table in changed {
                 let Some(feed) = self.feeds.get_mut(&table) else { continue };
                 match self.server.inner.storage.after(table, feed.after) {
-                    Ok(Next::Events(some)) => {
+                    Ok(TableChanges::Events(some)) => {
                         feed.after = some.last().map_or(feed.after, |event| event.revision);
                         events.extend(some.into_iter().map(|event| (feed.kind, event)));
                     }
-                    Ok(Next::Nothing { .. } | Next::Closed) => {}
+                    Ok(TableChanges::Nothing { .. } | TableChanges::Closed) => {}
                     Err(_) => self.start_over(table),
                 }
             }
@@ -127,7 +127,7 @@ impl Observer {
         }
     }
 
-    fn tell(&self, kind: Seen, key: &Key, object: Option<Bytes>) {
+    fn tell(&self, kind: Seen, key: &ObjectKey, object: Option<Bytes>) {
         let now = self.server.clock().now();
         self.ledger.lock().note(kind, key, object.as_deref(), now);
     }
@@ -151,7 +151,7 @@ impl Observer {
     /// Reads a whole table, if we were left behind.
     fn start_over(&mut self, table: TableIx) {
         let everything = Selection::default();
-        let window = Window { namespace: None, selection: &everything, from: None, at: None, limit: None };
+        let window = PageQuery { namespace: None, selection: &everything, from: None, at: None, limit: None };
         let Ok(page) = self.server.inner.storage.page(table, window) else { return };
         let Some(feed) = self.feeds.get_mut(&table) else { return };
         feed.after = page.revision;

@@ -14,7 +14,7 @@ use kerf_api::taints::DISRUPTED;
 use kerf_referee::selectors::selects;
 
 use super::invariant_checker::{ClaimRecord, Ledger};
-use crate::api::Key;
+use crate::api::ObjectKey;
 
 /// Machines of the simulated cloud.
 const SCHEME: &str = "kwok://";
@@ -97,7 +97,7 @@ fn goes_anyway(ledger: &Ledger, claim: &ClaimRecord, now: Timestamp) -> bool {
 }
 
 /// A pod is evicted: its node goes, and the pod does not forbid it.
-pub(super) fn on_eviction(ledger: &mut Ledger, key: &Key, now: Timestamp) {
+pub(super) fn on_eviction(ledger: &mut Ledger, key: &ObjectKey, now: Timestamp) {
     let Some(pod) = ledger.pods.get(key).map(|record| record.pod.clone()) else { return };
     let node = pod.spec.node_name.clone().unwrap_or_default();
     let claim = ledger.claims.values().find(|claim| claim.node == node && !node.is_empty());

@@ -13,23 +13,23 @@ use kerf_runtime::Clock;
 use kerf_sandbox::{Cluster, ClusterConfig, Timing};
 
 use compare::{differences, known};
-use run::{Answer, run};
-use step::{Demand, Step};
+use run::{RecordedResponse, run};
+use step::{RequestStep, SpecExpectation};
 
-const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/fidelity/answers.jsonl");
+const RECORDED_RESPONSES_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/fidelity/answers.jsonl");
 
-fn recorded() -> Vec<Answer> {
-    let text = std::fs::read_to_string(RECORD).unwrap();
+fn recorded() -> Vec<RecordedResponse> {
+    let text = std::fs::read_to_string(RECORDED_RESPONSES_PATH).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn record(answers: &[Answer]) {
+fn record(answers: &[RecordedResponse]) {
     let lines: Vec<String> = answers.iter().map(|answer| serde_json::to_string(answer).unwrap() + "\n").collect();
-    std::fs::write(RECORD, lines.concat()).unwrap();
+    std::fs::write(RECORDED_RESPONSES_PATH, lines.concat()).unwrap();
 }
 
 /// The answers of the server that the kubeconfig names.
-fn real_answers(script: &[Step]) -> Vec<Answer> {
+fn real_answers(script: &[RequestStep]) -> Vec<RecordedResponse> {
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let mut config = kube::Config::infer().await.unwrap();
         // A refused eviction is an answer here, not a reason to try again.
@@ -38,7 +38,7 @@ fn real_answers(script: &[Step]) -> Vec<Answer> {
     })
 }
 
-fn sandbox_answers(script: &[Step]) -> Vec<Answer> {
+fn sandbox_answers(script: &[RequestStep]) -> Vec<RecordedResponse> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
@@ -48,13 +48,13 @@ fn sandbox_answers(script: &[Step]) -> Vec<Answer> {
 }
 
 /// Checks what the specification of the API demands of any server.
-fn check_demands(script: &[Step], answers: &[Answer]) {
+fn check_demands(script: &[RequestStep], answers: &[RecordedResponse]) {
     for (step, answer) in script.iter().zip(answers) {
         let Some(demand) = &step.demand else { continue };
         let message = answer.body["message"].as_str().unwrap_or_default();
         let met = match demand {
-            Demand::Accepted => answer.code < 300,
-            Demand::Refused(text) => answer.code == 422 && message.contains(text.as_str()),
+            SpecExpectation::Accepted => answer.code < 300,
+            SpecExpectation::Refused(text) => answer.code == 422 && message.contains(text.as_str()),
         };
         assert!(met, "{}: the specification says {demand:?}, the server {} {}", step.id, answer.code, answer.body);
     }

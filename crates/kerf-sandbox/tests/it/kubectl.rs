@@ -4,20 +4,20 @@ use std::process::Stdio;
 
 use kerf_api::crds::{self, CrdVariant};
 use kerf_runtime::Clock;
-use kerf_sandbox::{ApiServer, Config, Serving};
+use kerf_sandbox::{ApiServer, ApiServerConfig, ServerHandle};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 /// A server and a folder with its kubeconfig.
-struct Cluster {
-    _serving: Serving,
+struct KubectlFixture {
+    _serving: ServerHandle,
     home: TempDir,
 }
 
-impl Cluster {
+impl KubectlFixture {
     async fn start() -> Self {
-        let serving = ApiServer::new(Config::new(Clock::system(), 1)).serve(0).await.unwrap();
+        let serving = ApiServer::new(ApiServerConfig::new(Clock::system(), 1)).serve(0).await.unwrap();
         let home = TempDir::new().unwrap();
         std::fs::write(home.path().join("kubeconfig"), serving.kubeconfig()).unwrap();
         Self { _serving: serving, home }
@@ -90,7 +90,7 @@ status:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workloads_are_applied_shown_changed_and_deleted() {
-    let cluster = Cluster::start().await;
+    let cluster = KubectlFixture::start().await;
     cluster
         .says(
             "get ns -o name",
@@ -168,7 +168,7 @@ async fn workloads_are_applied_shown_changed_and_deleted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_are_tainted_cordoned_and_described() {
-    let cluster = Cluster::start().await;
+    let cluster = KubectlFixture::start().await;
     cluster.says("create -f -", NODE, &["node/n1 created"]).await;
     cluster.says("get nodes", "", &["NAME   STATUS   ROLES    AGE", "n1     Ready    worker"]).await;
     cluster.says("get nodes -o wide", "", &["CONTAINER-RUNTIME", "Kerf", "6 (amd64)", "kerf://1"]).await;
@@ -200,7 +200,7 @@ async fn nodes_are_tainted_cordoned_and_described() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fields_are_owned_and_custom_kinds_live() {
-    let cluster = Cluster::start().await;
+    let cluster = KubectlFixture::start().await;
     let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {k: one}\n";
     cluster.says("apply --server-side --field-manager=one -f -", map, &["configmap/m serverside-applied"]).await;
     cluster

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::script::Town;
+use crate::script::TestCluster;
 
 /// The Python that has the client. `make tools` makes it; so does this, if nobody has.
 fn python() -> PathBuf {
@@ -24,7 +24,7 @@ fn python() -> PathBuf {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_official_python_client_lists_watches_patches_and_evicts() {
     let python = python();
-    let town = Town::start().await;
+    let town = TestCluster::start().await;
     let output = town.command(python).arg("client.py").output().await.unwrap();
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}");

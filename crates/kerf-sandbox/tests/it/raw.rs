@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use kerf_runtime::Clock;
-use kerf_sandbox::{ApiServer, Config};
+use kerf_sandbox::{ApiServer, ApiServerConfig};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -15,7 +15,7 @@ pub(crate) fn noon() -> Clock {
 
 /// A server at that time, with one seed.
 pub(crate) fn server() -> ApiServer {
-    ApiServer::new(Config::new(noon(), 7))
+    ApiServer::new(ApiServerConfig::new(noon(), 7))
 }
 
 /// Sends one request and reads the whole answer.

@@ -14,22 +14,22 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use kerf_runtime::Clock;
-use kerf_sandbox::{Cluster, ClusterConfig, Serving, Timing};
+use kerf_sandbox::{Cluster, ClusterConfig, ServerHandle, Timing};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
 /// How often a step that must come true is tried.
-const TRIES: usize = 120;
+const MAX_EVENTUALLY_ATTEMPTS: usize = 120;
 
 /// A cluster with three nodes that real programs can use.
-pub(crate) struct Town {
+pub(crate) struct TestCluster {
     _cluster: Cluster,
-    _serving: Serving,
+    _serving: ServerHandle,
     home: TempDir,
 }
 
-impl Town {
+impl TestCluster {
     pub(crate) async fn start() -> Self {
         let config = ClusterConfig { clock: Clock::system(), seed: 1, timing: Timing::INSTANT };
         let cluster = Cluster::start(config);
@@ -70,15 +70,15 @@ impl Town {
         steps.len()
     }
 
-    async fn check(&self, script: &str, step: &Step<'_>) {
+    async fn check(&self, script: &str, step: &ScriptStep<'_>) {
         for attempt in 1.. {
             let (content, text) = self.run(step.line).await;
             let missing = missing(&text, &step.expected);
-            if content == (step.mood != Mood::Fails) && missing.is_none() {
+            if content == (step.mood != Expectation::Fails) && missing.is_none() {
                 return;
             }
             // Each try is a program that takes its time: there is no need to wait in between.
-            if step.mood == Mood::Eventually && attempt < TRIES {
+            if step.mood == Expectation::Eventually && attempt < MAX_EVENTUALLY_ATTEMPTS {
                 continue;
             }
             let missing = missing.unwrap_or_default();
@@ -95,33 +95,33 @@ fn folder() -> PathBuf {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mood {
+enum Expectation {
     Succeeds,
     Fails,
     Eventually,
 }
 
-struct Step<'a> {
+struct ScriptStep<'a> {
     number: usize,
-    mood: Mood,
+    mood: Expectation,
     line: &'a str,
     expected: Vec<&'a str>,
 }
 
-fn steps(script: &str) -> Vec<Step<'_>> {
-    let mut steps: Vec<Step<'_>> = Vec::new();
+fn steps(script: &str) -> Vec<ScriptStep<'_>> {
+    let mut steps: Vec<ScriptStep<'_>> = Vec::new();
     for (place, line) in script.lines().enumerate() {
         let (mood, rest) = match line.split_at_checked(2) {
-            Some(("$ ", rest)) => (Mood::Succeeds, rest),
-            Some(("! ", rest)) => (Mood::Fails, rest),
-            Some(("~ ", rest)) => (Mood::Eventually, rest),
+            Some(("$ ", rest)) => (Expectation::Succeeds, rest),
+            Some(("! ", rest)) => (Expectation::Fails, rest),
+            Some(("~ ", rest)) => (Expectation::Eventually, rest),
             _ if line.trim().is_empty() || line.starts_with('#') => continue,
             _ => {
                 steps.last_mut().expect("a script begins with a step").expected.push(line);
                 continue;
             }
         };
-        steps.push(Step { number: place + 1, mood, line: rest, expected: Vec::new() });
+        steps.push(ScriptStep { number: place + 1, mood, line: rest, expected: Vec::new() });
     }
     steps
 }
@@ -147,22 +147,22 @@ fn words(line: &str) -> Vec<&str> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_works_with_workloads() {
-    assert!(Town::start().await.play("workloads.steps").await >= 55);
+    assert!(TestCluster::start().await.play("workloads.steps").await >= 55);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_works_with_nodes_and_drains() {
-    assert!(Town::start().await.play("nodes.steps").await >= 40);
+    assert!(TestCluster::start().await.play("nodes.steps").await >= 40);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_works_with_the_api_itself() {
-    assert!(Town::start().await.play("api.steps").await >= 35);
+    assert!(TestCluster::start().await.play("api.steps").await >= 35);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_watches() {
-    let town = Town::start().await;
+    let town = TestCluster::start().await;
     let mut watch = town.command("kubectl").args(["get", "pods", "--watch", "--no-headers"]).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
     let (content, text) = town.run("kubectl run watched --image=nginx").await;

@@ -1,7 +1,7 @@
 //! The server on a socket: TLS, the token, the loopback address.
 
 use kerf_runtime::Clock;
-use kerf_sandbox::{ApiServer, Config};
+use kerf_sandbox::{ApiServer, ApiServerConfig};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 async fn client_of(kubeconfig: &str, change: impl FnOnce(&mut kube::Config)) -> kube::Client {
@@ -13,7 +13,7 @@ async fn client_of(kubeconfig: &str, change: impl FnOnce(&mut kube::Config)) -> 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_answered_without_the_token() {
-    let server = ApiServer::new(Config::new(Clock::system(), 1));
+    let server = ApiServer::new(ApiServerConfig::new(Clock::system(), 1));
     let serving = server.serve(0).await.unwrap();
     assert!(serving.address().ip().is_loopback());
     let client = client_of(serving.kubeconfig(), |_| {}).await;
@@ -32,7 +32,7 @@ async fn nothing_is_answered_without_the_token() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_port_that_is_taken_is_named() {
-    let server = ApiServer::new(Config::new(Clock::system(), 1));
+    let server = ApiServer::new(ApiServerConfig::new(Clock::system(), 1));
     let serving = server.serve(0).await.unwrap();
     let port = serving.address().port();
     let refused = server.serve(port).await.unwrap_err();

@@ -242,7 +242,7 @@ fn accept() -> impl Strategy<Value = &'static str> {
 
 /// A server with a pod, a deployment and Kerf's definitions, so that there is something to hit. Made once: every case gets a copy that goes its
 /// own way.
-static FURNISHED: LazyLock<ApiServer> = LazyLock::new(|| {
+static INSTALLED_SERVER: LazyLock<ApiServer> = LazyLock::new(|| {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(furnished())
 });
 
@@ -265,7 +265,7 @@ proptest! {
 
     #[test]
     fn every_request_is_answered(requests in prop::collection::vec((method(), path(), query(), media(), accept(), body()), 1..100)) {
-        let furnished = &*FURNISHED;
+        let furnished = &*INSTALLED_SERVER;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let server = furnished.fork(noon());

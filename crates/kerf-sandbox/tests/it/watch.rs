@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use http_body_util::{BodyExt as _, BodyStream, Full};
 use kerf_runtime::Clock;
-use kerf_sandbox::{ApiServer, Config};
+use kerf_sandbox::{ApiServer, ApiServerConfig};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -116,7 +116,7 @@ async fn a_streamed_list_ends_with_a_mark_and_quiet_watchers_get_bookmarks() {
 
 #[tokio::test]
 async fn a_reader_that_is_too_slow_is_told_410() {
-    let mut config = Config::new(Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()), 1);
+    let mut config = ApiServerConfig::new(Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()), 1);
     config.history = 8;
     let server = ApiServer::new(config);
     let mut watch = Watch::open(&server, &format!("{PODS}?watch=true")).await;
@@ -162,7 +162,8 @@ async fn nonsense_about_versions_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn one_seed_one_world() {
     let run = async |seed: u64| {
-        let server = ApiServer::new(Config::new(Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()), seed));
+        let server =
+            ApiServer::new(ApiServerConfig::new(Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()), seed));
         for n in 0..50 {
             let mut generated = pod("x");
             generated["metadata"] = json!({"generateName": "web-", "labels": {"n": n.to_string()}});

@@ -15,7 +15,7 @@ use kerf_api::crds::CrdVariant;
 use kerf_controllers::{Metrics, ProcessSettings, logs};
 use kerf_kwok::{AvailabilityError, Catalogue, InstanceAvailability, Kwok};
 use kerf_runtime::{Clock, Shutdown, ShutdownSignal};
-use kerf_sandbox::{ApiServer, Cloud, Cluster, ClusterConfig, LaunchRefused, News, Offering, Timing, install_crds};
+use kerf_sandbox::{ApiServer, Cloud, Cluster, ClusterConfig, LaunchError, News, OfferingRef, Timing, install_crds};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
@@ -158,11 +158,11 @@ struct CloudStock(Cloud);
 
 impl InstanceAvailability for CloudStock {
     fn check(&self, instance_type: &str, zone: &str, capacity_type: &str) -> Result<(), AvailabilityError> {
-        self.0.launch(Offering { instance_type, zone, capacity_type }).map_err(|refused| match refused {
-            LaunchRefused::OutOfStock => {
+        self.0.launch(OfferingRef { instance_type, zone, capacity_type }).map_err(|refused| match refused {
+            LaunchError::InsufficientCapacity => {
                 AvailabilityError::InsufficientCapacity(format!("{refused} ({instance_type}, {zone}, {capacity_type})"))
             }
-            LaunchRefused::Throttled => AvailabilityError::Throttled(refused.to_string()),
+            LaunchError::Throttled => AvailabilityError::Throttled(refused.to_string()),
         })
     }
 }

@@ -9,7 +9,7 @@ use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_runtime::Clock;
-use kerf_sandbox::{ApiServer, Config, Serving, install_crds};
+use kerf_sandbox::{ApiServer, ApiServerConfig, ServerHandle, install_crds};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
@@ -17,14 +17,14 @@ use crate::program::{folder, kerf};
 
 struct Cluster {
     server: ApiServer,
-    serving: Serving,
+    serving: ServerHandle,
     folder: tempfile::TempDir,
 }
 
 impl Cluster {
     /// A cluster with the definitions, a pool and three pods that wait.
     async fn start() -> Self {
-        let server = ApiServer::new(Config::new(Clock::system(), 7));
+        let server = ApiServer::new(ApiServerConfig::new(Clock::system(), 7));
         let serving = server.serve(0).await.unwrap();
         let folder = folder(&[("kubeconfig", serving.kubeconfig())]);
         let cluster = Self { server, serving, folder };

@@ -11,16 +11,16 @@ use smol_str::{SmolStr, SmolStrBuilder};
 
 /// A set of fields below one point, in order of the elements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct FieldSet(Vec<(SmolStr, Node)>);
+pub(super) struct FieldSet(Vec<(SmolStr, FieldSetNode)>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Node {
+pub(super) struct FieldSetNode {
     /// Whether the path to here is in the set.
     pub(super) member: bool,
     pub(super) below: FieldSet,
 }
 
-impl Node {
+impl FieldSetNode {
     fn is_empty(&self) -> bool {
         !self.member && self.below.0.is_empty()
     }
@@ -29,72 +29,72 @@ impl Node {
 /// Reads the JSON form. Anything that does not belong there is left out.
 impl<'de> Deserialize<'de> for FieldSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Below::deserialize(deserializer).map(|below| below.set)
+        ParsedFieldSet::deserialize(deserializer).map(|below| below.set)
     }
 }
 
 /// What stands below an element, and whether the element itself was named.
 #[derive(Default)]
-struct Below {
+struct ParsedFieldSet {
     set: FieldSet,
     itself: bool,
 }
 
-impl<'de> Deserialize<'de> for Below {
+impl<'de> Deserialize<'de> for ParsedFieldSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Below;
+        struct FieldSetVisitor;
+        impl<'de> Visitor<'de> for FieldSetVisitor {
+            type Value = ParsedFieldSet;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a set of fields")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Below, A::Error> {
-                let mut below = Below::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ParsedFieldSet, A::Error> {
+                let mut below = ParsedFieldSet::default();
                 while let Some(element) = map.next_key::<SmolStr>()? {
-                    let inner: Below = map.next_value()?;
+                    let inner: ParsedFieldSet = map.next_value()?;
                     if element == "." {
                         below.itself = true;
                     } else {
                         let member = inner.itself || inner.set.is_empty();
-                        below.set.0.push((element, Node { member, below: inner.set }));
+                        below.set.0.push((element, FieldSetNode { member, below: inner.set }));
                     }
                 }
                 below.set.order();
                 Ok(below)
             }
 
-            fn visit_unit<E>(self) -> Result<Below, E> {
-                Ok(Below::default())
+            fn visit_unit<E>(self) -> Result<ParsedFieldSet, E> {
+                Ok(ParsedFieldSet::default())
             }
 
-            fn visit_bool<E>(self, _: bool) -> Result<Below, E> {
-                Ok(Below::default())
+            fn visit_bool<E>(self, _: bool) -> Result<ParsedFieldSet, E> {
+                Ok(ParsedFieldSet::default())
             }
 
-            fn visit_i64<E>(self, _: i64) -> Result<Below, E> {
-                Ok(Below::default())
+            fn visit_i64<E>(self, _: i64) -> Result<ParsedFieldSet, E> {
+                Ok(ParsedFieldSet::default())
             }
 
-            fn visit_u64<E>(self, _: u64) -> Result<Below, E> {
-                Ok(Below::default())
+            fn visit_u64<E>(self, _: u64) -> Result<ParsedFieldSet, E> {
+                Ok(ParsedFieldSet::default())
             }
 
-            fn visit_f64<E>(self, _: f64) -> Result<Below, E> {
-                Ok(Below::default())
+            fn visit_f64<E>(self, _: f64) -> Result<ParsedFieldSet, E> {
+                Ok(ParsedFieldSet::default())
             }
 
-            fn visit_str<E>(self, _: &str) -> Result<Below, E> {
-                Ok(Below::default())
+            fn visit_str<E>(self, _: &str) -> Result<ParsedFieldSet, E> {
+                Ok(ParsedFieldSet::default())
             }
 
-            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<Below, A::Error> {
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<ParsedFieldSet, A::Error> {
                 while items.next_element::<serde::de::IgnoredAny>()?.is_some() {}
-                Ok(Below::default())
+                Ok(ParsedFieldSet::default())
             }
         }
-        deserializer.deserialize_any(Reader)
+        deserializer.deserialize_any(FieldSetVisitor)
     }
 }
 
@@ -126,7 +126,7 @@ impl FieldSet {
     }
 
     /// Adds an element behind all others. Whoever adds out of order brings the set into order afterwards; each element comes once.
-    pub(super) fn push(&mut self, element: SmolStr, node: Node) {
+    pub(super) fn push(&mut self, element: SmolStr, node: FieldSetNode) {
         if !node.is_empty() {
             self.0.push((element, node));
         }
@@ -147,11 +147,11 @@ impl FieldSet {
     }
 
     /// The node of one element, if the set has anything there.
-    pub(super) fn get(&self, element: &str) -> Option<&Node> {
+    pub(super) fn get(&self, element: &str) -> Option<&FieldSetNode> {
         self.place(element).ok().map(|place| &self.0[place].1)
     }
 
-    pub(super) fn nodes(&self) -> impl Iterator<Item = (&SmolStr, &Node)> {
+    pub(super) fn nodes(&self) -> impl Iterator<Item = (&SmolStr, &FieldSetNode)> {
         self.0.iter().map(|(element, node)| (element, node))
     }
 
@@ -171,7 +171,7 @@ impl FieldSet {
                 Ordering::Equal => {
                     if let (Some((element, node)), Some((_, other))) = (ours.next(), theirs.next()) {
                         let below = node.below.union(&other.below);
-                        joined.push((element, Node { member: node.member || other.member, below }));
+                        joined.push((element, FieldSetNode { member: node.member || other.member, below }));
                     }
                 }
             }
@@ -207,7 +207,7 @@ impl FieldSet {
         let both = self.0.iter().filter_map(|(element, node)| {
             let theirs = other.get(element)?;
             let (member, below) = (node.member && theirs.member, node.below.intersection(&theirs.below));
-            Some((element.clone(), Node { member, below }))
+            Some((element.clone(), FieldSetNode { member, below }))
         });
         Self::from_nodes(both)
     }
@@ -260,7 +260,7 @@ impl FieldSet {
     }
 
     /// The set with nodes of one's own making; empty ones are left out.
-    pub(super) fn from_nodes(nodes: impl Iterator<Item = (SmolStr, Node)>) -> Self {
+    pub(super) fn from_nodes(nodes: impl Iterator<Item = (SmolStr, FieldSetNode)>) -> Self {
         let mut set = Self(nodes.filter(|(_, node)| !node.is_empty()).collect());
         set.order();
         set

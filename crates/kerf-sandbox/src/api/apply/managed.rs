@@ -9,12 +9,12 @@ use super::field_set::FieldSet;
 use crate::api::object;
 
 /// How many writers that are not appliers an object remembers; older ones are lumped together.
-const UPDATERS: usize = 10;
+const MAX_UPDATE_MANAGERS: usize = 10;
 /// The name under which they are lumped together.
-const ANCIENT: &str = "ancient-changes";
+const ANCIENT_CHANGES_MANAGER: &str = "ancient-changes";
 
 /// Fields that belong to nobody.
-const NOBODYS: &[&[&str]] = &[
+const UNOWNED_FIELDS: &[&[&str]] = &[
     &["f:apiVersion"],
     &["f:kind"],
     &["f:metadata"],
@@ -30,7 +30,7 @@ const NOBODYS: &[&[&str]] = &[
 
 /// Who writes, and through which door.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Writer<'a> {
+pub(crate) struct FieldManager<'a> {
     /// The field manager.
     pub(crate) manager: &'a str,
     /// The version in which the object is written.
@@ -44,7 +44,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) standing: &'a [&'a str],
 }
 
-impl Writer<'_> {
+impl FieldManager<'_> {
     /// Takes out of `set` what cannot be owned through this door.
     pub(super) fn ownable(&self, mut set: FieldSet) -> FieldSet {
         if self.subresource == "status" {
@@ -65,7 +65,7 @@ pub(super) enum Operation {
 /// One entry.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Entry {
+pub(super) struct ManagedFieldsEntry {
     #[serde(default, deserialize_with = "text")]
     pub(super) manager: SmolStr,
     pub(super) operation: Operation,
@@ -88,11 +88,11 @@ fn text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<SmolStr, D:
 /// be as much again.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Managed {
-    entries: Vec<Entry>,
+pub(crate) struct ManagedFields {
+    entries: Vec<ManagedFieldsEntry>,
 }
 
-impl Managed {
+impl ManagedFields {
     /// Takes the entries out of an object. What is none is left out.
     pub(crate) fn take(object: &mut Value) -> Self {
         let Some(Value::Array(entries)) = object::remove(object, &["metadata", "managedFields"]) else {
@@ -127,15 +127,15 @@ impl Managed {
         text.push(b']');
     }
 
-    pub(super) fn into_entries(self) -> Vec<Entry> {
+    pub(super) fn into_entries(self) -> Vec<ManagedFieldsEntry> {
         self.entries
     }
 
     /// Of entries that were changed: what belongs to nobody is taken out, empty ones are dropped, too many updaters are lumped together, and
     /// the order is appliers first, then by time.
-    pub(super) fn of(mut entries: Vec<Entry>) -> Self {
+    pub(super) fn of(mut entries: Vec<ManagedFieldsEntry>) -> Self {
         for entry in &mut entries {
-            entry.fields.remove_paths(NOBODYS);
+            entry.fields.remove_paths(UNOWNED_FIELDS);
         }
         entries.retain(|entry| !entry.fields.is_empty());
         cap(&mut entries);
@@ -152,16 +152,16 @@ impl Managed {
     }
 }
 
-impl Entry {
+impl ManagedFieldsEntry {
     /// Whether this is where `writer` keeps what it owns. An applier is the same in every version.
-    pub(super) fn is_of(&self, writer: &Writer<'_>, operation: Operation) -> bool {
+    pub(super) fn is_of(&self, writer: &FieldManager<'_>, operation: Operation) -> bool {
         self.manager == writer.manager
             && self.operation == operation
             && self.subresource == writer.subresource
             && (operation == Operation::Apply || self.api_version == writer.api_version)
     }
 
-    pub(super) fn of(writer: &Writer<'_>, operation: Operation, fields: FieldSet) -> Self {
+    pub(super) fn of(writer: &FieldManager<'_>, operation: Operation, fields: FieldSet) -> Self {
         Self {
             manager: writer.manager.into(),
             operation,
@@ -207,9 +207,9 @@ impl Entry {
     }
 }
 
-fn cap(entries: &mut Vec<Entry>) {
+fn cap(entries: &mut Vec<ManagedFieldsEntry>) {
     let mut updaters = entries.iter().filter(|entry| entry.operation == Operation::Update).count();
-    while updaters > UPDATERS {
+    while updaters > MAX_UPDATE_MANAGERS {
         // The two oldest of one version become one.
         let mut oldest: Vec<usize> =
             (0..entries.len()).filter(|place| entries[*place].operation == Operation::Update).collect();
@@ -222,8 +222,12 @@ fn cap(entries: &mut Vec<Entry>) {
         });
         let Some((one, two)) = pair else { return };
         let merged = entries[two].fields.clone().union(&entries[one].fields);
-        entries[two] =
-            Entry { manager: ANCIENT.into(), subresource: SmolStr::default(), fields: merged, ..entries[two].clone() };
+        entries[two] = ManagedFieldsEntry {
+            manager: ANCIENT_CHANGES_MANAGER.into(),
+            subresource: SmolStr::default(),
+            fields: merged,
+            ..entries[two].clone()
+        };
         entries.remove(one);
         updaters -= 1;
     }

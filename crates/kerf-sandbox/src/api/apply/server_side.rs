@@ -4,11 +4,11 @@
 use serde_json::{Map, Value};
 
 use super::field_set::{FieldSet, show};
-use super::managed::{Entry, Managed, Operation, Writer};
+use super::managed::{FieldManager, ManagedFields, ManagedFieldsEntry, Operation};
 use super::typed;
 use crate::api::object;
 use crate::api::schema::Schema;
-use crate::api::status::{Cause, Refusal};
+use crate::api::status::{Cause, StatusError};
 
 /// Applies `wanted` to `live` (nothing, for an object that does not exist yet). Defaults are for the caller to fill in afterwards: they
 /// belong to nobody. Returns the object as it should be, with its managed fields.
@@ -16,21 +16,21 @@ pub(crate) fn apply(
     schema: &Schema,
     live: Option<&Value>,
     wanted: &Value,
-    writer: &Writer<'_>,
+    writer: &FieldManager<'_>,
     force: bool,
-) -> Result<Value, Refusal> {
+) -> Result<Value, StatusError> {
     let at = schema.root();
     if object::at(wanted, &["metadata", "managedFields"]).is_some() {
-        return Err(Refusal::bad_request("metadata.managedFields must be nil"));
+        return Err(StatusError::bad_request("metadata.managedFields must be nil"));
     }
     let mut bare = live.cloned().unwrap_or_else(|| identity(wanted));
-    let mut entries = Managed::take(&mut bare).into_entries();
+    let mut entries = ManagedFields::take(&mut bare).into_entries();
     let applied_at = entries.iter().find(|entry| entry.is_of(writer, Operation::Apply)).map(|entry| entry.time.clone());
 
     let set = typed::fields(at, wanted).map_err(|problem| {
         let (namespace, name) = (object::namespace(wanted), object::name(wanted));
         let (version, kind) = (object::text(wanted, &["apiVersion"]), object::text(wanted, &["kind"]));
-        Refusal::server_error(&format!(
+        StatusError::server_error(&format!(
             "failed to create typed patch object ({namespace}/{name}; {version}, Kind={kind}): {problem}"
         ))
     })?;
@@ -39,7 +39,7 @@ pub(crate) fn apply(
 
     let place = entries.iter().position(|entry| entry.is_of(writer, Operation::Apply));
     let before = place.map(|place| std::mem::take(&mut entries[place].fields));
-    let ours = Entry::of(writer, Operation::Apply, set);
+    let ours = ManagedFieldsEntry::of(writer, Operation::Apply, set);
     match place {
         Some(place) => entries[place] = ours,
         None => entries.push(ours),
@@ -72,7 +72,7 @@ pub(crate) fn apply(
             entry.time = time;
         }
     }
-    Managed::of(entries).put(&mut merged);
+    ManagedFields::of(entries).put(&mut merged);
     Ok(merged)
 }
 
@@ -89,7 +89,7 @@ fn identity(wanted: &Value) -> Value {
 }
 
 /// Takes out of `merged` what the applier owned before and nobody owns now.
-fn prune(schema: &Schema, merged: &Value, before: &FieldSet, entries: &[Entry]) -> Value {
+fn prune(schema: &Schema, merged: &Value, before: &FieldSet, entries: &[ManagedFieldsEntry]) -> Value {
     let at = schema.root();
     let named = |set: &FieldSet| typed::with_named_fields(at, set);
     let fields = |value: &Value| named(&typed::fields(at, value).unwrap_or_default());
@@ -105,7 +105,7 @@ fn prune(schema: &Schema, merged: &Value, before: &FieldSet, entries: &[Entry]) 
     remove(&everything.difference(&fields(&pruned)).intersection(&last))
 }
 
-fn refuse(mut conflicts: Vec<(String, Vec<String>)>) -> Refusal {
+fn refuse(mut conflicts: Vec<(String, Vec<String>)>) -> StatusError {
     conflicts.sort();
     let count: usize = conflicts.iter().map(|(_, paths)| paths.len()).sum();
     let message = match conflicts.as_slice() {
@@ -130,5 +130,5 @@ fn refuse(mut conflicts: Vec<(String, Vec<String>)>) -> Refusal {
             field: path.clone(),
         })
     });
-    Refusal::apply_conflict(message, causes.collect())
+    StatusError::apply_conflict(message, causes.collect())
 }

@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 use super::*;
 use crate::api::schema::{Schema, definitions};
 
-const STANDING: &[&str] = &["metadata", "spec", "status", "template", "strategy"];
+const IMPLICIT_FIELDS: &[&str] = &["metadata", "spec", "status", "template", "strategy"];
 
 fn schema() -> Schema {
     definitions().schema("io.k8s.api.apps.v1.Deployment")
 }
 
-fn writer(manager: &str) -> Writer<'_> {
-    Writer {
+fn writer(manager: &str) -> FieldManager<'_> {
+    FieldManager {
         manager,
         api_version: "apps/v1",
         subresource: "",
         now: "2026-01-01T00:00:00Z".parse().unwrap(),
         status_apart: true,
-        standing: STANDING,
+        standing: IMPLICIT_FIELDS,
     }
 }
 
@@ -47,9 +47,9 @@ fn owners(object: &Value) -> Vec<String> {
 }
 
 /// `new` as it is after an update of `live`, with its owners.
-fn updated(live: Option<&Value>, mut new: Value, writer: &Writer<'_>) -> Value {
+fn updated(live: Option<&Value>, mut new: Value, writer: &FieldManager<'_>) -> Value {
     let mut live = live.cloned();
-    let known = live.as_mut().map(Managed::take);
+    let known = live.as_mut().map(ManagedFields::take);
     track(&schema(), live.as_ref().zip(known), &mut new, writer).put(&mut new);
     new
 }
@@ -115,7 +115,7 @@ fn an_update_takes_what_it_changes() {
 #[test]
 fn applying_the_same_again_changes_nothing() {
     let live = applied(None, json!({"replicas": 1}), "one").unwrap();
-    let later = Writer { now: "2026-01-02T00:00:00Z".parse().unwrap(), ..writer("one") };
+    let later = FieldManager { now: "2026-01-02T00:00:00Z".parse().unwrap(), ..writer("one") };
     let again = apply(&schema(), Some(&live), &deployment(json!({"replicas": 1})), &later, false).unwrap();
     assert_eq!(again, live);
 }
@@ -151,7 +151,7 @@ fn an_object_remembers_ten_updaters() {
         next["metadata"]["labels"][format!("l{n}")] = json!("x");
         let manager = format!("m{n}");
         let at = format!("2026-01-01T00:00:{n:02}Z").parse().unwrap();
-        live = updated(Some(&live), next, &Writer { now: at, ..writer(&manager) });
+        live = updated(Some(&live), next, &FieldManager { now: at, ..writer(&manager) });
     }
     let entries = live["metadata"]["managedFields"].as_array().unwrap().len();
     assert_eq!(entries, 10);

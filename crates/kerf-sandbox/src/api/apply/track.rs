@@ -3,28 +3,33 @@
 
 use serde_json::Value;
 
-use super::managed::{self, Entry, Managed, Operation, Writer};
+use super::managed::{self, FieldManager, ManagedFields, ManagedFieldsEntry, Operation};
 use super::typed;
 use crate::api::schema::Schema;
 
 /// Who owns which fields of `new`, knowing what stood there before and who owned that (nothing, for a creation). What the client itself
 /// says about managed fields counts only if it resets them, or if nothing was known; it is taken out of `new`.
-pub(crate) fn track(schema: &Schema, old: Option<(&Value, Managed)>, new: &mut Value, writer: &Writer<'_>) -> Managed {
+pub(crate) fn track(
+    schema: &Schema,
+    old: Option<(&Value, ManagedFields)>,
+    new: &mut Value,
+    writer: &FieldManager<'_>,
+) -> ManagedFields {
     let reset = managed::is_reset(new);
-    let told = Managed::take(new);
+    let told = ManagedFields::take(new);
     if reset {
-        return Managed::default();
+        return ManagedFields::default();
     }
     let empty = Value::Object(serde_json::Map::new());
     let (old, known) = match old {
         Some((old, _)) if !told.is_empty() => (old, told),
         Some((old, known)) => (old, known),
-        None => (&empty, Managed::default()),
+        None => (&empty, ManagedFields::default()),
     };
     let mut comparison = typed::compare(schema.root(), old, new, writer.standing);
     let mut entries = known.into_entries();
     if comparison.is_same() {
-        return Managed::of(entries);
+        return ManagedFields::of(entries);
     }
     let gained = writer.ownable(comparison.changed());
     let removed = comparison.removed;
@@ -37,10 +42,10 @@ pub(crate) fn track(schema: &Schema, old: Option<(&Value, Managed)>, new: &mut V
             let lost = entry.fields.subtract(&removed);
             if lost || !gained.is_empty() {
                 let kept = std::mem::take(&mut entry.fields).union(&gained);
-                *entry = Entry::of(writer, Operation::Update, kept);
+                *entry = ManagedFieldsEntry::of(writer, Operation::Update, kept);
             }
         }
-        None => entries.push(Entry::of(writer, Operation::Update, gained)),
+        None => entries.push(ManagedFieldsEntry::of(writer, Operation::Update, gained)),
     }
-    Managed::of(entries)
+    ManagedFields::of(entries)
 }

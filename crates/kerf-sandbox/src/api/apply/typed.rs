@@ -5,8 +5,8 @@
 use serde_json::{Map, Value};
 use smol_str::{SmolStr, SmolStrBuilder};
 
-use super::field_set::{FieldSet, Node, field};
-use crate::api::schema::{At, ListKey, ListKind};
+use super::field_set::{FieldSet, FieldSetNode, field};
+use crate::api::schema::{ListKey, ListMergeType, SchemaCursor};
 
 /// The difference between two objects.
 #[derive(Debug, Default)]
@@ -28,14 +28,14 @@ impl Comparison {
 }
 
 /// What identifies an item of an associative list, or a sentence that says why it has no identity.
-pub(super) fn element(kind: &ListKind, item: &Value) -> Result<SmolStr, String> {
+pub(super) fn element(kind: &ListMergeType, item: &Value) -> Result<SmolStr, String> {
     match kind {
-        ListKind::Atomic => Err("an atomic list has no items of their own".into()),
-        ListKind::Set => match item {
+        ListMergeType::Atomic => Err("an atomic list has no items of their own".into()),
+        ListMergeType::Set => match item {
             Value::Array(_) | Value::Object(_) | Value::Null => Err("an item of a set must be a scalar".into()),
             scalar => Ok(smol_str::format_smolstr!("v:{scalar}")),
         },
-        ListKind::Map(keys) => {
+        ListMergeType::Map(keys) => {
             let item = item.as_object().ok_or("associative list with keys may not have non-map elements")?;
             if let [ListKey { name, default }] = &**keys
                 && let Some(Value::String(value)) = item.get(name.as_str()).or(default.as_ref())
@@ -71,8 +71,8 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// All fields that `object` sets. Fails on a list whose items cannot be told apart.
-pub(super) fn fields(at: At<'_>, object: &Value) -> Result<FieldSet, String> {
-    let mut nodes: Vec<(SmolStr, Node)> = Vec::new();
+pub(super) fn fields(at: SchemaCursor<'_>, object: &Value) -> Result<FieldSet, String> {
+    let mut nodes: Vec<(SmolStr, FieldSetNode)> = Vec::new();
     match object {
         Value::Object(entries) => {
             for (key, value) in entries {
@@ -82,7 +82,7 @@ pub(super) fn fields(at: At<'_>, object: &Value) -> Result<FieldSet, String> {
                     below = fields(inner, value).map_err(|problem| format!(".{key}{problem}"))?;
                     member = !at.has_field(key);
                 }
-                nodes.push((field(key), Node { member, below }));
+                nodes.push((field(key), FieldSetNode { member, below }));
             }
         }
         Value::Array(items) => {
@@ -93,7 +93,7 @@ pub(super) fn fields(at: At<'_>, object: &Value) -> Result<FieldSet, String> {
                     return Err(format!(": duplicate entries for key {}", super::field_set::show(&[identity])));
                 }
                 let below = if is_leaf(at.item(), item) { FieldSet::default() } else { fields(at.item(), item)? };
-                nodes.push((identity, Node { member: true, below }));
+                nodes.push((identity, FieldSetNode { member: true, below }));
             }
         }
         _ => {}
@@ -102,19 +102,19 @@ pub(super) fn fields(at: At<'_>, object: &Value) -> Result<FieldSet, String> {
 }
 
 /// Whether a value counts as one thing: scalars, atomic maps and lists, and empty ones.
-fn is_leaf(at: At<'_>, value: &Value) -> bool {
+fn is_leaf(at: SchemaCursor<'_>, value: &Value) -> bool {
     match value {
         Value::Object(entries) => entries.is_empty() || at.is_atomic(),
-        Value::Array(items) => items.is_empty() || *at.list_kind() == ListKind::Atomic,
+        Value::Array(items) => items.is_empty() || *at.list_kind() == ListMergeType::Atomic,
         _ => true,
     }
 }
 
 /// The difference from `old` to `new`. `standing` are the fields of structs that exist even in an object without content (as
 /// `spec` does in a Go struct), so that nobody comes to own them as such.
-pub(super) fn compare(at: At<'_>, old: &Value, new: &Value, standing: &[&str]) -> Comparison {
+pub(super) fn compare(at: SchemaCursor<'_>, old: &Value, new: &Value, standing: &[&str]) -> Comparison {
     let mut comparison = Comparison::default();
-    Walk { standing }.children(Point { at, in_struct: true }, Some(old), Some(new), &mut comparison);
+    Walk { standing }.children(ComparePosition { at, in_struct: true }, Some(old), Some(new), &mut comparison);
     comparison
 }
 
@@ -124,22 +124,22 @@ struct Walk<'a> {
 
 /// Where a comparison is.
 #[derive(Clone, Copy)]
-struct Point<'a> {
-    at: At<'a>,
+struct ComparePosition<'a> {
+    at: SchemaCursor<'a>,
     /// Only fields lead here, no items of lists.
     in_struct: bool,
 }
 
 /// What has become of a path itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Became {
+enum FieldChange {
     Added,
     Modified,
     Removed,
-    Nothing,
+    Unchanged,
 }
 
-impl Became {
+impl FieldChange {
     fn of(old: Option<&Value>, new: Option<&Value>) -> Self {
         match (old, new) {
             (None, _) => Self::Added,
@@ -150,13 +150,13 @@ impl Became {
 }
 
 impl Comparison {
-    fn push(&mut self, element: &SmolStr, became: Became, below: Comparison) {
+    fn push(&mut self, element: &SmolStr, became: FieldChange, below: Comparison) {
         for (set, below, kind) in [
-            (&mut self.added, below.added, Became::Added),
-            (&mut self.modified, below.modified, Became::Modified),
-            (&mut self.removed, below.removed, Became::Removed),
+            (&mut self.added, below.added, FieldChange::Added),
+            (&mut self.modified, below.modified, FieldChange::Modified),
+            (&mut self.removed, below.removed, FieldChange::Removed),
         ] {
-            set.push(element.clone(), Node { member: became == kind, below });
+            set.push(element.clone(), FieldSetNode { member: became == kind, below });
         }
     }
 }
@@ -165,7 +165,7 @@ impl Walk<'_> {
     /// Compares two states of a path that are known to differ.
     fn differ(
         &self,
-        here: Point<'_>,
+        here: ComparePosition<'_>,
         element: &SmolStr,
         old: Option<&Value>,
         new: Option<&Value>,
@@ -178,11 +178,11 @@ impl Walk<'_> {
         let leaf = |value: Option<&Value>| value.is_none_or(|value| is_leaf(here.at, value));
         let mut below = Comparison::default();
         let became = if leaf(old) && leaf(new) || kinds_differ(old, new) {
-            Became::of(old, new)
+            FieldChange::of(old, new)
         } else {
             self.children(here, old, new, &mut below);
-            match Became::of(old, new) {
-                Became::Modified => Became::Nothing,
+            match FieldChange::of(old, new) {
+                FieldChange::Modified => FieldChange::Unchanged,
                 became => became,
             }
         };
@@ -190,26 +190,26 @@ impl Walk<'_> {
     }
 
     /// What is new where there was nothing: most of what creations and first reports write.
-    fn new_node(&self, here: Point<'_>, element: &SmolStr, new: &Value) -> Node {
+    fn new_node(&self, here: ComparePosition<'_>, element: &SmolStr, new: &Value) -> FieldSetNode {
         if is_leaf(here.at, new) {
-            return Node { member: true, below: FieldSet::default() };
+            return FieldSetNode { member: true, below: FieldSet::default() };
         }
         let mut below = FieldSet::default();
         match new {
             Value::Object(fields) => {
                 for (key, value) in fields {
-                    let (inner, element) = (Point { at: here.at.key(key), ..here }, field(key));
+                    let (inner, element) = (ComparePosition { at: here.at.key(key), ..here }, field(key));
                     let node = self.new_node(inner, &element, value);
                     below.push(element, node);
                 }
             }
             Value::Array(_) => {
-                let inner = Point { at: here.at.item(), in_struct: false };
+                let inner = ComparePosition { at: here.at.item(), in_struct: false };
                 for (identity, items) in index(here.at.list_kind(), Some(new)) {
                     let node = match items.as_slice() {
                         [item] => self.new_node(inner, &identity, item),
                         // Items that cannot be told apart are owned together, as one.
-                        _ => Node { member: true, below: FieldSet::default() },
+                        _ => FieldSetNode { member: true, below: FieldSet::default() },
                     };
                     below.push(identity, node);
                 }
@@ -218,10 +218,16 @@ impl Walk<'_> {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
         let stands = here.in_struct && self.standing.contains(&&element[2..]);
-        Node { member: !stands, below }
+        FieldSetNode { member: !stands, below }
     }
 
-    fn children(&self, here: Point<'_>, old: Option<&Value>, new: Option<&Value>, comparison: &mut Comparison) {
+    fn children(
+        &self,
+        here: ComparePosition<'_>,
+        old: Option<&Value>,
+        new: Option<&Value>,
+        comparison: &mut Comparison,
+    ) {
         if let (Some(Value::Array(_)), _) | (_, Some(Value::Array(_))) = (old, new) {
             self.items(here, old, new, comparison);
             return;
@@ -239,16 +245,16 @@ impl Walk<'_> {
             let old = was.next_if(|(own, _)| *own == key).map(|(_, value)| value);
             let new = is.next_if(|(own, _)| *own == key).map(|(_, value)| value);
             if old != new {
-                let inner = Point { at: here.at.key(key), in_struct: here.in_struct };
+                let inner = ComparePosition { at: here.at.key(key), in_struct: here.in_struct };
                 self.differ(inner, &field(key), old, new, comparison);
             }
         }
     }
 
-    fn items(&self, here: Point<'_>, old: Option<&Value>, new: Option<&Value>, comparison: &mut Comparison) {
+    fn items(&self, here: ComparePosition<'_>, old: Option<&Value>, new: Option<&Value>, comparison: &mut Comparison) {
         let kind = here.at.list_kind();
         let (old, new) = (index(kind, old), index(kind, new));
-        let inner = Point { at: here.at.item(), in_struct: false };
+        let inner = ComparePosition { at: here.at.item(), in_struct: false };
         let none: &[&Value] = &[];
         let added = new.iter().filter(|(identity, _)| !old.iter().any(|(other, _)| other == identity));
         for (identity, _) in old.iter().chain(added) {
@@ -266,16 +272,16 @@ impl Walk<'_> {
                 // Items that cannot be told apart are owned together, as one.
                 ([_, _, ..], [_, _, ..]) => {
                     if was != is {
-                        comparison.push(identity, Became::Modified, Comparison::default());
+                        comparison.push(identity, FieldChange::Modified, Comparison::default());
                     }
                 }
                 ([_, _, ..], _) => {
                     compare(None, is.first().copied(), comparison);
-                    comparison.push(identity, Became::Removed, Comparison::default());
+                    comparison.push(identity, FieldChange::Removed, Comparison::default());
                 }
                 (_, [_, _, ..]) => {
                     compare(was.first().copied(), None, comparison);
-                    comparison.push(identity, Became::Added, Comparison::default());
+                    comparison.push(identity, FieldChange::Added, Comparison::default());
                 }
                 (was, is) => compare(was.first().copied(), is.first().copied(), comparison),
             }
@@ -287,7 +293,7 @@ impl Walk<'_> {
 }
 
 /// The items of a list by what identifies them, in the order in which they come; those that have no identity are left out.
-fn index<'a>(kind: &ListKind, list: Option<&'a Value>) -> Vec<(SmolStr, Vec<&'a Value>)> {
+fn index<'a>(kind: &ListMergeType, list: Option<&'a Value>) -> Vec<(SmolStr, Vec<&'a Value>)> {
     let mut index: Vec<(SmolStr, Vec<&Value>)> = Vec::new();
     for item in list.and_then(Value::as_array).into_iter().flatten() {
         if let Ok(identity) = element(kind, item) {
@@ -310,7 +316,7 @@ fn kinds_differ(old: Option<&Value>, new: Option<&Value>) -> bool {
 }
 
 /// Lays `over` on `under`.
-pub(super) fn merge(at: At<'_>, under: &Value, over: &Value) -> Value {
+pub(super) fn merge(at: SchemaCursor<'_>, under: &Value, over: &Value) -> Value {
     match (under, over) {
         (Value::Object(below), Value::Object(above)) if !(at.is_atomic() || (below.is_empty() && above.is_empty())) => {
             let mut merged = below.clone();
@@ -320,7 +326,7 @@ pub(super) fn merge(at: At<'_>, under: &Value, over: &Value) -> Value {
             }
             merged.into()
         }
-        (Value::Array(below), Value::Array(above)) if *at.list_kind() != ListKind::Atomic => {
+        (Value::Array(below), Value::Array(above)) if *at.list_kind() != ListMergeType::Atomic => {
             merge_lists(at, below, above).into()
         }
         (_, over) => over.clone(),
@@ -328,7 +334,7 @@ pub(super) fn merge(at: At<'_>, under: &Value, over: &Value) -> Value {
 }
 
 /// Items that both have are merged and stand in the order of `above`; the others keep their neighbourhood.
-fn merge_lists(at: At<'_>, below: &[Value], above: &[Value]) -> Vec<Value> {
+fn merge_lists(at: SchemaCursor<'_>, below: &[Value], above: &[Value]) -> Vec<Value> {
     let identify = |items: &[Value]| -> Vec<SmolStr> {
         items.iter().map(|item| element(at.list_kind(), item).unwrap_or_default()).collect()
     };
@@ -379,7 +385,7 @@ fn merge_lists(at: At<'_>, below: &[Value], above: &[Value]) -> Vec<Value> {
 }
 
 /// `object` without the fields of `gone`; maps and lists that become empty go too.
-pub(super) fn without(at: At<'_>, object: &Value, gone: &FieldSet) -> Option<Value> {
+pub(super) fn without(at: SchemaCursor<'_>, object: &Value, gone: &FieldSet) -> Option<Value> {
     match object {
         Value::Object(entries) if !entries.is_empty() && !at.is_atomic() => {
             let mut kept = Map::new();
@@ -395,7 +401,7 @@ pub(super) fn without(at: At<'_>, object: &Value, gone: &FieldSet) -> Option<Val
             kept.retain(|_, value| !value.is_null());
             (!kept.is_empty()).then(|| kept.into())
         }
-        Value::Array(items) if !items.is_empty() && *at.list_kind() != ListKind::Atomic => {
+        Value::Array(items) if !items.is_empty() && *at.list_kind() != ListMergeType::Atomic => {
             let mut kept = Vec::new();
             for item in items {
                 match element(at.list_kind(), item).ok().and_then(|identity| gone.get(&identity)) {
@@ -413,13 +419,13 @@ pub(super) fn without(at: At<'_>, object: &Value, gone: &FieldSet) -> Option<Val
 
 /// The set with every struct field on the way to a member made a member too: taking a field away takes its struct when
 /// nothing else is in it.
-pub(super) fn with_named_fields(at: At<'_>, set: &FieldSet) -> FieldSet {
+pub(super) fn with_named_fields(at: SchemaCursor<'_>, set: &FieldSet) -> FieldSet {
     FieldSet::from_nodes(set.nodes().map(|(element, node)| {
         let (inner, named) = match element.strip_prefix("f:") {
             Some(name) => (at.key(name), at.has_field(name)),
             None => (at.item(), false),
         };
         let member = node.member || (named && !node.below.is_empty());
-        (element.clone(), Node { member, below: with_named_fields(inner, &node.below) })
+        (element.clone(), FieldSetNode { member, below: with_named_fields(inner, &node.below) })
     }))
 }

@@ -5,15 +5,15 @@ use kerf_api::admission::PrinterColumn;
 use serde_json::{Value, json};
 
 use super::{CustomKind, JsonPath};
-use crate::api::table::{Row, human};
+use crate::api::table::{TableRow, human};
 
-pub(super) struct Column {
+pub(super) struct CustomColumn {
     definition: Value,
     kind: String,
     path: Option<JsonPath>,
 }
 
-impl Column {
+impl CustomColumn {
     pub(super) fn new(column: &PrinterColumn) -> Self {
         let told = format!("Custom resource definition column (in JSONPath format): {}", column.json_path);
         let definition = json!({
@@ -23,7 +23,7 @@ impl Column {
         Self { definition, kind: column.type_.clone(), path: JsonPath::parse(&column.json_path) }
     }
 
-    fn cell(&self, row: &Row<'_>) -> Value {
+    fn cell(&self, row: &TableRow<'_>) -> Value {
         let Some(value) = self.path.as_ref().and_then(|path| path.find(row.object)) else { return Value::Null };
         match (self.kind.as_str(), value) {
             ("integer", Value::Number(number)) => {
@@ -50,7 +50,7 @@ pub(crate) fn columns(kind: &CustomKind) -> Value {
 }
 
 /// What stands in them.
-pub(crate) fn cells(kind: &CustomKind, row: &Row<'_>) -> Vec<Value> {
+pub(crate) fn cells(kind: &CustomKind, row: &TableRow<'_>) -> Vec<Value> {
     let own = kind.columns.iter().map(|column| column.cell(row));
     let age = if kind.columns.is_empty() { Some(row.age()) } else { None };
     [row.name()].into_iter().chain(own).chain(age).collect()

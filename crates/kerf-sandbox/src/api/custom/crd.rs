@@ -6,12 +6,12 @@ use kerf_api::admission::{CrdScope, CustomResource};
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use super::columns::Column;
+use super::columns::CustomColumn;
 use super::{CustomKind, JsonPath};
-use crate::api::kinds::{Access, StatusRule};
+use crate::api::kinds::{StatusRule, SupportedVerbs};
 use crate::api::names::NameRule;
 use crate::api::object;
-use crate::api::registry::{Face, Origin, Resource, ScalePaths};
+use crate::api::registry::{Resource, ResourceOrigin, ScalePaths, ServedAs};
 use crate::api::schema::Schema;
 use crate::api::storage::TableIx;
 
@@ -30,7 +30,7 @@ pub(crate) fn resources(definition: &Value, table: TableIx, revision: u64) -> Ve
                 compiled: compiled.clone(),
                 version: text(&version.name),
                 definition: object::name(definition).into(),
-                columns: version.columns.iter().map(Column::new).collect(),
+                columns: version.columns.iter().map(CustomColumn::new).collect(),
                 closing,
                 deprecation: version.deprecation_warning.clone(),
                 open_api: open_api.cloned(),
@@ -45,7 +45,7 @@ pub(crate) fn resources(definition: &Value, table: TableIx, revision: u64) -> Ve
                 short_names: compiled.names.short_names.iter().map(|name| text(name)).collect(),
                 categories: compiled.names.categories.iter().map(|name| text(name)).collect(),
                 namespaced: compiled.scope == CrdScope::Namespaced,
-                access: Access::All,
+                access: SupportedVerbs::All,
                 status: if version.has_status { StatusRule::Subresource } else { StatusRule::None },
                 scale: version.scale.as_ref().map(|scale| ScalePaths {
                     spec_replicas: keys(&scale.spec_replicas_path),
@@ -64,9 +64,9 @@ pub(crate) fn resources(definition: &Value, table: TableIx, revision: u64) -> Ve
                 definition: definition_name(&compiled.group, &version.name, &compiled.names.kind),
                 table,
                 revision,
-                face: if compiled.versions.len() > 1 { Face::Version } else { Face::Plain },
+                face: if compiled.versions.len() > 1 { ServedAs::OtherVersion } else { ServedAs::AsStored },
                 storage_version: storage.clone(),
-                origin: Origin::Custom(Arc::new(kind)),
+                origin: ResourceOrigin::Custom(Arc::new(kind)),
             }
         })
         .collect()

@@ -5,12 +5,12 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+enum JsonPathStep {
     Key(SmolStr),
-    Place(i64),
-    All,
+    Index(i64),
+    Wildcard,
     /// Items of which the value at the path equals the text (or does not).
-    Where {
+    Filter {
         path: Vec<SmolStr>,
         equal: bool,
         text: SmolStr,
@@ -19,7 +19,7 @@ enum Step {
 
 /// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct JsonPath(Vec<Step>);
+pub(crate) struct JsonPath(Vec<JsonPathStep>);
 
 impl JsonPath {
     /// Reads a path; nothing if it is not one of ours.
@@ -37,8 +37,8 @@ impl JsonPath {
                 match key.as_str() {
                     "" if after.is_empty() && steps.is_empty() => break,
                     "" => return None,
-                    "*" => steps.push(Step::All),
-                    _ => steps.push(Step::Key(key)),
+                    "*" => steps.push(JsonPathStep::Wildcard),
+                    _ => steps.push(JsonPathStep::Key(key)),
                 }
                 rest = after;
             }
@@ -58,24 +58,24 @@ impl JsonPath {
     /// The keys of a path that has nothing else.
     pub(crate) fn keys(&self) -> Vec<SmolStr> {
         let keys = self.0.iter().map(|step| match step {
-            Step::Key(key) => Some(key.clone()),
-            Step::Place(_) | Step::All | Step::Where { .. } => None,
+            JsonPathStep::Key(key) => Some(key.clone()),
+            JsonPathStep::Index(_) | JsonPathStep::Wildcard | JsonPathStep::Filter { .. } => None,
         });
         keys.collect::<Option<Vec<_>>>().unwrap_or_default()
     }
 }
 
-impl Step {
+impl JsonPathStep {
     fn go<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         match (self, value) {
             (Self::Key(key), Value::Object(fields)) => fields.get(key.as_str()).into_iter().collect(),
-            (Self::Place(place), Value::Array(items)) => {
+            (Self::Index(place), Value::Array(items)) => {
                 let place = if *place < 0 { items.len() as i64 + place } else { *place };
                 usize::try_from(place).ok().and_then(|place| items.get(place)).into_iter().collect()
             }
-            (Self::All, Value::Array(items)) => items.iter().collect(),
-            (Self::All, Value::Object(fields)) => fields.values().collect(),
-            (Self::Where { path, equal, text }, Value::Array(items)) => {
+            (Self::Wildcard, Value::Array(items)) => items.iter().collect(),
+            (Self::Wildcard, Value::Object(fields)) => fields.values().collect(),
+            (Self::Filter { path, equal, text }, Value::Array(items)) => {
                 let matches = |item: &&Value| {
                     let found = path.iter().try_fold(*item, |value, key| value.get(key.as_str()));
                     found.is_some_and(|found| (shown(found) == text.as_str()) == *equal)
@@ -119,10 +119,10 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-fn bracket(text: &str) -> Option<Step> {
+fn bracket(text: &str) -> Option<JsonPathStep> {
     let text = text.trim();
     if text == "*" {
-        return Some(Step::All);
+        return Some(JsonPathStep::Wildcard);
     }
     if let Some(filter) = text.strip_prefix("?(").and_then(|text| text.strip_suffix(')')) {
         let (left, equal, right) = match (filter.split_once("=="), filter.split_once("!=")) {
@@ -131,11 +131,11 @@ fn bracket(text: &str) -> Option<Step> {
             (None, None) => return None,
         };
         let path = JsonPath::parse(left.trim().strip_prefix('@')?)?.keys();
-        return Some(Step::Where { path, equal, text: unquote(right.trim()).into() });
+        return Some(JsonPathStep::Filter { path, equal, text: unquote(right.trim()).into() });
     }
     match text.parse() {
-        Ok(place) => Some(Step::Place(place)),
-        Err(_) if text.starts_with(['\'', '"']) => Some(Step::Key(unquote(text).into())),
+        Ok(place) => Some(JsonPathStep::Index(place)),
+        Err(_) if text.starts_with(['\'', '"']) => Some(JsonPathStep::Key(unquote(text).into())),
         Err(_) => None,
     }
 }

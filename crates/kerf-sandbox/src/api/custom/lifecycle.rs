@@ -5,15 +5,15 @@ use serde_json::Value;
 
 use super::crd::resources;
 use crate::api::call::{Call, parse};
-use crate::api::delete::{Options, delete_object};
+use crate::api::delete::{DeleteOptions, delete_object};
 use crate::api::object;
-use crate::api::registry::{Origin, Resource};
+use crate::api::registry::{Resource, ResourceOrigin};
 use crate::api::selector::Selection;
-use crate::api::storage::{Key, Window};
+use crate::api::storage::{ObjectKey, PageQuery};
 use crate::api::subresources::overwrite;
 
 /// Holds a definition while objects of it are left.
-pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// A definition was created or changed: what is served follows.
 pub(crate) fn definition_changed(call: &Call<'_>, definition: &Value) {
@@ -43,12 +43,12 @@ pub(crate) fn definition_gone(call: &Call<'_>, definition: &Value) {
 
 /// An object of a custom resource is gone: perhaps its definition was only waiting for that.
 pub(crate) fn object_gone(call: &Call<'_>) {
-    let Origin::Custom(kind) = &call.resource.origin else { return };
+    let ResourceOrigin::Custom(kind) = &call.resource.origin else { return };
     let closing =
         call.server.registry().find(&call.resource.group, &call.resource.plural).is_some_and(
             |resource| match &resource.origin {
-                Origin::Custom(kind) => kind.closing,
-                Origin::BuiltIn(_) => false,
+                ResourceOrigin::Custom(kind) => kind.closing,
+                ResourceOrigin::BuiltIn(_) => false,
             },
         );
     if closing {
@@ -60,13 +60,13 @@ fn delete_objects(call: &Call<'_>, group: &str, plural: &str) {
     let registry = call.server.registry();
     let Some(resource) = registry.find(group, plural) else { return };
     let everything = Selection::default();
-    let window = Window { namespace: None, selection: &everything, from: None, at: None, limit: None };
+    let window = PageQuery { namespace: None, selection: &everything, from: None, at: None, limit: None };
     let Ok(page) = call.server.storage.page(resource.table, window) else { return };
     for stored in page.objects {
         let Ok(object) = parse(&stored) else { continue };
         let inner = on(call, resource, &object);
         // Objects that are held back stay, and so does the definition.
-        let _ = delete_object(&inner, &inner.key(), inner.name(), &Options::default());
+        let _ = delete_object(&inner, &inner.key(), inner.name(), &DeleteOptions::default());
     }
 }
 
@@ -80,7 +80,7 @@ fn on<'a>(call: &Call<'a>, resource: &std::sync::Arc<Resource>, object: &Value) 
 pub(crate) fn finish_definition(call: &Call<'_>, name: &str) {
     let registry = call.server.registry();
     let Some(definitions) = registry.find("apiextensions.k8s.io", "customresourcedefinitions").cloned() else { return };
-    let key = Key::new(None, name);
+    let key = ObjectKey::new(None, name);
     let Some(definition) = call.server.storage.get(definitions.table, &key).and_then(|stored| parse(&stored).ok())
     else {
         return;
@@ -92,8 +92,11 @@ pub(crate) fn finish_definition(call: &Call<'_>, name: &str) {
         return;
     }
     let released = overwrite(call, &definitions, &key, name, |definition| {
-        let left: Vec<Value> =
-            object::finalizers(definition).iter().filter(|finalizer| *finalizer != CLEANUP).cloned().collect();
+        let left: Vec<Value> = object::finalizers(definition)
+            .iter()
+            .filter(|finalizer| *finalizer != CLEANUP_FINALIZER)
+            .cloned()
+            .collect();
         if left.is_empty() {
             object::remove(definition, &["metadata", "finalizers"]);
         } else {

@@ -3,18 +3,18 @@
 use kerf_api::admission::CustomResource;
 use serde_json::{Value, json};
 
-use super::defaults::Constant::Text;
+use super::defaults::DefaultValue::Text;
 use super::defaults::fill;
-use super::{Conduct, Moment, PLAIN};
+use super::{KindStrategy, NO_OP_STRATEGY, WriteContext};
 use crate::api::field::{self, FieldError};
 use crate::api::object;
 
-pub(super) const DEFINITION: Conduct = Conduct {
+pub(super) const CUSTOM_RESOURCE_DEFINITION: KindStrategy = KindStrategy {
     default,
     on_create: establish,
     on_update: |definition, _, moment| establish(definition, moment),
     judge,
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
 fn default(definition: &mut Value) {
@@ -26,7 +26,7 @@ fn default(definition: &mut Value) {
 }
 
 /// Says that the names are accepted and the resource is served, which is true as soon as the definition is stored.
-fn establish(definition: &mut Value, moment: &mut Moment<'_>) {
+fn establish(definition: &mut Value, moment: &mut WriteContext<'_>) {
     let now = object::seconds(moment.now);
     let names = object::at(definition, &["spec", "names"]).cloned().unwrap_or_default();
     let versions = object::list(definition, &["spec", "versions"]).iter();

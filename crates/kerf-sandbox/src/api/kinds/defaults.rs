@@ -4,27 +4,27 @@ use serde_json::{Map, Value};
 
 /// A constant that can stand in a table.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Constant {
+pub(super) enum DefaultValue {
     Text(&'static str),
     Number(i64),
     Flag(bool),
     /// An empty object.
-    Empty,
+    EmptyObject,
 }
 
-impl From<Constant> for Value {
-    fn from(constant: Constant) -> Self {
+impl From<DefaultValue> for Value {
+    fn from(constant: DefaultValue) -> Self {
         match constant {
-            Constant::Text(text) => text.into(),
-            Constant::Number(number) => number.into(),
-            Constant::Flag(flag) => flag.into(),
-            Constant::Empty => Map::new().into(),
+            DefaultValue::Text(text) => text.into(),
+            DefaultValue::Number(number) => number.into(),
+            DefaultValue::Flag(flag) => flag.into(),
+            DefaultValue::EmptyObject => Map::new().into(),
         }
     }
 }
 
 /// Sets each key that is missing, or is an empty string.
-pub(super) fn fill(object: &mut Map<String, Value>, defaults: &[(&str, Constant)]) {
+pub(super) fn fill(object: &mut Map<String, Value>, defaults: &[(&str, DefaultValue)]) {
     for (key, constant) in defaults {
         match object.get(*key) {
             Some(Value::String(text)) if text.is_empty() => {}
@@ -36,7 +36,7 @@ pub(super) fn fill(object: &mut Map<String, Value>, defaults: &[(&str, Constant)
 }
 
 /// [`fill`] for an object that may not be one.
-pub(super) fn fill_value(object: &mut Value, defaults: &[(&str, Constant)]) {
+pub(super) fn fill_value(object: &mut Value, defaults: &[(&str, DefaultValue)]) {
     if let Some(object) = object.as_object_mut() {
         fill(object, defaults);
     }

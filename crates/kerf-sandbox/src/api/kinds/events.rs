@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Conduct, PLAIN};
+use super::{KindStrategy, NO_OP_STRATEGY};
 use crate::api::field;
 use crate::api::object;
 
@@ -22,7 +22,7 @@ pub(super) const CORE_FIELDS: &[(&str, &str)] = &[
 ];
 
 /// The same fields in the same order, as the other face calls them: selectors are matched by place.
-pub(super) const FIELDS: &[(&str, &str)] = &[
+pub(super) const EVENTS_V1_FIELDS: &[(&str, &str)] = &[
     ("regarding.kind", ""),
     ("regarding.namespace", ""),
     ("regarding.name", ""),
@@ -36,7 +36,7 @@ pub(super) const FIELDS: &[(&str, &str)] = &[
     ("type", ""),
 ];
 
-pub(super) const CORE: Conduct = Conduct {
+pub(super) const CORE_EVENT: KindStrategy = KindStrategy {
     default: default_core,
     judge: |event, _, errors| {
         let (own, regarded) = (object::namespace(event), object::text(event, &["involvedObject", "namespace"]));
@@ -45,12 +45,12 @@ pub(super) const CORE: Conduct = Conduct {
             errors.push(field::invalid("involvedObject.namespace", regarded, "does not match event.namespace"));
         }
     },
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
-pub(super) const EVENT: Conduct = PLAIN;
+pub(super) const EVENTS_V1_EVENT: KindStrategy = NO_OP_STRATEGY;
 
 /// How the fields of the two faces correspond, `v1` first.
-const NAMES: &[(&str, &str)] = &[
+const CORE_TO_EVENTS_V1_FIELDS: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
     ("message", "note"),
     ("reportingComponent", "reportingController"),
@@ -76,7 +76,7 @@ fn default_core(event: &mut Value) {
 
 /// An event as `events.k8s.io/v1` shows it.
 pub(crate) fn from_core(event: &Value) -> Value {
-    let mut shown = rename(event, NAMES.iter().copied());
+    let mut shown = rename(event, CORE_TO_EVENTS_V1_FIELDS.iter().copied());
     shown.insert("apiVersion".into(), "events.k8s.io/v1".into());
     shown.insert("kind".into(), "Event".into());
     for key in ["reportingController", "reportingInstance"] {
@@ -89,7 +89,7 @@ pub(crate) fn from_core(event: &Value) -> Value {
 
 /// An event as it is kept.
 pub(crate) fn to_core(event: &Value) -> Value {
-    let mut kept = rename(event, NAMES.iter().map(|(core, other)| (*other, *core)));
+    let mut kept = rename(event, CORE_TO_EVENTS_V1_FIELDS.iter().map(|(core, other)| (*other, *core)));
     kept.insert("apiVersion".into(), "v1".into());
     kept.insert("kind".into(), "Event".into());
     for key in ["involvedObject", "source"] {

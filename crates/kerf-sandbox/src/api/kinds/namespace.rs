@@ -3,13 +3,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Conduct, Moment, PLAIN};
+use super::{KindStrategy, NO_OP_STRATEGY, WriteContext};
 use crate::api::object;
 
 /// The finalizer that every namespace is born with.
 const FINALIZER: &str = "kubernetes";
 
-pub(super) const NAMESPACE: Conduct = Conduct {
+pub(super) const NAMESPACE: KindStrategy = KindStrategy {
     default: |namespace| {
         let name = object::name(namespace).to_string();
         if !name.is_empty() {
@@ -26,11 +26,11 @@ pub(super) const NAMESPACE: Conduct = Conduct {
         }
     },
     on_update: keep_finalizers,
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
 /// Only the `finalize` subresource takes finalizers of the spec away.
-fn keep_finalizers(namespace: &mut Value, old: &Value, _: &mut Moment<'_>) {
+fn keep_finalizers(namespace: &mut Value, old: &Value, _: &mut WriteContext<'_>) {
     match object::at(old, &["spec", "finalizers"]) {
         Some(finalizers) => drop(object::made(namespace, &["spec"]).insert("finalizers".into(), finalizers.clone())),
         None => drop(object::remove(namespace, &["spec", "finalizers"])),

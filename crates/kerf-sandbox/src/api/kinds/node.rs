@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Conduct, PLAIN};
+use super::{KindStrategy, NO_OP_STRATEGY};
 use crate::api::field::{self, FieldError};
 use crate::api::names;
 use crate::api::object;
 
-pub(super) const NODE: Conduct = Conduct { default, judge, ..PLAIN };
+pub(super) const NODE: KindStrategy = KindStrategy { default, judge, ..NO_OP_STRATEGY };
 
 fn default(node: &mut Value) {
     object::made(node, &["spec"]);

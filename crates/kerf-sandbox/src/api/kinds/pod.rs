@@ -3,11 +3,11 @@
 use kerf_api::quantity::Quantity;
 use serde_json::{Value, json};
 
-use super::{Conduct, Moment, PLAIN, pod_spec, pod_update};
+use super::{KindStrategy, NO_OP_STRATEGY, WriteContext, pod_spec, pod_update};
 use crate::api::field::{self, FieldError};
 use crate::api::object;
 
-pub(super) const FIELDS: &[(&str, &str)] = &[
+pub(super) const SELECTABLE_FIELDS: &[(&str, &str)] = &[
     ("spec.nodeName", ""),
     ("spec.restartPolicy", ""),
     ("spec.schedulerName", ""),
@@ -18,7 +18,7 @@ pub(super) const FIELDS: &[(&str, &str)] = &[
     ("status.nominatedNodeName", ""),
 ];
 
-pub(super) const POD: Conduct = Conduct {
+pub(super) const POD: KindStrategy = KindStrategy {
     default: |pod| {
         if let Some(spec) = pod.get_mut("spec") {
             pod_spec::default(spec);
@@ -28,10 +28,10 @@ pub(super) const POD: Conduct = Conduct {
     on_create,
     on_status,
     judge,
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
-fn on_create(pod: &mut Value, moment: &mut Moment<'_>) {
+fn on_create(pod: &mut Value, moment: &mut WriteContext<'_>) {
     merge_label_keys(pod);
     let mut status = json!({"phase": "Pending", "qosClass": qos_class(pod)});
     if !object::list(pod, &["spec", "schedulingGates"]).is_empty() {
@@ -46,7 +46,7 @@ fn on_create(pod: &mut Value, moment: &mut Moment<'_>) {
     object::made(pod, &[]).insert("status".into(), status);
 }
 
-fn on_status(pod: &mut Value, old: &Value, _: &mut Moment<'_>) {
+fn on_status(pod: &mut Value, old: &Value, _: &mut WriteContext<'_>) {
     // Kubelets write back whole pods; who owns a pod is none of their business.
     match object::at(old, &["metadata", "ownerReferences"]) {
         Some(owners) => object::set_meta(pod, "ownerReferences", owners.clone()),

@@ -2,39 +2,39 @@
 
 use serde_json::{Map, Value};
 
-use super::defaults::Constant::{Empty, Flag, Number, Text};
-use super::defaults::{Constant, fill, fill_value};
+use super::defaults::DefaultValue::{EmptyObject, Flag, Number, Text};
+use super::defaults::{DefaultValue, fill, fill_value};
 use super::{container, resources};
 use crate::api::field::{self, FieldError};
 use crate::api::names::{self, NameRule};
 use crate::api::object;
 
-const SPEC: &[(&str, Constant)] = &[
+const POD_SPEC_DEFAULTS: &[(&str, DefaultValue)] = &[
     ("dnsPolicy", Text("ClusterFirst")),
     ("restartPolicy", Text("Always")),
-    ("securityContext", Empty),
+    ("securityContext", EmptyObject),
     ("terminationGracePeriodSeconds", Number(30)),
     ("schedulerName", Text("default-scheduler")),
 ];
-const CONTAINER: &[(&str, Constant)] = &[
+const CONTAINER_DEFAULTS: &[(&str, DefaultValue)] = &[
     ("terminationMessagePath", Text("/dev/termination-log")),
     ("terminationMessagePolicy", Text("File")),
-    ("resources", Empty),
+    ("resources", EmptyObject),
 ];
-const PROBE: &[(&str, Constant)] = &[
+const PROBE_DEFAULTS: &[(&str, DefaultValue)] = &[
     ("timeoutSeconds", Number(1)),
     ("periodSeconds", Number(10)),
     ("successThreshold", Number(1)),
     ("failureThreshold", Number(3)),
 ];
 /// Octal 0644, which JSON writes in decimal.
-const MODE: &[(&str, Constant)] = &[("defaultMode", Number(420))];
+const FILE_MODE_DEFAULTS: &[(&str, DefaultValue)] = &[("defaultMode", Number(420))];
 const CONTAINER_LISTS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
 /// Fills in a pod spec, wherever it stands.
 pub(super) fn default(spec: &mut Value) {
     let Some(fields) = spec.as_object_mut() else { return };
-    fill(fields, SPEC);
+    fill(fields, POD_SPEC_DEFAULTS);
     for list in CONTAINER_LISTS {
         for container in fields.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             default_container(container);
@@ -47,7 +47,7 @@ pub(super) fn default(spec: &mut Value) {
 
 fn default_container(container: &mut Value) {
     let Some(fields) = container.as_object_mut() else { return };
-    fill(fields, CONTAINER);
+    fill(fields, CONTAINER_DEFAULTS);
     let image = fields.get("image").and_then(Value::as_str).unwrap_or_default();
     let policy = if is_latest(image) { "Always" } else { "IfNotPresent" };
     fill(fields, &[("imagePullPolicy", Text(policy))]);
@@ -61,7 +61,7 @@ fn default_container(container: &mut Value) {
     }
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if let Some(probe) = fields.get_mut(name) {
-            fill_value(probe, PROBE);
+            fill_value(probe, PROBE_DEFAULTS);
             default_http_get(probe);
         }
     }
@@ -98,7 +98,7 @@ fn default_volume(volume: &mut Value) {
     }
     for source in ["secret", "configMap", "downwardAPI", "projected"] {
         if let Some(source) = fields.get_mut(source) {
-            fill_value(source, MODE);
+            fill_value(source, FILE_MODE_DEFAULTS);
         }
     }
     if let Some(path) = fields.get_mut("hostPath")

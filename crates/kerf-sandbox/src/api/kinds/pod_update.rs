@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::api::field::{self, FieldError};
 use crate::api::object;
 
-const FORBIDDEN: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
+const FORBIDDEN_UPDATE_MESSAGE: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
      `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` \
      (allow it to be set to 1 if it was previously negative)";
 
@@ -22,7 +22,7 @@ pub(super) fn judge(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     judge_tolerations(new, old, errors);
     judge_gates(new, old, errors);
     if fixed_part(new, old) != fixed_part(old, old) {
-        errors.push(field::forbidden("spec", FORBIDDEN));
+        errors.push(field::forbidden("spec", FORBIDDEN_UPDATE_MESSAGE));
     }
 }
 

@@ -2,22 +2,22 @@
 
 use serde_json::{Value, json};
 
-use super::defaults::Constant::Text;
+use super::defaults::DefaultValue::Text;
 use super::defaults::fill_value;
-use super::{Conduct, PLAIN};
+use super::{KindStrategy, NO_OP_STRATEGY};
 use crate::api::field::{self, FieldError};
 use crate::api::object;
 
-pub(super) const DISRUPTION_BUDGET: Conduct = Conduct {
+pub(super) const DISRUPTION_BUDGET: KindStrategy = KindStrategy {
     on_create: |budget, _| {
         let status = json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});
         object::made(budget, &[]).insert("status".into(), status);
     },
     judge: judge_budget,
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
-pub(super) const PRIORITY_CLASS: Conduct = Conduct {
+pub(super) const PRIORITY_CLASS: KindStrategy = KindStrategy {
     default: |class| fill_value(class, &[("preemptionPolicy", Text("PreemptLowerPriority"))]),
     judge: |class, old, errors| {
         let value = |class: &Value| object::number(class, &["value"]).unwrap_or_default();
@@ -42,10 +42,10 @@ pub(super) const PRIORITY_CLASS: Conduct = Conduct {
             errors.push(field::forbidden("value", detail));
         }
     },
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
-pub(super) const RUNTIME_CLASS: Conduct = Conduct {
+pub(super) const RUNTIME_CLASS: KindStrategy = KindStrategy {
     judge: |class, old, errors| {
         if object::text(class, &["handler"]).is_empty() {
             errors.push(field::required("handler", ""));
@@ -54,19 +54,21 @@ pub(super) const RUNTIME_CLASS: Conduct = Conduct {
             errors.push(super::small_kinds::immutable("handler", class.get("handler")));
         }
     },
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
-pub(super) const QUOTA: Conduct =
-    Conduct { on_create: |quota, _| drop(object::made(quota, &[]).insert("status".into(), json!({}))), ..PLAIN };
+pub(super) const QUOTA: KindStrategy = KindStrategy {
+    on_create: |quota, _| drop(object::made(quota, &[]).insert("status".into(), json!({}))),
+    ..NO_OP_STRATEGY
+};
 
-pub(super) const LIMIT_RANGE: Conduct = Conduct {
+pub(super) const LIMIT_RANGE: KindStrategy = KindStrategy {
     default: |range| {
         for item in object::list_mut(range, &["spec", "limits"]) {
             default_limits(item);
         }
     },
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
 /// For containers each bound that is missing follows from the others: the limit from the maximum, the request from the limit or the

@@ -11,7 +11,7 @@ use crate::api::names;
 use crate::api::object;
 
 /// The names without a domain that mean something somewhere, in quotas for example.
-const STANDARD: [&str; 20] = [
+const STANDARD_RESOURCES: [&str; 20] = [
     "cpu",
     "memory",
     "ephemeral-storage",
@@ -33,17 +33,17 @@ const STANDARD: [&str; 20] = [
     "services.nodeports",
     "services.loadbalancers",
 ];
-const HUGE_PAGES: &str = "hugepages-";
+const HUGE_PAGES_PREFIX: &str = "hugepages-";
 
 /// Whose requests and limits they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Holder {
+enum ResourceHolder {
     Container,
     Pod,
 }
 
 fn is_huge_page(resource: &str) -> bool {
-    resource.starts_with(HUGE_PAGES)
+    resource.starts_with(HUGE_PAGES_PREFIX)
 }
 
 /// Whether Kubernetes itself defines it: no domain means its own.
@@ -156,7 +156,7 @@ fn fill(spec: &mut Map<String, Value>, which: &str, more: Vec<(String, Value)>) 
 /// Judges the requests and limits of a container at `path`.
 pub(super) fn judge_container(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
     if let Some(resources) = container.get("resources") {
-        judge(resources, &format!("{path}.resources"), Holder::Container, errors);
+        judge(resources, &format!("{path}.resources"), ResourceHolder::Container, errors);
     }
 }
 
@@ -172,11 +172,11 @@ pub(super) fn judge_pod(spec: &Value, path: &str, errors: &mut Vec<FieldError>) 
         let detail = "claims may not be set for Resources at pod-level";
         errors.push(field::forbidden(format!("{path}.claims"), detail));
     }
-    judge(resources, &path, Holder::Pod, errors);
+    judge(resources, &path, ResourceHolder::Pod, errors);
     judge_room(spec, resources, &path, errors);
 }
 
-fn judge(resources: &Value, path: &str, holder: Holder, errors: &mut Vec<FieldError>) {
+fn judge(resources: &Value, path: &str, holder: ResourceHolder, errors: &mut Vec<FieldError>) {
     let (mut has_pages, mut has_base) = (false, false);
     for which in ["limits", "requests"] {
         for (resource, amount) in amounts(Some(resources), which) {
@@ -224,35 +224,35 @@ fn judge_request(resources: &Value, resource: &str, amount: Quantity, path: &str
 /// Whether an amount is made of pages of the size that the resource's name says.
 fn is_whole_pages(resource: &str, amount: Quantity) -> bool {
     const UNIT: i128 = 1_000_000_000;
-    let size: Option<Quantity> = resource.strip_prefix(HUGE_PAGES).and_then(|size| size.parse().ok());
+    let size: Option<Quantity> = resource.strip_prefix(HUGE_PAGES_PREFIX).and_then(|size| size.parse().ok());
     size.is_some_and(|size| size.nanos() > 0 && size.nanos() % UNIT == 0 && amount.value() % size.value() == 0)
 }
 
-fn judge_name(resource: &str, field: &str, holder: Holder, errors: &mut Vec<FieldError>) {
+fn judge_name(resource: &str, field: &str, holder: ResourceHolder, errors: &mut Vec<FieldError>) {
     let before = errors.len();
     for problem in names::qualified_name(resource) {
         errors.push(field::invalid(field, resource, problem));
     }
     let plain = !resource.contains('/');
     let is_quota_of_pages = resource.strip_prefix("requests.").is_some_and(is_huge_page);
-    let standard = STANDARD.contains(&resource) || is_huge_page(resource) || is_quota_of_pages;
+    let standard = STANDARD_RESOURCES.contains(&resource) || is_huge_page(resource) || is_quota_of_pages;
     if errors.len() == before && plain && !standard {
         errors.push(field::invalid(field, resource, "must be a standard resource type or fully qualified"));
     }
     match holder {
-        Holder::Container if plain => {
+        ResourceHolder::Container if plain => {
             if !["cpu", "memory", "ephemeral-storage"].contains(&resource) && !is_huge_page(resource) {
                 errors.push(field::invalid(field, resource, "must be a standard resource for containers"));
             }
         }
-        Holder::Container => {
+        ResourceHolder::Container => {
             if !is_native(resource) && !is_extended(resource) {
                 errors.push(field::invalid(field, resource, "doesn't follow extended resource name standard"));
             }
         }
-        Holder::Pod => {
+        ResourceHolder::Pod => {
             if errors.len() == before && !is_for_pods(resource) {
-                errors.push(field::not_supported(field, resource, &["cpu", HUGE_PAGES, "memory"]));
+                errors.push(field::not_supported(field, resource, &["cpu", HUGE_PAGES_PREFIX, "memory"]));
             }
         }
     }

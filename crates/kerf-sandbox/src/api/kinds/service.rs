@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::defaults::Constant::{Flag, Text};
+use super::defaults::DefaultValue::{Flag, Text};
 use super::defaults::{fill, fill_value};
-use super::{Conduct, Moment, PLAIN};
+use super::{KindStrategy, NO_OP_STRATEGY, WriteContext};
 use crate::api::field::{self, FieldError};
 use crate::api::object;
 
-pub(super) const SERVICE: Conduct = Conduct { default, on_create, on_update, judge, ..PLAIN };
+pub(super) const SERVICE: KindStrategy = KindStrategy { default, on_create, on_update, judge, ..NO_OP_STRATEGY };
 
 fn default(service: &mut Value) {
     let spec = object::made(service, &["spec"]);
@@ -32,12 +32,12 @@ fn default(service: &mut Value) {
     }
 }
 
-fn on_create(service: &mut Value, moment: &mut Moment<'_>) {
+fn on_create(service: &mut Value, moment: &mut WriteContext<'_>) {
     object::made(service, &[]).insert("status".into(), json!({"loadBalancer": {}}));
     allocate(service, moment);
 }
 
-fn on_update(service: &mut Value, old: &Value, moment: &mut Moment<'_>) {
+fn on_update(service: &mut Value, old: &Value, moment: &mut WriteContext<'_>) {
     // What was given stays given, though a client that replaces the object leaves it out.
     for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         if let Some(value) = object::at(old, &["spec", key]) {
@@ -47,7 +47,7 @@ fn on_update(service: &mut Value, old: &Value, moment: &mut Moment<'_>) {
     allocate(service, moment);
 }
 
-fn allocate(service: &mut Value, moment: &mut Moment<'_>) {
+fn allocate(service: &mut Value, moment: &mut WriteContext<'_>) {
     let kind = object::text(service, &["spec", "type"]).to_string();
     if kind == "ExternalName" {
         return;

@@ -2,25 +2,25 @@
 
 use serde_json::{Value, json};
 
-use super::defaults::Constant::Text;
+use super::defaults::DefaultValue::Text;
 use super::defaults::{fill, fill_value};
-use super::{Conduct, PLAIN};
+use super::{KindStrategy, NO_OP_STRATEGY};
 use crate::api::field::{self, FieldError};
 use crate::api::object;
 
-const FROZEN: &str = "field is immutable when `immutable` is set";
+const IMMUTABLE_MESSAGE: &str = "field is immutable when `immutable` is set";
 
-pub(super) const CONFIG_MAP: Conduct = Conduct {
+pub(super) const CONFIG_MAP: KindStrategy = KindStrategy {
     judge: |map, old, errors| {
         judge_keys(map, errors);
         if let Some(old) = old {
             judge_frozen(map, old, &["data", "binaryData"], errors);
         }
     },
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
-pub(super) const SECRET: Conduct = Conduct {
+pub(super) const SECRET: KindStrategy = KindStrategy {
     default: |secret| {
         fill_value(secret, &[("type", Text("Opaque"))]);
         merge_string_data(secret);
@@ -32,10 +32,10 @@ pub(super) const SECRET: Conduct = Conduct {
         }
         judge_frozen(secret, old, &["data"], errors);
     },
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
-pub(super) const ROLE_BINDING: Conduct = Conduct {
+pub(super) const ROLE_BINDING: KindStrategy = KindStrategy {
     default: |binding| {
         if let Some(role) = object::map_mut(binding, &["roleRef"]) {
             fill(role, &[("apiGroup", Text("rbac.authorization.k8s.io"))]);
@@ -59,10 +59,10 @@ pub(super) const ROLE_BINDING: Conduct = Conduct {
             errors.push(field::invalid("roleRef", role, "cannot change roleRef"));
         }
     },
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
-pub(super) const LEASE: Conduct = Conduct {
+pub(super) const LEASE: KindStrategy = KindStrategy {
     judge: |lease, _, errors| {
         if let Some(seconds) = object::number(lease, &["spec", "leaseDurationSeconds"]).filter(|seconds| *seconds <= 0)
         {
@@ -72,12 +72,12 @@ pub(super) const LEASE: Conduct = Conduct {
             errors.push(field::invalid("spec.leaseTransitions", count, "must be greater than or equal to 0"));
         }
     },
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
-pub(super) const INGRESS: Conduct = Conduct {
+pub(super) const INGRESS: KindStrategy = KindStrategy {
     on_create: |ingress, _| drop(object::made(ingress, &[]).insert("status".into(), json!({"loadBalancer": {}}))),
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
 /// The keys of a map are file names, and stand in one of its two halves.
@@ -112,11 +112,11 @@ fn judge_frozen(new: &Value, old: &Value, fields: &[&str], errors: &mut Vec<Fiel
         return;
     }
     if !object::flag(new, &["immutable"]) {
-        errors.push(field::forbidden("immutable", FROZEN));
+        errors.push(field::forbidden("immutable", IMMUTABLE_MESSAGE));
     }
     for field in fields {
         if new.get(field) != old.get(field) {
-            errors.push(field::forbidden(*field, FROZEN));
+            errors.push(field::forbidden(*field, IMMUTABLE_MESSAGE));
         }
     }
 }

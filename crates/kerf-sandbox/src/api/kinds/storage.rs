@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::defaults::Constant::{Flag, Text};
+use super::defaults::DefaultValue::{Flag, Text};
 use super::defaults::{fill, fill_value};
-use super::{Conduct, Moment, PLAIN};
+use super::{KindStrategy, NO_OP_STRATEGY, WriteContext};
 use crate::api::field::{self, FieldError};
 use crate::api::object;
 
-pub(super) const CLAIM: Conduct = Conduct {
+pub(super) const PERSISTENT_VOLUME_CLAIM: KindStrategy = KindStrategy {
     default: |claim| {
         fill(object::made(claim, &["spec"]), &[("volumeMode", Text("Filesystem"))]);
         fill(object::made(claim, &["status"]), &[("phase", Text("Pending"))]);
@@ -18,10 +18,10 @@ pub(super) const CLAIM: Conduct = Conduct {
         protect(claim, "kubernetes.io/pvc-protection");
     },
     judge: judge_claim,
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
-pub(super) const VOLUME: Conduct = Conduct {
+pub(super) const PERSISTENT_VOLUME: KindStrategy = KindStrategy {
     default: |volume| {
         let defaults = [("persistentVolumeReclaimPolicy", Text("Retain")), ("volumeMode", Text("Filesystem"))];
         fill(object::made(volume, &["spec"]), &defaults);
@@ -36,10 +36,10 @@ pub(super) const VOLUME: Conduct = Conduct {
     },
     judge: judge_volume,
     on_status: on_volume_status,
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
-pub(super) const STORAGE_CLASS: Conduct = Conduct {
+pub(super) const STORAGE_CLASS: KindStrategy = KindStrategy {
     default: |class| fill_value(class, &[("reclaimPolicy", Text("Delete")), ("volumeBindingMode", Text("Immediate"))]),
     judge: |class, old, errors| {
         let (mode, known) = (object::text(class, &["volumeBindingMode"]), ["Immediate", "WaitForFirstConsumer"]);
@@ -60,10 +60,10 @@ pub(super) const STORAGE_CLASS: Conduct = Conduct {
             errors.push(field::invalid("volumeBindingMode", mode, "field is immutable"));
         }
     },
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
-pub(super) const CSI_DRIVER: Conduct = Conduct {
+pub(super) const CSI_DRIVER: KindStrategy = KindStrategy {
     default: |driver| {
         let spec = object::made(driver, &["spec"]);
         fill(
@@ -79,12 +79,12 @@ pub(super) const CSI_DRIVER: Conduct = Conduct {
         );
         spec.entry("volumeLifecycleModes").or_insert_with(|| json!(["Persistent"]));
     },
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
-pub(super) const ATTACHMENT: Conduct = Conduct {
+pub(super) const ATTACHMENT: KindStrategy = KindStrategy {
     on_create: |attachment, _| drop(object::made(attachment, &[]).insert("status".into(), json!({"attached": false}))),
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
 /// What is in use does not vanish: the finalizer that says so is there from the start.
@@ -153,7 +153,7 @@ fn judge_claim(claim: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>)
     }
 }
 
-fn on_volume_status(volume: &mut Value, old: &Value, moment: &mut Moment<'_>) {
+fn on_volume_status(volume: &mut Value, old: &Value, moment: &mut WriteContext<'_>) {
     let phase = |volume: &Value| object::text(volume, &["status", "phase"]).to_string();
     let since = |volume: &Value| object::at(volume, &["status", "lastPhaseTransitionTime"]).cloned();
     if phase(volume) != phase(old) && since(volume) == since(old) {

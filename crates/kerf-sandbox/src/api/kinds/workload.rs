@@ -2,17 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::defaults::Constant::{Empty, Flag, Number, Text};
+use super::defaults::DefaultValue::{EmptyObject, Flag, Number, Text};
 use super::defaults::fill;
 use super::small_kinds::immutable;
-use super::{Conduct, Moment, PLAIN, pod_spec};
+use super::{KindStrategy, NO_OP_STRATEGY, WriteContext, pod_spec};
 use crate::api::field::{self, FieldError};
 use crate::api::object;
 use crate::api::selector::LabelSelector;
 
-pub(super) const POD_TEMPLATE: Conduct = Conduct { default: |object| default_template(object, &["template"]), ..PLAIN };
+pub(super) const POD_TEMPLATE: KindStrategy =
+    KindStrategy { default: |object| default_template(object, &["template"]), ..NO_OP_STRATEGY };
 
-pub(super) const REPLICATION_CONTROLLER: Conduct = Conduct {
+pub(super) const REPLICATION_CONTROLLER: KindStrategy = KindStrategy {
     default: |controller| {
         fill(object::made(controller, &["spec"]), &[("replicas", Number(1))]);
         default_template(controller, &["spec", "template"]);
@@ -23,20 +24,20 @@ pub(super) const REPLICATION_CONTROLLER: Conduct = Conduct {
         }
     },
     on_create: |controller, _| drop(object::made(controller, &[]).insert("status".into(), json!({"replicas": 0}))),
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
-pub(super) const REPLICA_SET: Conduct = Conduct {
+pub(super) const REPLICA_SET: KindStrategy = KindStrategy {
     default: |set| {
         fill(object::made(set, &["spec"]), &[("replicas", Number(1))]);
         default_template(set, &["spec", "template"]);
     },
     on_create: |set, _| drop(object::made(set, &[]).insert("status".into(), json!({"replicas": 0}))),
     judge: judge_selected,
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
-pub(super) const DEPLOYMENT: Conduct = Conduct {
+pub(super) const DEPLOYMENT: KindStrategy = KindStrategy {
     default: |deployment| {
         let spec = object::made(deployment, &["spec"]);
         fill(
@@ -49,10 +50,10 @@ pub(super) const DEPLOYMENT: Conduct = Conduct {
     },
     on_create: |deployment, _| drop(object::made(deployment, &[]).insert("status".into(), json!({}))),
     judge: judge_deployment,
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
-pub(super) const DAEMON_SET: Conduct = Conduct {
+pub(super) const DAEMON_SET: KindStrategy = KindStrategy {
     default: |set| {
         fill(object::made(set, &["spec"]), &[("revisionHistoryLimit", Number(10))]);
         default_rolling_update(set, "updateStrategy", &[("maxUnavailable", Number(1)), ("maxSurge", Number(0))]);
@@ -63,10 +64,10 @@ pub(super) const DAEMON_SET: Conduct = Conduct {
         object::made(set, &[]).insert("status".into(), status);
     },
     judge: judge_selected,
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
-pub(super) const STATEFUL_SET: Conduct = Conduct {
+pub(super) const STATEFUL_SET: KindStrategy = KindStrategy {
     default: |set| {
         let spec = object::made(set, &["spec"]);
         fill(
@@ -75,7 +76,7 @@ pub(super) const STATEFUL_SET: Conduct = Conduct {
                 ("podManagementPolicy", Text("OrderedReady")),
                 ("replicas", Number(1)),
                 ("revisionHistoryLimit", Number(10)),
-                ("persistentVolumeClaimRetentionPolicy", Empty),
+                ("persistentVolumeClaimRetentionPolicy", EmptyObject),
                 ("serviceName", Text("")),
             ],
         );
@@ -94,12 +95,13 @@ pub(super) const STATEFUL_SET: Conduct = Conduct {
         drop(object::made(set, &[]).insert("status".into(), json!({"replicas": 0, "availableReplicas": 0})));
     },
     judge: judge_stateful_set,
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
-pub(super) const JOB: Conduct = Conduct { default: default_job, on_create: select_own_pods, judge: judge_job, ..PLAIN };
+pub(super) const JOB: KindStrategy =
+    KindStrategy { default: default_job, on_create: select_own_pods, judge: judge_job, ..NO_OP_STRATEGY };
 
-pub(super) const CRON_JOB: Conduct = Conduct {
+pub(super) const CRON_JOB: KindStrategy = KindStrategy {
     default: |cron| {
         let spec = object::made(cron, &["spec"]);
         fill(
@@ -129,7 +131,7 @@ pub(super) const CRON_JOB: Conduct = Conduct {
         }
         judge_template(cron, &["spec", "jobTemplate", "spec", "template"], errors);
     },
-    ..PLAIN
+    ..NO_OP_STRATEGY
 };
 
 /// Fills in the pod template at `path`.
@@ -142,7 +144,7 @@ fn default_template(object: &mut Value, path: &[&str]) {
 }
 
 /// A strategy that rolls unless it says otherwise, and the bounds of the rolling.
-fn default_rolling_update(object: &mut Value, strategy: &str, bounds: &[(&str, super::defaults::Constant)]) {
+fn default_rolling_update(object: &mut Value, strategy: &str, bounds: &[(&str, super::defaults::DefaultValue)]) {
     let fields = object::made(object, &["spec", strategy]);
     fill(fields, &[("type", Text("RollingUpdate"))]);
     if fields.get("type").is_some_and(|kind| kind == "RollingUpdate") {
@@ -175,7 +177,7 @@ fn default_job(job: &mut Value) {
 }
 
 /// A job tells its pods apart by its own uid.
-fn select_own_pods(job: &mut Value, _: &mut Moment<'_>) {
+fn select_own_pods(job: &mut Value, _: &mut WriteContext<'_>) {
     object::made(job, &[]).insert("status".into(), json!({}));
     if object::flag(job, &["spec", "manualSelector"]) {
         return;

@@ -3,17 +3,17 @@
 use json_patch::{AddOperation, PatchOperation};
 use serde_json::Value;
 
-use crate::api::status::{Answer, Refusal};
+use crate::api::status::{ApiResult, StatusError};
 
 /// How many operations one patch may have.
-const OPERATIONS: usize = 10_000;
+const MAX_PATCH_OPERATIONS: usize = 10_000;
 
 /// Applies the operations in order; all of them or none.
-pub(crate) fn apply(object: &Value, operations: &Value) -> Answer<Value> {
+pub(crate) fn apply(object: &Value, operations: &Value) -> ApiResult<Value> {
     let count = operations.as_array().map_or(0, Vec::len);
-    if count > OPERATIONS {
-        let message = format!("The allowed maximum operations in a JSON patch is {OPERATIONS}, got {count}");
-        return Err(Refusal::too_many_operations(&message));
+    if count > MAX_PATCH_OPERATIONS {
+        let message = format!("The allowed maximum operations in a JSON patch is {MAX_PATCH_OPERATIONS}, got {count}");
+        return Err(StatusError::too_many_operations(&message));
     }
     if !operations.is_array() {
         let what = match operations {
@@ -23,13 +23,14 @@ pub(crate) fn apply(object: &Value, operations: &Value) -> Answer<Value> {
             Value::Null | Value::Number(_) | Value::Array(_) => "number",
         };
         let message = format!("json: cannot unmarshal {what} into Go value of type []handlers.jsonPatchOp");
-        return Err(Refusal::bad_request(format!("error decoding patch: {message}")));
+        return Err(StatusError::bad_request(format!("error decoding patch: {message}")));
     }
-    let patch: json_patch::Patch = serde_json::from_value(operations.clone()).map_err(|_| Refusal::unprocessable())?;
+    let patch: json_patch::Patch =
+        serde_json::from_value(operations.clone()).map_err(|_| StatusError::unprocessable())?;
     let mut patched = object.clone();
     for operation in patch.0 {
         let operation = leniently(&patched, operation);
-        json_patch::patch(&mut patched, &[operation]).map_err(|_| Refusal::unprocessable())?;
+        json_patch::patch(&mut patched, &[operation]).map_err(|_| StatusError::unprocessable())?;
     }
     Ok(patched)
 }

@@ -4,8 +4,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::api::schema::{At, MergeKey, Patch, Schema};
-use crate::api::status::{Answer, Refusal};
+use crate::api::schema::{MergeKey, PatchStrategy, Schema, SchemaCursor};
+use crate::api::status::{ApiResult, StatusError};
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -13,18 +13,22 @@ const SET_ORDER: &str = "$setElementOrder/";
 const DELETE_ITEMS: &str = "$deleteFromPrimitiveList/";
 
 /// Lays `patch` over `object`.
-pub(crate) fn apply(schema: &Schema, object: Value, patch: &Value) -> Answer<Value> {
+pub(crate) fn apply(schema: &Schema, object: Value, patch: &Value) -> ApiResult<Value> {
     let (Value::Object(object), Value::Object(patch)) = (object, patch) else {
-        return Err(Refusal::bad_request("a strategic merge patch must be an object"));
+        return Err(StatusError::bad_request("a strategic merge patch must be an object"));
     };
     Ok(merge_maps(schema.root(), object, patch)?.into())
 }
 
-fn malformed(what: &str) -> Refusal {
-    Refusal::bad_request(format!("invalid patch format: {what}"))
+fn malformed(what: &str) -> StatusError {
+    StatusError::bad_request(format!("invalid patch format: {what}"))
 }
 
-fn merge_maps(at: At<'_>, mut object: Map<String, Value>, patch: &Map<String, Value>) -> Answer<Map<String, Value>> {
+fn merge_maps(
+    at: SchemaCursor<'_>,
+    mut object: Map<String, Value>,
+    patch: &Map<String, Value>,
+) -> ApiResult<Map<String, Value>> {
     match patch.get(PATCH) {
         None => {}
         Some(directive) if directive == "replace" => {
@@ -39,7 +43,7 @@ fn merge_maps(at: At<'_>, mut object: Map<String, Value>, patch: &Map<String, Va
         Some(directive) => {
             let directive = directive.as_str().map_or_else(|| directive.to_string(), str::to_owned);
             let told = format!("unknown patch type: {directive} in map: {}", go_map(patch));
-            return Err(Refusal::server_error(&told));
+            return Err(StatusError::server_error(&told));
         }
     }
     retain_keys(&mut object, patch)?;
@@ -88,7 +92,7 @@ fn merge_maps(at: At<'_>, mut object: Map<String, Value>, patch: &Map<String, Va
     Ok(object)
 }
 
-fn retain_keys(object: &mut Map<String, Value>, patch: &Map<String, Value>) -> Answer<()> {
+fn retain_keys(object: &mut Map<String, Value>, patch: &Map<String, Value>) -> ApiResult<()> {
     let Some(kept) = patch.get(RETAIN_KEYS) else { return Ok(()) };
     let kept = kept.as_array().ok_or_else(|| malformed(&format!("{RETAIN_KEYS} must be a list")))?;
     let unnamed = patch.keys().find(|key| !key.starts_with('$') && !kept.iter().any(|name| name == key.as_str()));
@@ -99,12 +103,17 @@ fn retain_keys(object: &mut Map<String, Value>, patch: &Map<String, Value>) -> A
     Ok(())
 }
 
-fn merge_lists(at: At<'_>, strategy: Option<&Patch>, under: Vec<Value>, over: &[Value]) -> Answer<Vec<Value>> {
+fn merge_lists(
+    at: SchemaCursor<'_>,
+    strategy: Option<&PatchStrategy>,
+    under: Vec<Value>,
+    over: &[Value],
+) -> ApiResult<Vec<Value>> {
     let replaces = over.iter().any(|item| item.get(PATCH).is_some_and(|directive| directive == "replace"));
     match strategy.and_then(|strategy| strategy.merge.as_ref()) {
         _ if replaces => Ok(over.iter().filter(|item| item.get(PATCH).is_none()).cloned().collect()),
         None => Ok(over.to_vec()),
-        Some(MergeKey::Itself) => {
+        Some(MergeKey::WholeItem) => {
             let mut merged = under.clone();
             for item in over {
                 if !merged.contains(item) {
@@ -120,12 +129,12 @@ fn merge_lists(at: At<'_>, strategy: Option<&Patch>, under: Vec<Value>, over: &[
     }
 }
 
-fn merge_by_key(at: At<'_>, key: &str, mut merged: Vec<Value>, over: &[Value]) -> Answer<Vec<Value>> {
+fn merge_by_key(at: SchemaCursor<'_>, key: &str, mut merged: Vec<Value>, over: &[Value]) -> ApiResult<Vec<Value>> {
     for item in over {
         let Value::Object(fields) = item else { return Err(malformed("an item of a merged list must be an object")) };
         let Some(identity) = fields.get(key) else {
             let told = format!("map: {} does not contain declared merge key: {key}", go_map(fields));
-            return Err(Refusal::server_error(&told));
+            return Err(StatusError::server_error(&told));
         };
         let place = merged.iter().position(|existing| existing.get(key) == Some(identity));
         if fields.get(PATCH).is_some_and(|directive| directive == "delete") {
@@ -188,7 +197,7 @@ fn set_order(items: Vec<Value>, order: &[Value], merge: Option<&MergeKey>) -> Ve
         Some(MergeKey::Field(key)) => {
             item.get(key.as_str()).is_some() && item.get(key.as_str()) == wanted.get(key.as_str())
         }
-        Some(MergeKey::Itself) | None => item == wanted,
+        Some(MergeKey::WholeItem) | None => item == wanted,
     };
     let rank = |item: &Value| order.iter().position(|wanted| same(item, wanted));
     let mut named: Vec<(usize, usize, Value)> = Vec::new();

@@ -1,9 +1,11 @@
 //! The messages that are read, by field number, as the published `.proto` files of Kubernetes number them.
 
-use super::Field;
-use super::Kind::{Count, Flag, IntOrString, Message, Messages, Number, Pairs, Quantities, Skip, Text, Texts};
+use super::MessageField;
+use super::ProtoFieldType::{
+    Flag, IntOrString, Message, Messages, NonZeroNumber, Number, Pairs, Quantities, Skip, Text, Texts,
+};
 
-const OWNER: &[Field] = &[
+const OWNER: &[MessageField] = &[
     (1, "kind", Text),
     (3, "name", Text),
     (4, "uid", Text),
@@ -11,7 +13,7 @@ const OWNER: &[Field] = &[
     (6, "controller", Flag),
     (7, "blockOwnerDeletion", Flag),
 ];
-const METADATA: &[Field] = &[
+const METADATA: &[MessageField] = &[
     (1, "name", Text),
     (2, "generateName", Text),
     (3, "namespace", Text),
@@ -25,11 +27,11 @@ const METADATA: &[Field] = &[
     (13, "ownerReferences", Messages(OWNER)),
     (14, "finalizers", Texts),
 ];
-const EXPRESSION: &[Field] = &[(1, "key", Text), (2, "operator", Text), (3, "values", Texts)];
-const SELECTOR: &[Field] = &[(1, "matchLabels", Pairs), (2, "matchExpressions", Messages(EXPRESSION))];
+const EXPRESSION: &[MessageField] = &[(1, "key", Text), (2, "operator", Text), (3, "values", Texts)];
+const SELECTOR: &[MessageField] = &[(1, "matchLabels", Pairs), (2, "matchExpressions", Messages(EXPRESSION))];
 
-const PRECONDITIONS: &[Field] = &[(1, "uid", Text), (2, "resourceVersion", Text)];
-const DELETE_OPTIONS: &[Field] = &[
+const PRECONDITIONS: &[MessageField] = &[(1, "uid", Text), (2, "resourceVersion", Text)];
+const DELETE_OPTIONS: &[MessageField] = &[
     (1, "gracePeriodSeconds", Number),
     (2, "preconditions", Message(PRECONDITIONS)),
     (3, "orphanDependents", Flag),
@@ -37,7 +39,7 @@ const DELETE_OPTIONS: &[Field] = &[
     (5, "dryRun", Texts),
 ];
 
-const RESOURCE: &[Field] = &[
+const RESOURCE: &[MessageField] = &[
     (1, "namespace", Text),
     (2, "verb", Text),
     (3, "group", Text),
@@ -46,20 +48,20 @@ const RESOURCE: &[Field] = &[
     (6, "subresource", Text),
     (7, "name", Text),
 ];
-const NON_RESOURCE: &[Field] = &[(1, "path", Text), (2, "verb", Text)];
-const ACCESS: &[Field] =
+const NON_RESOURCE: &[MessageField] = &[(1, "path", Text), (2, "verb", Text)];
+const ACCESS: &[MessageField] =
     &[(1, "resourceAttributes", Message(RESOURCE)), (2, "nonResourceAttributes", Message(NON_RESOURCE))];
 
-const PORT: &[Field] = &[
+const PORT: &[MessageField] = &[
     (1, "name", Text),
-    (2, "hostPort", Count),
-    (3, "containerPort", Count),
+    (2, "hostPort", NonZeroNumber),
+    (3, "containerPort", NonZeroNumber),
     (4, "protocol", Text),
     (5, "hostIP", Text),
 ];
-const VARIABLE: &[Field] = &[(1, "name", Text), (2, "value", Text)];
-const RESOURCES: &[Field] = &[(1, "limits", Quantities), (2, "requests", Quantities)];
-const CONTAINER: &[Field] = &[
+const VARIABLE: &[MessageField] = &[(1, "name", Text), (2, "value", Text)];
+const RESOURCES: &[MessageField] = &[(1, "limits", Quantities), (2, "requests", Quantities)];
+const CONTAINER: &[MessageField] = &[
     (1, "name", Text),
     (2, "image", Text),
     (3, "command", Texts),
@@ -72,14 +74,14 @@ const CONTAINER: &[Field] = &[
     (14, "imagePullPolicy", Text),
     (20, "terminationMessagePolicy", Text),
 ];
-const TOLERATION: &[Field] = &[
+const TOLERATION: &[MessageField] = &[
     (1, "key", Text),
     (2, "operator", Text),
     (3, "value", Text),
     (4, "effect", Text),
     (5, "tolerationSeconds", Number),
 ];
-const POD: &[Field] = &[
+const POD: &[MessageField] = &[
     (2, "containers", Messages(CONTAINER)),
     (3, "restartPolicy", Text),
     (4, "terminationGracePeriodSeconds", Number),
@@ -96,21 +98,21 @@ const POD: &[Field] = &[
     (22, "tolerations", Messages(TOLERATION)),
     (24, "priorityClassName", Text),
 ];
-const TEMPLATE: &[Field] = &[(1, "metadata", Message(METADATA)), (2, "spec", Message(POD))];
+const TEMPLATE: &[MessageField] = &[(1, "metadata", Message(METADATA)), (2, "spec", Message(POD))];
 
-const ROLLING: &[Field] = &[(1, "maxUnavailable", IntOrString), (2, "maxSurge", IntOrString)];
-const STRATEGY: &[Field] = &[(1, "type", Text), (2, "rollingUpdate", Message(ROLLING))];
-const DEPLOYMENT: &[Field] = &[
+const ROLLING: &[MessageField] = &[(1, "maxUnavailable", IntOrString), (2, "maxSurge", IntOrString)];
+const STRATEGY: &[MessageField] = &[(1, "type", Text), (2, "rollingUpdate", Message(ROLLING))];
+const DEPLOYMENT: &[MessageField] = &[
     (1, "replicas", Number),
     (2, "selector", Message(SELECTOR)),
     (3, "template", Message(TEMPLATE)),
     (4, "strategy", Message(STRATEGY)),
-    (5, "minReadySeconds", Count),
+    (5, "minReadySeconds", NonZeroNumber),
     (6, "revisionHistoryLimit", Number),
     (7, "paused", Flag),
     (9, "progressDeadlineSeconds", Number),
 ];
-const JOB: &[Field] = &[
+const JOB: &[MessageField] = &[
     (1, "parallelism", Number),
     (2, "completions", Number),
     (3, "activeDeadlineSeconds", Number),
@@ -123,8 +125,8 @@ const JOB: &[Field] = &[
     (10, "suspend", Flag),
     (14, "podReplacementPolicy", Text),
 ];
-const JOB_TEMPLATE: &[Field] = &[(1, "metadata", Message(METADATA)), (2, "spec", Message(JOB))];
-const CRON_JOB: &[Field] = &[
+const JOB_TEMPLATE: &[MessageField] = &[(1, "metadata", Message(METADATA)), (2, "spec", Message(JOB))];
+const CRON_JOB: &[MessageField] = &[
     (1, "schedule", Text),
     (2, "startingDeadlineSeconds", Number),
     (3, "concurrencyPolicy", Text),
@@ -134,9 +136,9 @@ const CRON_JOB: &[Field] = &[
     (7, "failedJobsHistoryLimit", Number),
     (8, "timeZone", Text),
 ];
-const BUDGET: &[Field] =
+const BUDGET: &[MessageField] =
     &[(1, "minAvailable", IntOrString), (2, "selector", Message(SELECTOR)), (3, "maxUnavailable", IntOrString)];
-const FINALIZERS: &[Field] = &[(1, "finalizers", Texts)];
+const FINALIZERS: &[MessageField] = &[(1, "finalizers", Texts)];
 
 /// An object with a spec of this form.
 macro_rules! object {
@@ -146,7 +148,7 @@ macro_rules! object {
 }
 
 /// The kinds whose bodies are read.
-pub(super) const KINDS: &[(&str, &[Field])] = &[
+pub(super) const KINDS: &[(&str, &[MessageField])] = &[
     ("DeleteOptions", DELETE_OPTIONS),
     ("SelfSubjectAccessReview", object!(ACCESS)),
     ("SelfSubjectRulesReview", object!(&[(1, "namespace", Text)])),

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::merge_keys::{ATOMIC_TYPES, FIELD_ATOMICITY, LISTS, Row, short_name};
+use super::merge_keys::{ATOMIC_TYPES, FIELD_ATOMICITY, MERGE_KEYS, MergeKeyRow, short_name};
 
 /// A definition's schema, ready to be published.
 pub(crate) fn annotate(name: &str, document: &Value) -> Value {
@@ -13,7 +13,7 @@ pub(crate) fn annotate(name: &str, document: &Value) -> Value {
         for (field, property) in properties {
             wrap_reference(property);
             if let (Some(row), Some(property)) =
-                (LISTS.iter().find(|row| row.ty == short && row.field == field), property.as_object_mut())
+                (MERGE_KEYS.iter().find(|row| row.ty == short && row.field == field), property.as_object_mut())
             {
                 annotate_list(row, property);
             }
@@ -45,7 +45,7 @@ fn wrap_reference(property: &mut Value) {
     }
 }
 
-fn annotate_list(row: &Row, property: &mut Map<String, Value>) {
+fn annotate_list(row: &MergeKeyRow, property: &mut Map<String, Value>) {
     match row.keys {
         "" => {}
         "*" => drop(property.insert("x-kubernetes-list-type".into(), "set".into())),

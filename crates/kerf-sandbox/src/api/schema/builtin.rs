@@ -9,20 +9,22 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
 use smol_str::SmolStr;
 
-use super::merge_keys::{ATOMIC_TYPES, FIELD_ATOMICITY, LISTS, Row, short_name};
-use super::{Field, ListKey, ListKind, Patch, Scalar, Schema, Struct, Type, TypeIx, Types};
+use super::merge_keys::{ATOMIC_TYPES, FIELD_ATOMICITY, MERGE_KEYS, MergeKeyRow, short_name};
+use super::{
+    FieldType, ListKey, ListMergeType, PatchStrategy, ScalarType, Schema, StructField, StructType, TypeArena, TypeIx,
+};
 use crate::api::kinds;
 
 /// All built-in types: compiled, and as JSON schemas.
 pub(crate) struct Definitions {
-    types: Arc<Types>,
+    types: Arc<TypeArena>,
     by_name: BTreeMap<String, TypeIx>,
     /// Definition name to JSON schema, with references of the form `#/components/schemas/NAME`.
     pub(crate) documents: Map<String, Value>,
 }
 
 /// Where references in the documents point.
-pub(crate) const REFERENCE: &str = "#/components/schemas/";
+pub(crate) const SCHEMA_REF_PREFIX: &str = "#/components/schemas/";
 
 static DEFINITIONS: LazyLock<Definitions> = LazyLock::new(|| {
     let mut settings = SchemaSettings::draft2020_12();
@@ -33,7 +35,7 @@ static DEFINITIONS: LazyLock<Definitions> = LazyLock::new(|| {
         describe(&mut generator);
     }
     let documents = generator.take_definitions(false);
-    let mut compiler = Compiler { documents: &documents, types: Types::new(), by_name: BTreeMap::new() };
+    let mut compiler = Compiler { documents: &documents, types: TypeArena::new(), by_name: BTreeMap::new() };
     for name in documents.keys() {
         compiler.named(name);
     }
@@ -47,7 +49,7 @@ pub(crate) fn definitions() -> &'static Definitions {
 }
 
 /// How a kind makes its types known.
-pub(crate) type Describe = fn(&mut SchemaGenerator);
+pub(crate) type RegisterSchema = fn(&mut SchemaGenerator);
 
 /// Makes the types of `T` known.
 pub(crate) fn describe<T: JsonSchema>(generator: &mut SchemaGenerator) {
@@ -62,17 +64,17 @@ impl Definitions {
 
     /// Where a definition stands in the arena.
     pub(super) fn place(&self, definition: &str) -> TypeIx {
-        self.by_name.get(definition).copied().unwrap_or(Types::ANY)
+        self.by_name.get(definition).copied().unwrap_or(TypeArena::ANY)
     }
 
-    pub(super) fn types(&self) -> &Types {
+    pub(super) fn types(&self) -> &TypeArena {
         &self.types
     }
 }
 
 struct Compiler<'a> {
     documents: &'a Map<String, Value>,
-    types: Types,
+    types: TypeArena,
     by_name: BTreeMap<String, TypeIx>,
 }
 
@@ -86,44 +88,44 @@ impl Compiler<'_> {
         self.by_name.insert(name.into(), ix);
         let documents = self.documents;
         let ty = match name.rsplit('.').next().unwrap_or(name) {
-            "Quantity" => Type::Scalar(Scalar::Quantity),
-            "IntOrString" => Type::Scalar(Scalar::IntOrString),
-            "Time" => Type::Scalar(Scalar::Time),
-            "MicroTime" => Type::Scalar(Scalar::MicroTime),
+            "Quantity" => FieldType::Scalar(ScalarType::Quantity),
+            "IntOrString" => FieldType::Scalar(ScalarType::IntOrString),
+            "Time" => FieldType::Scalar(ScalarType::Time),
+            "MicroTime" => FieldType::Scalar(ScalarType::MicroTime),
             // Of several shapes, or of none: kept as they come.
             "JSON"
             | "JSONSchemaPropsOrArray"
             | "JSONSchemaPropsOrBool"
             | "JSONSchemaPropsOrStringArray"
             | "FieldsV1"
-            | "RawExtension" => Type::Any,
-            _ => documents.get(name).map_or(Type::Any, |document| self.shape(document, short_name(name), None)),
+            | "RawExtension" => FieldType::Any,
+            _ => documents.get(name).map_or(FieldType::Any, |document| self.shape(document, short_name(name), None)),
         };
         self.types.fill(ix, ty);
         ix
     }
 
     /// The type that a schema describes, which is a reference or a shape of its own.
-    fn inline(&mut self, document: &Value, row: Option<&'static Row>) -> TypeIx {
+    fn inline(&mut self, document: &Value, row: Option<&'static MergeKeyRow>) -> TypeIx {
         if let Some(reference) = document.get("$ref").and_then(Value::as_str) {
-            return self.named(reference.strip_prefix(REFERENCE).unwrap_or(reference));
+            return self.named(reference.strip_prefix(SCHEMA_REF_PREFIX).unwrap_or(reference));
         }
         let ty = self.shape(document, "", row);
         self.types.add(ty)
     }
 
-    fn shape(&mut self, document: &Value, name: &str, row: Option<&'static Row>) -> Type {
+    fn shape(&mut self, document: &Value, name: &str, row: Option<&'static MergeKeyRow>) -> FieldType {
         let text = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default();
         match (text("type"), text("format")) {
-            ("string", "byte") => Type::Scalar(Scalar::Bytes),
-            ("string", _) => Type::Scalar(Scalar::String),
-            ("boolean", _) => Type::Scalar(Scalar::Boolean),
-            ("integer", "int32") => Type::Scalar(Scalar::Int32),
-            ("integer", _) => Type::Scalar(Scalar::Int64),
-            ("number", _) => Type::Scalar(Scalar::Number),
+            ("string", "byte") => FieldType::Scalar(ScalarType::Bytes),
+            ("string", _) => FieldType::Scalar(ScalarType::String),
+            ("boolean", _) => FieldType::Scalar(ScalarType::Boolean),
+            ("integer", "int32") => FieldType::Scalar(ScalarType::Int32),
+            ("integer", _) => FieldType::Scalar(ScalarType::Int64),
+            ("number", _) => FieldType::Scalar(ScalarType::Number),
             ("array", _) => {
-                let item = document.get("items").map_or(Types::ANY, |items| self.inline(items, None));
-                Type::List { item, kind: row.map_or(ListKind::Atomic, list_kind) }
+                let item = document.get("items").map_or(TypeArena::ANY, |items| self.inline(items, None));
+                FieldType::List { item, kind: row.map_or(ListMergeType::Atomic, list_kind) }
             }
             ("object", _) => {
                 if let Some(properties) = document.get("properties").and_then(Value::as_object) {
@@ -131,42 +133,42 @@ impl Compiler<'_> {
                         .iter()
                         .map(|(key, property)| (SmolStr::from(key), self.field(name, key, property)))
                         .collect();
-                    Type::Struct(Struct {
+                    FieldType::Struct(StructType {
                         name: name.rsplit('.').next().unwrap_or(name).into(),
                         fields,
                         atomic: ATOMIC_TYPES.contains(&name),
                         open: false,
                     })
                 } else if let Some(values) = document.get("additionalProperties") {
-                    Type::Map { value: self.inline(values, None), atomic: false }
+                    FieldType::Map { value: self.inline(values, None), atomic: false }
                 } else {
-                    Type::Any
+                    FieldType::Any
                 }
             }
-            _ => Type::Any,
+            _ => FieldType::Any,
         }
     }
 
-    fn field(&mut self, ty: &str, key: &str, property: &Value) -> Field {
-        let row = LISTS.iter().find(|row| row.ty == ty && row.field == key);
+    fn field(&mut self, ty: &str, key: &str, property: &Value) -> StructField {
+        let row = MERGE_KEYS.iter().find(|row| row.ty == ty && row.field == key);
         let atomic = FIELD_ATOMICITY
             .iter()
             .find(|(owner, field, _)| *owner == ty && *field == key)
             .map(|(_, _, atomic)| *atomic);
-        let patch = row.map_or_else(Patch::default, |row| Patch {
+        let patch = row.map_or_else(PatchStrategy::default, |row| PatchStrategy {
             merge: row.merge_key(),
             retain_keys: row.retains_keys(),
             replace: row.replaces(),
         });
-        Field { ty: self.inline(property, row), patch, atomic }
+        StructField { ty: self.inline(property, row), patch, atomic }
     }
 }
 
-fn list_kind(row: &'static Row) -> ListKind {
+fn list_kind(row: &'static MergeKeyRow) -> ListMergeType {
     match row.keys {
-        "" => ListKind::Atomic,
-        "*" => ListKind::Set,
-        keys => ListKind::Map(keys.split(',').map(list_key).collect()),
+        "" => ListMergeType::Atomic,
+        "*" => ListMergeType::Set,
+        keys => ListMergeType::Map(keys.split(',').map(list_key).collect()),
     }
 }
 
@@ -191,7 +193,7 @@ mod tests {
             let found = definitions().documents.iter().find(|(name, _)| short_name(name) == ty);
             found.is_some_and(|(_, document)| document["properties"].get(field).is_some())
         };
-        for row in LISTS {
+        for row in MERGE_KEYS {
             assert!(known(row.ty, row.field), "{}.{}", row.ty, row.field);
         }
         for (ty, field, _) in FIELD_ATOMICITY {
@@ -206,10 +208,10 @@ mod tests {
     fn a_pods_lists_have_their_keys() {
         let schema = pod();
         let spec = schema.root().key("spec");
-        let keys = |at: super::super::At<'_>| match at.list_kind() {
-            ListKind::Map(keys) => keys.iter().map(|key| key.name.to_string()).collect::<Vec<_>>().join(","),
-            ListKind::Set => "*".into(),
-            ListKind::Atomic => String::new(),
+        let keys = |at: super::super::SchemaCursor<'_>| match at.list_kind() {
+            ListMergeType::Map(keys) => keys.iter().map(|key| key.name.to_string()).collect::<Vec<_>>().join(","),
+            ListMergeType::Set => "*".into(),
+            ListMergeType::Atomic => String::new(),
         };
         assert_eq!(keys(spec.key("containers")), "name");
         assert_eq!(keys(spec.key("containers").item().key("ports")), "containerPort,protocol");

@@ -6,61 +6,65 @@ use std::sync::Arc;
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use super::{Field, ListKey, ListKind, Patch, Scalar, Schema, Struct, Type, TypeIx, Types, definitions};
+use super::{
+    FieldType, ListKey, ListMergeType, PatchStrategy, ScalarType, Schema, StructField, StructType, TypeArena, TypeIx,
+    definitions,
+};
 
 /// How deep a schema may nest before the rest of it counts as "anything". Far beyond any real one, and a bound on the stack.
-const DEPTH: usize = 100;
+const MAX_SCHEMA_DEPTH: usize = 100;
 
 pub(super) fn compile(open_api: Option<&Value>) -> Schema {
-    let mut types = Types::new();
-    let metadata = types.add(Type::BuiltIn(definitions().place("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")));
-    let root = open_api.map_or(Types::ANY, |document| shape(&mut types, document, DEPTH));
+    let mut types = TypeArena::new();
+    let metadata =
+        types.add(FieldType::BuiltIn(definitions().place("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")));
+    let root = open_api.map_or(TypeArena::ANY, |document| shape(&mut types, document, MAX_SCHEMA_DEPTH));
     let mut fields = std::collections::BTreeMap::new();
     let mut open = true;
-    if let Type::Struct(inner) = std::mem::replace(&mut types.0[root.0 as usize], Type::Any) {
+    if let FieldType::Struct(inner) = std::mem::replace(&mut types.0[root.0 as usize], FieldType::Any) {
         fields = inner.fields;
         open = inner.open;
     }
     fields.insert("metadata".into(), field(metadata));
     for key in ["apiVersion", "kind"] {
-        let text = types.add(Type::Scalar(Scalar::String));
+        let text = types.add(FieldType::Scalar(ScalarType::String));
         fields.insert(key.into(), field(text));
     }
-    let root = types.add(Type::Struct(Struct { fields, open, ..Struct::default() }));
+    let root = types.add(FieldType::Struct(StructType { fields, open, ..StructType::default() }));
     Schema { types: Arc::new(types), root }
 }
 
-fn field(ty: TypeIx) -> Field {
-    Field { ty, patch: Patch::default(), atomic: None }
+fn field(ty: TypeIx) -> StructField {
+    StructField { ty, patch: PatchStrategy::default(), atomic: None }
 }
 
-fn shape(types: &mut Types, document: &Value, depth: usize) -> TypeIx {
+fn shape(types: &mut TypeArena, document: &Value, depth: usize) -> TypeIx {
     if depth == 0 {
-        return Types::ANY;
+        return TypeArena::ANY;
     }
     let text = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default();
     let flag = |key: &str| document.get(key).and_then(Value::as_bool).unwrap_or_default();
     if flag("x-kubernetes-int-or-string") {
-        return types.add(Type::Scalar(Scalar::IntOrString));
+        return types.add(FieldType::Scalar(ScalarType::IntOrString));
     }
     if document.get("$ref").is_some() {
-        return Types::ANY;
+        return TypeArena::ANY;
     }
     let atomic = text("x-kubernetes-map-type") == "atomic";
     match text("type") {
-        "string" => types.add(Type::Scalar(Scalar::String)),
-        "boolean" => types.add(Type::Scalar(Scalar::Boolean)),
-        "integer" => types.add(Type::Scalar(Scalar::Int64)),
-        "number" => types.add(Type::Scalar(Scalar::Number)),
+        "string" => types.add(FieldType::Scalar(ScalarType::String)),
+        "boolean" => types.add(FieldType::Scalar(ScalarType::Boolean)),
+        "integer" => types.add(FieldType::Scalar(ScalarType::Int64)),
+        "number" => types.add(FieldType::Scalar(ScalarType::Number)),
         "array" => {
             let items = document.get("items");
-            let item = items.map_or(Types::ANY, |items| shape(types, items, depth - 1));
+            let item = items.map_or(TypeArena::ANY, |items| shape(types, items, depth - 1));
             let kind = match text("x-kubernetes-list-type") {
-                "set" => ListKind::Set,
-                "map" => ListKind::Map(list_keys(document, items)),
-                _ => ListKind::Atomic,
+                "set" => ListMergeType::Set,
+                "map" => ListMergeType::Map(list_keys(document, items)),
+                _ => ListMergeType::Atomic,
             };
-            types.add(Type::List { item, kind })
+            types.add(FieldType::List { item, kind })
         }
         "object" => {
             if let Some(properties) = document.get("properties").and_then(Value::as_object) {
@@ -70,14 +74,14 @@ fn shape(types: &mut Types, document: &Value, depth: usize) -> TypeIx {
                     .iter()
                     .map(|(key, property)| (SmolStr::from(key), field(shape(types, property, depth - 1))))
                     .collect();
-                types.add(Type::Struct(Struct { fields, atomic, open, ..Struct::default() }))
+                types.add(FieldType::Struct(StructType { fields, atomic, open, ..StructType::default() }))
             } else {
                 let value = document.get("additionalProperties").filter(|values| values.is_object());
-                let value = value.map_or(Types::ANY, |values| shape(types, values, depth - 1));
-                types.add(Type::Map { value, atomic })
+                let value = value.map_or(TypeArena::ANY, |values| shape(types, values, depth - 1));
+                types.add(FieldType::Map { value, atomic })
             }
         }
-        _ => Types::ANY,
+        _ => TypeArena::ANY,
     }
 }
 

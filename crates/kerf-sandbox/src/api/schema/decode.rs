@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use kerf_api::quantity::Quantity;
 use serde_json::{Map, Value};
 
-use super::{At, Scalar, Schema, Type};
+use super::{FieldType, ScalarType, Schema, SchemaCursor};
 use crate::api::object;
 
 /// Brings `object` into the form that the schema describes. Returns the paths of fields that do not exist (and are now gone),
@@ -34,11 +34,11 @@ struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    fn value(&mut self, at: At<'a>, value: &mut Value, read: Option<&Value>) -> Result<(), String> {
+    fn value(&mut self, at: SchemaCursor<'a>, value: &mut Value, read: Option<&Value>) -> Result<(), String> {
         match (at.ty(), &mut *value) {
-            (Type::Any | Type::BuiltIn(_), _) => Ok(()),
-            (Type::Scalar(scalar), _) => self.scalar(*scalar, value),
-            (Type::Struct(inner), Value::Object(fields)) => {
+            (FieldType::Any | FieldType::BuiltIn(_), _) => Ok(()),
+            (FieldType::Scalar(scalar), _) => self.scalar(*scalar, value),
+            (FieldType::Struct(inner), Value::Object(fields)) => {
                 let owner = std::mem::replace(&mut self.owner, &inner.name);
                 let open = inner.open;
                 let read = read.and_then(Value::as_object);
@@ -46,10 +46,10 @@ impl<'a> Decoder<'a> {
                 self.owner = owner;
                 Ok(())
             }
-            (Type::Map { .. }, Value::Object(entries)) => {
+            (FieldType::Map { .. }, Value::Object(entries)) => {
                 self.entries(entries, false, read.and_then(Value::as_object), |key| Some(at.key(key)))
             }
-            (Type::List { .. }, Value::Array(items)) => {
+            (FieldType::List { .. }, Value::Array(items)) => {
                 let length = self.path.len();
                 for (place, item) in items.iter_mut().enumerate() {
                     if item.is_null() {
@@ -62,7 +62,9 @@ impl<'a> Decoder<'a> {
                 }
                 Ok(())
             }
-            (Type::Struct(_) | Type::Map { .. } | Type::List { .. }, other) => Err(self.mismatch(other, &go_type(at))),
+            (FieldType::Struct(_) | FieldType::Map { .. } | FieldType::List { .. }, other) => {
+                Err(self.mismatch(other, &go_type(at)))
+            }
         }
     }
 
@@ -72,7 +74,7 @@ impl<'a> Decoder<'a> {
         entries: &mut Map<String, Value>,
         named: bool,
         read: Option<&Map<String, Value>>,
-        field: impl Fn(&str) -> Option<At<'a>>,
+        field: impl Fn(&str) -> Option<SchemaCursor<'a>>,
     ) -> Result<(), String> {
         let (path, plain) = (self.path.len(), self.plain.len());
         let mut gone: Vec<String> = Vec::new();
@@ -108,44 +110,44 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn scalar(&self, scalar: Scalar, value: &mut Value) -> Result<(), String> {
+    fn scalar(&self, scalar: ScalarType, value: &mut Value) -> Result<(), String> {
         match (scalar, &mut *value) {
-            (Scalar::String, Value::String(_))
-            | (Scalar::Boolean, Value::Bool(_))
-            | (Scalar::Number, Value::Number(_)) => Ok(()),
-            (Scalar::Bytes, Value::String(text)) => {
+            (ScalarType::String, Value::String(_))
+            | (ScalarType::Boolean, Value::Bool(_))
+            | (ScalarType::Number, Value::Number(_)) => Ok(()),
+            (ScalarType::Bytes, Value::String(text)) => {
                 use base64::Engine as _;
                 let read = base64::engine::general_purpose::STANDARD.decode(text.as_bytes());
                 read.map(drop)
                     .map_err(|_| format!("illegal base64 data at input byte {}", text.len().saturating_sub(1)))
             }
-            (Scalar::Int32, Value::Number(number))
+            (ScalarType::Int32, Value::Number(number))
                 if number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()) =>
             {
                 Ok(())
             }
-            (Scalar::Int64, Value::Number(number)) if number.as_i64().is_some() => Ok(()),
-            (Scalar::Int32 | Scalar::Int64, Value::Number(number)) => Err(format!(
+            (ScalarType::Int64, Value::Number(number)) if number.as_i64().is_some() => Ok(()),
+            (ScalarType::Int32 | ScalarType::Int64, Value::Number(number)) => Err(format!(
                 "json: cannot unmarshal number {number} into Go struct field {}.{} of type {}",
                 self.owner,
                 self.plain,
                 go_scalar(scalar)
             )),
-            (Scalar::IntOrString, Value::String(_)) => Ok(()),
-            (Scalar::IntOrString, Value::Number(number))
+            (ScalarType::IntOrString, Value::String(_)) => Ok(()),
+            (ScalarType::IntOrString, Value::Number(number))
                 if number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()) =>
             {
                 Ok(())
             }
-            (Scalar::Quantity, Value::String(text)) => canonical_quantity(text),
-            (Scalar::Quantity, Value::Number(number)) => {
+            (ScalarType::Quantity, Value::String(text)) => canonical_quantity(text),
+            (ScalarType::Quantity, Value::Number(number)) => {
                 let mut text = number.to_string();
                 canonical_quantity(&mut text)?;
                 *value = Value::String(text);
                 Ok(())
             }
-            (Scalar::Time, Value::String(text)) => canonical_time(text, object::seconds),
-            (Scalar::MicroTime, Value::String(text)) => canonical_time(text, object::micros),
+            (ScalarType::Time, Value::String(text)) => canonical_time(text, object::seconds),
+            (ScalarType::MicroTime, Value::String(text)) => canonical_time(text, object::micros),
             (_, other) => Err(self.mismatch(other, go_scalar(scalar))),
         }
     }
@@ -167,38 +169,42 @@ impl<'a> Decoder<'a> {
 }
 
 /// What Go makes of a null in a list.
-fn zero(ty: &Type) -> Value {
+fn zero(ty: &FieldType) -> Value {
     match ty {
-        Type::Scalar(Scalar::Boolean) => Value::Bool(false),
-        Type::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::Number | Scalar::IntOrString) => Value::from(0),
-        Type::Scalar(Scalar::Quantity) => Value::String("0".into()),
-        Type::Scalar(Scalar::String | Scalar::Time | Scalar::MicroTime | Scalar::Bytes) => Value::String(String::new()),
-        Type::Struct(_) | Type::Map { .. } => Value::Object(Map::new()),
-        Type::List { .. } => Value::Array(Vec::new()),
-        Type::Any | Type::BuiltIn(_) => Value::Null,
+        FieldType::Scalar(ScalarType::Boolean) => Value::Bool(false),
+        FieldType::Scalar(ScalarType::Int32 | ScalarType::Int64 | ScalarType::Number | ScalarType::IntOrString) => {
+            Value::from(0)
+        }
+        FieldType::Scalar(ScalarType::Quantity) => Value::String("0".into()),
+        FieldType::Scalar(ScalarType::String | ScalarType::Time | ScalarType::MicroTime | ScalarType::Bytes) => {
+            Value::String(String::new())
+        }
+        FieldType::Struct(_) | FieldType::Map { .. } => Value::Object(Map::new()),
+        FieldType::List { .. } => Value::Array(Vec::new()),
+        FieldType::Any | FieldType::BuiltIn(_) => Value::Null,
     }
 }
 
-fn go_scalar(scalar: Scalar) -> &'static str {
+fn go_scalar(scalar: ScalarType) -> &'static str {
     match scalar {
         // Times are texts that are read further.
-        Scalar::String | Scalar::Time | Scalar::MicroTime => "string",
-        Scalar::Boolean => "bool",
-        Scalar::Int32 | Scalar::IntOrString => "int32",
-        Scalar::Int64 => "int64",
-        Scalar::Number => "float64",
-        Scalar::Quantity => "resource.Quantity",
-        Scalar::Bytes => "[]uint8",
+        ScalarType::String | ScalarType::Time | ScalarType::MicroTime => "string",
+        ScalarType::Boolean => "bool",
+        ScalarType::Int32 | ScalarType::IntOrString => "int32",
+        ScalarType::Int64 => "int64",
+        ScalarType::Number => "float64",
+        ScalarType::Quantity => "resource.Quantity",
+        ScalarType::Bytes => "[]uint8",
     }
 }
 
-fn go_type(at: At<'_>) -> String {
+fn go_type(at: SchemaCursor<'_>) -> String {
     match at.ty() {
-        Type::Scalar(scalar) => go_scalar(*scalar).into(),
-        Type::Struct(inner) => format!("v1.{}", inner.name),
-        Type::Map { .. } => format!("map[string]{}", go_type(at.key(""))),
-        Type::List { .. } => format!("[]{}", go_type(at.item())),
-        Type::Any | Type::BuiltIn(_) => "interface {}".into(),
+        FieldType::Scalar(scalar) => go_scalar(*scalar).into(),
+        FieldType::Struct(inner) => format!("v1.{}", inner.name),
+        FieldType::Map { .. } => format!("map[string]{}", go_type(at.key(""))),
+        FieldType::List { .. } => format!("[]{}", go_type(at.item())),
+        FieldType::Any | FieldType::BuiltIn(_) => "interface {}".into(),
     }
 }
 

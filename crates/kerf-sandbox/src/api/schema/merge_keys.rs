@@ -5,7 +5,7 @@
 use super::MergeKey;
 
 /// One field of one type.
-pub(super) struct Row {
+pub(super) struct MergeKeyRow {
     /// The type's name without its package.
     pub(super) ty: &'static str,
     pub(super) field: &'static str,
@@ -15,14 +15,14 @@ pub(super) struct Row {
     pub(super) patch: &'static str,
 }
 
-const fn row(ty: &'static str, field: &'static str, keys: &'static str, patch: &'static str) -> Row {
-    Row { ty, field, keys, patch }
+const fn row(ty: &'static str, field: &'static str, keys: &'static str, patch: &'static str) -> MergeKeyRow {
+    MergeKeyRow { ty, field, keys, patch }
 }
 
 /// `patch` is the merge key, `*` for a merged list of scalars, `!` for replaced as a whole, and `~` for "retain keys" with the merge
 /// key behind it, if any.
 #[rustfmt::skip]
-pub(super) const LISTS: &[Row] = &[
+pub(super) const MERGE_KEYS: &[MergeKeyRow] = &[
     row("meta.v1.ObjectMeta", "finalizers", "*", "*"),
     row("meta.v1.ObjectMeta", "ownerReferences", "uid", "uid"),
     row("apps.v1.DaemonSetStatus", "conditions", "type", "type"),
@@ -116,11 +116,11 @@ pub(super) const FIELD_ATOMICITY: &[(&str, &str, bool)] = &[
     ("node.v1.Scheduling", "nodeSelector", true),
 ];
 
-impl Row {
+impl MergeKeyRow {
     pub(super) fn merge_key(&self) -> Option<MergeKey> {
         match self.patch.trim_start_matches('~') {
             "" | "!" => None,
-            "*" => Some(MergeKey::Itself),
+            "*" => Some(MergeKey::WholeItem),
             key => Some(MergeKey::Field(key.into())),
         }
     }

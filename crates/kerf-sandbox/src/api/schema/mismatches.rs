@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{At, Scalar, Schema, Type};
+use super::{FieldType, ScalarType, Schema, SchemaCursor};
 
 /// The paths of fields that the schema does not declare (`spec.containers[0].imagee`).
 pub(crate) fn undeclared(schema: &Schema, object: &Value) -> Vec<String> {
@@ -12,47 +12,47 @@ pub(crate) fn undeclared(schema: &Schema, object: &Value) -> Vec<String> {
 
 /// All that does not fit, in the words of server-side apply.
 pub(crate) fn misfits(schema: &Schema, object: &Value) -> Vec<String> {
-    let told = |Misfit { path, wanted }| match wanted {
+    let told = |SchemaMismatch { path, wanted }| match wanted {
         None => format!(".{path}: field not declared in schema"),
         Some(wanted) => format!(".{path}: expected {wanted}"),
     };
     find(schema, object).into_iter().map(told).collect()
 }
 
-struct Misfit {
+struct SchemaMismatch {
     path: String,
     /// What was expected, and what was found; nothing if there should be nothing.
     wanted: Option<String>,
 }
 
-fn find(schema: &Schema, object: &Value) -> Vec<Misfit> {
+fn find(schema: &Schema, object: &Value) -> Vec<SchemaMismatch> {
     let mut found = Vec::new();
     walk(schema.root(), object, &mut String::new(), &mut found);
     found
 }
 
-fn walk(at: At<'_>, value: &Value, path: &mut String, found: &mut Vec<Misfit>) {
+fn walk(at: SchemaCursor<'_>, value: &Value, path: &mut String, found: &mut Vec<SchemaMismatch>) {
     let length = path.len();
     match (at.ty(), value) {
-        (Type::Struct(inner), Value::Object(fields)) => {
+        (FieldType::Struct(inner), Value::Object(fields)) => {
             for (key, value) in fields {
                 push_key(path, key);
                 if inner.fields.contains_key(key.as_str()) {
                     walk(at.key(key), value, path, found);
                 } else if !inner.open {
-                    found.push(Misfit { path: path.clone(), wanted: None });
+                    found.push(SchemaMismatch { path: path.clone(), wanted: None });
                 }
                 path.truncate(length);
             }
         }
-        (Type::Map { .. }, Value::Object(entries)) => {
+        (FieldType::Map { .. }, Value::Object(entries)) => {
             for (key, value) in entries {
                 push_key(path, key);
                 walk(at.key(key), value, path, found);
                 path.truncate(length);
             }
         }
-        (Type::List { .. }, Value::Array(items)) => {
+        (FieldType::List { .. }, Value::Array(items)) => {
             for (place, item) in items.iter().enumerate() {
                 path.push('[');
                 path.push_str(&place.to_string());
@@ -62,7 +62,7 @@ fn walk(at: At<'_>, value: &Value, path: &mut String, found: &mut Vec<Misfit>) {
             }
         }
         (ty, value) => {
-            found.extend(mismatch(ty, value).map(|wanted| Misfit { path: path.clone(), wanted: Some(wanted) }));
+            found.extend(mismatch(ty, value).map(|wanted| SchemaMismatch { path: path.clone(), wanted: Some(wanted) }));
         }
     }
 }
@@ -75,21 +75,21 @@ fn push_key(path: &mut String, key: &str) {
 }
 
 /// What a value should be that is of another type. A null is of every type, and so is everything where the type has more than one form.
-fn mismatch(ty: &Type, value: &Value) -> Option<String> {
+fn mismatch(ty: &FieldType, value: &Value) -> Option<String> {
     match (ty, value) {
-        (_, Value::Null) | (Type::Any | Type::BuiltIn(_), _) => None,
-        (Type::Struct(_) | Type::Map { .. }, _) => Some(format!("map, got &{{{}}}", plain(value))),
-        (Type::List { .. }, _) => Some(format!("list, got &{{{}}}", plain(value))),
-        (Type::Scalar(scalar), _) => match (scalar, value) {
-            (Scalar::String | Scalar::Bytes, Value::String(_))
-            | (Scalar::Boolean, Value::Bool(_))
-            | (Scalar::Int32 | Scalar::Int64 | Scalar::Number, Value::Number(_))
-            | (Scalar::Quantity | Scalar::IntOrString | Scalar::Time | Scalar::MicroTime, _) => None,
-            (Scalar::String | Scalar::Bytes, _) => {
+        (_, Value::Null) | (FieldType::Any | FieldType::BuiltIn(_), _) => None,
+        (FieldType::Struct(_) | FieldType::Map { .. }, _) => Some(format!("map, got &{{{}}}", plain(value))),
+        (FieldType::List { .. }, _) => Some(format!("list, got &{{{}}}", plain(value))),
+        (FieldType::Scalar(scalar), _) => match (scalar, value) {
+            (ScalarType::String | ScalarType::Bytes, Value::String(_))
+            | (ScalarType::Boolean, Value::Bool(_))
+            | (ScalarType::Int32 | ScalarType::Int64 | ScalarType::Number, Value::Number(_))
+            | (ScalarType::Quantity | ScalarType::IntOrString | ScalarType::Time | ScalarType::MicroTime, _) => None,
+            (ScalarType::String | ScalarType::Bytes, _) => {
                 Some(format!("string, got &value.valueUnstructured{{Value:{}}}", syntax(value)))
             }
-            (Scalar::Boolean, _) => Some(format!("boolean, got &{{{}}}", plain(value))),
-            (Scalar::Int32 | Scalar::Int64 | Scalar::Number, _) => {
+            (ScalarType::Boolean, _) => Some(format!("boolean, got &{{{}}}", plain(value))),
+            (ScalarType::Int32 | ScalarType::Int64 | ScalarType::Number, _) => {
                 Some(format!("numeric (int or float), got {}", go_type(value)))
             }
         },

@@ -13,15 +13,18 @@ fn object(name: &str, generation: u64) -> Encoded {
     Encoded::new(&json!({"metadata": {"name": name}, "generation": generation}))
 }
 
-fn put(storage: &Storage, table: TableIx, key: &Key, generation: u64) -> u64 {
+fn put(storage: &ObjectStore, table: TableIx, key: &ObjectKey, generation: u64) -> u64 {
     let expected = storage.get(table, key).map(|stored| stored.revision);
-    storage.put(table, key, expected, &object(key.as_str(), generation), Facets::default()).unwrap().revision
+    storage
+        .put(table, key, expected, &object(key.as_str(), generation), SelectorAttributes::default())
+        .unwrap()
+        .revision
 }
 
-static ALL: LazyLock<Selection> = LazyLock::new(Selection::default);
+static SELECT_ALL: LazyLock<Selection> = LazyLock::new(Selection::default);
 
-fn everything(at: Option<u64>) -> Window<'static> {
-    Window { namespace: None, selection: &ALL, from: None, at, limit: None }
+fn everything(at: Option<u64>) -> PageQuery<'static> {
+    PageQuery { namespace: None, selection: &SELECT_ALL, from: None, at, limit: None }
 }
 
 fn texts(page: &Page) -> Vec<String> {
@@ -30,13 +33,16 @@ fn texts(page: &Page) -> Vec<String> {
 
 #[test]
 fn a_write_needs_the_version_that_was_read() {
-    let storage = Storage::new(10);
+    let storage = ObjectStore::new(10);
     let table = storage.open();
-    let key = Key::new(Some("default"), "a");
+    let key = ObjectKey::new(Some("default"), "a");
     let first = put(&storage, table, &key, 1);
-    assert!(storage.put(table, &key, None, &object("a", 2), Facets::default()).is_err(), "it exists");
+    assert!(storage.put(table, &key, None, &object("a", 2), SelectorAttributes::default()).is_err(), "it exists");
     put(&storage, table, &key, 2);
-    assert!(storage.put(table, &key, Some(first), &object("a", 3), Facets::default()).is_err(), "somebody was faster");
+    assert!(
+        storage.put(table, &key, Some(first), &object("a", 3), SelectorAttributes::default()).is_err(),
+        "somebody was faster"
+    );
     assert!(storage.delete(table, &key, first).is_err());
     let last: serde_json::Value = serde_json::from_slice(&storage.delete(table, &key, first + 1).unwrap()).unwrap();
     assert_eq!(last["metadata"]["resourceVersion"], (first + 2).to_string());
@@ -45,45 +51,47 @@ fn a_write_needs_the_version_that_was_read() {
 
 #[test]
 fn revisions_are_shared_by_all_tables() {
-    let storage = Storage::new(10);
+    let storage = ObjectStore::new(10);
     let (one, two) = (storage.open(), storage.open());
-    let first = put(&storage, one, &Key::new(None, "a"), 1);
-    let second = put(&storage, two, &Key::new(None, "a"), 1);
+    let first = put(&storage, one, &ObjectKey::new(None, "a"), 1);
+    let second = put(&storage, two, &ObjectKey::new(None, "a"), 1);
     assert_eq!(second, first + 1);
     assert_eq!(storage.revision(), second);
-    assert!(matches!(storage.after(one, first).unwrap(), Next::Nothing { revision } if revision == second));
+    assert!(matches!(storage.after(one, first).unwrap(), TableChanges::Nothing { revision } if revision == second));
 }
 
 #[test]
 fn a_watcher_that_is_too_late_is_told_so() {
-    let storage = Storage::new(3);
+    let storage = ObjectStore::new(3);
     let table = storage.open();
-    let revisions: Vec<u64> = (0..5).map(|n| put(&storage, table, &Key::new(None, "a"), n)).collect();
+    let revisions: Vec<u64> = (0..5).map(|n| put(&storage, table, &ObjectKey::new(None, "a"), n)).collect();
     assert_eq!(storage.after(table, revisions[0]).unwrap_err(), Compacted { oldest: revisions[1] });
-    let Next::Events(events) = storage.after(table, revisions[1]).unwrap() else { panic!("three are left") };
+    let TableChanges::Events(events) = storage.after(table, revisions[1]).unwrap() else { panic!("three are left") };
     assert_eq!(events.iter().map(|event| event.revision).collect::<Vec<_>>(), revisions[2..]);
     assert!(storage.page(table, everything(Some(revisions[0]))).is_err());
 }
 
 #[test]
 fn namespaces_do_not_run_into_each_other() {
-    let storage = Storage::new(10);
+    let storage = ObjectStore::new(10);
     let table = storage.open();
     for (namespace, name) in [("a", "x"), ("a-b", "x"), ("ab", "x"), ("a", "y"), ("b", "x")] {
-        put(&storage, table, &Key::new(Some(namespace), name), 1);
+        put(&storage, table, &ObjectKey::new(Some(namespace), name), 1);
     }
-    let page = storage.page(table, Window { namespace: Some("a"), ..everything(None) }).unwrap();
+    let page = storage.page(table, PageQuery { namespace: Some("a"), ..everything(None) }).unwrap();
     assert_eq!(page.objects.len(), 2);
 }
 
 #[test]
 fn a_closed_table_tells_its_watchers_and_takes_nothing() {
-    let storage = Storage::new(10);
+    let storage = ObjectStore::new(10);
     let table = storage.open();
-    let revision = put(&storage, table, &Key::new(None, "a"), 1);
+    let revision = put(&storage, table, &ObjectKey::new(None, "a"), 1);
     storage.close(table);
-    assert!(matches!(storage.after(table, revision).unwrap(), Next::Closed));
-    assert!(storage.put(table, &Key::new(None, "b"), None, &object("b", 1), Facets::default()).is_err());
+    assert!(matches!(storage.after(table, revision).unwrap(), TableChanges::Closed));
+    assert!(
+        storage.put(table, &ObjectKey::new(None, "b"), None, &object("b", 1), SelectorAttributes::default()).is_err()
+    );
 }
 
 /// One step of a random history: which of a few keys, and whether to write or to delete it.
@@ -94,11 +102,11 @@ fn steps() -> impl Strategy<Value = Vec<(u8, bool)>> {
 proptest! {
     #[test]
     fn every_state_of_the_past_can_be_read_again(steps in steps(), limit in 1usize..5) {
-        let storage = Storage::new(1000);
+        let storage = ObjectStore::new(1000);
         let table = storage.open();
         let mut states: Vec<(u64, Vec<String>)> = vec![(storage.revision(), Vec::new())];
         for (generation, (which, write)) in steps.into_iter().enumerate() {
-            let key = Key::new(Some(if which % 2 == 0 { "even" } else { "odd" }), &which.to_string());
+            let key = ObjectKey::new(Some(if which % 2 == 0 { "even" } else { "odd" }), &which.to_string());
             match storage.get(table, &key) {
                 Some(stored) if !write => { storage.delete(table, &key, stored.revision).unwrap(); }
                 _ => { put(&storage, table, &key, generation as u64); }
@@ -111,7 +119,7 @@ proptest! {
             // Paging through that state gives the same, whatever has happened since.
             let (mut paged, mut from, mut left) = (Vec::new(), None, state.len());
             loop {
-                let page = storage.page(table, Window { from: from.as_ref(), limit: Some(limit), ..everything(Some(*revision)) }).unwrap();
+                let page = storage.page(table, PageQuery { from: from.as_ref(), limit: Some(limit), ..everything(Some(*revision)) }).unwrap();
                 paged.extend(texts(&page));
                 left -= page.objects.len();
                 let Some((next, rest)) = page.rest else { break };
@@ -126,9 +134,9 @@ proptest! {
 
 #[test]
 fn an_object_is_touched_up_where_it_stands() {
-    let storage = Storage::new(100);
+    let storage = ObjectStore::new(100);
     let table = storage.open();
-    let key = Key::new(None, "a");
+    let key = ObjectKey::new(None, "a");
     let mut at = put(&storage, table, &key, 1);
     let facets = storage.get(table, &key).unwrap().facets.clone();
     for name in ["b", "c", "d", "e", "f", "g", "h", "i", "j", "k"] {
@@ -148,16 +156,16 @@ fn an_object_is_touched_up_where_it_stands() {
     assert!(at > 9, "the version has grown by a digit");
     at = storage.touch_up(table, &key, at, <[u8]>::make_ascii_uppercase).unwrap();
     assert!(storage.get(table, &key).unwrap().bytes().starts_with(b"{\"GENERATION\""));
-    let Ok(Next::Events(events)) = storage.after(table, at - 1) else { panic!("every write is told") };
+    let Ok(TableChanges::Events(events)) = storage.after(table, at - 1) else { panic!("every write is told") };
     assert_eq!(events[0].revision, at);
-    assert!(storage.touch_up(table, &Key::new(None, "nobody"), at, |_| {}).is_err());
+    assert!(storage.touch_up(table, &ObjectKey::new(None, "nobody"), at, |_| {}).is_err());
 }
 
 #[test]
 fn whoever_follows_all_tables_is_told_which_have_changed() {
-    let storage = Storage::new(10_000);
+    let storage = ObjectStore::new(10_000);
     let tables: Vec<TableIx> = (0..5).map(|_| storage.open()).collect();
-    let key = Key::new(None, "a");
+    let key = ObjectKey::new(None, "a");
     let start = storage.revision();
     put(&storage, tables[3], &key, 1);
     let middle = put(&storage, tables[1], &key, 1);
@@ -165,7 +173,7 @@ fn whoever_follows_all_tables_is_told_which_have_changed() {
     assert_eq!(storage.changed_since(start), (vec![tables[1], tables[3]], storage.revision()));
     assert_eq!(storage.changed_since(middle).0, [tables[3]]);
     assert_eq!(storage.changed_since(storage.revision()).0, []);
-    for generation in 0..RECENT as u64 + 10 {
+    for generation in 0..MAX_RECENT_REVISIONS as u64 + 10 {
         put(&storage, tables[4], &key, generation);
     }
     assert_eq!(storage.changed_since(start).0, [tables[1], tables[3], tables[4]], "however long ago that was");

@@ -6,32 +6,32 @@ use super::overwrite;
 use crate::api::call::Call;
 use crate::api::object;
 use crate::api::respond::Reply;
-use crate::api::status::{Answer, Refusal, Subject};
-use crate::api::storage::Key;
+use crate::api::status::{ApiResult, GroupResource, StatusError};
+use crate::api::storage::ObjectKey;
 
 /// What refusals speak of.
-const BINDING: Subject<'_> = Subject { group: "", resource: "pods/binding" };
+const BINDING: GroupResource<'_> = GroupResource { group: "", resource: "pods/binding" };
 
 /// Binds the pod `name` to the node that the body names.
-pub(super) fn bind(call: &Call<'_>, name: &str) -> Answer<Reply> {
+pub(super) fn bind(call: &Call<'_>, name: &str) -> ApiResult<Reply> {
     let binding = call.read_body()?.value;
     let given = object::name(&binding);
     if !given.is_empty() && given != name {
-        return Err(Refusal::bad_request("name in URL does not match name in Binding object"));
+        return Err(StatusError::bad_request("name in URL does not match name in Binding object"));
     }
     let (kind, node) = (object::text(&binding, &["target", "kind"]), object::text(&binding, &["target", "name"]));
     if !matches!(kind, "" | "Node") {
         let message = format!("target.kind: Unsupported value: \"{kind}\": supported values: \"Node\", \"<empty>\"");
-        return Err(Refusal::server_error(&message));
+        return Err(StatusError::server_error(&message));
     }
     if node.is_empty() {
-        return Err(Refusal::server_error("target.name: Required value"));
+        return Err(StatusError::server_error("target.name: Required value"));
     }
-    let pods = call.registry.find("", "pods").cloned().ok_or_else(Refusal::no_such_resource)?;
+    let pods = call.registry.find("", "pods").cloned().ok_or_else(StatusError::no_such_resource)?;
     let now = object::seconds(call.now());
     let uid = object::uid(&binding);
-    overwrite(call, &pods, &Key::new(call.namespace(), name), name, |pod| {
-        let conflict = |why: String| Err(Refusal::conflict(BINDING, name, &why));
+    overwrite(call, &pods, &ObjectKey::new(call.namespace(), name), name, |pod| {
+        let conflict = |why: String| Err(StatusError::conflict(BINDING, name, &why));
         if !uid.is_empty() && uid != object::uid(pod) {
             return conflict(format!(
                 "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",

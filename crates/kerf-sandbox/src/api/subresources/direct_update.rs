@@ -6,23 +6,26 @@ use crate::api::after_write;
 use crate::api::call::{Call, parse};
 use crate::api::encode::Encoded;
 use crate::api::registry::Resource;
-use crate::api::status::{Answer, Refusal};
-use crate::api::storage::Key;
+use crate::api::status::{ApiResult, StatusError};
+use crate::api::storage::ObjectKey;
 
 /// How often the change is tried again when somebody else was faster.
-const ATTEMPTS: usize = 16;
+const MAX_DIRECT_UPDATE_ATTEMPTS: usize = 16;
 
 /// Changes the object at `key` by `change`, and returns what it is then. Nothing is written in a dry run.
 pub(crate) fn overwrite(
     call: &Call<'_>,
     resource: &Resource,
-    key: &Key,
+    key: &ObjectKey,
     name: &str,
-    change: impl Fn(&mut Value) -> Answer<()>,
-) -> Answer<Value> {
-    for _ in 0..ATTEMPTS {
-        let stored =
-            call.server.storage.get(resource.table, key).ok_or_else(|| Refusal::not_found(resource.subject(), name))?;
+    change: impl Fn(&mut Value) -> ApiResult<()>,
+) -> ApiResult<Value> {
+    for _ in 0..MAX_DIRECT_UPDATE_ATTEMPTS {
+        let stored = call
+            .server
+            .storage
+            .get(resource.table, key)
+            .ok_or_else(|| StatusError::not_found(resource.subject(), name))?;
         let old = parse(&stored)?;
         let mut object = old.clone();
         change(&mut object)?;
@@ -37,5 +40,5 @@ pub(crate) fn overwrite(
             return parse(&now);
         }
     }
-    Err(Refusal::stale(resource.subject(), name))
+    Err(StatusError::stale(resource.subject(), name))
 }

@@ -6,20 +6,20 @@ use serde_json::{Value, json};
 use super::binding::set_condition;
 use super::overwrite;
 use crate::api::call::{Call, parse};
-use crate::api::delete::{self, Options, delete_object};
+use crate::api::delete::{self, DeleteOptions, delete_object};
 use crate::api::object;
 use crate::api::registry::Resource;
 use crate::api::respond::Reply;
 use crate::api::selector::{LabelSelector, Selection};
-use crate::api::status::{Answer, Cause, Refusal};
-use crate::api::storage::{Key, Window};
+use crate::api::status::{ApiResult, Cause, StatusError};
+use crate::api::storage::{ObjectKey, PageQuery};
 
 /// How many evicted pods a budget remembers before it waits for them to go.
-const REMEMBERED: usize = 2000;
-const VIOLATED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+const MAX_DISRUPTED_PODS: usize = 2000;
+const BUDGET_VIOLATED_MESSAGE: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
 /// `POST` of `pods/NAME/eviction`.
-pub(super) fn evict(call: &Call<'_>) -> Answer<Reply> {
+pub(super) fn evict(call: &Call<'_>) -> ApiResult<Reply> {
     let eviction = call.read_body()?.value;
     let (version, kind) = (object::text(&eviction, &["apiVersion"]), object::text(&eviction, &["kind"]));
     if !matches!(version, "" | "policy/v1" | "policy/v1beta1") || !matches!(kind, "" | "Eviction") {
@@ -27,13 +27,14 @@ pub(super) fn evict(call: &Call<'_>) -> Answer<Reply> {
         let message = format!(
             "{kind} in version \"{short}\" cannot be handled as a Eviction: converting ({short}.{kind}) to (policy.Eviction): unknown conversion"
         );
-        return Err(Refusal::bad_request(message));
+        return Err(StatusError::bad_request(message));
     }
     let name = object::name(&eviction);
     if !name.is_empty() && name != call.name() {
-        return Err(Refusal::bad_request("name in URL does not match name in Eviction object"));
+        return Err(StatusError::bad_request("name in URL does not match name in Eviction object"));
     }
-    let mut options = eviction.get("deleteOptions").map_or_else(|| Ok(Options::default()), delete::read_options)?;
+    let mut options =
+        eviction.get("deleteOptions").map_or_else(|| Ok(DeleteOptions::default()), delete::read_options)?;
     options.dry_run |= call.dry_run()?;
     let pod = parse(&*call.server.storage.get(call.resource.table, &call.key()).ok_or_else(|| call.not_found())?)?;
     if !goes_without_budget(&pod)
@@ -54,15 +55,15 @@ fn goes_without_budget(pod: &Value) -> bool {
 }
 
 /// The budget that covers a pod. More than one is more than an eviction can keep.
-fn budget_of(call: &Call<'_>, pod: &Value) -> Answer<Option<Value>> {
+fn budget_of(call: &Call<'_>, pod: &Value) -> ApiResult<Option<Value>> {
     let Some(budgets) = call.registry.find("policy", "poddisruptionbudgets") else { return Ok(None) };
     let everything = Selection::default();
-    let window = Window { namespace: call.namespace(), selection: &everything, from: None, at: None, limit: None };
+    let window = PageQuery { namespace: call.namespace(), selection: &everything, from: None, at: None, limit: None };
     let page = call
         .server
         .storage
         .page(budgets.table, window)
-        .map_err(|_| Refusal::internal("the present is never compacted"))?;
+        .map_err(|_| StatusError::internal("the present is never compacted"))?;
     let labels = object::facets(pod, std::iter::empty()).labels;
     let mut covering = Vec::new();
     for stored in page.objects {
@@ -77,15 +78,15 @@ fn budget_of(call: &Call<'_>, pod: &Value) -> Answer<Option<Value>> {
         _ => {
             let message =
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-            Err(Refusal::server_error(message))
+            Err(StatusError::server_error(message))
         }
     }
 }
 
 /// Takes one disruption from the budget, unless the pod is one that the budget lets go anyway.
-fn take_from(call: &Call<'_>, budget: &Value, pod: &Value, options: &Options) -> Answer<()> {
+fn take_from(call: &Call<'_>, budget: &Value, pod: &Value, options: &DeleteOptions) -> ApiResult<()> {
     let budgets =
-        call.registry.find("policy", "poddisruptionbudgets").cloned().ok_or_else(Refusal::no_such_resource)?;
+        call.registry.find("policy", "poddisruptionbudgets").cloned().ok_or_else(StatusError::no_such_resource)?;
     if !is_ready(pod) && lets_unready_go(budget) {
         return Ok(());
     }
@@ -96,8 +97,8 @@ fn take_from(call: &Call<'_>, budget: &Value, pod: &Value, options: &Options) ->
     write_budget(call, &budgets, name)
 }
 
-fn write_budget(call: &Call<'_>, budgets: &Resource, name: &str) -> Answer<()> {
-    overwrite(call, budgets, &Key::new(call.namespace(), name), name, |budget| spend(budget, call)).map(drop)
+fn write_budget(call: &Call<'_>, budgets: &Resource, name: &str) -> ApiResult<()> {
+    overwrite(call, budgets, &ObjectKey::new(call.namespace(), name), name, |budget| spend(budget, call)).map(drop)
 }
 
 /// A pod that is not ready counts for nothing: with `AlwaysAllow` it may go, with the default only while the rest is healthy.
@@ -118,27 +119,27 @@ fn is_ready(pod: &Value) -> bool {
 }
 
 /// Counts one disruption in a budget's status, or says why there is none left.
-fn spend(budget: &mut Value, call: &Call<'_>) -> Answer<()> {
+fn spend(budget: &mut Value, call: &Call<'_>) -> ApiResult<()> {
     let number = |budget: &Value, path: &[&str]| object::number(budget, path).unwrap_or_default();
     let name = object::name(budget).to_string();
     let refuse = |seconds: u32, message: String| {
         let cause = Cause { reason: "DisruptionBudget", message, field: String::new() };
-        Err(Refusal::too_many_requests(VIOLATED, seconds, vec![cause]))
+        Err(StatusError::too_many_requests(BUDGET_VIOLATED_MESSAGE, seconds, vec![cause]))
     };
     if number(budget, &["status", "observedGeneration"]) < number(budget, &["metadata", "generation"]) {
         return refuse(10, format!("The disruption budget {name} is still being processed by the server."));
     }
     let allowed = number(budget, &["status", "disruptionsAllowed"]);
-    let subject = crate::api::status::Subject { group: "policy", resource: "poddisruptionbudget" };
+    let subject = crate::api::status::GroupResource { group: "policy", resource: "poddisruptionbudget" };
     if allowed < 0 {
-        return Err(Refusal::forbidden(subject, &name, "pdb disruptions allowed is negative", Vec::new()));
+        return Err(StatusError::forbidden(subject, &name, "pdb disruptions allowed is negative", Vec::new()));
     }
     if object::at(budget, &["status", "disruptedPods"])
         .and_then(Value::as_object)
-        .is_some_and(|pods| pods.len() > REMEMBERED)
+        .is_some_and(|pods| pods.len() > MAX_DISRUPTED_PODS)
     {
         let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
-        return Err(Refusal::forbidden(subject, &name, why, Vec::new()));
+        return Err(StatusError::forbidden(subject, &name, why, Vec::new()));
     }
     if allowed == 0 {
         let (needs, has) =
@@ -161,7 +162,7 @@ fn spend(budget: &mut Value, call: &Call<'_>) -> Answer<()> {
 }
 
 /// Notes on the pod why it goes, for whoever reads its last state.
-fn note_target(call: &Call<'_>, pod: &Value, options: &Options) -> Answer<()> {
+fn note_target(call: &Call<'_>, pod: &Value, options: &DeleteOptions) -> ApiResult<()> {
     if options.uid.as_ref().is_some_and(|uid| uid != object::uid(pod)) {
         return Ok(());
     }

@@ -8,10 +8,10 @@ use crate::api::after_write;
 use crate::api::call::Call;
 use crate::api::object;
 use crate::api::respond::Reply;
-use crate::api::status::Answer;
+use crate::api::status::ApiResult;
 
 /// `PUT` of `namespaces/NAME/finalize`.
-pub(super) fn finalize(call: &Call<'_>) -> Answer<Reply> {
+pub(super) fn finalize(call: &Call<'_>) -> ApiResult<Reply> {
     let body = call.read_body()?.value;
     let finalizers: Vec<Value> = object::list(&body, &["spec", "finalizers"]).to_vec();
     let namespace = overwrite(call, &call.resource, &call.key(), call.name(), |namespace| {

@@ -9,11 +9,11 @@ use crate::api::object;
 use crate::api::request::Verb;
 use crate::api::respond::Reply;
 use crate::api::schema;
-use crate::api::status::{Answer, Refusal};
+use crate::api::status::{ApiResult, StatusError};
 use crate::api::write::read_patch;
 
 /// `PUT` or `PATCH` of `pods/NAME/resize` and `pods/NAME/ephemeralcontainers`.
-pub(super) fn change(call: &Call<'_>) -> Answer<Reply> {
+pub(super) fn change(call: &Call<'_>) -> ApiResult<Reply> {
     let sent = match call.verb {
         Verb::Patch => None,
         _ => Some(call.read_body()?.value),
@@ -26,7 +26,7 @@ pub(super) fn change(call: &Call<'_>) -> Answer<Reply> {
             (None, None) => return Ok(()),
         };
         schema::decode(&call.resource.schema, &mut wanted).map_err(|problem| {
-            Refusal::bad_request(format!("Pod in version \"v1\" cannot be handled as a Pod: {problem}"))
+            StatusError::bad_request(format!("Pod in version \"v1\" cannot be handled as a Pod: {problem}"))
         })?;
         let before = pod.get("spec").cloned();
         match call.subresource() {

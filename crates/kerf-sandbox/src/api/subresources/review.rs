@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use crate::api::call::Call;
 use crate::api::object;
 use crate::api::respond::Reply;
-use crate::api::status::Answer;
+use crate::api::status::ApiResult;
 
 /// Answers a review with what was asked and the answer.
-pub(super) fn review(call: &Call<'_>) -> Answer<Reply> {
+pub(super) fn review(call: &Call<'_>) -> ApiResult<Reply> {
     let mut review = call.read_body()?.value;
     let status = match call.resource.plural.as_str() {
         "selfsubjectrulesreviews" => json!({

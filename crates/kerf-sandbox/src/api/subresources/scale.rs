@@ -11,8 +11,8 @@ use crate::api::registry::ScalePaths;
 use crate::api::request::Verb;
 use crate::api::respond::Reply;
 use crate::api::schema::{self, definitions};
-use crate::api::status::{Answer, Refusal};
-use crate::api::write::{Candidate, Sight, check_identity, modify, read_patch, sift};
+use crate::api::status::{ApiResult, StatusError};
+use crate::api::write::{ManagedFieldsView, ProposedObject, check_identity, modify, read_patch, sift};
 
 const VERSION: &str = "autoscaling/v1";
 /// What stands for a number that an object does not have, between the reading of its scale and the writing.
@@ -21,14 +21,14 @@ const UNSET: i64 = i32::MIN as i64;
 const SCHEME: &str = "\"pkg/runtime/scheme.go:111\"";
 
 /// `GET`, `PUT` or `PATCH` of the scale of an object.
-pub(super) fn answer(call: &Call<'_>) -> Answer<Reply> {
-    let paths = call.resource.scale.clone().ok_or_else(Refusal::no_such_resource)?;
+pub(super) fn answer(call: &Call<'_>) -> ApiResult<Reply> {
+    let paths = call.resource.scale.clone().ok_or_else(StatusError::no_such_resource)?;
     let reply = match call.verb {
         Verb::Get => {
             let stored = call.server.storage.get(call.resource.table, &call.key()).ok_or_else(|| call.not_found())?;
             let object = parse(&stored)?;
             if get(&object, &paths.spec_replicas).is_none() {
-                return Err(Refusal::internal(&format!("{} does not exist", told(&paths))));
+                return Err(StatusError::internal(&format!("{} does not exist", told(&paths))));
             }
             return Ok(Reply::json(200, &scale_of(call, &object, &paths)));
         }
@@ -39,40 +39,40 @@ pub(super) fn answer(call: &Call<'_>) -> Answer<Reply> {
     Ok(Reply::json(200, &scale_of(call, &object, &paths)).with_warnings(reply.warnings))
 }
 
-fn replace(call: &Call<'_>, paths: &ScalePaths) -> Answer<Reply> {
+fn replace(call: &Call<'_>, paths: &ScalePaths) -> ApiResult<Reply> {
     // The part of the real server that serves custom resources does not know scales by name: it has this one sentence for all of them.
-    let refuse = |refusal: Refusal| {
+    let refuse = |refusal: StatusError| {
         if call.resource.is_custom() && refusal.code() == 400 {
-            Refusal::bad_request(format!("no kind is registered for the type v1.Scale in scheme {SCHEME}"))
+            StatusError::bad_request(format!("no kind is registered for the type v1.Scale in scheme {SCHEME}"))
         } else {
             refusal
         }
     };
     let Parsed { value: mut scale, duplicates } = call.read_body().map_err(refuse)?;
     let warnings = read(call, &mut scale, &duplicates).map_err(refuse)?;
-    modify(call, Sight::WithoutOwners, |old| {
+    modify(call, ManagedFieldsView::Excluded, |old| {
         let object = scaled(call, old, &scale, paths).map_err(|refusal| refusal.with_warnings(&warnings))?;
-        Ok(Candidate { object, warnings: warnings.clone(), tracked: false })
+        Ok(ProposedObject { object, warnings: warnings.clone(), tracked: false })
     })
 }
 
-fn patch(call: &Call<'_>, paths: &ScalePaths) -> Answer<Reply> {
+fn patch(call: &Call<'_>, paths: &ScalePaths) -> ApiResult<Reply> {
     let change = read_patch(call)?;
-    modify(call, Sight::WithoutOwners, |old| {
+    modify(call, ManagedFieldsView::Excluded, |old| {
         let patched = change.onto(call, &scale_of(call, old, paths))?;
         let mut scale = patched.clone();
         let warnings = read(call, &mut scale, change.duplicates()).map_err(|refusal| refusal.of_patch(&patched))?;
         let object = scaled(call, old, &scale, paths).map_err(|refusal| refusal.with_warnings(&warnings))?;
-        Ok(Candidate { object, warnings, tracked: false })
+        Ok(ProposedObject { object, warnings, tracked: false })
     })
 }
 
 /// Reads a scale strictly: a number that cannot be read must not pass for none. Returns the warnings.
-fn read(call: &Call<'_>, scale: &mut Value, duplicates: &[String]) -> Answer<Vec<String>> {
+fn read(call: &Call<'_>, scale: &mut Value, duplicates: &[String]) -> ApiResult<Vec<String>> {
     let (version, kind) = (object::text(scale, &["apiVersion"]), object::text(scale, &["kind"]));
     let short = version.rsplit('/').next().unwrap_or(version);
     if !matches!((version, kind), ("" | VERSION, "" | "Scale")) {
-        return Err(Refusal::bad_request(if call.registry.has_kind(version, kind) {
+        return Err(StatusError::bad_request(if call.registry.has_kind(version, kind) {
             format!(
                 "{kind} in version \"{short}\" cannot be handled as a Scale: converting ({short}.{kind}) to (autoscaling.Scale): unknown conversion"
             )
@@ -86,21 +86,21 @@ fn read(call: &Call<'_>, scale: &mut Value, duplicates: &[String]) -> Answer<Vec
     schema::decode(&definitions().schema("io.k8s.api.autoscaling.v1.Scale"), scale)
         .and_then(|unknown| sift(validation, &unknown, duplicates))
         .map_err(|problem| {
-            Refusal::bad_request(format!("Scale in version \"v1\" cannot be handled as a Scale: {problem}"))
+            StatusError::bad_request(format!("Scale in version \"v1\" cannot be handled as a Scale: {problem}"))
         })
 }
 
 /// The object with the number that a scale asks for.
-fn scaled(call: &Call<'_>, old: &Value, scale: &Value, paths: &ScalePaths) -> Answer<Value> {
+fn scaled(call: &Call<'_>, old: &Value, scale: &Value, paths: &ScalePaths) -> ApiResult<Value> {
     check_identity(call, scale)?;
     let replicas = object::number(scale, &["spec", "replicas"]).unwrap_or_default();
     if replicas == UNSET {
-        return Err(Refusal::bad_request(format!("{} cannot be empty", told(paths))));
+        return Err(StatusError::bad_request(format!("{} cannot be empty", told(paths))));
     }
     // Whether a custom resource takes a number is for its schema to say.
     if replicas < 0 && !call.resource.is_custom() {
         let error = field::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-        return Err(Refusal::invalid("autoscaling", "Scale", call.name(), &[error]));
+        return Err(StatusError::invalid("autoscaling", "Scale", call.name(), &[error]));
     }
     let mut object = old.clone();
     set(&mut object, &paths.spec_replicas, replicas.into());

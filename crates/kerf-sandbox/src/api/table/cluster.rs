@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::age;
-use super::layout::{Row, Sheet};
+use super::layout::{TableLayout, TableRow};
 use super::workload::labels;
 use crate::api::object;
 use crate::api::subresources::selector_text;
@@ -12,14 +12,14 @@ const fn sheet(
     group: &'static str,
     plural: &'static str,
     columns: &'static [&'static str],
-    cells: fn(&Row<'_>) -> Vec<Value>,
-) -> Sheet {
-    Sheet { group, plural, columns, cells }
+    cells: fn(&TableRow<'_>) -> Vec<Value>,
+) -> TableLayout {
+    TableLayout { group, plural, columns, cells }
 }
 
 const BINDINGS: &[&str] = &["Name", "Role", "Age", "*Users", "*Groups", "*ServiceAccounts"];
 
-pub(super) const SHEETS: &[Sheet] = &[
+pub(super) const LAYOUTS: &[TableLayout] = &[
     sheet("", "namespaces", &["Name", "Status", "Age"], |row| {
         vec![row.name(), row.text(&["status", "phase"]), row.age()]
     }),
@@ -161,7 +161,7 @@ fn ports(service: &Value) -> String {
 }
 
 fn endpoints(endpoints: &Value) -> String {
-    const SHOWN: usize = 3;
+    const MAX_SHOWN_ENDPOINTS: usize = 3;
     let mut all = Vec::new();
     for subset in object::list(endpoints, &["subsets"]) {
         let addresses = object::list(subset, &["addresses"]);
@@ -176,12 +176,14 @@ fn endpoints(endpoints: &Value) -> String {
     }
     match all.len() {
         0 => "<none>".into(),
-        count if count > SHOWN => format!("{} + {} more...", all[..SHOWN].join(","), count - SHOWN),
+        count if count > MAX_SHOWN_ENDPOINTS => {
+            format!("{} + {} more...", all[..MAX_SHOWN_ENDPOINTS].join(","), count - MAX_SHOWN_ENDPOINTS)
+        }
         _ => all.join(","),
     }
 }
 
-fn event(row: &Row<'_>) -> Vec<Value> {
+fn event(row: &TableRow<'_>) -> Vec<Value> {
     let since = |path: &[&str]| (!object::text(row.object, path).is_empty()).then(|| age(row.object, path, row.now));
     let first = since(&["firstTimestamp"]).or_else(|| since(&["eventTime"])).unwrap_or_else(|| "<unknown>".into());
     let series = since(&["series", "lastObservedTime"]);
@@ -229,7 +231,7 @@ fn quota(quota: &Value) -> (String, String) {
     (requests.join(", "), limits.join(", "))
 }
 
-fn role_binding(row: &Row<'_>) -> Vec<Value> {
+fn role_binding(row: &TableRow<'_>) -> Vec<Value> {
     let role = format!(
         "{}/{}",
         object::text(row.object, &["roleRef", "kind"]),

@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 use super::{age, cluster, node, pod, storage, workload};
 use crate::api::custom;
 use crate::api::object;
-use crate::api::registry::{Origin, Resource};
+use crate::api::registry::{Resource, ResourceOrigin};
 
 /// An object that is to be shown, and when.
-pub(crate) struct Row<'a> {
+pub(crate) struct TableRow<'a> {
     pub(crate) object: &'a Value,
     pub(crate) now: Timestamp,
 }
 
-impl Row<'_> {
+impl TableRow<'_> {
     pub(crate) fn name(&self) -> Value {
         object::name(self.object).into()
     }
@@ -53,26 +53,27 @@ impl Row<'_> {
 
 /// The columns of a kind and how they are filled. A column that begins with `*` is for `-o wide` alone, one that ends in `#` is a
 /// number, in `?` a flag.
-pub(super) struct Sheet {
+pub(super) struct TableLayout {
     pub(super) group: &'static str,
     pub(super) plural: &'static str,
     pub(super) columns: &'static [&'static str],
-    pub(super) cells: fn(&Row<'_>) -> Vec<Value>,
+    pub(super) cells: fn(&TableRow<'_>) -> Vec<Value>,
 }
 
-const FAMILIES: [&[Sheet]; 5] = [pod::SHEETS, node::SHEETS, workload::SHEETS, storage::SHEETS, cluster::SHEETS];
+const LAYOUTS_BY_FAMILY: [&[TableLayout]; 5] =
+    [pod::LAYOUTS, node::LAYOUTS, workload::LAYOUTS, storage::LAYOUTS, cluster::LAYOUTS];
 
-fn sheet(resource: &Resource) -> Option<&'static Sheet> {
+fn sheet(resource: &Resource) -> Option<&'static TableLayout> {
     // The faces of events share their sheet, since they share what is stored.
     let group = if resource.plural == "events" { "" } else { resource.group.as_str() };
-    FAMILIES
+    LAYOUTS_BY_FAMILY
         .iter()
         .flat_map(|family| family.iter())
         .find(|sheet| sheet.group == group && sheet.plural == resource.plural)
 }
 
 pub(super) fn columns(resource: &Resource) -> Value {
-    if let Origin::Custom(kind) = &resource.origin {
+    if let ResourceOrigin::Custom(kind) = &resource.origin {
         return custom::columns(kind);
     }
     match sheet(resource) {
@@ -94,8 +95,8 @@ fn definition(column: &str) -> Value {
     json!({"name": name, "type": kind, "format": format, "description": "", "priority": priority})
 }
 
-pub(super) fn cells(resource: &Resource, row: &Row<'_>) -> Vec<Value> {
-    if let Origin::Custom(kind) = &resource.origin {
+pub(super) fn cells(resource: &Resource, row: &TableRow<'_>) -> Vec<Value> {
+    if let ResourceOrigin::Custom(kind) = &resource.origin {
         return custom::cells(kind, row);
     }
     match sheet(resource) {
@@ -124,9 +125,9 @@ mod tests {
     #[test]
     fn every_sheet_fills_its_columns_whatever_the_object() {
         let now = Timestamp::UNIX_EPOCH;
-        for sheet in FAMILIES.iter().flat_map(|family| family.iter()) {
+        for sheet in LAYOUTS_BY_FAMILY.iter().flat_map(|family| family.iter()) {
             for object in [json!({}), json!([]), json!({"spec": 1, "status": [], "metadata": {"name": 3}})] {
-                let cells = (sheet.cells)(&Row { object: &object, now });
+                let cells = (sheet.cells)(&TableRow { object: &object, now });
                 assert_eq!(cells.len(), sheet.columns.len(), "{}", sheet.plural);
             }
         }

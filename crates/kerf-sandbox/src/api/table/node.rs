@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::layout::{Row, Sheet};
+use super::layout::{TableLayout, TableRow};
 use crate::api::object;
 
-pub(super) const SHEETS: &[Sheet] = &[Sheet {
+pub(super) const LAYOUTS: &[TableLayout] = &[TableLayout {
     group: "",
     plural: "nodes",
     columns: &[
@@ -25,7 +25,7 @@ pub(super) const SHEETS: &[Sheet] = &[Sheet {
     cells,
 }];
 
-fn cells(row: &Row<'_>) -> Vec<Value> {
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
     let info = |key: &str| row.text_or(&["status", "nodeInfo", key], "<unknown>");
     let kernel = match object::text(row.object, &["status", "nodeInfo", "architecture"]) {
         "" => info("kernelVersion"),

@@ -4,18 +4,18 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::human;
-use super::layout::{Row, Sheet};
+use super::layout::{TableLayout, TableRow};
 use crate::api::object;
 
-pub(super) const SHEETS: &[Sheet] = &[Sheet {
+pub(super) const LAYOUTS: &[TableLayout] = &[TableLayout {
     group: "",
     plural: "pods",
     columns: &["Name", "Ready", "Status", "Restarts", "Age", "*IP", "*Node", "*Nominated Node", "*Readiness Gates"],
     cells,
 }];
 
-fn cells(row: &Row<'_>) -> Vec<Value> {
-    let summary = Summary::of(row.object);
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    let summary = PodSummary::of(row.object);
     let restarts = match summary.last_restart {
         Some(at) if summary.restarts != 0 => {
             format!("{} ({} ago)", summary.restarts, human(row.now.duration_since(at).as_secs()))
@@ -38,7 +38,7 @@ fn cells(row: &Row<'_>) -> Vec<Value> {
     ]
 }
 
-struct Summary {
+struct PodSummary {
     status: String,
     ready: usize,
     total: usize,
@@ -47,9 +47,9 @@ struct Summary {
 }
 
 /// A container's state as its status tells it.
-struct Container<'a>(&'a Value);
+struct ContainerState<'a>(&'a Value);
 
-impl<'a> Container<'a> {
+impl<'a> ContainerState<'a> {
     fn terminated(&self) -> Option<&'a Value> {
         object::at(self.0, &["state", "terminated"])
     }
@@ -81,7 +81,7 @@ impl<'a> Container<'a> {
     }
 }
 
-impl Summary {
+impl PodSummary {
     fn of(pod: &Value) -> Self {
         let condition = |kind: &str| {
             object::list(pod, &["status", "conditions"])
@@ -116,7 +116,7 @@ impl Summary {
         let (mut sidecar_restarts, mut sidecar_last) = (0, None);
         let mut initializing = false;
         for (place, container) in object::list(pod, &["status", "initContainerStatuses"]).iter().enumerate() {
-            let state = Container(container);
+            let state = ContainerState(container);
             summary.restarts += state.restarts();
             summary.last_restart = summary.last_restart.max(state.last_ended());
             let sidecar = is_sidecar(object::text(container, &["name"]));
@@ -160,7 +160,7 @@ impl Summary {
     fn running(&mut self, pod: &Value, ready: bool) {
         let (mut runs, mut failure) = (false, String::new());
         for container in object::list(pod, &["status", "containerStatuses"]).iter().rev() {
-            let state = Container(container);
+            let state = ContainerState(container);
             self.restarts += state.restarts();
             self.last_restart = self.last_restart.max(state.last_ended());
             if !state.waiting_reason().is_empty() {
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     fn status(pod: &Value) -> String {
-        let summary = Summary::of(pod);
+        let summary = PodSummary::of(pod);
         format!("{}/{} {} {}", summary.ready, summary.total, summary.status, summary.restarts)
     }
 

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::layout::{Row, Sheet};
+use super::layout::{TableLayout, TableRow};
 use crate::api::object;
 
-pub(super) const SHEETS: &[Sheet] = &[
-    Sheet {
+pub(super) const LAYOUTS: &[TableLayout] = &[
+    TableLayout {
         group: "",
         plural: "persistentvolumes",
         columns: &[
@@ -42,7 +42,7 @@ pub(super) const SHEETS: &[Sheet] = &[
             ]
         },
     },
-    Sheet {
+    TableLayout {
         group: "",
         plural: "persistentvolumeclaims",
         columns: &[
@@ -73,7 +73,7 @@ pub(super) const SHEETS: &[Sheet] = &[
             ]
         },
     },
-    Sheet {
+    TableLayout {
         group: "storage.k8s.io",
         plural: "storageclasses",
         columns: &["Name", "Provisioner", "ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion", "Age"],
@@ -90,7 +90,7 @@ pub(super) const SHEETS: &[Sheet] = &[
             ]
         },
     },
-    Sheet {
+    TableLayout {
         group: "storage.k8s.io",
         plural: "volumeattachments",
         columns: &["Name", "Attacher", "PV", "Node", "Attached?", "Age"],
@@ -105,13 +105,13 @@ pub(super) const SHEETS: &[Sheet] = &[
             ]
         },
     },
-    Sheet {
+    TableLayout {
         group: "storage.k8s.io",
         plural: "csinodes",
         columns: &["Name", "Drivers#", "Age"],
         cells: |row| vec![row.name(), row.count(&["spec", "drivers"]).into(), row.age()],
     },
-    Sheet {
+    TableLayout {
         group: "storage.k8s.io",
         plural: "csidrivers",
         columns: &[
@@ -144,7 +144,7 @@ pub(super) const SHEETS: &[Sheet] = &[
             ]
         },
     },
-    Sheet {
+    TableLayout {
         group: "storage.k8s.io",
         plural: "csistoragecapacities",
         columns: &["Name", "StorageClassName", "Capacity"],
@@ -152,7 +152,7 @@ pub(super) const SHEETS: &[Sheet] = &[
     },
 ];
 
-fn phase(row: &Row<'_>) -> Value {
+fn phase(row: &TableRow<'_>) -> Value {
     if object::is_deleting(row.object) { "Terminating".into() } else { row.text(&["status", "phase"]) }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::layout::{Row, Sheet};
+use super::layout::{TableLayout, TableRow};
 use super::{age, human};
 use crate::api::object;
 use crate::api::subresources::selector_text;
@@ -11,14 +11,14 @@ const fn sheet(
     group: &'static str,
     plural: &'static str,
     columns: &'static [&'static str],
-    cells: fn(&Row<'_>) -> Vec<Value>,
-) -> Sheet {
-    Sheet { group, plural, columns, cells }
+    cells: fn(&TableRow<'_>) -> Vec<Value>,
+) -> TableLayout {
+    TableLayout { group, plural, columns, cells }
 }
 
 const REPLICATED: &[&str] = &["Name", "Desired#", "Current#", "Ready#", "Age", "*Containers", "*Images", "*Selector"];
 
-pub(super) const SHEETS: &[Sheet] = &[
+pub(super) const LAYOUTS: &[TableLayout] = &[
     sheet(
         "apps",
         "deployments",
@@ -147,7 +147,7 @@ pub(super) const SHEETS: &[Sheet] = &[
     }),
 ];
 
-fn replicated(row: &Row<'_>) -> Vec<Value> {
+fn replicated(row: &TableRow<'_>) -> Vec<Value> {
     let number = |path: &[&str]| Value::from(row.number(path));
     let counts = [number(&["spec", "replicas"]), number(&["status", "replicas"]), number(&["status", "readyReplicas"])];
     let cells = [row.name()].into_iter().chain(counts).chain([row.age()]).collect();
@@ -155,7 +155,7 @@ fn replicated(row: &Row<'_>) -> Vec<Value> {
 }
 
 /// Adds the containers, the images and, if wanted, the selector.
-fn with_template(row: &Row<'_>, mut cells: Vec<Value>, template: &[&str], selector: bool) -> Vec<Value> {
+fn with_template(row: &TableRow<'_>, mut cells: Vec<Value>, template: &[&str], selector: bool) -> Vec<Value> {
     let (names, images) = containers(row.object, template);
     cells.extend([names.into(), images.into()]);
     if selector {
@@ -204,7 +204,7 @@ fn job_status(job: &Value) -> &'static str {
     }
 }
 
-fn completions(row: &Row<'_>) -> String {
+fn completions(row: &TableRow<'_>) -> String {
     let succeeded = row.number(&["status", "succeeded"]);
     match (object::number(row.object, &["spec", "completions"]), row.number(&["spec", "parallelism"])) {
         (Some(wanted), _) => format!("{succeeded}/{wanted}"),
@@ -213,7 +213,7 @@ fn completions(row: &Row<'_>) -> String {
     }
 }
 
-fn duration(row: &Row<'_>) -> String {
+fn duration(row: &TableRow<'_>) -> String {
     let time = |field: &str| object::text(row.object, &["status", field]).parse::<jiff::Timestamp>().ok();
     match (time("startTime"), time("completionTime")) {
         (None, _) => String::new(),

@@ -3,21 +3,21 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::prepare::{Change, Finished, Ownership, check_metadata, check_type, decode, finish};
-use crate::api::apply::Managed;
+use super::prepare::{FieldOwnership, PreparedObject, WriteOperation, check_metadata, check_type, decode, finish};
+use crate::api::apply::ManagedFields;
 use crate::api::call::{Call, parse};
 use crate::api::encode::Encoded;
 use crate::api::object;
 use crate::api::respond::Reply;
-use crate::api::status::{Answer, Refusal};
-use crate::api::storage::Key;
+use crate::api::status::{ApiResult, StatusError};
+use crate::api::storage::ObjectKey;
 use crate::api::{after_write, json};
 
 /// How often another suffix is tried for a generated name that is taken.
-const SUFFIXES: usize = 8;
+const MAX_GENERATED_NAME_ATTEMPTS: usize = 8;
 
 /// `POST` of a collection.
-pub(crate) fn create(call: &Call<'_>) -> Answer<Reply> {
+pub(crate) fn create(call: &Call<'_>) -> ApiResult<Reply> {
     let json::Parsed { value: mut object, duplicates } = call.read_body()?;
     check_type(call, &mut object)?;
     let warnings = decode(call, &mut object, None, &duplicates)?;
@@ -27,12 +27,12 @@ pub(crate) fn create(call: &Call<'_>) -> Answer<Reply> {
 }
 
 /// Checks the namespace, and brings metadata into the state of an object that does not exist yet.
-pub(super) fn place(call: &Call<'_>, object: &mut Value) -> Answer<()> {
+pub(super) fn place(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     if let Some(namespace) = call.namespace() {
         let given = object::namespace(object);
         if !given.is_empty() && given != namespace {
             let message = "the namespace of the provided object does not match the namespace sent on the request";
-            return Err(Refusal::bad_request(message));
+            return Err(StatusError::bad_request(message));
         }
         let namespace = namespace.to_string();
         object::set_meta(object, "namespace", namespace);
@@ -40,7 +40,7 @@ pub(super) fn place(call: &Call<'_>, object: &mut Value) -> Answer<()> {
         object::remove(object, &["metadata", "namespace"]);
     }
     if !object::text(object, &["metadata", "resourceVersion"]).is_empty() {
-        return Err(Refusal::server_error("resourceVersion should not be set on objects to be created"));
+        return Err(StatusError::server_error("resourceVersion should not be set on objects to be created"));
     }
     for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
         object::remove(object, &["metadata", key]);
@@ -52,7 +52,12 @@ pub(super) fn place(call: &Call<'_>, object: &mut Value) -> Answer<()> {
 }
 
 /// Stores a new object that has been decoded and placed. `tracked`: its managed fields are right already.
-pub(super) fn create_object(call: &Call<'_>, object: Value, mut warnings: Vec<String>, tracked: bool) -> Answer<Reply> {
+pub(super) fn create_object(
+    call: &Call<'_>,
+    object: Value,
+    mut warnings: Vec<String>,
+    tracked: bool,
+) -> ApiResult<Reply> {
     let generated =
         object::name(&object).is_empty() && !object::text(&object, &["metadata", "generateName"]).is_empty();
     let mut object = object;
@@ -64,10 +69,12 @@ pub(super) fn create_object(call: &Call<'_>, object: Value, mut warnings: Vec<St
         if generated {
             generate_name(call, &mut next);
         }
-        let ownership = if tracked { Ownership::Settled } else { Ownership::Before(Managed::default()) };
-        let Finished { warnings: mut found, managed } = finish(call, Change::Create, &mut next, ownership)?;
+        let ownership =
+            if tracked { FieldOwnership::AlreadyInObject } else { FieldOwnership::TrackFrom(ManagedFields::default()) };
+        let PreparedObject { warnings: mut found, managed } =
+            finish(call, WriteOperation::Create, &mut next, ownership)?;
         let name = object::name(&next).to_string();
-        let key = Key::new(call.namespace(), &name);
+        let key = ObjectKey::new(call.namespace(), &name);
         let table = call.resource.table;
         if call.dry_run()? {
             if call.server.storage.get(table, &key).is_some() {
@@ -84,27 +91,30 @@ pub(super) fn create_object(call: &Call<'_>, object: Value, mut warnings: Vec<St
                 warnings.append(&mut found);
                 return Ok(Reply::new(201, call.shown(stored.bytes().clone())).with_warnings(warnings));
             }
-            Err(_) if generated && attempt < SUFFIXES => {}
+            Err(_) if generated && attempt < MAX_GENERATED_NAME_ATTEMPTS => {}
             Err(_) => return Err(taken(call, &key, &name)),
         }
     }
 }
 
 /// The refusal of a name that another object has.
-fn taken(call: &Call<'_>, key: &Key, name: &str) -> Refusal {
+fn taken(call: &Call<'_>, key: &ObjectKey, name: &str) -> StatusError {
     let other = call.server.storage.get(call.resource.table, key).and_then(|stored| parse(&stored).ok());
     if other.is_some_and(|other| object::is_deleting(&other)) {
-        Refusal::still_exists(call.resource.subject(), name)
+        StatusError::still_exists(call.resource.subject(), name)
     } else {
-        Refusal::already_exists(call.resource.subject(), name)
+        StatusError::already_exists(call.resource.subject(), name)
     }
 }
 
 /// A name of the given beginning and five letters, cut so that it fits.
 fn generate_name(call: &Call<'_>, object: &mut Value) {
-    const LONGEST: usize = 63;
-    const SUFFIX: usize = 5;
-    let prefix: String = object::text(object, &["metadata", "generateName"]).chars().take(LONGEST - SUFFIX).collect();
+    const MAX_GENERATED_NAME_CHARS: usize = 63;
+    const NAME_SUFFIX_CHARS: usize = 5;
+    let prefix: String = object::text(object, &["metadata", "generateName"])
+        .chars()
+        .take(MAX_GENERATED_NAME_CHARS - NAME_SUFFIX_CHARS)
+        .collect();
     let name = format!("{prefix}{}", call.server.name_suffix());
     object::set_meta(object, "name", name);
 }

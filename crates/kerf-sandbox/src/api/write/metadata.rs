@@ -9,7 +9,7 @@ use crate::api::names::{self, NameRule};
 use crate::api::object;
 
 /// How much room annotations have, keys and values together.
-const ANNOTATIONS: usize = 256 * 1024;
+const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
 
 /// The finalizers that need no domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
@@ -58,8 +58,8 @@ fn judge_annotations(object: &Value, errors: &mut Vec<FieldError>) {
             errors.push(field::invalid("metadata.annotations", key.as_str(), problem));
         }
     }
-    if size > ANNOTATIONS {
-        errors.push(field::too_long("metadata.annotations", ANNOTATIONS));
+    if size > MAX_ANNOTATIONS_BYTES {
+        errors.push(field::too_long("metadata.annotations", MAX_ANNOTATIONS_BYTES));
     }
 }
 

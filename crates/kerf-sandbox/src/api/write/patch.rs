@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::create::{create_object, place};
 use super::prepare::{check_metadata, check_type, decode};
-use super::update::{Candidate, Sight, check_identity, modify, names_version};
+use super::update::{ManagedFieldsView, ProposedObject, check_identity, modify, names_version};
 use crate::api::apply::apply;
 use crate::api::call::Call;
 use crate::api::field;
@@ -16,34 +16,34 @@ use crate::api::object;
 use crate::api::patch::{apply_json_patch, apply_merge_patch, apply_strategic_patch};
 use crate::api::respond::Reply;
 use crate::api::schema::{self, misfits};
-use crate::api::status::{Answer, Refusal};
+use crate::api::status::{ApiResult, StatusError};
 
 /// `PATCH` of an object or of a subresource that has its form.
-pub(crate) fn patch(call: &Call<'_>) -> Answer<Reply> {
+pub(crate) fn patch(call: &Call<'_>) -> ApiResult<Reply> {
     let change = read(call)?;
-    if let Kind::Apply = change.kind {
+    if let PatchType::Apply = change.kind {
         return apply_patch(call, change.patch);
     }
     if call.query.flag("force") {
-        return Err(Refusal::invalid_option("PatchOptions", "force", "may not be specified for non-apply patch"));
+        return Err(StatusError::invalid_option("PatchOptions", "force", "may not be specified for non-apply patch"));
     }
     if change.ignores_owners() {
         let unfit = Cell::new(false);
-        let outcome = lay(call, &change, Sight::WithoutOwners, &unfit);
+        let outcome = lay(call, &change, ManagedFieldsView::Excluded, &unfit);
         if !unfit.get() {
             return outcome;
         }
         // The refusal shows what the patch made of the object, with all that is in it.
     }
-    lay(call, &change, Sight::Whole, &Cell::new(false))
+    lay(call, &change, ManagedFieldsView::Included, &Cell::new(false))
 }
 
 /// Lays a patch on what is there. Notes if what it makes of it is `unfit`.
-fn lay(call: &Call<'_>, change: &Sent, sight: Sight, unfit: &Cell<bool>) -> Answer<Reply> {
+fn lay(call: &Call<'_>, change: &ReceivedPatch, sight: ManagedFieldsView, unfit: &Cell<bool>) -> ApiResult<Reply> {
     modify(call, sight, |old| {
         let shown = call.faced(old);
         let mut object = change.onto(call, &shown)?;
-        let refuse = |refusal: Refusal| {
+        let refuse = |refusal: StatusError| {
             unfit.set(true);
             match change.onto(call, &shown) {
                 Ok(patched) => refusal.of_patch(&patched),
@@ -58,29 +58,29 @@ fn lay(call: &Call<'_>, change: &Sent, sight: Sight, unfit: &Cell<bool>) -> Answ
         check_identity(call, &object)?;
         keeps_uid(call, &object, old)?;
         names_version(call, &object)?;
-        Ok(Candidate { object, warnings, tracked: false })
+        Ok(ProposedObject { object, warnings, tracked: false })
     })
 }
 
 /// A patch that gives the object another uid asks for what cannot be.
-fn keeps_uid(call: &Call<'_>, object: &Value, old: &Value) -> Answer<()> {
+fn keeps_uid(call: &Call<'_>, object: &Value, old: &Value) -> ApiResult<()> {
     let uid = object::uid(object);
     if uid.is_empty() || uid == object::uid(old) {
         return Ok(());
     }
     // It is found twice, and told once.
     let errors = [0, 1].map(|_| field::invalid("metadata.uid", uid, "field is immutable"));
-    Err(Refusal::invalid(&call.resource.group, &call.resource.kind, call.name(), &errors))
+    Err(StatusError::invalid(&call.resource.group, &call.resource.kind, call.name(), &errors))
 }
 
 /// A patch as it was sent, to be laid on anything of the resource's form.
-pub(crate) struct Sent {
-    kind: Kind,
+pub(crate) struct ReceivedPatch {
+    kind: PatchType,
     patch: Value,
     duplicates: Vec<String>,
 }
 
-enum Kind {
+enum PatchType {
     Json,
     Merge,
     Strategic,
@@ -88,37 +88,37 @@ enum Kind {
 }
 
 /// Reads the patch in the body of a request.
-pub(crate) fn read(call: &Call<'_>) -> Answer<Sent> {
+pub(crate) fn read(call: &Call<'_>) -> ApiResult<ReceivedPatch> {
     let kind = match call.media.as_str() {
-        "application/json-patch+json" => Kind::Json,
-        "application/merge-patch+json" => Kind::Merge,
-        "application/strategic-merge-patch+json" if !call.resource.is_custom() => Kind::Strategic,
-        "application/apply-patch+yaml" => Kind::Apply,
+        "application/json-patch+json" => PatchType::Json,
+        "application/merge-patch+json" => PatchType::Merge,
+        "application/strategic-merge-patch+json" if !call.resource.is_custom() => PatchType::Strategic,
+        "application/apply-patch+yaml" => PatchType::Apply,
         _ if call.resource.is_custom() => {
-            return Err(Refusal::unsupported_media_type(
+            return Err(StatusError::unsupported_media_type(
                 "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
             ));
         }
-        _ => return Err(Refusal::unsupported_patch()),
+        _ => return Err(StatusError::unsupported_patch()),
     };
     let parsed = match kind {
-        Kind::Apply => parse_yaml(&call.body),
-        Kind::Json | Kind::Merge | Kind::Strategic => parse_json(&call.body),
+        PatchType::Apply => parse_yaml(&call.body),
+        PatchType::Json | PatchType::Merge | PatchType::Strategic => parse_json(&call.body),
     };
     let Parsed { value: patch, duplicates } = parsed.map_err(|problem| match kind {
-        Kind::Strategic => Refusal::bad_request(problem),
-        Kind::Apply => Refusal::bad_request(format!("error decoding YAML: {problem}")),
-        Kind::Json | Kind::Merge => Refusal::bad_request(format!("error decoding patch: {problem}")),
+        PatchType::Strategic => StatusError::bad_request(problem),
+        PatchType::Apply => StatusError::bad_request(format!("error decoding YAML: {problem}")),
+        PatchType::Json | PatchType::Merge => StatusError::bad_request(format!("error decoding patch: {problem}")),
     })?;
-    Ok(Sent { kind, patch, duplicates })
+    Ok(ReceivedPatch { kind, patch, duplicates })
 }
 
-impl Sent {
+impl ReceivedPatch {
     /// Whether the patch neither reads nor writes who owns what.
     fn ignores_owners(&self) -> bool {
         match self.kind {
-            Kind::Json | Kind::Apply => false,
-            Kind::Merge | Kind::Strategic => match self.patch.get("metadata") {
+            PatchType::Json | PatchType::Apply => false,
+            PatchType::Merge | PatchType::Strategic => match self.patch.get("metadata") {
                 None => true,
                 // Directives can be about anything.
                 Some(Value::Object(metadata)) => {
@@ -135,38 +135,38 @@ impl Sent {
     }
 
     /// Lays the patch on `object`. An apply is no such thing.
-    pub(crate) fn onto(&self, call: &Call<'_>, object: &Value) -> Answer<Value> {
+    pub(crate) fn onto(&self, call: &Call<'_>, object: &Value) -> ApiResult<Value> {
         let patched = match self.kind {
-            Kind::Json => apply_json_patch(object, &self.patch)?,
-            Kind::Merge => {
+            PatchType::Json => apply_json_patch(object, &self.patch)?,
+            PatchType::Merge => {
                 if !self.patch.is_object() {
                     let message = "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}";
-                    return Err(Refusal::bad_request(message));
+                    return Err(StatusError::bad_request(message));
                 }
                 let mut patched = object.clone();
                 apply_merge_patch(&mut patched, self.patch.clone());
                 patched
             }
-            Kind::Strategic => apply_strategic_patch(&call.resource.schema, object.clone(), &self.patch)?,
-            Kind::Apply => {
-                return Err(Refusal::unsupported_patch());
+            PatchType::Strategic => apply_strategic_patch(&call.resource.schema, object.clone(), &self.patch)?,
+            PatchType::Apply => {
+                return Err(StatusError::unsupported_patch());
             }
         };
-        if patched.is_object() { Ok(patched) } else { Err(Refusal::unprocessable()) }
+        if patched.is_object() { Ok(patched) } else { Err(StatusError::unprocessable()) }
     }
 }
 
 /// Server-side apply, which creates what does not exist.
-fn apply_patch(call: &Call<'_>, mut wanted: Value) -> Answer<Reply> {
+fn apply_patch(call: &Call<'_>, mut wanted: Value) -> ApiResult<Reply> {
     if call.query.text("fieldManager").is_empty() {
-        return Err(Refusal::required_option("PatchOptions", "fieldManager", "is required for apply patch"));
+        return Err(StatusError::required_option("PatchOptions", "fieldManager", "is required for apply patch"));
     }
     if !wanted.is_object() {
-        return Err(Refusal::bad_request("error decoding YAML: the patch must be an object"));
+        return Err(StatusError::bad_request("error decoding YAML: the patch must be an object"));
     }
     let (version, kind) = (object::text(&wanted, &["apiVersion"]), object::text(&wanted, &["kind"]));
     if version != call.resource.api_version() || kind != call.resource.kind {
-        return Err(Refusal::bad_request(format!("invalid object type: {}, Kind={kind}", slashed(version))));
+        return Err(StatusError::bad_request(format!("invalid object type: {}, Kind={kind}", slashed(version))));
     }
     let told = format!("({}/{}; {}, Kind={kind})", object::namespace(&wanted), object::name(&wanted), slashed(version));
     if object::name(&wanted).is_empty() {
@@ -191,7 +191,7 @@ fn apply_patch(call: &Call<'_>, mut wanted: Value) -> Answer<Reply> {
                 "uid mismatch: the provided object specified uid {}, and no existing object was found",
                 object::uid(&wanted)
             );
-            return Err(Refusal::conflict(call.resource.subject(), call.name(), &why));
+            return Err(StatusError::conflict(call.resource.subject(), call.name(), &why));
         }
         let mut object = apply(&call.resource.schema, None, &wanted, &writer, force)?;
         let tracked = object::remove(&mut object, &["metadata", "managedFields"]);
@@ -202,7 +202,7 @@ fn apply_patch(call: &Call<'_>, mut wanted: Value) -> Answer<Reply> {
         }
         return create_object(call, object, warnings, true);
     }
-    modify(call, Sight::Whole, |old| {
+    modify(call, ManagedFieldsView::Included, |old| {
         let shown = call.faced(old);
         let mut object = apply(&call.resource.schema, Some(&shown), &wanted, &writer, force)?;
         // An applier that names a version insists on it; else the live one's is none of its business.
@@ -210,13 +210,13 @@ fn apply_patch(call: &Call<'_>, mut wanted: Value) -> Answer<Reply> {
             object::remove(&mut object, &["metadata", "resourceVersion"]);
         }
         decode(call, &mut object, None, &[])?;
-        Ok(Candidate { object, warnings: warnings.clone(), tracked: true })
+        Ok(ProposedObject { object, warnings: warnings.clone(), tracked: true })
     })
 }
 
 /// Brings what is applied into the form of its kind, without defaults: an applier owns what it says and nothing else. Fields that
 /// do not exist are always refused, since nobody could own them.
-fn read_strictly(call: &Call<'_>, told: &str, wanted: &mut Value) -> Answer<()> {
+fn read_strictly(call: &Call<'_>, told: &str, wanted: &mut Value) -> ApiResult<()> {
     let problem = match misfits(&call.resource.schema, wanted).as_slice() {
         [] if call.resource.is_custom() => return Ok(()),
         [] => match schema::decode(&call.resource.schema, wanted) {
@@ -226,7 +226,7 @@ fn read_strictly(call: &Call<'_>, told: &str, wanted: &mut Value) -> Answer<()> 
         [one] => one.clone(),
         several => format!("errors:\n  {}", several.join("\n  ")),
     };
-    Err(Refusal::server_error(&format!("failed to create typed patch object {told}: {problem}")))
+    Err(StatusError::server_error(&format!("failed to create typed patch object {told}: {problem}")))
 }
 
 /// A version as Go prints it: the core group's has an empty group.

@@ -4,42 +4,44 @@ use serde_json::Value;
 
 use super::metadata;
 use crate::api::admission;
-use crate::api::apply::{Managed, track};
+use crate::api::apply::{ManagedFields, track};
 use crate::api::call::{Call, FieldValidation};
 use crate::api::field;
 use crate::api::kinds::StatusRule;
 use crate::api::object;
-use crate::api::registry::Origin;
+use crate::api::registry::ResourceOrigin;
 use crate::api::request::Verb;
 use crate::api::schema::{self, definitions, undeclared};
-use crate::api::status::{Answer, Refusal};
+use crate::api::status::{ApiResult, StatusError};
 
 /// What becomes of an object.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Change<'a> {
+pub(crate) enum WriteOperation<'a> {
     /// It is new.
     Create,
     /// It replaces this one.
     Update(&'a Value),
     /// Its status replaces that of this one.
-    Status(&'a Value),
+    UpdateStatus(&'a Value),
 }
 
-impl<'a> Change<'a> {
+impl<'a> WriteOperation<'a> {
     pub(crate) fn old(self) -> Option<&'a Value> {
         match self {
             Self::Create => None,
-            Self::Update(old) | Self::Status(old) => Some(old),
+            Self::Update(old) | Self::UpdateStatus(old) => Some(old),
         }
     }
 }
 
 /// Checks that an object is of the resource's kind, filling in what it leaves out.
-pub(super) fn check_type(call: &Call<'_>, object: &mut Value) -> Answer<()> {
+pub(super) fn check_type(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     let (version, kind) = (call.resource.api_version(), call.resource.kind.as_str());
     let (given_version, given_kind) = (object::text(object, &["apiVersion"]), object::text(object, &["kind"]));
     if call.resource.is_custom() && given_kind.is_empty() {
-        return Err(Refusal::bad_request(format!("error when creating \"\": Object 'Kind' is missing in '{object}'")));
+        return Err(StatusError::bad_request(format!(
+            "error when creating \"\": Object 'Kind' is missing in '{object}'"
+        )));
     }
     if !given_version.is_empty() && given_version != version {
         let message = if call.resource.is_custom() || given_kind == kind && call.registry.has_kind(given_version, kind)
@@ -51,11 +53,11 @@ pub(super) fn check_type(call: &Call<'_>, object: &mut Value) -> Answer<()> {
                 given_version.rsplit('/').next().unwrap_or(given_version)
             )
         };
-        return Err(Refusal::bad_request(message));
+        return Err(StatusError::bad_request(message));
     }
     if call.resource.is_custom() && given_kind != kind {
         let error = field::invalid("kind", given_kind, format!("must be {kind}"));
-        return Err(Refusal::invalid(&call.resource.group, given_kind, object::name(object), &[error]));
+        return Err(StatusError::invalid(&call.resource.group, given_kind, object::name(object), &[error]));
     }
     if !given_kind.is_empty() && given_kind != kind {
         let short = call.resource.version.as_str();
@@ -63,7 +65,7 @@ pub(super) fn check_type(call: &Call<'_>, object: &mut Value) -> Answer<()> {
             "{given_kind} in version \"{short}\" cannot be handled as a {kind}: converting ({short}.{given_kind}) to ({}.{kind}): unknown conversion",
             package(&call.resource.group)
         );
-        return Err(Refusal::bad_request(message));
+        return Err(StatusError::bad_request(message));
     }
     let fields = object::made(object, &[]);
     fields.insert("apiVersion".into(), version.into());
@@ -87,36 +89,36 @@ pub(super) fn decode(
     object: &mut Value,
     read: Option<&Value>,
     duplicates: &[String],
-) -> Answer<Vec<String>> {
+) -> ApiResult<Vec<String>> {
     let validation = call.field_validation()?;
     let (kind, version) = (&call.resource.kind, &call.resource.version);
     let unreadable = |problem: String| {
-        Refusal::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}"))
+        StatusError::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}"))
     };
     let unknown = match &call.resource.origin {
-        Origin::BuiltIn(rules) => {
+        ResourceOrigin::BuiltIn(rules) => {
             let unknown = schema::decode_changed(&call.resource.schema, object, read).map_err(unreadable)?;
             *object = call.kept(std::mem::take(object));
             (rules.conduct.default)(object);
             unknown
         }
-        Origin::Custom(_) if validation == FieldValidation::Strict && call.verb == Verb::Patch => {
+        ResourceOrigin::Custom(_) if validation == FieldValidation::Strict && call.verb == Verb::Patch => {
             undeclared(&call.resource.schema, object)
         }
-        Origin::Custom(_) => Vec::new(),
+        ResourceOrigin::Custom(_) => Vec::new(),
     };
     sift(validation, &unknown, duplicates).map_err(unreadable)
 }
 
 /// Checks that the metadata of a custom resource can be read, all of them: admission looks only at those that it keeps. `read` is as for
 /// [`decode`].
-pub(super) fn check_metadata(call: &Call<'_>, object: &Value, read: Option<&Value>) -> Answer<()> {
+pub(super) fn check_metadata(call: &Call<'_>, object: &Value, read: Option<&Value>) -> ApiResult<()> {
     let (given, known) = (object.get("metadata"), read.and_then(|read| read.get("metadata")));
     let Some(given) = given.filter(|given| call.resource.is_custom() && Some(*given) != known) else { return Ok(()) };
     let schema = definitions().schema("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
     let (kind, version) = (&call.resource.kind, &call.resource.version);
     schema::decode_changed(&schema, &mut given.clone(), known).map(drop).map_err(|problem| {
-        Refusal::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}"))
+        StatusError::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}"))
     })
 }
 
@@ -141,32 +143,32 @@ pub(crate) fn sift(
 
 /// Who owns the fields of an object that is written.
 #[derive(Debug)]
-pub(crate) enum Ownership {
+pub(crate) enum FieldOwnership {
     /// It is worked out from these, the owners of what was there before.
-    Before(Managed),
+    TrackFrom(ManagedFields),
     /// It stands in the object already (an apply).
-    Settled,
+    AlreadyInObject,
 }
 
 /// An object that can be stored.
 #[derive(Debug, Default)]
-pub(crate) struct Finished {
+pub(crate) struct PreparedObject {
     pub(crate) warnings: Vec<String>,
     /// The owners of its fields, if they do not stand in it.
-    pub(crate) managed: Managed,
+    pub(crate) managed: ManagedFields,
 }
 
 /// Takes a decoded object to the form in which it can be stored, or refuses it. System metadata are set already.
 pub(crate) fn finish(
     call: &Call<'_>,
-    change: Change<'_>,
+    change: WriteOperation<'_>,
     object: &mut Value,
-    ownership: Ownership,
-) -> Answer<Finished> {
+    ownership: FieldOwnership,
+) -> ApiResult<PreparedObject> {
     match &call.resource.origin {
-        Origin::BuiltIn(rules) => {
-            let mut finished = Finished::default();
-            if let Ownership::Before(before) = ownership {
+        ResourceOrigin::BuiltIn(rules) => {
+            let mut finished = PreparedObject::default();
+            if let FieldOwnership::TrackFrom(before) = ownership {
                 let version = call.resource.api_version();
                 let old = change.old().map(|old| (old, before));
                 finished.managed = track(&call.resource.schema, old, object, &call.writer(&version));
@@ -174,7 +176,7 @@ pub(crate) fn finish(
             admission::admit(call, change, object)?;
             let mut moment = call.moment();
             match change {
-                Change::Create => {
+                WriteOperation::Create => {
                     if call.resource.status == StatusRule::Subresource {
                         object::remove(object, &["status"]);
                     }
@@ -183,14 +185,14 @@ pub(crate) fn finish(
                         object::set_meta(object, "generation", 1);
                     }
                 }
-                Change::Update(old) => {
+                WriteOperation::Update(old) => {
                     if call.resource.has_status() && object.get("status") != old.get("status") {
                         take_over(object, old, "status");
                     }
                     (rules.conduct.on_update)(object, old, &mut moment);
                     count_generation(call, object, old);
                 }
-                Change::Status(old) => {
+                WriteOperation::UpdateStatus(old) => {
                     for key in keys_besides(object, old, &["apiVersion", "kind", "metadata", "status"]) {
                         if object.get(&key) != old.get(&key) {
                             take_over(object, old, &key);
@@ -201,19 +203,19 @@ pub(crate) fn finish(
             }
             let mut errors = Vec::new();
             metadata::judge(call.resource.names, object, change.old(), &mut errors);
-            if !matches!(change, Change::Status(_)) {
+            if !matches!(change, WriteOperation::UpdateStatus(_)) {
                 (rules.conduct.judge)(object, change.old(), &mut errors);
             }
             if errors.is_empty() {
                 Ok(finished)
             } else {
-                Err(Refusal::invalid(&call.resource.group, &call.resource.kind, object::name(object), &errors))
+                Err(StatusError::invalid(&call.resource.group, &call.resource.kind, object::name(object), &errors))
             }
         }
-        Origin::Custom(kind) => {
-            if let Change::Create = change {
+        ResourceOrigin::Custom(kind) => {
+            if let WriteOperation::Create = change {
                 if kind.closing {
-                    return Err(Refusal::definition_is_closing());
+                    return Err(StatusError::definition_is_closing());
                 }
                 admission::namespace_is_open(call, object)?;
             }
@@ -222,7 +224,7 @@ pub(crate) fn finish(
                 ["uid", "creationTimestamp"].map(|key| (key, object::at(object, &["metadata", key]).cloned()));
             let warnings = kind.admit(call, change, object)?;
             match change {
-                Change::Create => {
+                WriteOperation::Create => {
                     for (key, value) in identity {
                         if let Some(value) = value {
                             object::set_meta(object, key, value);
@@ -230,11 +232,11 @@ pub(crate) fn finish(
                     }
                     object::set_meta(object, "generation", 1);
                 }
-                Change::Update(old) => count_generation(call, object, old),
-                Change::Status(_) => {}
+                WriteOperation::Update(old) => count_generation(call, object, old),
+                WriteOperation::UpdateStatus(_) => {}
             }
-            let mut finished = Finished { warnings, managed: Managed::default() };
-            if let Ownership::Before(before) = ownership {
+            let mut finished = PreparedObject { warnings, managed: ManagedFields::default() };
+            if let FieldOwnership::TrackFrom(before) = ownership {
                 let version = call.resource.api_version();
                 let old = change.old().map(|old| call.faced(old));
                 let old = old.as_deref().map(|old| (old, before));

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::prepare::{Change, Ownership, check_metadata, check_type, decode, finish};
-use crate::api::apply::Managed;
+use super::prepare::{FieldOwnership, WriteOperation, check_metadata, check_type, decode, finish};
+use crate::api::apply::ManagedFields;
 use crate::api::call::{Call, parse, parse_apart};
 use crate::api::encode::Encoded;
 use crate::api::respond::Reply;
-use crate::api::status::{Answer, Refusal};
-use crate::api::storage::Stored;
+use crate::api::status::{ApiResult, StatusError};
+use crate::api::storage::StoredObject;
 use crate::api::{after_write, field, json, object};
 
 /// How often a change that does not insist on a version is tried again when somebody else was faster.
-const ATTEMPTS: usize = 16;
+const MAX_UPDATE_ATTEMPTS: usize = 16;
 
 /// What an object should become.
-pub(crate) struct Candidate {
+pub(crate) struct ProposedObject {
     pub(crate) object: Value,
     pub(crate) warnings: Vec<String>,
     /// The managed fields are right already.
@@ -27,72 +27,81 @@ pub(crate) struct Candidate {
 
 /// What whoever works out a candidate sees of the object that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub(crate) enum ManagedFieldsView {
     /// All of it.
-    Whole,
+    Included,
     /// Everything but its managed fields.
-    WithoutOwners,
+    Excluded,
 }
 
 /// `PUT` of an object or of a subresource that has its form.
-pub(crate) fn replace(call: &Call<'_>) -> Answer<Reply> {
+pub(crate) fn replace(call: &Call<'_>) -> ApiResult<Reply> {
     let json::Parsed { value: mut object, duplicates } = call.read_body()?;
     check_type(call, &mut object)?;
     let warnings = decode(call, &mut object, None, &duplicates)?;
     check_metadata(call, &object, None)?;
     check_identity(call, &object)?;
-    modify(call, Sight::WithoutOwners, |_| {
+    modify(call, ManagedFieldsView::Excluded, |_| {
         names_version(call, &object).map_err(|refusal| refusal.with_warnings(&warnings))?;
-        Ok(Candidate { object: object.clone(), warnings: warnings.clone(), tracked: false })
+        Ok(ProposedObject { object: object.clone(), warnings: warnings.clone(), tracked: false })
     })
 }
 
 /// Checks that an object is the one that the path names.
-pub(crate) fn check_identity(call: &Call<'_>, object: &Value) -> Answer<()> {
+pub(crate) fn check_identity(call: &Call<'_>, object: &Value) -> ApiResult<()> {
     let (name, namespace) = (object::name(object), object::namespace(object));
     if name.is_empty() {
         let message =
             format!("the name of the object ({} based on URL) was undeterminable: name must be provided", call.name());
-        return Err(Refusal::bad_request(message));
+        return Err(StatusError::bad_request(message));
     }
     if name != call.name() {
         let message = format!("the name of the object ({name}) does not match the name on the URL ({})", call.name());
-        return Err(Refusal::bad_request(message));
+        return Err(StatusError::bad_request(message));
     }
     if call.namespace().is_some_and(|expected| !namespace.is_empty() && namespace != expected) {
         let message = "the namespace of the provided object does not match the namespace sent on the request";
-        return Err(Refusal::bad_request(message));
+        return Err(StatusError::bad_request(message));
     }
     Ok(())
 }
 
 /// Checks that a custom resource is changed by somebody who has seen it: unlike those of built-in kinds, their updates must name a version.
-pub(super) fn names_version(call: &Call<'_>, object: &Value) -> Answer<()> {
+pub(super) fn names_version(call: &Call<'_>, object: &Value) -> ApiResult<()> {
     if !call.resource.is_custom() || !matches!(object::text(object, &["metadata", "resourceVersion"]), "" | "0") {
         return Ok(());
     }
     let error = field::invalid("metadata.resourceVersion", 0, "must be specified for an update");
-    Err(Refusal::invalid(&call.resource.group, &call.resource.plural, call.name(), &[error]))
+    Err(StatusError::invalid(&call.resource.group, &call.resource.plural, call.name(), &[error]))
 }
 
 /// Changes the object that the path names into what `make` says.
-pub(crate) fn modify(call: &Call<'_>, sight: Sight, make: impl Fn(&Value) -> Answer<Candidate>) -> Answer<Reply> {
+pub(crate) fn modify(
+    call: &Call<'_>,
+    sight: ManagedFieldsView,
+    make: impl Fn(&Value) -> ApiResult<ProposedObject>,
+) -> ApiResult<Reply> {
     let key = call.key();
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_UPDATE_ATTEMPTS {
         let stored = call.server.storage.get(call.resource.table, &key).ok_or_else(|| call.not_found())?;
         let (mut old, mut owners) = match sight {
-            Sight::Whole => (parse(&stored)?, Managed::default()),
-            Sight::WithoutOwners => parse_apart(&stored)?,
+            ManagedFieldsView::Included => (parse(&stored)?, ManagedFields::default()),
+            ManagedFieldsView::Excluded => parse_apart(&stored)?,
         };
-        let Candidate { mut object, mut warnings, tracked } = make(&old)?;
-        if sight == Sight::Whole && !tracked {
-            owners = Managed::take(&mut old);
+        let ProposedObject { mut object, mut warnings, tracked } = make(&old)?;
+        if sight == ManagedFieldsView::Included && !tracked {
+            owners = ManagedFields::take(&mut old);
         }
-        let refuse = |refusal: Refusal| refusal.with_warnings(&warnings);
+        let refuse = |refusal: StatusError| refusal.with_warnings(&warnings);
         let insists = check_preconditions(call, &mut object, &old, &stored).map_err(refuse)?;
         keep_system_metadata(&mut object, &old);
-        let change = if call.subresource() == "status" { Change::Status(&old) } else { Change::Update(&old) };
-        let ownership = if tracked { Ownership::Settled } else { Ownership::Before(owners.clone()) };
+        let change = if call.subresource() == "status" {
+            WriteOperation::UpdateStatus(&old)
+        } else {
+            WriteOperation::Update(&old)
+        };
+        let ownership =
+            if tracked { FieldOwnership::AlreadyInObject } else { FieldOwnership::TrackFrom(owners.clone()) };
         let finished = finish(call, change, &mut object, ownership).map_err(refuse)?;
         warnings.extend(finished.warnings);
         let unchanged = object == old && (tracked || finished.managed == owners);
@@ -102,24 +111,24 @@ pub(crate) fn modify(call: &Call<'_>, sight: Sight, make: impl Fn(&Value) -> Ans
             None => {}
         }
     }
-    Err(Refusal::stale(call.resource.subject(), call.name()))
+    Err(StatusError::stale(call.resource.subject(), call.name()))
 }
 
 /// Whether the client insists on a version; refused if it is not the one that is there.
-fn check_preconditions(call: &Call<'_>, object: &mut Value, old: &Value, stored: &Stored) -> Answer<bool> {
+fn check_preconditions(call: &Call<'_>, object: &mut Value, old: &Value, stored: &StoredObject) -> ApiResult<bool> {
     let version = object::text(object, &["metadata", "resourceVersion"]).to_string();
     let insists = !version.is_empty() && version != "0";
     if insists && version.parse::<u64>().is_err() {
         let message = format!("strconv.ParseUint: parsing \"{version}\": invalid syntax");
-        return Err(Refusal::server_error(&message));
+        return Err(StatusError::server_error(&message));
     }
     if insists && version != stored.revision.to_string() {
-        return Err(Refusal::stale(call.resource.subject(), call.name()));
+        return Err(StatusError::stale(call.resource.subject(), call.name()));
     }
     let (uid, expected) = (object::uid(object), object::uid(old));
     if !uid.is_empty() && uid != expected {
         let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {expected}");
-        return Err(Refusal::conflict(call.resource.subject(), call.name(), &why));
+        return Err(StatusError::conflict(call.resource.subject(), call.name(), &why));
     }
     Ok(insists)
 }
@@ -155,11 +164,11 @@ fn keep_system_metadata(object: &mut Value, old: &Value) {
 /// being deleted and that nothing holds back any more is gone with this.
 fn store(
     call: &Call<'_>,
-    stored: &Arc<Stored>,
+    stored: &Arc<StoredObject>,
     unchanged: bool,
     mut object: Value,
-    managed: &Managed,
-) -> Answer<Option<Bytes>> {
+    managed: &ManagedFields,
+) -> ApiResult<Option<Bytes>> {
     if call.dry_run()? {
         managed.put(&mut object);
         return Ok(Some(object.to_string().into()));

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::{DESIRED, MAXIMUM, Rollout, SPEAKER, rollout};
 use crate::api::object;
-use crate::api::status::Answer;
-use crate::api::storage::Key;
+use crate::api::status::ApiResult;
+use crate::api::storage::ObjectKey;
 use crate::cluster::control_plane::Plane;
 use crate::cluster::events::Tone;
 use crate::cluster::kind::Kind;
@@ -30,7 +30,7 @@ const OWN: [&str; 6] = [
 ];
 
 /// Sorts the sets of a Deployment by age, and finds the one of its current template.
-pub(super) fn sort(key: &Key, deployment: Arc<Workload>, mut sets: Vec<Arc<Workload>>) -> Rollout {
+pub(super) fn sort(key: &ObjectKey, deployment: Arc<Workload>, mut sets: Vec<Arc<Workload>>) -> Rollout {
     sets.sort_by_key(|set| (set.metadata.creation_timestamp, set.metadata.name.clone()));
     let current = without_hash(&deployment.spec.template);
     let place = sets.iter().position(|set| without_hash(&set.spec.template) == current);
@@ -74,7 +74,7 @@ fn annotations(rollout: &Rollout, set: Option<&Workload>) -> Option<Map<String, 
 
 /// Sees that the new ReplicaSet carries the right number and annotations, and the Deployment the same number. Returns whether
 /// anything had to be written.
-pub(super) fn keep_annotations(plane: &Plane, rollout: &Rollout) -> Answer<bool> {
+pub(super) fn keep_annotations(plane: &Plane, rollout: &Rollout) -> ApiResult<bool> {
     let Some(new) = &rollout.new else { return Ok(false) };
     if let Some(wanted) = annotations(rollout, Some(new)) {
         let patch = json!({"metadata": {"annotations": wanted}});
@@ -96,7 +96,7 @@ pub(super) fn keep_annotations(plane: &Plane, rollout: &Rollout) -> Answer<bool>
 }
 
 /// Makes the ReplicaSet of the current template, if there is none. Returns its name if it was made.
-pub(super) fn ensure_new(plane: &mut Plane, rollout: &Rollout) -> Answer<Option<String>> {
+pub(super) fn ensure_new(plane: &mut Plane, rollout: &Rollout) -> ApiResult<Option<String>> {
     if rollout.new.is_some() {
         keep_annotations(plane, rollout)?;
         return Ok(None);
@@ -144,7 +144,7 @@ pub(super) fn ensure_new(plane: &mut Plane, rollout: &Rollout) -> Answer<Option<
 }
 
 /// Deletes the oldest ReplicaSets that nobody needs any more, down to the history's length.
-pub(super) fn forget_old(plane: &Plane, rollout: &Rollout) -> Answer<()> {
+pub(super) fn forget_old(plane: &Plane, rollout: &Rollout) -> ApiResult<()> {
     let Some(limit) = rollout.deployment.spec.revision_history_limit else { return Ok(()) };
     let mut idle: Vec<_> = rollout.old.iter().filter(|set| !set.metadata.is_deleting()).collect();
     let excess = idle.len().saturating_sub(usize::try_from(limit).unwrap_or_default());

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::{DESIRED, MAXIMUM, Rollout};
-use crate::api::status::Answer;
+use crate::api::status::ApiResult;
 use crate::cluster::control_plane::Plane;
 use crate::cluster::objects::Workload;
 
@@ -28,7 +28,7 @@ pub(super) fn new_size(rollout: &Rollout, current: i64) -> i64 {
 }
 
 /// One step of a rolling update. Returns whether anything had to be written.
-pub(super) fn roll(plane: &mut Plane, rollout: &Rollout) -> Answer<bool> {
+pub(super) fn roll(plane: &mut Plane, rollout: &Rollout) -> ApiResult<bool> {
     let Some(new) = &rollout.new else { return Ok(false) };
     let wanted = rollout.wanted();
     let size = if new.replicas() >= wanted { wanted } else { new_size(rollout, new.replicas()) };
@@ -39,7 +39,7 @@ pub(super) fn roll(plane: &mut Plane, rollout: &Rollout) -> Answer<bool> {
 }
 
 /// Takes pods from the old ReplicaSets: first those that are not available anyway, then as many as may be missed.
-fn shrink_old(plane: &mut Plane, rollout: &Rollout, new: &Workload) -> Answer<bool> {
+fn shrink_old(plane: &mut Plane, rollout: &Rollout, new: &Workload) -> ApiResult<bool> {
     let (_, unavailable) = rollout.bounds();
     let least = rollout.wanted() - unavailable;
     let not_yet = new.replicas() - new.counted("availableReplicas");
@@ -70,7 +70,7 @@ fn shrink_old(plane: &mut Plane, rollout: &Rollout, new: &Workload) -> Answer<bo
 }
 
 /// One step of a recreation: first the old pods go, all of them, then the new ones come.
-pub(super) fn recreate(plane: &mut Plane, rollout: &Rollout) -> Answer<bool> {
+pub(super) fn recreate(plane: &mut Plane, rollout: &Rollout) -> ApiResult<bool> {
     let mut moved = false;
     for set in rollout.old.iter().filter(|set| set.replicas() > 0) {
         moved |= rollout.scale(plane, set, 0)?;
@@ -101,7 +101,7 @@ pub(super) fn is_resized(rollout: &Rollout) -> bool {
 }
 
 /// Brings the ReplicaSets to a new wanted number without moving the rollout on. Returns whether anything had to be written.
-pub(super) fn resize(plane: &mut Plane, rollout: &Rollout) -> Answer<bool> {
+pub(super) fn resize(plane: &mut Plane, rollout: &Rollout) -> ApiResult<bool> {
     let wanted = rollout.wanted();
     let active: Vec<Arc<Workload>> = rollout.all().filter(|set| set.replicas() > 0).cloned().collect();
     if active.len() <= 1 {

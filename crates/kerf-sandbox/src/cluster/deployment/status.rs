@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Rollout;
 use crate::api::object::seconds;
-use crate::api::status::Answer;
+use crate::api::status::ApiResult;
 use crate::cluster::control_plane::{Again, Plane};
 use crate::cluster::kind::Kind;
 use crate::cluster::objects::{Condition, condition};
@@ -51,7 +51,7 @@ fn conditions(rollout: &Rollout) -> Vec<Condition> {
 }
 
 /// Writes the status, if it is not what it should be. `created`: a ReplicaSet that was just made.
-pub(super) fn report(plane: &Plane, rollout: &Rollout, created: Option<String>) -> Answer<Again> {
+pub(super) fn report(plane: &Plane, rollout: &Rollout, created: Option<String>) -> ApiResult<Again> {
     let counts = count(rollout);
     let (_, unavailable) = rollout.bounds();
     let mut conditions = conditions(rollout);
@@ -186,7 +186,7 @@ fn to_json(condition: &Condition) -> Value {
 }
 
 /// Says that a Deployment is paused, or no longer is.
-pub(super) fn note_paused(plane: &Plane, rollout: &Rollout) -> Answer<()> {
+pub(super) fn note_paused(plane: &Plane, rollout: &Rollout) -> ApiResult<()> {
     if rollout.deployment.spec.progress_deadline_seconds.is_none() {
         return Ok(());
     }

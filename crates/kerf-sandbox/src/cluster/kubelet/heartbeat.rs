@@ -9,9 +9,9 @@
 use bytes::Bytes;
 use jiff::Timestamp;
 
-use crate::api::Inner;
+use crate::api::ServerState;
 use crate::api::object::{micros, seconds};
-use crate::api::storage::{Key, TableIx};
+use crate::api::storage::{ObjectKey, TableIx};
 
 /// What a kubelet says again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +40,8 @@ impl Beat {
     /// Looks for the times in an object that was just `written` at `now`, the one at which we came to own our fields among them. Nothing, if
     /// somebody else has written the object since, or if there is any doubt.
     pub(super) fn find(
-        server: &Inner,
-        (table, key): (TableIx, &Key),
+        server: &ServerState,
+        (table, key): (TableIx, &ObjectKey),
         written: &Bytes,
         now: Timestamp,
         said: Said,
@@ -67,7 +67,7 @@ impl Beat {
     }
 
     /// Writes the object once more, at `now`. Says whether that was possible.
-    pub(super) fn again(&mut self, server: &Inner, table: TableIx, key: &Key, now: Timestamp) -> bool {
+    pub(super) fn again(&mut self, server: &ServerState, table: TableIx, key: &ObjectKey, now: Timestamp) -> bool {
         let same = if self.micros.is_empty() {
             now.as_second() == self.at.as_second()
         } else {

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use super::heartbeat::{Beat, Said};
 use super::{Kubelets, Life, Machine, Report, is_simulated};
 use crate::api::object::{micros, seconds};
-use crate::api::status::Answer;
-use crate::api::storage::Key;
-use crate::cloud::Offering;
+use crate::api::status::ApiResult;
+use crate::api::storage::ObjectKey;
+use crate::cloud::OfferingRef;
 use crate::cluster::Work;
 use crate::cluster::control_plane::{Again, Plane};
 use crate::cluster::events::{Speaker, Tone};
@@ -24,7 +24,7 @@ const LEASES: &str = "kube-node-lease";
 const VERSION: &str = "v1.36.0+kerf";
 
 /// Brings a simulated node to life, or forgets one that is gone.
-pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
     let Some(node) = plane.world.nodes.get(key).filter(|node| is_simulated(node)) else {
         plane.kubelets.machines.remove(key);
         return Ok(Again::WhenChanged);
@@ -51,13 +51,13 @@ pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
 }
 
 /// The machine behind a Node, made when the Node is first seen.
-fn adopt(plane: &mut Plane, key: &Key, node: &Node, now: Instant) -> Life {
+fn adopt(plane: &mut Plane, key: &ObjectKey, node: &Node, now: Instant) -> Life {
     if let Some(machine) = plane.kubelets.machines.get(key).filter(|machine| machine.uid == node.metadata.uid) {
         return machine.life;
     }
     let timing = plane.config.timing;
     let label = |key: &str| node.metadata.labels.get(key).unwrap_or_default();
-    let fate = plane.cloud.fate(Offering {
+    let fate = plane.cloud.fate(OfferingRef {
         instance_type: label("node.kubernetes.io/instance-type"),
         zone: label("topology.kubernetes.io/zone"),
         capacity_type: label("karpenter.sh/capacity-type"),
@@ -74,7 +74,7 @@ fn adopt(plane: &mut Plane, key: &Key, node: &Node, now: Instant) -> Life {
         life,
         address: addresses.node(),
         reported: now,
-        lease_key: Key::new(Some(LEASES), &node.metadata.name),
+        lease_key: ObjectKey::new(Some(LEASES), &node.metadata.name),
         lease: None,
         report: None,
     };
@@ -83,13 +83,13 @@ fn adopt(plane: &mut Plane, key: &Key, node: &Node, now: Instant) -> Life {
 }
 
 /// The cloud takes a machine away.
-pub(crate) fn interrupt(plane: &mut Plane, key: &Key) -> Again {
+pub(crate) fn interrupt(plane: &mut Plane, key: &ObjectKey) -> Again {
     plane.take_machine_away(key.name());
     Again::WhenChanged
 }
 
 /// What a kubelet does every few seconds.
-pub(crate) fn heartbeat(plane: &mut Plane, key: &Key) -> Answer<Again> {
+pub(crate) fn heartbeat(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
     let (Some(node), Some(machine)) = (plane.world.nodes.get(key), plane.kubelets.machines.get(key)) else {
         return Ok(Again::WhenChanged);
     };
@@ -106,7 +106,7 @@ pub(crate) fn heartbeat(plane: &mut Plane, key: &Key) -> Answer<Again> {
 }
 
 /// Writes the node's status. Most reports say what the last one said.
-fn report(plane: &mut Plane, key: &Key, node: &Node) -> Answer<()> {
+fn report(plane: &mut Plane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let (images, volumes) = (images(plane, &node.metadata.name), plane.volumes_in_use(&node.metadata.name));
     if !report_again(plane, key, &images, &volumes) {
         let now = plane.now();
@@ -123,7 +123,7 @@ fn report(plane: &mut Plane, key: &Key, node: &Node) -> Answer<()> {
 }
 
 /// Repeats the last report, if the Node is as that left it. Says whether that was possible.
-fn report_again(plane: &mut Plane, key: &Key, images: &[SmolStr], volumes: &[String]) -> bool {
+fn report_again(plane: &mut Plane, key: &ObjectKey, images: &[SmolStr], volumes: &[String]) -> bool {
     let (Some(table), now) = (plane.table(Kind::Node), plane.now()) else { return false };
     let machine = plane.kubelets.machines.get_mut(key);
     let Some(last) = machine.and_then(|machine| machine.report.as_mut()) else { return false };
@@ -134,7 +134,7 @@ fn report_again(plane: &mut Plane, key: &Key, images: &[SmolStr], volumes: &[Str
 }
 
 /// What was just written, for the next time.
-fn beat(plane: &Plane, kind: Kind, key: &Key, written: &Bytes, now: Timestamp, said: Said) -> Option<Beat> {
+fn beat(plane: &Plane, kind: Kind, key: &ObjectKey, written: &Bytes, now: Timestamp, said: Said) -> Option<Beat> {
     Beat::find(&plane.server.inner, (plane.table(kind)?, key), written, now, said)
 }
 
@@ -207,7 +207,7 @@ fn lease(plane: &Plane, node: &Node) -> Value {
     })
 }
 
-fn create_lease(plane: &mut Plane, key: &Key, node: &Node) -> Answer<()> {
+fn create_lease(plane: &mut Plane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let now = plane.now();
     match plane.kubelet.create(Kind::Lease, LEASES, &lease(plane, node)) {
         Err(refusal) if refusal.code() == 409 => renew_lease(plane, key, node),
@@ -219,7 +219,7 @@ fn create_lease(plane: &mut Plane, key: &Key, node: &Node) -> Answer<()> {
 }
 
 /// Renews a lease; nearly all writes of a quiet cluster are renewals, so one that is as the kubelet left it is renewed where it stands.
-fn renew_lease(plane: &mut Plane, key: &Key, node: &Node) -> Answer<()> {
+fn renew_lease(plane: &mut Plane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let (now, table) = (plane.now(), plane.table(Kind::Lease));
     if let (Some(table), Some(machine)) = (table, plane.kubelets.machines.get_mut(key))
         && let Some(last) = machine.lease.as_mut()
@@ -228,7 +228,7 @@ fn renew_lease(plane: &mut Plane, key: &Key, node: &Node) -> Answer<()> {
     {
         return Ok(());
     }
-    let path = Kind::Lease.path(&Key::new(Some(LEASES), key.name()));
+    let path = Kind::Lease.path(&ObjectKey::new(Some(LEASES), key.name()));
     let written = match plane.kubelet.replace(&path, &lease(plane, node)) {
         Err(refusal) if refusal.code() == 404 => plane.kubelet.create(Kind::Lease, LEASES, &lease(plane, node))?,
         outcome => outcome?,
@@ -237,8 +237,8 @@ fn renew_lease(plane: &mut Plane, key: &Key, node: &Node) -> Answer<()> {
     Ok(())
 }
 
-fn remember_lease(plane: &mut Plane, key: &Key, written: &Bytes, now: Timestamp) {
-    let lease = Key::new(Some(LEASES), key.name());
+fn remember_lease(plane: &mut Plane, key: &ObjectKey, written: &Bytes, now: Timestamp) {
+    let lease = ObjectKey::new(Some(LEASES), key.name());
     let beat = beat(plane, Kind::Lease, &lease, written, now, Said::Alive);
     if let Some(machine) = plane.kubelets.machines.get_mut(key) {
         machine.lease = beat;
@@ -246,7 +246,7 @@ fn remember_lease(plane: &mut Plane, key: &Key, written: &Bytes, now: Timestamp)
 }
 
 /// The object by which storage drivers say what they can do on the node. There are none until somebody installs one.
-fn create_csi_node(plane: &Plane, node: &Node) -> Answer<()> {
+fn create_csi_node(plane: &Plane, node: &Node) -> ApiResult<()> {
     let object = json!({
         "metadata": {
             "name": node.metadata.name,
@@ -270,7 +270,7 @@ fn wake_pods(plane: &mut Plane, node: &Node) {
 impl Plane {
     /// The kubelet of a node stops, without a word.
     pub(crate) fn kill_kubelet(&mut self, node: &str) {
-        if let Some(machine) = self.kubelets.machines.get_mut(&Key::new(None, node)) {
+        if let Some(machine) = self.kubelets.machines.get_mut(&ObjectKey::new(None, node)) {
             machine.life = Life::Dead;
         }
     }
@@ -278,7 +278,7 @@ impl Plane {
     /// The machine is gone, and so is its Node: the part of the control plane that talks to the cloud finds out at once.
     pub(crate) fn take_machine_away(&mut self, node: &str) {
         self.kill_kubelet(node);
-        let key = Key::new(None, node);
+        let key = ObjectKey::new(None, node);
         let Some(node) = self.world.nodes.get(&key) else { return };
         // Nobody can do anything for a machine that is gone, so nobody's finalizer keeps its Node. A refusal means that it is gone.
         let _ = self.controllers.merge(&Kind::Node.path(&key), &json!({"metadata": {"finalizers": null}}));
@@ -287,7 +287,7 @@ impl Plane {
 
     /// The kubelet of a node starts again.
     pub(crate) fn revive_kubelet(&mut self, node: &str) {
-        let key = Key::new(None, node);
+        let key = ObjectKey::new(None, node);
         if let Some(machine) = self.kubelets.machines.get_mut(&key)
             && machine.life == Life::Dead
         {

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use super::Run;
 use super::status::{Facts, Step, of};
 use crate::api::object::seconds;
-use crate::api::status::Answer;
-use crate::api::storage::Key;
+use crate::api::status::ApiResult;
+use crate::api::storage::ObjectKey;
 use crate::cluster::Work;
 use crate::cluster::control_plane::{Again, Plane};
 use crate::cluster::events::{Speaker, Tone};
@@ -32,7 +32,7 @@ const LONGEST_CRASH_PAUSE: Duration = Duration::from_mins(5);
 const TERMINATED: i64 = 143;
 
 /// Takes a pod one step on.
-pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
     let Some(pod) = plane.world.pods.get(key) else {
         plane.kubelets.runs.remove(key);
         return Ok(Again::WhenChanged);
@@ -52,7 +52,7 @@ pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
 }
 
 /// Takes note of a pod that its kubelet has not seen before.
-fn see(plane: &mut Plane, key: &Key, pod: &Pod) {
+fn see(plane: &mut Plane, key: &ObjectKey, pod: &Pod) {
     if plane.kubelets.runs.get(key).is_some_and(|run| run.uid == pod.metadata.uid) {
         return;
     }
@@ -77,7 +77,7 @@ fn delay(plane: &mut Plane, pod: &Pod, annotation: &str, usual: Delay) -> Durati
     }
 }
 
-fn start(plane: &mut Plane, key: &Key, pod: &Pod) -> Answer<Again> {
+fn start(plane: &mut Plane, key: &ObjectKey, pod: &Pod) -> ApiResult<Again> {
     let now = Instant::now();
     let Some(starts) = plane.kubelets.runs.get(key).map(|run| run.starts) else { return Ok(Again::WhenChanged) };
     if starts > now {
@@ -109,7 +109,7 @@ fn start(plane: &mut Plane, key: &Key, pod: &Pod) -> Answer<Again> {
 }
 
 /// A pod that is up: it may be done, or its readiness gates may have opened.
-fn run(plane: &mut Plane, key: &Key, pod: &Pod) -> Answer<Again> {
+fn run(plane: &mut Plane, key: &ObjectKey, pod: &Pod) -> ApiResult<Again> {
     let now = Instant::now();
     let deadline = pod
         .spec
@@ -142,7 +142,7 @@ fn run(plane: &mut Plane, key: &Key, pod: &Pod) -> Answer<Again> {
 }
 
 /// Containers that failed are started again, after a pause that grows.
-fn restart(plane: &mut Plane, key: &Key, pod: &Pod) -> Answer<Again> {
+fn restart(plane: &mut Plane, key: &ObjectKey, pod: &Pod) -> ApiResult<Again> {
     let takes = delay(plane, pod, COMPLETE, plane.config.timing.job_run);
     let Some(run) = plane.kubelets.runs.get_mut(key) else { return Ok(Again::WhenChanged) };
     let pause = CRASH_PAUSE.saturating_mul(1 << run.restarts.min(8)).min(LONGEST_CRASH_PAUSE);
@@ -162,7 +162,7 @@ fn completes(pod: &Pod) -> bool {
 }
 
 /// Ends a pod that is being deleted: its containers take what they take, at most the grace period.
-fn stop(plane: &mut Plane, key: &Key, pod: &Pod) -> Answer<Again> {
+fn stop(plane: &mut Plane, key: &ObjectKey, pod: &Pod) -> ApiResult<Again> {
     let now = Instant::now();
     let first = plane.kubelets.runs.get(key).is_none_or(|run| run.stops.is_none());
     if first {
@@ -192,7 +192,7 @@ fn stop(plane: &mut Plane, key: &Key, pod: &Pod) -> Answer<Again> {
     Ok(Again::WhenChanged)
 }
 
-fn report(plane: &mut Plane, key: &Key, pod: &Pod, step: Step) -> Answer<()> {
+fn report(plane: &mut Plane, key: &ObjectKey, pod: &Pod, step: Step) -> ApiResult<()> {
     let now = seconds(plane.now());
     let started = pod.status.start_time.map_or_else(|| now.clone(), seconds);
     let host = plane.kubelets.address_of(&pod.spec.node_name).unwrap_or(std::net::Ipv4Addr::UNSPECIFIED);

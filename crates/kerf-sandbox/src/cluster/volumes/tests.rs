@@ -8,7 +8,7 @@ use kerf_runtime::Clock;
 use serde_json::{Value, json};
 
 use super::VolumeController;
-use crate::api::{ApiServer, Config};
+use crate::api::{ApiServer, ApiServerConfig};
 use crate::cluster::in_process_client::Local;
 use crate::cluster::scheduler::Scheduler;
 
@@ -19,7 +19,7 @@ struct Bench {
 impl Bench {
     fn new(takes: Duration) -> Self {
         let start = "2026-01-01T00:00:00Z".parse().unwrap();
-        let server = ApiServer::new(Config::new(Clock::starting_at(start), 1));
+        let server = ApiServer::new(ApiServerConfig::new(Clock::starting_at(start), 1));
         tokio::spawn(VolumeController::new(&server, takes).run());
         tokio::spawn(Scheduler::new(&server, 7).run());
         Self { local: Local::new(&server, "test") }

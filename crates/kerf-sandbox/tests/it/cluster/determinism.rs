@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use kerf_sandbox::{Cloud, CloudFault, CloudRule, Cluster, Fault, FaultRule, Timing};
+use kerf_sandbox::{Cloud, CloudFault, CloudFaultRule, Cluster, Fault, FaultRule, Timing};
 use serde_json::json;
 
 use super::{
@@ -11,10 +11,10 @@ use super::{
     pass, patch, start_with_seed, stateful_set,
 };
 
-type Scenario = for<'a> fn(&'a Cluster) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
+type ScenarioFn = for<'a> fn(&'a Cluster) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// Runs a scenario on a clock of its own; the fingerprint of everything that was written, and how much that was.
-fn run(seed: u64, scenario: Scenario) -> (u64, u64) {
+fn run(seed: u64, scenario: ScenarioFn) -> (u64, u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let cluster = start_with_seed(Timing::LIFELIKE, seed);
@@ -23,7 +23,7 @@ fn run(seed: u64, scenario: Scenario) -> (u64, u64) {
     })
 }
 
-fn repeats(name: &str, scenario: Scenario) {
+fn repeats(name: &str, scenario: ScenarioFn) {
     let first = run(7, scenario);
     assert_eq!(first, run(7, scenario), "{name}: one seed, two histories");
     assert_ne!(first, run(8, scenario), "{name}: two seeds, one history");
@@ -51,7 +51,7 @@ fn dying_machines_repeat() {
     repeats("dying machines", |cluster| {
         Box::pin(async {
             let cloud: &Cloud = cluster.cloud();
-            let rule = |fault, rate| CloudRule::new(fault, rate);
+            let rule = |fault, rate| CloudFaultRule::new(fault, rate);
             let after = std::time::Duration::from_mins(3);
             let slow = std::time::Duration::from_secs(30);
             cloud.set_faults(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kerf_sandbox::{CloudFault, CloudRule, Delay, Timing};
+use kerf_sandbox::{CloudFault, CloudFaultRule, Delay, Timing};
 use serde_json::{Value, json};
 
 use super::{DEPLOYMENTS, PODS, create, delete, deployment, list, pass, patch, phases, read, start};
@@ -159,7 +159,7 @@ async fn tolerations_say_how_long_a_pod_may_stay() {
 #[tokio::test(start_paused = true)]
 async fn machines_boot_slowly_never_join_and_are_taken_away() {
     let cluster = start(Timing::INSTANT);
-    let only = |zone: &str, fault| CloudRule { zones: vec![zone.into()], ..CloudRule::new(fault, 1_000_000) };
+    let only = |zone: &str, fault| CloudFaultRule { zones: vec![zone.into()], ..CloudFaultRule::new(fault, 1_000_000) };
     let minutes = Duration::from_mins;
     cluster.cloud().set_faults(
         vec![

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::run::Answer;
+use super::run::RecordedResponse;
 
 /// The page, and the heading of its table.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/SANDBOX.md");
@@ -27,15 +27,15 @@ impl std::fmt::Display for Difference {
 }
 
 /// All differences between what the real server and the sandbox answered.
-pub(super) fn differences(real: &[Answer], sandbox: &[Answer]) -> Vec<Difference> {
-    let steps = |answers: &[Answer]| answers.iter().map(|answer| answer.step.clone()).collect::<Vec<_>>();
+pub(super) fn differences(real: &[RecordedResponse], sandbox: &[RecordedResponse]) -> Vec<Difference> {
+    let steps = |answers: &[RecordedResponse]| answers.iter().map(|answer| answer.step.clone()).collect::<Vec<_>>();
     assert_eq!(steps(real), steps(sandbox), "the answers are those of another script: record them again");
     let mut found = Vec::new();
     for (real, sandbox) in real.iter().zip(sandbox) {
         if real.code == sandbox.code {
             descend(&real.step, "", &real.body, &sandbox.body, &mut found);
         } else {
-            let told = |answer: &Answer| format!("{} {}", answer.code, answer.body).into();
+            let told = |answer: &RecordedResponse| format!("{} {}", answer.code, answer.body).into();
             found.push(Difference {
                 step: real.step.clone(),
                 field: "code".to_owned(),
@@ -74,12 +74,12 @@ fn descend(step: &str, field: &str, real: &Value, sandbox: &Value, found: &mut V
 
 /// A row of the table: which steps, which field, and why.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct KnownDifference {
     pub(super) step: String,
     pub(super) field: String,
 }
 
-impl Known {
+impl KnownDifference {
     pub(super) fn covers(&self, difference: &Difference) -> bool {
         matches(&self.step, &difference.step) && matches(&self.field, &difference.field)
     }
@@ -96,7 +96,7 @@ fn matches(pattern: &str, text: &str) -> bool {
 }
 
 /// The rows of the table. Each has its step and its field in backticks, and a reason.
-pub(super) fn known() -> Vec<Known> {
+pub(super) fn known() -> Vec<KnownDifference> {
     let page = std::fs::read_to_string(PAGE).unwrap();
     let section = page.lines().skip_while(|line| *line != HEADING).skip(1).take_while(|line| !line.starts_with("## "));
     let rows = section.filter(|line| line.starts_with("| `"));
@@ -105,7 +105,7 @@ pub(super) fn known() -> Vec<Known> {
         let [step, field, reason] = cells.as_slice() else { panic!("{row}: not three cells") };
         assert!(reason.len() > 10, "{row}: why?");
         let bare = |cell: &str| cell.trim_matches('`').to_owned();
-        Known { step: bare(step), field: bare(field) }
+        KnownDifference { step: bare(step), field: bare(field) }
     })
     .collect()
 }

@@ -8,17 +8,17 @@ use http_body_util::BodyExt as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::step::{Step, Until};
+use super::step::{RequestStep, Until};
 
 /// How often an answer that takes a while is asked for, and how long it may take.
-const PAUSE: Duration = Duration::from_millis(100);
-const ATTEMPTS: usize = 300;
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const MAX_POLLS: usize = 300;
 /// How long a single request may take; watches end after a second.
-const PATIENCE: Duration = Duration::from_secs(20);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What a server said to a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Answer {
+pub(super) struct RecordedResponse {
     pub(super) step: String,
     pub(super) code: u16,
     /// The events in order, if it was a watch.
@@ -26,7 +26,7 @@ pub(super) struct Answer {
 }
 
 /// All answers, in the order of the steps.
-pub(super) async fn run(client: &kube::Client, script: &[Step]) -> Vec<Answer> {
+pub(super) async fn run(client: &kube::Client, script: &[RequestStep]) -> Vec<RecordedResponse> {
     let mut kept = BTreeMap::new();
     let mut answers = Vec::new();
     for step in script {
@@ -39,14 +39,14 @@ pub(super) async fn run(client: &kube::Client, script: &[Step]) -> Vec<Answer> {
             remove(&mut body, pointer);
         }
         even_out(&mut body, "", step.managers);
-        answers.push(Answer { step: step.id.clone(), code, body });
+        answers.push(RecordedResponse { step: step.id.clone(), code, body });
     }
     answers
 }
 
-async fn ask(client: &kube::Client, step: &Step, kept: &BTreeMap<&str, String>) -> (u16, Value) {
+async fn ask(client: &kube::Client, step: &RequestStep, kept: &BTreeMap<&str, String>) -> (u16, Value) {
     let mut last = (0, Value::Null);
-    for _ in 0..if step.until.is_some() { ATTEMPTS } else { 1 } {
+    for _ in 0..if step.until.is_some() { MAX_POLLS } else { 1 } {
         last = send(client, step, kept).await;
         let done = match &step.until {
             None => true,
@@ -56,12 +56,12 @@ async fn ask(client: &kube::Client, step: &Step, kept: &BTreeMap<&str, String>) 
         if done {
             return last;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     panic!("{}: {:?} never came; last {} {:#}", step.id, step.until, last.0, last.1)
 }
 
-async fn send(client: &kube::Client, step: &Step, kept: &BTreeMap<&str, String>) -> (u16, Value) {
+async fn send(client: &kube::Client, step: &RequestStep, kept: &BTreeMap<&str, String>) -> (u16, Value) {
     let filled = |text: &str| {
         kept.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
     };
@@ -80,8 +80,8 @@ async fn send(client: &kube::Client, step: &Step, kept: &BTreeMap<&str, String>)
         let bytes = response.into_body().collect().await.unwrap_or_else(|error| panic!("{}: {error}", step.id));
         (code, bytes.to_bytes())
     };
-    let answered = tokio::time::timeout(PATIENCE, exchange).await;
-    let (code, bytes) = answered.unwrap_or_else(|_| panic!("{}: no answer in {PATIENCE:?}", step.id));
+    let answered = tokio::time::timeout(REQUEST_TIMEOUT, exchange).await;
+    let (code, bytes) = answered.unwrap_or_else(|_| panic!("{}: no answer in {REQUEST_TIMEOUT:?}", step.id));
     let body = if step.path.contains("watch=true") && code == 200 {
         let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         lines.map(|line| serde_json::from_slice::<Value>(line).unwrap()).collect()

@@ -15,10 +15,10 @@ mod watches;
 
 use serde_json::{Value, json};
 
-use super::step::{Section, Step};
+use super::step::{RequestStep, Section};
 
 /// All of it, in order.
-pub(super) fn all() -> Vec<Step> {
+pub(super) fn all() -> Vec<RequestStep> {
     let sections: [fn() -> Section; 12] = [
         kinds::section,
         bodies::section,

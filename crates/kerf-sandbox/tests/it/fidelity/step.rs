@@ -12,7 +12,7 @@ pub(super) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 /// One request.
 #[derive(Clone, Debug)]
-pub(super) struct Step {
+pub(super) struct RequestStep {
     /// What tells it from all others: `section: title`.
     pub(super) id: String,
     pub(super) method: &'static str,
@@ -29,7 +29,7 @@ pub(super) struct Step {
     /// What is left out of the comparison, as JSON pointers.
     pub(super) without: Vec<&'static str>,
     /// What any server must say, where a specification fixes it.
-    pub(super) demand: Option<Demand>,
+    pub(super) demand: Option<SpecExpectation>,
 }
 
 /// When an answer that takes a while is there: it is asked for again until then.
@@ -41,13 +41,13 @@ pub(super) enum Until {
 
 /// What the specification of the API says about an answer.
 #[derive(Clone, Debug)]
-pub(super) enum Demand {
+pub(super) enum SpecExpectation {
     Accepted,
     /// Refused as invalid, with this text somewhere in the message.
     Refused(String),
 }
 
-impl Step {
+impl RequestStep {
     pub(super) fn keep(&mut self, name: &'static str, pointer: &'static str) -> &mut Self {
         self.kept.push((name, pointer));
         self
@@ -93,7 +93,7 @@ impl Step {
 #[derive(Debug)]
 pub(super) struct Section {
     name: &'static str,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<RequestStep>,
 }
 
 impl Section {
@@ -108,8 +108,8 @@ impl Section {
         path: &str,
         media: &str,
         body: &Value,
-    ) -> &mut Step {
-        self.steps.push(Step {
+    ) -> &mut RequestStep {
+        self.steps.push(RequestStep {
             id: format!("{}: {title}", self.name),
             method,
             path: path.to_owned(),
@@ -126,28 +126,28 @@ impl Section {
         &mut self.steps[last]
     }
 
-    pub(super) fn get(&mut self, title: &str, path: &str) -> &mut Step {
+    pub(super) fn get(&mut self, title: &str, path: &str) -> &mut RequestStep {
         self.step(title, "GET", path, JSON, &Value::Null)
     }
 
-    pub(super) fn post(&mut self, title: &str, path: &str, body: Value) -> &mut Step {
+    pub(super) fn post(&mut self, title: &str, path: &str, body: Value) -> &mut RequestStep {
         self.step(title, "POST", path, JSON, &body)
     }
 
-    pub(super) fn put(&mut self, title: &str, path: &str, body: Value) -> &mut Step {
+    pub(super) fn put(&mut self, title: &str, path: &str, body: Value) -> &mut RequestStep {
         self.step(title, "PUT", path, JSON, &body)
     }
 
-    pub(super) fn patch(&mut self, title: &str, path: &str, media: &str, body: Value) -> &mut Step {
+    pub(super) fn patch(&mut self, title: &str, path: &str, media: &str, body: Value) -> &mut RequestStep {
         self.step(title, "PATCH", path, media, &body)
     }
 
     /// Server-side apply; the path names the manager.
-    pub(super) fn apply(&mut self, title: &str, path: &str, body: Value) -> &mut Step {
+    pub(super) fn apply(&mut self, title: &str, path: &str, body: Value) -> &mut RequestStep {
         self.step(title, "PATCH", path, APPLY, &body).managers()
     }
 
-    pub(super) fn delete(&mut self, title: &str, path: &str, options: Value) -> &mut Step {
+    pub(super) fn delete(&mut self, title: &str, path: &str, options: Value) -> &mut RequestStep {
         self.step(title, "DELETE", path, JSON, &options)
     }
 

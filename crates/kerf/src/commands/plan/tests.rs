@@ -13,7 +13,7 @@ use kerf_api::nodepool::NodePool;
 use kerf_controllers::{Context, Metrics, ProcessSettings, Recorder, SharedCluster};
 use kerf_kwok::Kwok;
 use kerf_runtime::Shutdown;
-use kerf_sandbox::{ApiServer, Config, Rng};
+use kerf_sandbox::{ApiServer, ApiServerConfig, Rng};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -113,7 +113,7 @@ async fn furnished() -> &'static ApiServer {
     static FURNISHED: OnceCell<ApiServer> = OnceCell::const_new();
     let furnish = async || {
         // A seed of its own, so that no cluster makes the uids of the definitions once more.
-        let server = ApiServer::new(Config::new(beginning(), CLUSTERS));
+        let server = ApiServer::new(ApiServerConfig::new(beginning(), CLUSTERS));
         super::super::sandbox::install(&server).await.unwrap();
         create::<KWOKNodeClass>(&server, json!({"metadata": {"name": "default"}, "spec": {}})).await;
         server

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kerf_runtime::Clock;
 use serde_json::{Value, json};
 
-use crate::api::{ApiServer, Config};
+use crate::api::{ApiServer, ApiServerConfig};
 use crate::cluster::in_process_client::Local;
 use crate::cluster::scheduler::Scheduler;
 
@@ -18,7 +18,7 @@ pub(super) struct Bench {
 impl Bench {
     pub(super) fn new() -> Self {
         let start = "2026-01-01T00:00:00Z".parse().unwrap();
-        let server = ApiServer::new(Config::new(Clock::starting_at(start), 1));
+        let server = ApiServer::new(ApiServerConfig::new(Clock::starting_at(start), 1));
         let local = Local::new(&server, "test");
         for value in [1, 2, 100] {
             let class = json!({"metadata": {"name": format!("p{value}")}, "value": value});

@@ -7,7 +7,7 @@ mod classes;
 use serde_json::{Value, json};
 
 use super::Section;
-use crate::fidelity::step::{Demand, MERGE};
+use crate::fidelity::step::{MERGE, SpecExpectation};
 use kerf_api::crds::{self, CrdVariant};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -26,13 +26,13 @@ pub(super) fn collection(kind: &str) -> &'static str {
 }
 
 /// A section under way, with the case that its requests belong to.
-pub(super) struct Cases {
+pub(super) struct AdmissionCases {
     section: Section,
     serial: usize,
 }
 
-impl Cases {
-    fn request(&mut self, case: &str, path: &str, object: &Value, demand: Demand) {
+impl AdmissionCases {
+    fn request(&mut self, case: &str, path: &str, object: &Value, demand: SpecExpectation) {
         self.serial += 1;
         let title = format!("{:03} {case}", self.serial);
         self.section.post(&title, path, object.clone()).demand = Some(demand);
@@ -41,29 +41,29 @@ impl Cases {
     /// An object that is taken; nothing of it remains.
     pub(super) fn accepts(&mut self, case: &str, object: &Value) {
         let path = format!("{}?dryRun=All&fieldValidation=Strict", collection(object["kind"].as_str().unwrap()));
-        self.request(case, &path, object, Demand::Accepted);
+        self.request(case, &path, object, SpecExpectation::Accepted);
     }
 
     /// An object that is refused, with this in the message.
     pub(super) fn refuses(&mut self, case: &str, text: &str, object: &Value) {
         let path = format!("{}?dryRun=All", collection(object["kind"].as_str().unwrap()));
-        self.request(case, &path, object, Demand::Refused(text.to_owned()));
+        self.request(case, &path, object, SpecExpectation::Refused(text.to_owned()));
     }
 
     /// An object that stays.
     pub(super) fn creates(&mut self, case: &str, object: &Value) {
-        self.request(case, collection(object["kind"].as_str().unwrap()), object, Demand::Accepted);
+        self.request(case, collection(object["kind"].as_str().unwrap()), object, SpecExpectation::Accepted);
     }
 
     /// A change of an object that is there, in a dry run.
-    pub(super) fn changes(&mut self, case: &str, kind: &str, name: &str, change: Value, demand: Demand) {
+    pub(super) fn changes(&mut self, case: &str, kind: &str, name: &str, change: Value, demand: SpecExpectation) {
         self.serial += 1;
         let path = format!("{}/{name}?dryRun=All", collection(kind));
         self.section.patch(&format!("{:03} {case}", self.serial), &path, MERGE, change).demand = Some(demand);
     }
 
     /// A change of an object's status.
-    pub(super) fn status(&mut self, case: &str, kind: &str, name: &str, status: Value, demand: Demand) {
+    pub(super) fn status(&mut self, case: &str, kind: &str, name: &str, status: Value, demand: SpecExpectation) {
         self.serial += 1;
         let path = format!("{}/{name}/status", collection(kind));
         let title = format!("{:03} {case}", self.serial);
@@ -92,13 +92,13 @@ pub(super) fn section() -> Section {
         section
             .post(&format!("the definition of {}", definition.kind()), DEFINITIONS, definition.json().clone())
             .without(&["/spec", "/status", "/metadata/annotations"])
-            .demand = Some(Demand::Accepted);
+            .demand = Some(SpecExpectation::Accepted);
     }
     for definition in crds::all(CrdVariant::Aws) {
         let path = format!("{}?limit=1", collection(definition.kind()));
         section.get(&format!("{} are served", definition.kind()), &path).until_code(200);
     }
-    let mut cases = Cases { section, serial: 0 };
+    let mut cases = AdmissionCases { section, serial: 0 };
     cases::nodepools(&mut cases);
     cases::nodeclaims(&mut cases);
     cases::overlays_and_buffers(&mut cases);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::Section;
 use super::admission::with;
-use crate::fidelity::step::{APPLY, Demand, JSON_PATCH, MERGE, STRATEGIC};
+use crate::fidelity::step::{APPLY, JSON_PATCH, MERGE, STRATEGIC, SpecExpectation};
 
 const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
 const CLASSES: &str = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses";
@@ -42,8 +42,9 @@ fn scales(s: &mut Section) {
         s.patch(&format!("scaled by a patch to {replicas}"), stat, MERGE, json!({"spec": {"replicas": replicas}}))
             .without(whole);
     }
-    s.put("scaled below zero", stat, scale("stat", &json!(-1))).demand =
-        Some(Demand::Refused(".spec.replicas: Invalid value: -1: should be a non-negative integer".to_owned()));
+    s.put("scaled below zero", stat, scale("stat", &json!(-1))).demand = Some(SpecExpectation::Refused(
+        ".spec.replicas: Invalid value: -1: should be a non-negative integer".to_owned(),
+    ));
     s.patch("scaled by a patch below zero", stat, MERGE, json!({"spec": {"replicas": -1}}));
     s.put("scaled by another kind", stat, json!({"kind": "Foo", "apiVersion": "v1"}));
     s.patch("scaled by a patch of another kind", stat, MERGE, json!({"kind": "Foo"})).without(whole);

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Cases, with};
-use crate::fidelity::step::Demand;
+use super::{AdmissionCases, with};
+use crate::fidelity::step::SpecExpectation;
 use kerf_api::labels;
 
-fn refused(text: &str) -> Demand {
-    Demand::Refused(text.to_owned())
+fn refused(text: &str) -> SpecExpectation {
+    SpecExpectation::Refused(text.to_owned())
 }
 
 pub(super) fn nodepool() -> Value {
@@ -19,7 +19,7 @@ fn requirement(key: &str, operator: &str, values: &[&str]) -> Value {
     json!({"key": key, "operator": operator, "values": values})
 }
 
-pub(super) fn nodepools(c: &mut Cases) {
+pub(super) fn nodepools(c: &mut AdmissionCases) {
     const TEMPLATE: &str = "/spec/template/spec";
     let requires = |requirement: Value| with(&nodepool(), "/spec/template/spec/requirements", json!([requirement]));
     let budget = |budget: Value| with(&nodepool(), "/spec/disruption/budgets", json!([budget]));
@@ -215,7 +215,7 @@ pub(super) fn nodepools(c: &mut Cases) {
             refused(&format!("nodeClassRef.{field} is immutable")),
         );
     }
-    c.changes("spec 01 #31: another name", "NodePool", "dynamic", reference("name"), Demand::Accepted);
+    c.changes("spec 01 #31: another name", "NodePool", "dynamic", reference("name"), SpecExpectation::Accepted);
     for replicas in [0, 5, 1000] {
         c.accepts(&format!("spec 01 #32: {replicas}"), &with(&nodepool(), "/spec/replicas", json!(replicas)));
     }
@@ -241,13 +241,19 @@ pub(super) fn nodepools(c: &mut Cases) {
         "Cannot transition NodePool between static (replicas set) and dynamic (replicas unset) provisioning modes";
     c.changes("spec 01 #34: becomes static", "NodePool", "dynamic", json!({"spec": {"replicas": 3}}), refused(mode));
     c.changes("spec 01 #34: becomes dynamic", "NodePool", "static", json!({"spec": {"replicas": null}}), refused(mode));
-    c.changes("spec 01 #34: three to five", "NodePool", "static", json!({"spec": {"replicas": 5}}), Demand::Accepted);
+    c.changes(
+        "spec 01 #34: three to five",
+        "NodePool",
+        "static",
+        json!({"spec": {"replicas": 5}}),
+        SpecExpectation::Accepted,
+    );
     c.changes(
         "spec 01 #34: another limit",
         "NodePool",
         "static",
         json!({"spec": {"limits": {"nodes": "9"}}}),
-        Demand::Accepted,
+        SpecExpectation::Accepted,
     );
     let mut whole = fixed.clone();
     whole["spec"]["disruption"] = json!({"budgets": [{"nodes": "1", "reasons": ["Drifted"]}]});
@@ -286,7 +292,7 @@ pub(super) fn nodepools(c: &mut Cases) {
     c.refuses("half a CPU as a number", "spec.limits.cpu", &with(&nodepool(), "/spec/limits", json!({"cpu": 1.5})));
     c.refuses("no quantity", "spec.limits.cpu", &with(&nodepool(), "/spec/limits", json!({"cpu": "a"})));
     let condition = json!({"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2019-01-01T00:00:00Z"});
-    c.status("a condition", "NodePool", "dynamic", json!({"conditions": [condition]}), Demand::Accepted);
+    c.status("a condition", "NodePool", "dynamic", json!({"conditions": [condition]}), SpecExpectation::Accepted);
     c.status(
         "a condition twice",
         "NodePool",
@@ -311,7 +317,7 @@ pub(super) fn nodepools(c: &mut Cases) {
     c.status("fewer nodes than none", "NodePool", "dynamic", json!({"nodes": -1}), refused("status.nodes"));
 }
 
-pub(super) fn nodeclaims(c: &mut Cases) {
+pub(super) fn nodeclaims(c: &mut AdmissionCases) {
     let claim = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": "claim", "finalizers": ["karpenter.sh/termination"]}, "spec": {
         "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}, "requirements": [],
         "resources": {"requests": {"memory": "50000"}}, "terminationGracePeriod": "1h",
@@ -354,14 +360,14 @@ pub(super) fn nodeclaims(c: &mut Cases) {
         "NodeClaim",
         "claim",
         json!({"metadata": {"labels": {"a": "b"}}}),
-        Demand::Accepted,
+        SpecExpectation::Accepted,
     );
     c.changes(
         "spec 01 #57: its finalizer goes",
         "NodeClaim",
         "claim",
         json!({"metadata": {"finalizers": null}}),
-        Demand::Accepted,
+        SpecExpectation::Accepted,
     );
     let condition =
         json!({"type": "Launched", "status": "Unknown", "lastTransitionTime": "2019-01-01T00:00:00Z", "reason": ""});
@@ -370,11 +376,11 @@ pub(super) fn nodeclaims(c: &mut Cases) {
         "NodeClaim",
         "claim",
         json!({"conditions": [condition]}),
-        Demand::Accepted,
+        SpecExpectation::Accepted,
     );
 }
 
-pub(super) fn overlays_and_buffers(c: &mut Cases) {
+pub(super) fn overlays_and_buffers(c: &mut AdmissionCases) {
     let overlay = json!({"apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": "overlay"}, "spec": {"requirements": []}});
     let requires = |requirement: Value| with(&overlay, "/spec/requirements", json!([requirement]));
     c.accepts("spec 01 #20: an overlay's pool", &requires(requirement(labels::NODEPOOL, "In", &["a"])));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Cases, with};
+use super::{AdmissionCases, with};
 
 fn class() -> Value {
     json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "class"}, "spec": {
@@ -16,7 +16,7 @@ fn without(object: &Value, field: &str) -> Value {
     changed
 }
 
-pub(super) fn ec2(c: &mut Cases) {
+pub(super) fn ec2(c: &mut AdmissionCases) {
     let amis = |terms: Value| with(&class(), "/spec/amiSelectorTerms", terms);
     let ebs =
         |ebs: Value| with(&class(), "/spec/blockDeviceMappings", json!([{"deviceName": "/dev/xvda", "ebs": ebs}]));
@@ -30,7 +30,7 @@ pub(super) fn ec2(c: &mut Cases) {
         "EC2NodeClass",
         "kept",
         json!({"spec": {"role": null, "instanceProfile": "p"}}),
-        crate::fidelity::step::Demand::Accepted,
+        crate::fidelity::step::SpecExpectation::Accepted,
     );
     c.refuses("spec 01 #93: Ubuntu", "amiFamily", &with(&class(), "/spec/amiFamily", json!("Ubuntu")));
     c.refuses(
