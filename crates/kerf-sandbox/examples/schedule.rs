@@ -37,7 +37,8 @@ async fn main() -> Result<(), Failure> {
     reason = "virtual time stands still while the scheduler works: this asks what a person waits for"
 )]
 async fn scale_up(pods: u64, nodes: u64) -> Result<(), Failure> {
-    let server = ApiServer::new(ApiServerConfig { history: 1 << 20, ..ApiServerConfig::new(Clock::system(), 1) });
+    let server =
+        ApiServer::new(ApiServerConfig { max_history_events: 1 << 20, ..ApiServerConfig::new(Clock::system(), 1) });
     for n in 0..pods {
         send(&server, "POST", "/api/v1/namespaces/default/pods", &pod(n, Kind::Plain)).await?;
     }
@@ -75,7 +76,8 @@ enum Kind {
 }
 
 async fn run(name: &str, kind: Kind, pods: u64, nodes: u64) -> Result<(), Failure> {
-    let server = ApiServer::new(ApiServerConfig { history: 1 << 20, ..ApiServerConfig::new(Clock::system(), 1) });
+    let server =
+        ApiServer::new(ApiServerConfig { max_history_events: 1 << 20, ..ApiServerConfig::new(Clock::system(), 1) });
     for n in 0..nodes {
         add_node(&server, n, "64").await?;
     }

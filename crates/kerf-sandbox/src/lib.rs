@@ -37,7 +37,8 @@ mod rng;
 pub mod sim;
 
 pub use api::{
-    ApiServer, ApiServerConfig, Body, ConnectionLost, DryCreateReport, ServeError, ServerHandle, Verb, judge_built_in,
+    ApiServer, ApiServerConfig, Body, ConnectionLost, DryCreateReport, ServeError, ServerHandle, Verb,
+    dry_create_built_in,
 };
 pub use audit::AuditedWrite;
 pub use cloud::{Cloud, CloudFault, CloudFaultRule, LaunchError, OfferingRef};

@@ -106,6 +106,6 @@ impl Requests {
         parts.uri = uri;
         parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
         parts.headers.insert(USER_AGENT, HeaderValue::from_static(self.agent));
-        self.server.perform(&parts, Bytes::from(body.to_string()))
+        self.server.handle_internal(&parts, Bytes::from(body.to_string()))
     }
 }

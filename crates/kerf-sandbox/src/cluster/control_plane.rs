@@ -121,7 +121,7 @@ impl Plane {
 
     /// Works until it is dropped, or told to stop.
     pub(crate) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
-        let bell = self.server.inner.storage.any_bell();
+        let bell = self.server.inner.storage.any_change_notify();
         loop {
             let mut rung = std::pin::pin!(bell.notified());
             // Registered before we look, so that nothing is missed in between.
@@ -187,7 +187,7 @@ impl Plane {
     /// Brings the world up to the last write.
     fn catch_up(&mut self) {
         loop {
-            let (changed, revision) = self.server.inner.storage.changed_since(self.seen);
+            let (changed, revision) = self.server.inner.storage.tables_changed_since(self.seen);
             if revision == self.seen && self.registry.is_some() {
                 return;
             }
@@ -195,7 +195,7 @@ impl Plane {
             let (mut events, mut more) = (Vec::new(), false);
             for table in changed {
                 let Some(feed) = self.feeds.get_mut(&table) else { continue };
-                match self.server.inner.storage.after(table, feed.after) {
+                match self.server.inner.storage.changes_after(table, feed.after) {
                     Ok(TableChanges::Events(some)) => {
                         more |= some.len() >= MAX_BATCH_EVENTS;
                         feed.after = some.last().map_or(feed.after, |event| event.revision);
@@ -247,7 +247,7 @@ impl Plane {
     /// Reads a whole table: at the start, and if we were left behind.
     fn start_over(&mut self, table: TableIx) {
         let everything = Selection::default();
-        let window = PageQuery { namespace: None, selection: &everything, from: None, at: None, limit: None };
+        let window = PageQuery { namespace: None, selection: &everything, from: None, at_revision: None, limit: None };
         let Ok(page) = self.server.inner.storage.page(table, window) else { return };
         let mut gone: Vec<ObjectKey> = match self.feeds.get_mut(&table) {
             Some(feed) => {

@@ -12,7 +12,7 @@ use super::events::{Speaker, Tone};
 use super::kind::Kind;
 use super::objects::{CronJob, Job};
 use super::pods::{controller_reference, ignore_gone};
-use crate::api::object::{self, seconds};
+use crate::api::object::{self, rfc3339_seconds};
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
@@ -98,8 +98,8 @@ fn create(plane: &mut Plane, cron: &CronJob, due: Timestamp) -> ApiResult<()> {
             object::set_meta(&mut job, field, value.clone());
         }
     }
-    object::made(&mut job, &["metadata", "annotations"])
-        .insert("batch.kubernetes.io/cronjob-scheduled-timestamp".into(), seconds(due).into());
+    object::ensure_object(&mut job, &["metadata", "annotations"])
+        .insert("batch.kubernetes.io/cronjob-scheduled-timestamp".into(), rfc3339_seconds(due).into());
     match plane.controllers.create(Kind::Job, &cron.metadata.namespace, &job) {
         Ok(_) => {
             let message = format!("Created job {name}");
@@ -157,10 +157,10 @@ fn report(
     }
     let mut status = json!({"active": if active.is_empty() { Value::Null } else { active.into() }});
     if let Some(at) = started {
-        status["lastScheduleTime"] = seconds(at).into();
+        status["lastScheduleTime"] = rfc3339_seconds(at).into();
     }
     if let Some(at) = succeeded {
-        status["lastSuccessfulTime"] = seconds(at).into();
+        status["lastSuccessfulTime"] = rfc3339_seconds(at).into();
     }
     ignore_gone(plane.controllers.replace_status(Kind::CronJob, key, &status))
 }

@@ -82,12 +82,12 @@ pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
 fn template(set: &Workload, revision: &str) -> Value {
     let mut template = set.spec.template.clone();
     let hash = revision.rsplit('-').next().unwrap_or_default();
-    let labels = object::made(&mut template, &["metadata", "labels"]);
+    let labels = object::ensure_object(&mut template, &["metadata", "labels"]);
     labels.insert(REVISION_HASH.into(), hash.into());
     labels.insert("pod-template-generation".into(), set.metadata.generation.to_string().into());
     let host_network = object::flag(&template, &["spec", "hostNetwork"]);
     let extra = host_network.then_some(("node.kubernetes.io/network-unavailable", "NoSchedule"));
-    let tolerations = object::made(&mut template, &["spec"]).entry("tolerations").or_insert_with(|| json!([]));
+    let tolerations = object::ensure_object(&mut template, &["spec"]).entry("tolerations").or_insert_with(|| json!([]));
     if let Some(tolerations) = tolerations.as_array_mut() {
         for (key, effect) in TOLERATED.into_iter().chain(extra) {
             tolerations.push(json!({"key": key, "operator": "Exists", "effect": effect}));
@@ -174,7 +174,7 @@ fn create(plane: &mut Plane, set: &Workload, template: &Value, node: &str) -> Ap
     let mut pod = from_template(template, (Kind::DaemonSet, &set.metadata));
     let on_node =
         json!({"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]});
-    let affinity = object::made(&mut pod, &["spec", "affinity", "nodeAffinity"]);
+    let affinity = object::ensure_object(&mut pod, &["spec", "affinity", "nodeAffinity"]);
     // Terms of its own were judged already; each is bound to this node as well.
     let required = affinity.entry("requiredDuringSchedulingIgnoredDuringExecution").or_insert(Value::Null);
     match required.get_mut("nodeSelectorTerms").and_then(Value::as_array_mut).filter(|terms| !terms.is_empty()) {

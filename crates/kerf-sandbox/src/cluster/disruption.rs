@@ -11,7 +11,7 @@ use super::control_plane::{Again, Plane};
 use super::kind::Kind;
 use super::objects::{Budget, Pod, share};
 use super::pods::ignore_gone;
-use crate::api::object::seconds;
+use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
@@ -106,7 +106,7 @@ fn still_disrupted(plane: &Plane, budget: &Budget, pods: &[Arc<Pod>]) -> (BTreeM
         let alive = pods.iter().any(|pod| pod.metadata.name == name && !pod.metadata.is_deleting());
         let age = now.duration_since(at).unsigned_abs();
         if alive && age < EVICTION_HOLDS {
-            left.insert(name, seconds(at));
+            left.insert(name, rfc3339_seconds(at));
             again = Again::After(EVICTION_HOLDS.saturating_sub(age));
         }
     }
@@ -136,7 +136,7 @@ fn report(
     let since = told
         .filter(|condition| condition.get("status").and_then(Value::as_str) == Some(status))
         .and_then(|condition| condition.get("lastTransitionTime").cloned())
-        .unwrap_or_else(|| seconds(plane.now()).into());
+        .unwrap_or_else(|| rfc3339_seconds(plane.now()).into());
     // At the version that was read: an eviction in between must not be overwritten.
     let mut patch = json!({
         "metadata": {"resourceVersion": budget.metadata.resource_version},

@@ -9,7 +9,7 @@ use smol_str::SmolStr;
 use super::control_plane::Plane;
 use super::kind::Kind;
 use super::objects::Meta;
-use crate::api::object::seconds;
+use crate::api::object::rfc3339_seconds;
 use crate::api::storage::ObjectKey;
 
 /// How many sentences are remembered for counting; then all are forgotten, which costs a repetition.
@@ -49,7 +49,7 @@ impl Plane {
         message: String,
     ) {
         let (kind, meta) = about;
-        let now = seconds(self.now());
+        let now = rfc3339_seconds(self.now());
         let saying = (meta.uid.clone(), reason, message);
         if let Some((key, count)) = self.sayings.said.get_mut(&saying) {
             *count += 1;

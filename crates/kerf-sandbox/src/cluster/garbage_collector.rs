@@ -101,7 +101,7 @@ impl Plane {
     fn owner_resource(&self, owner: &Owner) -> Option<Arc<Resource>> {
         let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
         let registry = self.server.inner.registry();
-        registry.of(group, version).find(|resource| resource.kind == owner.kind).cloned()
+        registry.resources_in(group, version).find(|resource| resource.kind == owner.kind).cloned()
     }
 
     /// The owner that a reference means, if it exists.

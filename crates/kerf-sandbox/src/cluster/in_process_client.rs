@@ -47,7 +47,7 @@ impl Local {
         let inner = self.server.inner.clone();
         let registry = inner.registry();
         let table = registry.find(group, plural).map(|resource| resource.table);
-        let bell = table.map(|table| inner.storage.bell(table)).unwrap_or_default();
+        let bell = table.map(|table| inner.storage.table_change_notify(table)).unwrap_or_default();
         Feed { inner, table, after: None, bell, known: BTreeSet::new() }
     }
 
@@ -107,7 +107,7 @@ impl Feed {
         let mut told = Vec::new();
         let Some(mut after) = self.after else { return self.list(table) };
         loop {
-            match self.inner.storage.after(table, after) {
+            match self.inner.storage.changes_after(table, after) {
                 Ok(TableChanges::Events(events)) => {
                     for event in events {
                         after = event.revision;
@@ -135,7 +135,7 @@ impl Feed {
 
     fn list(&mut self, table: TableIx) -> Vec<Told> {
         let all = Selection::default();
-        let window = PageQuery { namespace: None, selection: &all, from: None, at: None, limit: None };
+        let window = PageQuery { namespace: None, selection: &all, from: None, at_revision: None, limit: None };
         // The present is never compacted.
         let Ok(page) = self.inner.storage.page(table, window) else { return Vec::new() };
         self.after = Some(page.revision);
@@ -154,7 +154,10 @@ impl Feed {
 
     fn has_news(&self) -> bool {
         let (Some(table), Some(after)) = (self.table, self.after) else { return self.table.is_some() };
-        !matches!(self.inner.storage.after(table, after), Ok(TableChanges::Nothing { .. } | TableChanges::Closed))
+        !matches!(
+            self.inner.storage.changes_after(table, after),
+            Ok(TableChanges::Nothing { .. } | TableChanges::Closed)
+        )
     }
 }
 

@@ -12,7 +12,7 @@ use super::events::{Speaker, Tone};
 use super::kind::Kind;
 use super::objects::{AnyObject, Job, Pod};
 use super::pods::{BURST, from_template, ignore_gone};
-use crate::api::object::{self, seconds};
+use crate::api::object::{self, rfc3339_seconds};
 use crate::api::selector::LabelSelector;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
@@ -214,10 +214,11 @@ fn create(plane: &mut Plane, job: &Job, index: Option<i64>) -> ApiResult<()> {
     let mut pod = from_template(&job.spec.template, (Kind::Job, &job.metadata));
     object::set_meta(&mut pod, "finalizers", json!([TRACKING]));
     if let Some(index) = index {
-        object::made(&mut pod, &["metadata", "annotations"]).insert(INDEX.into(), index.to_string().into());
-        object::made(&mut pod, &["metadata", "labels"]).insert(INDEX.into(), index.to_string().into());
+        object::ensure_object(&mut pod, &["metadata", "annotations"]).insert(INDEX.into(), index.to_string().into());
+        object::ensure_object(&mut pod, &["metadata", "labels"]).insert(INDEX.into(), index.to_string().into());
         object::set_meta(&mut pod, "generateName", format!("{}-{index}-", job.metadata.name));
-        object::made(&mut pod, &["spec"]).insert("hostname".into(), format!("{}-{index}", job.metadata.name).into());
+        object::ensure_object(&mut pod, &["spec"])
+            .insert("hostname".into(), format!("{}-{index}", job.metadata.name).into());
     }
     match plane.controllers.create(Kind::Pod, &job.metadata.namespace, &pod) {
         Ok(created) => {
@@ -254,7 +255,7 @@ fn report(
     running: i64,
     verdict: &Verdict,
 ) -> ApiResult<()> {
-    let now = seconds(plane.now());
+    let now = rfc3339_seconds(plane.now());
     let ready =
         plane.world.pods.managed_by(&job.metadata.uid).iter().filter(|pod| pod.is_active() && pod.is_ready()).count();
     let mut status = json!({

@@ -52,7 +52,8 @@ fn empty(plane: &Plane, key: &ObjectKey, namespace: &Namespace) -> ApiResult<()>
         tables.entry(resource.table).or_insert_with(|| resource.clone());
     }
     let everything = Selection::default();
-    let window = PageQuery { namespace: Some(name), selection: &everything, from: None, at: None, limit: Some(1) };
+    let window =
+        PageQuery { namespace: Some(name), selection: &everything, from: None, at_revision: None, limit: Some(1) };
     let holds = |table| plane.server.inner.storage.page(table, window).is_ok_and(|page| !page.objects.is_empty());
     let mut left = false;
     for (table, resource) in &tables {

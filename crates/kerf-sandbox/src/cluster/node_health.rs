@@ -11,7 +11,7 @@ use super::events::{Speaker, Tone};
 use super::kind::Kind;
 use super::objects::{Node, Taint, condition};
 use super::pods::ignore_gone;
-use crate::api::object::seconds;
+use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
@@ -58,7 +58,7 @@ fn last_sign(plane: &Plane, node: &Node) -> Option<Timestamp> {
 
 /// Says that nothing is known of a node, nor of its pods.
 fn mark_unknown(plane: &mut Plane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
-    let now = seconds(plane.now());
+    let now = rfc3339_seconds(plane.now());
     let told = |kind: &str| {
         let (reason, message) = match condition(&node.status.conditions, kind) {
             Some(_) => ("NodeStatusUnknown", "Kubelet stopped posting node status."),
@@ -100,7 +100,7 @@ fn keep_taints(plane: &Plane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let kept = taints.len();
     for (key, effect) in &wanted {
         if !node.spec.taints.iter().any(|taint| taint.key == *key && taint.effect == *effect) {
-            taints.push(json!({"key": key, "effect": effect, "timeAdded": seconds(plane.now())}));
+            taints.push(json!({"key": key, "effect": effect, "timeAdded": rfc3339_seconds(plane.now())}));
         }
     }
     if kept == node.spec.taints.len() && taints.len() == kept {
@@ -139,7 +139,7 @@ fn to_json(taint: &Taint) -> Value {
         value["value"] = taint.value.as_str().into();
     }
     if let Some(added) = taint.time_added {
-        value["timeAdded"] = seconds(added).into();
+        value["timeAdded"] = rfc3339_seconds(added).into();
     }
     value
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::control_plane::{Again, Plane};
 use super::kind::Kind;
 use super::pods::ignore_gone;
-use crate::api::object::seconds;
+use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
@@ -19,7 +19,7 @@ pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
     if !pod.has_ended() {
         let condition = json!({
             "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
-            "message": "PodGC: node no longer exists", "lastTransitionTime": seconds(plane.now()),
+            "message": "PodGC: node no longer exists", "lastTransitionTime": rfc3339_seconds(plane.now()),
             "observedGeneration": pod.metadata.generation,
         });
         let status = json!({"phase": "Failed", "conditions": [condition]});

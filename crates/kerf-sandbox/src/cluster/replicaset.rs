@@ -89,7 +89,7 @@ fn report(
     }
     status["conditions"] = match failure {
         Some(message) => {
-            let since = crate::api::object::seconds(plane.now());
+            let since = crate::api::object::rfc3339_seconds(plane.now());
             json!([{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message, "lastTransitionTime": since}])
         }
         None => Value::Null,

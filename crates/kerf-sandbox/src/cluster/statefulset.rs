@@ -143,11 +143,11 @@ fn create(plane: &mut Plane, state: &State<'_>, ordinal: i64) -> ApiResult<()> {
     let mut pod = from_template(&template, (Kind::StatefulSet, &set.metadata));
     object::remove(&mut pod, &["metadata", "generateName"]);
     object::set_meta(&mut pod, "name", name.as_str());
-    let labels = object::made(&mut pod, &["metadata", "labels"]);
+    let labels = object::ensure_object(&mut pod, &["metadata", "labels"]);
     labels.insert("statefulset.kubernetes.io/pod-name".into(), name.as_str().into());
     labels.insert("apps.kubernetes.io/pod-index".into(), ordinal.to_string().into());
     labels.insert(REVISION_HASH.into(), revision.as_str().into());
-    let spec = object::made(&mut pod, &["spec"]);
+    let spec = object::ensure_object(&mut pod, &["spec"]);
     spec.insert("hostname".into(), name.as_str().into());
     if !set.spec.service_name.is_empty() {
         spec.insert("subdomain".into(), set.spec.service_name.as_str().into());
@@ -156,7 +156,7 @@ fn create(plane: &mut Plane, state: &State<'_>, ordinal: i64) -> ApiResult<()> {
         let volume = object::name(claim).to_string();
         let claim_name = format!("{volume}-{name}");
         create_claim(plane, set, claim, &claim_name)?;
-        let volumes = object::made(&mut pod, &["spec"]).entry("volumes").or_insert_with(|| json!([]));
+        let volumes = object::ensure_object(&mut pod, &["spec"]).entry("volumes").or_insert_with(|| json!([]));
         if let Some(volumes) = volumes.as_array_mut() {
             volumes.retain(|known| object::text(known, &["name"]) != volume);
             volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": claim_name}}));
@@ -190,7 +190,7 @@ fn create_claim(plane: &Plane, set: &Workload, template: &Value, name: &str) -> 
     }
     let selector = set.spec.selector.as_ref().and_then(|selector| object::at(selector, &["matchLabels"]));
     for (key, value) in selector.and_then(Value::as_object).into_iter().flatten() {
-        object::made(&mut claim, &["metadata", "labels"]).insert(key.clone(), value.clone());
+        object::ensure_object(&mut claim, &["metadata", "labels"]).insert(key.clone(), value.clone());
     }
     if set.spec.persistent_volume_claim_retention_policy.when_deleted == "Delete" {
         object::set_meta(

@@ -10,7 +10,7 @@ use super::events::{Speaker, Tone};
 use super::kind::Kind;
 use super::objects::{Pod, Taint, Toleration};
 use super::pods::ignore_gone;
-use crate::api::object::seconds;
+use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
@@ -80,7 +80,7 @@ fn evict(plane: &mut Plane, key: &ObjectKey, pod: &Pod) -> ApiResult<()> {
     plane.tell(SPEAKER, (Kind::Pod, &pod.metadata), Tone::Normal, "TaintManagerEviction", message);
     let condition = json!({
         "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
-        "message": "Taint manager: deleting due to NoExecute taint", "lastTransitionTime": seconds(plane.now()),
+        "message": "Taint manager: deleting due to NoExecute taint", "lastTransitionTime": rfc3339_seconds(plane.now()),
         "observedGeneration": pod.metadata.generation,
     });
     ignore_gone(plane.controllers.patch_status(Kind::Pod, key, &json!({"conditions": [condition]})))?;

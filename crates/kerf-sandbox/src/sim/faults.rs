@@ -63,7 +63,7 @@ impl NamedFault {
             Self::StaleRead => (Fault::StaleRead { revisions: 20 }, 100_000),
             Self::Stockout | Self::Throttling | Self::NeverJoins | Self::SlowBoot | Self::Interruption => return None,
         };
-        Some(FaultRule { agent: SYSTEM.to_owned(), ..FaultRule::new(fault, per_million) })
+        Some(FaultRule { user_agent_prefix: SYSTEM.to_owned(), ..FaultRule::new(fault, per_million) })
     }
 
     /// The rule at the cloud, if it is a fault of the cloud.

@@ -86,7 +86,7 @@ struct Feed {
 
 impl Observer {
     async fn run(mut self) {
-        let bell = self.server.inner.storage.any_bell();
+        let bell = self.server.inner.storage.any_change_notify();
         loop {
             let mut rung = std::pin::pin!(bell.notified());
             // Registered before we look, so that nothing is missed in between.
@@ -98,7 +98,7 @@ impl Observer {
 
     fn catch_up(&mut self) {
         loop {
-            let (changed, revision) = self.server.inner.storage.changed_since(self.seen);
+            let (changed, revision) = self.server.inner.storage.tables_changed_since(self.seen);
             if revision == self.seen && self.registry.is_some() {
                 return;
             }
@@ -106,7 +106,7 @@ impl Observer {
             let mut events = Vec::new();
             for table in changed {
                 let Some(feed) = self.feeds.get_mut(&table) else { continue };
-                match self.server.inner.storage.after(table, feed.after) {
+                match self.server.inner.storage.changes_after(table, feed.after) {
                     Ok(TableChanges::Events(some)) => {
                         feed.after = some.last().map_or(feed.after, |event| event.revision);
                         events.extend(some.into_iter().map(|event| (feed.kind, event)));
@@ -151,7 +151,7 @@ impl Observer {
     /// Reads a whole table, if we were left behind.
     fn start_over(&mut self, table: TableIx) {
         let everything = Selection::default();
-        let window = PageQuery { namespace: None, selection: &everything, from: None, at: None, limit: None };
+        let window = PageQuery { namespace: None, selection: &everything, from: None, at_revision: None, limit: None };
         let Ok(page) = self.server.inner.storage.page(table, window) else { return };
         let Some(feed) = self.feeds.get_mut(&table) else { return };
         feed.after = page.revision;

@@ -158,7 +158,7 @@ struct CloudStock(Cloud);
 
 impl InstanceAvailability for CloudStock {
     fn check(&self, instance_type: &str, zone: &str, capacity_type: &str) -> Result<(), AvailabilityError> {
-        self.0.launch(OfferingRef { instance_type, zone, capacity_type }).map_err(|refused| match refused {
+        self.0.check_launch(OfferingRef { instance_type, zone, capacity_type }).map_err(|refused| match refused {
             LaunchError::InsufficientCapacity => {
                 AvailabilityError::InsufficientCapacity(format!("{refused} ({instance_type}, {zone}, {capacity_type})"))
             }

@@ -8,7 +8,7 @@ use kerf_api::slim::{
     DaemonSet, Node, Pod, PodDisruptionBudget, PodSpec, ResourceList, TaintEffect, Toleration, TolerationOperator,
     TopologySpreadConstraint,
 };
-use kerf_sandbox::{DryCreateReport, judge_built_in};
+use kerf_sandbox::{DryCreateReport, dry_create_built_in};
 
 use super::decode::{FieldProblem, remove_at};
 use super::documents::Body;
@@ -40,8 +40,8 @@ impl Scrutiny {
         for problem in told {
             remove_at(&mut tree, &problem.path);
         }
-        let Some(judgement) = judge_built_in(kind.api_version(), kind.name(), tree) else { return outcome };
-        let DryCreateReport { errors, unreadable, unknown_fields } = judgement;
+        let Some(judgement) = dry_create_built_in(kind.api_version(), kind.name(), tree) else { return outcome };
+        let DryCreateReport { errors, decode_error: unreadable, unknown_fields } = judgement;
         let refused = errors.iter().filter(|error| !told.iter().any(|problem| concern_the_same(problem, &error.path)));
         let refused = refused.map(ToString::to_string).chain(unreadable);
         let mut problems: Vec<_> = refused.map(|message| FieldProblem { path: String::new(), message }).collect();

@@ -109,9 +109,9 @@ pub(super) fn ensure_new(plane: &mut Plane, rollout: &Rollout) -> ApiResult<Opti
     let hash = hash_of(&rollout.deployment.spec.template, collisions);
     let name = format!("{}-{hash}", meta.name);
     let mut template = rollout.deployment.spec.template.clone();
-    object::made(&mut template, &["metadata", "labels"]).insert(HASH.into(), hash.as_str().into());
+    object::ensure_object(&mut template, &["metadata", "labels"]).insert(HASH.into(), hash.as_str().into());
     let mut selector = rollout.deployment.spec.selector.clone().unwrap_or_default();
-    object::made(&mut selector, &["matchLabels"]).insert(HASH.into(), hash.as_str().into());
+    object::ensure_object(&mut selector, &["matchLabels"]).insert(HASH.into(), hash.as_str().into());
     let (surge, _) = rollout.bounds();
     let size = rollout::new_size(rollout, 0);
     let mut wanted = annotations(rollout, None).unwrap_or_default();

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::Rollout;
-use crate::api::object::seconds;
+use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
 use crate::cluster::control_plane::{Again, Plane};
 use crate::cluster::kind::Kind;
@@ -180,8 +180,8 @@ fn set(conditions: &mut Vec<Condition>, kind: &str, told: Told, now: jiff::Times
 fn to_json(condition: &Condition) -> Value {
     json!({
         "type": condition.kind, "status": condition.status, "reason": condition.reason, "message": condition.message,
-        "lastTransitionTime": condition.last_transition_time.map(seconds),
-        "lastUpdateTime": condition.last_update_time.map(seconds),
+        "lastTransitionTime": condition.last_transition_time.map(rfc3339_seconds),
+        "lastUpdateTime": condition.last_update_time.map(rfc3339_seconds),
     })
 }
 

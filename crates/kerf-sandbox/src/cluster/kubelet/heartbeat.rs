@@ -10,7 +10,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 
 use crate::api::ServerState;
-use crate::api::object::{micros, seconds};
+use crate::api::object::{rfc3339_micros, rfc3339_seconds};
 use crate::api::storage::{ObjectKey, TableIx};
 
 /// What a kubelet says again and again.
@@ -47,18 +47,18 @@ impl Beat {
         said: Said,
     ) -> Option<Self> {
         let stored = server.storage.get(table, key).filter(|stored| stored.bytes() == written)?;
-        let mut to_the_second = places(written, "time", &seconds(now));
+        let mut to_the_second = places(written, "time", &rfc3339_seconds(now));
         // The entries of managed fields are in order of time. Ours must be the last already, or it would have to move there.
         if to_the_second.len() != 1 || !is_in_last_entry(written, to_the_second[0]) {
             return None;
         }
         let exact = match said {
             Said::Alive => {
-                let renewed = places(written, "renewTime", &micros(now));
+                let renewed = places(written, "renewTime", &rfc3339_micros(now));
                 (renewed.len() == 1).then_some(renewed)?
             }
             Said::Conditions { count } => {
-                let beats = places(written, "lastHeartbeatTime", &seconds(now));
+                let beats = places(written, "lastHeartbeatTime", &rfc3339_seconds(now));
                 to_the_second.extend((beats.len() == count).then_some(beats)?);
                 Vec::new()
             }
@@ -77,9 +77,9 @@ impl Beat {
             // A write that changes nothing is none: the ordinary way knows.
             return false;
         }
-        let to_the_second = seconds(now);
-        let exact = if self.micros.is_empty() { String::new() } else { micros(now) };
-        let written = server.storage.touch_up(table, key, self.revision, |text| {
+        let to_the_second = rfc3339_seconds(now);
+        let exact = if self.micros.is_empty() { String::new() } else { rfc3339_micros(now) };
+        let written = server.storage.update_bytes_in_place(table, key, self.revision, |text| {
             for (places, time) in [(&self.seconds, &to_the_second), (&self.micros, &exact)] {
                 for place in places {
                     let start = text.len().saturating_sub(*place);

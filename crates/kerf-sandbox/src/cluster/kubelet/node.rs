@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::heartbeat::{Beat, Said};
 use super::{Kubelets, Life, Machine, Report, is_simulated};
-use crate::api::object::{micros, seconds};
+use crate::api::object::{rfc3339_micros, rfc3339_seconds};
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 use crate::cloud::OfferingRef;
@@ -57,13 +57,13 @@ fn adopt(plane: &mut Plane, key: &ObjectKey, node: &Node, now: Instant) -> Life 
     }
     let timing = plane.config.timing;
     let label = |key: &str| node.metadata.labels.get(key).unwrap_or_default();
-    let fate = plane.cloud.fate(OfferingRef {
+    let fate = plane.cloud.draw_instance_faults(OfferingRef {
         instance_type: label("node.kubernetes.io/instance-type"),
         zone: label("topology.kubernetes.io/zone"),
         capacity_type: label("karpenter.sh/capacity-type"),
     });
     let Kubelets { machines, chance, doomed, addresses, .. } = &mut plane.kubelets;
-    let boot = timing.node_ready.draw(chance) + fate.boots_later_by;
+    let boot = timing.node_ready.draw(chance) + fate.boot_delay;
     let stillborn = doomed.remove(&node.metadata.name) || fate.never_joins;
     let life = if stillborn { Life::Stillborn } else { Life::Booting { until: now + boot } };
     if let Some(after) = fate.interrupted_after {
@@ -148,12 +148,12 @@ const CONDITIONS: [[&str; 4]; 4] = [
 
 fn status(plane: &Plane, node: &Node, images: &[SmolStr], volumes: &[String]) -> Value {
     let address = plane.kubelets.address_of(&node.metadata.name).unwrap_or(std::net::Ipv4Addr::UNSPECIFIED);
-    let now = seconds(plane.now());
+    let now = rfc3339_seconds(plane.now());
     let told = |[kind, status, reason, message]: [&str; 4]| {
         let since = condition(&node.status.conditions, kind)
             .filter(|condition| condition.status == status)
             .and_then(|condition| condition.last_transition_time)
-            .map_or_else(|| now.clone(), seconds);
+            .map_or_else(|| now.clone(), rfc3339_seconds);
         json!({
             "type": kind, "status": status, "reason": reason, "message": message,
             "lastHeartbeatTime": now, "lastTransitionTime": since,
@@ -196,7 +196,7 @@ fn images(plane: &Plane, node: &str) -> Vec<SmolStr> {
 }
 
 fn lease(plane: &Plane, node: &Node) -> Value {
-    let now = micros(plane.now());
+    let now = rfc3339_micros(plane.now());
     json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {

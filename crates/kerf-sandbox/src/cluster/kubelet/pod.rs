@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::Run;
 use super::status::{Facts, Step, of};
-use crate::api::object::seconds;
+use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 use crate::cluster::Work;
@@ -63,7 +63,7 @@ fn see(plane: &mut Plane, key: &ObjectKey, pod: &Pod) {
         ends: None,
         stops: None,
         address: pod.status.pod_ip.parse().ok(),
-        up: pod.status.start_time.filter(|_| pod.status.phase == "Running").map(seconds),
+        up: pod.status.start_time.filter(|_| pod.status.phase == "Running").map(rfc3339_seconds),
         restarts: pod.status.container_statuses.first().map_or(0, |status| status.restart_count as u32),
     };
     plane.kubelets.runs.insert(key.clone(), run);
@@ -101,7 +101,7 @@ fn start(plane: &mut Plane, key: &ObjectKey, pod: &Pod) -> ApiResult<Again> {
     if let Some(run) = plane.kubelets.runs.get_mut(key) {
         run.address = run.address.or(address);
         run.ends = ends;
-        run.up = Some(seconds(plane.clock.now()));
+        run.up = Some(rfc3339_seconds(plane.clock.now()));
     }
     report(plane, key, pod, Step::Running)?;
     tell_started(plane, pod);
@@ -148,7 +148,7 @@ fn restart(plane: &mut Plane, key: &ObjectKey, pod: &Pod) -> ApiResult<Again> {
     let pause = CRASH_PAUSE.saturating_mul(1 << run.restarts.min(8)).min(LONGEST_CRASH_PAUSE);
     run.restarts += 1;
     run.ends = Some(Instant::now() + pause + takes);
-    run.up = Some(seconds(plane.clock.now()));
+    run.up = Some(rfc3339_seconds(plane.clock.now()));
     report(plane, key, pod, Step::Running)?;
     let message = "Back-off restarting failed container".to_string();
     plane.tell(Speaker::Kubelet, (Kind::Pod, &pod.metadata), Tone::Warning, "BackOff", message);
@@ -193,8 +193,8 @@ fn stop(plane: &mut Plane, key: &ObjectKey, pod: &Pod) -> ApiResult<Again> {
 }
 
 fn report(plane: &mut Plane, key: &ObjectKey, pod: &Pod, step: Step) -> ApiResult<()> {
-    let now = seconds(plane.now());
-    let started = pod.status.start_time.map_or_else(|| now.clone(), seconds);
+    let now = rfc3339_seconds(plane.now());
+    let started = pod.status.start_time.map_or_else(|| now.clone(), rfc3339_seconds);
     let host = plane.kubelets.address_of(&pod.spec.node_name).unwrap_or(std::net::Ipv4Addr::UNSPECIFIED);
     let run = plane.kubelets.runs.get(key);
     let facts = Facts {

@@ -89,7 +89,7 @@ fn told(pod: &Pod, kind: &str, holds: bool, reason: &str, message: &str, now: &s
     let since = condition(&pod.status.conditions, kind)
         .filter(|condition| condition.status == status)
         .and_then(|condition| condition.last_transition_time)
-        .map_or_else(|| now.to_string(), crate::api::object::seconds);
+        .map_or_else(|| now.to_string(), crate::api::object::rfc3339_seconds);
     let mut condition = json!({"type": kind, "status": status, "lastProbeTime": null, "lastTransitionTime": since});
     if kind != "PodReadyToStartContainers" || !reason.is_empty() {
         condition["observedGeneration"] = pod.metadata.generation.into();

@@ -56,24 +56,24 @@ fn one<'v>(chance: &mut Rng, values: &[&'v str]) -> &'v str {
 
 fn pool(chance: &mut Rng, name: &str) -> Value {
     let mut requirements = vec![json!({"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]})];
-    if chance.happens(500_000) {
+    if chance.happens_per_million(500_000) {
         requirements.push(json!({"key": "karpenter.sh/capacity-type", "operator": "In",
             "values": [one(chance, &["spot", "on-demand"])]}));
     }
-    if chance.happens(300_000) {
+    if chance.happens_per_million(300_000) {
         requirements.push(json!({"key": ZONE, "operator": "In", "values": ["test-zone-a", "test-zone-b"]}));
     }
-    if chance.happens(500_000) {
+    if chance.happens_per_million(500_000) {
         requirements.push(json!({"key": "karpenter.kwok.sh/instance-cpu", "operator": "Lt", "values": ["17"]}));
     }
     let mut spec = json!({"template": {"spec": {
         "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
         "requirements": requirements,
     }}, "weight": 1 + chance.below(50)});
-    if chance.happens(300_000) {
+    if chance.happens_per_million(300_000) {
         spec["limits"] = json!({"cpu": (2 + chance.below(40)).to_string()});
     }
-    if chance.happens(250_000) {
+    if chance.happens_per_million(250_000) {
         spec["template"]["spec"]["taints"] = json!([{"key": "team", "value": "a", "effect": "NoSchedule"}]);
     }
     json!({"metadata": {"name": name}, "spec": spec})
@@ -85,19 +85,19 @@ fn pod(chance: &mut Rng, number: u64) -> Value {
         "cpu": one(chance, &["100m", "500m", "1", "1700m", "3", "40", "900"]),
         "memory": one(chance, &["64Mi", "1Gi", "3Gi"]),
     }}}]});
-    if chance.happens(250_000) {
+    if chance.happens_per_million(250_000) {
         spec["tolerations"] = json!([{"key": "team", "operator": "Exists"}]);
     }
-    if chance.happens(200_000) {
+    if chance.happens_per_million(200_000) {
         spec["nodeSelector"] = json!({ZONE: one(chance, &["test-zone-a", "test-zone-c", "nowhere"])});
     }
-    if chance.happens(250_000) {
+    if chance.happens_per_million(250_000) {
         let key = one(chance, &[ZONE, "kubernetes.io/hostname"]);
         spec["topologySpreadConstraints"] = json!([{"maxSkew": 1, "topologyKey": key,
             "whenUnsatisfiable": one(chance, &["DoNotSchedule", "ScheduleAnyway"]),
             "labelSelector": {"matchLabels": {"app": app}}}]);
     }
-    if chance.happens(150_000) {
+    if chance.happens_per_million(150_000) {
         spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
             {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}]}});
     }
