@@ -43,7 +43,8 @@ pub use api::{
 pub use audit::AuditedWrite;
 pub use cloud::{Cloud, CloudFault, CloudFaultRule, LaunchError, OfferingRef};
 pub use cluster::{
-    Cluster, ClusterConfig, Cost, Delay, MachineError, Machines, News, Scheduler, Timing, VolumeController,
+    AddNodeError, Cluster, ClusterConfig, ClusterCost, ClusterEvent, Delay, Scheduler, SimulatedInstances, Timing,
+    VolumeController,
 };
 pub use faults::{Fault, FaultRule};
 pub use install::{InstallError, install_crds};

@@ -8,14 +8,14 @@ use serde_json::json;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use super::control_plane::{Again, Plane};
-use super::kind::Kind;
+use super::control_plane::{ControlPlane, RunAgain};
+use super::kind::ControlPlaneKind;
 use super::objects::{Attachment, Pod};
 use super::pods::ignore_gone;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
-impl Plane {
+impl ControlPlane {
     /// The volumes that have to be attached for a pod, with their drivers; none if a claim has no volume yet.
     fn attachable(&self, pod: &Pod) -> Option<Vec<(SmolStr, SmolStr)>> {
         let mut volumes = Vec::new();
@@ -71,7 +71,7 @@ fn attachment_name(volume: &str, driver: &str, node: &str) -> String {
 }
 
 /// Attaches to a node what its pods need, and detaches what they do not.
-pub(crate) fn sync(plane: &mut Plane, node: &ObjectKey) -> ApiResult<Again> {
+pub(crate) fn sync(plane: &mut ControlPlane, node: &ObjectKey) -> ApiResult<RunAgain> {
     let exists = plane.world.nodes.get(node).is_some();
     let mut wanted = BTreeMap::new();
     for pod in plane.world.pods_on(node.name()).iter().filter(|pod| exists && !pod.has_ended()) {
@@ -85,24 +85,24 @@ pub(crate) fn sync(plane: &mut Plane, node: &ObjectKey) -> ApiResult<Again> {
                 "metadata": {"name": name},
                 "spec": {"attacher": driver, "nodeName": node.name(), "source": {"persistentVolumeName": volume}},
             });
-            ignore_gone(plane.controllers.create(Kind::VolumeAttachment, "", &attachment))?;
+            ignore_gone(plane.controllers.create(ControlPlaneKind::VolumeAttachment, "", &attachment))?;
         }
     }
     for attachment in plane.world.attachments_on(node.name()) {
         let key = attachment.metadata.key();
         if !wanted.contains_key(key.name()) && !attachment.metadata.is_deleting() {
-            plane.controllers.delete(Kind::VolumeAttachment, &key, &attachment.metadata.uid)?;
+            plane.controllers.delete(ControlPlaneKind::VolumeAttachment, &key, &attachment.metadata.uid)?;
         }
     }
-    Ok(Again::WhenChanged)
+    Ok(RunAgain::WhenChanged)
 }
 
 /// The driver's part: an attachment that is wanted is there after a while.
-pub(crate) fn attach(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
+pub(crate) fn attach(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let wanted = |found: &Attachment| !found.status.attached && !found.metadata.is_deleting();
     if !plane.world.attachments.get(key).is_some_and(|found| wanted(&found)) {
         plane.attaching.remove(key);
-        return Ok(Again::WhenChanged);
+        return Ok(RunAgain::WhenChanged);
     }
     let takes = plane.config.timing.volume_attach;
     let now = Instant::now();
@@ -115,9 +115,9 @@ pub(crate) fn attach(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
         }
     };
     if at > now {
-        return Ok(Again::After(at - now));
+        return Ok(RunAgain::After(at - now));
     }
     plane.attaching.remove(key);
-    ignore_gone(plane.controllers.replace_status(Kind::VolumeAttachment, key, &json!({"attached": true})))?;
-    Ok(Again::WhenChanged)
+    ignore_gone(plane.controllers.replace_status(ControlPlaneKind::VolumeAttachment, key, &json!({"attached": true})))?;
+    Ok(RunAgain::WhenChanged)
 }

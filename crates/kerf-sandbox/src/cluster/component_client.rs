@@ -6,18 +6,18 @@ use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, Request, Uri};
 use serde_json::{Value, json};
 
-use super::kind::Kind;
+use super::kind::ControlPlaneKind;
 use crate::api::ApiServer;
 use crate::api::status::{ApiResult, StatusError};
 use crate::api::storage::ObjectKey;
 
 const JSON: &str = "application/json";
-const STRATEGIC: &str = "application/strategic-merge-patch+json";
-const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// One of the programs that a cluster consists of, as the API server knows it.
 #[derive(Clone, Debug)]
-pub(crate) struct Requests {
+pub(crate) struct ComponentClient {
     server: ApiServer,
     agent: &'static str,
 }
@@ -29,35 +29,40 @@ pub(crate) enum Propagation {
     Foreground,
 }
 
-impl Requests {
+impl ComponentClient {
     /// Writes under the name of `agent`.
     pub(crate) fn new(server: ApiServer, agent: &'static str) -> Self {
         Self { server, agent }
     }
 
     /// Creates an object, and returns it as it was stored.
-    pub(crate) fn create(&self, kind: Kind, namespace: &str, object: &Value) -> ApiResult<Bytes> {
+    pub(crate) fn create(&self, kind: ControlPlaneKind, namespace: &str, object: &Value) -> ApiResult<Bytes> {
         self.send(Method::POST, &kind.collection(namespace), JSON, object)
     }
 
     /// Changes some fields of an object (a strategic merge patch).
-    pub(crate) fn patch(&self, kind: Kind, key: &ObjectKey, patch: &Value) -> ApiResult<Bytes> {
-        self.send(Method::PATCH, &kind.path(key), STRATEGIC, patch)
+    pub(crate) fn patch(&self, kind: ControlPlaneKind, key: &ObjectKey, patch: &Value) -> ApiResult<Bytes> {
+        self.send(Method::PATCH, &kind.path(key), STRATEGIC_MERGE_PATCH, patch)
     }
 
     /// Changes some fields of an object's status; lists of conditions are merged by their type.
-    pub(crate) fn patch_status(&self, kind: Kind, key: &ObjectKey, status: &Value) -> ApiResult<Bytes> {
-        self.send(Method::PATCH, &format!("{}/status", kind.path(key)), STRATEGIC, &json!({"status": status}))
+    pub(crate) fn patch_status(&self, kind: ControlPlaneKind, key: &ObjectKey, status: &Value) -> ApiResult<Bytes> {
+        self.send(
+            Method::PATCH,
+            &format!("{}/status", kind.path(key)),
+            STRATEGIC_MERGE_PATCH,
+            &json!({"status": status}),
+        )
     }
 
     /// Changes some fields of an object's status; lists are replaced.
-    pub(crate) fn replace_status(&self, kind: Kind, key: &ObjectKey, status: &Value) -> ApiResult<Bytes> {
-        self.send(Method::PATCH, &format!("{}/status", kind.path(key)), MERGE, &json!({"status": status}))
+    pub(crate) fn replace_status(&self, kind: ControlPlaneKind, key: &ObjectKey, status: &Value) -> ApiResult<Bytes> {
+        self.send(Method::PATCH, &format!("{}/status", kind.path(key)), MERGE_PATCH, &json!({"status": status}))
     }
 
     /// Changes some fields of any object; lists are replaced.
     pub(crate) fn merge(&self, path: &str, patch: &Value) -> ApiResult<Bytes> {
-        self.send(Method::PATCH, path, MERGE, patch)
+        self.send(Method::PATCH, path, MERGE_PATCH, patch)
     }
 
     /// Puts a whole object, or a subresource, in the place of what is there.
@@ -66,13 +71,16 @@ impl Requests {
     }
 
     /// Deletes the object of this uid, as an owner or a person would; one that is gone already is no failure.
-    pub(crate) fn delete(&self, kind: Kind, key: &ObjectKey, uid: &str) -> ApiResult<()> {
+    pub(crate) fn delete(&self, kind: ControlPlaneKind, key: &ObjectKey, uid: &str) -> ApiResult<()> {
         self.delete_at(&kind.path(key), &json!({"preconditions": {"uid": uid}}))
     }
 
     /// Deletes a pod at once: what a kubelet does when nothing of it runs any more.
     pub(crate) fn delete_now(&self, key: &ObjectKey, uid: &str) -> ApiResult<()> {
-        self.delete_at(&Kind::Pod.path(key), &json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}))
+        self.delete_at(
+            &ControlPlaneKind::Pod.path(key),
+            &json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}),
+        )
     }
 
     /// Deletes the object of this uid with a word about its dependents.

@@ -18,19 +18,19 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::cluster_events::{News, Reporter};
-use super::component_client::Requests;
-use super::events::Sayings;
-use super::garbage_collector::Graph;
-use super::instance_commands::Order;
-use super::kind::Kind;
+use super::cluster_events::{ClusterEvent, ClusterEventSender};
+use super::component_client::ComponentClient;
+use super::events::EventCounts;
+use super::garbage_collector::OwnerGraph;
+use super::instance_commands::InstanceCommand;
+use super::kind::ControlPlaneKind;
 use super::kubelet::Kubelets;
-use super::object_cache::{World, put};
+use super::object_cache::{ObjectCache, put};
 use super::objects::{AnyObject, Meta};
-use super::work_queue::Queue;
+use super::work_queue::WorkQueue;
 use super::{
-    ClusterConfig, ObjectRef, Work, attachments, cronjob, daemonset, deployment, disruption, garbage_collector, job,
-    kubelet, namespace, node_health, pod_gc, replicaset, statefulset, taint_eviction,
+    ClusterConfig, ObjectRef, WorkItem, attachments, cronjob, daemonset, deployment, disruption, garbage_collector,
+    job, kubelet, namespace, node_health, pod_gc, replicaset, statefulset, taint_eviction,
 };
 use crate::api::ApiServer;
 use crate::api::registry::{Registry, Resource};
@@ -40,11 +40,11 @@ use crate::cloud::Cloud;
 use crate::rng::Rng;
 
 /// How many pieces of work are done before others in the same thread get their turn.
-const TURN: usize = 64;
+const MAX_ITEMS_BEFORE_YIELD: usize = 64;
 
 /// What a pass wants next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
+pub(crate) enum RunAgain {
     /// Nothing until something changes.
     WhenChanged,
     /// To come back after this time, whatever happens.
@@ -52,56 +52,56 @@ pub(crate) enum Again {
 }
 
 /// The control plane and everything that it works with.
-pub(crate) struct Plane {
+pub(crate) struct ControlPlane {
     pub(crate) server: ApiServer,
     pub(crate) clock: Clock,
     pub(crate) config: ClusterConfig,
-    pub(crate) world: World,
-    pub(crate) queue: Queue<Work>,
+    pub(crate) world: ObjectCache,
+    pub(crate) queue: WorkQueue<WorkItem>,
     pub(crate) kubelets: Kubelets,
     /// The controllers' and the kubelets' ways to write.
-    pub(crate) controllers: Requests,
-    pub(crate) kubelet: Requests,
-    pub(crate) sayings: Sayings,
-    pub(crate) reporter: Reporter,
-    pub(crate) graph: Graph,
+    pub(crate) controllers: ComponentClient,
+    pub(crate) kubelet: ComponentClient,
+    pub(crate) sayings: EventCounts,
+    pub(crate) reporter: ClusterEventSender,
+    pub(crate) graph: OwnerGraph,
     /// Since when pods put up with the taints of their nodes.
     pub(crate) patience: BTreeMap<ObjectKey, Instant>,
     /// When attachments will be there.
     pub(crate) attaching: BTreeMap<ObjectKey, Instant>,
     pub(crate) chance: Rng,
     pub(crate) cloud: Cloud,
-    feeds: BTreeMap<TableIx, Feed>,
-    tables: BTreeMap<Kind, TableIx>,
+    feeds: BTreeMap<TableIx, FollowedTable>,
+    tables: BTreeMap<ControlPlaneKind, TableIx>,
     /// What was served when we last looked for new tables.
     registry: Option<Arc<Registry>>,
     seen: u64,
 }
 
 /// One table that the plane follows.
-struct Feed {
+struct FollowedTable {
     resource: Arc<Resource>,
-    kind: Option<Kind>,
+    kind: Option<ControlPlaneKind>,
     after: u64,
 }
 
-impl Plane {
+impl ControlPlane {
     pub(crate) fn new(
         server: ApiServer,
         config: &ClusterConfig,
         cloud: Cloud,
-        reporter: Option<mpsc::UnboundedSender<News>>,
+        reporter: Option<mpsc::UnboundedSender<ClusterEvent>>,
     ) -> Self {
         Self {
             clock: server.clock(),
-            world: World::default(),
-            queue: Queue::new(),
+            world: ObjectCache::default(),
+            queue: WorkQueue::new(),
             kubelets: Kubelets::new(config.seed),
-            controllers: Requests::new(server.clone(), "kube-controller-manager"),
-            kubelet: Requests::new(server.clone(), "kubelet"),
-            sayings: Sayings::default(),
-            reporter: Reporter::new(reporter),
-            graph: Graph::default(),
+            controllers: ComponentClient::new(server.clone(), "kube-controller-manager"),
+            kubelet: ComponentClient::new(server.clone(), "kubelet"),
+            sayings: EventCounts::default(),
+            reporter: ClusterEventSender::new(reporter),
+            graph: OwnerGraph::default(),
             patience: BTreeMap::new(),
             attaching: BTreeMap::new(),
             chance: Rng::new(config.seed).fork("controllers"),
@@ -120,13 +120,13 @@ impl Plane {
     }
 
     /// Works until it is dropped, or told to stop.
-    pub(crate) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+    pub(crate) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<InstanceCommand>) {
         let bell = self.server.inner.storage.any_change_notify();
         loop {
             let mut rung = std::pin::pin!(bell.notified());
             // Registered before we look, so that nothing is missed in between.
             rung.as_mut().enable();
-            for _ in 0..TURN {
+            for _ in 0..MAX_ITEMS_BEFORE_YIELD {
                 self.catch_up();
                 let Some(work) = self.queue.next(Instant::now()) else { break };
                 self.do_work(work);
@@ -150,30 +150,30 @@ impl Plane {
     }
 
     /// Does one piece of work, and notes when it is to be done again.
-    fn do_work(&mut self, work: Work) {
+    fn do_work(&mut self, work: WorkItem) {
         let outcome = match &work {
-            Work::Namespace(key) => namespace::sync(self, key),
-            Work::Garbage(object) => garbage_collector::sync(self, object),
-            Work::Deployment(key) => deployment::sync(self, key),
-            Work::ReplicaSet(key) => replicaset::sync(self, key),
-            Work::StatefulSet(key) => statefulset::sync(self, key),
-            Work::DaemonSet(key) => daemonset::sync(self, key),
-            Work::Job(key) => job::sync(self, key),
-            Work::CronJob(key) => cronjob::sync(self, key),
-            Work::Budget(key) => disruption::sync(self, key),
-            Work::NodeHealth(key) => node_health::sync(self, key),
-            Work::TaintEviction(key) => taint_eviction::sync(self, key),
-            Work::OrphanedPod(key) => pod_gc::sync(self, key),
-            Work::Attachments(node) => attachments::sync(self, node),
-            Work::Attach(key) => attachments::attach(self, key),
-            Work::Machine(key) => kubelet::node::sync(self, key),
-            Work::Heartbeat(key) => kubelet::node::heartbeat(self, key),
-            Work::Interruption(key) => Ok(kubelet::node::interrupt(self, key)),
-            Work::RunPod(key) => kubelet::pod::sync(self, key),
+            WorkItem::Namespace(key) => namespace::sync(self, key),
+            WorkItem::Garbage(object) => garbage_collector::sync(self, object),
+            WorkItem::Deployment(key) => deployment::sync(self, key),
+            WorkItem::ReplicaSet(key) => replicaset::sync(self, key),
+            WorkItem::StatefulSet(key) => statefulset::sync(self, key),
+            WorkItem::DaemonSet(key) => daemonset::sync(self, key),
+            WorkItem::Job(key) => job::sync(self, key),
+            WorkItem::CronJob(key) => cronjob::sync(self, key),
+            WorkItem::Budget(key) => disruption::sync(self, key),
+            WorkItem::NodeHealth(key) => node_health::sync(self, key),
+            WorkItem::TaintEviction(key) => taint_eviction::sync(self, key),
+            WorkItem::OrphanedPod(key) => pod_gc::sync(self, key),
+            WorkItem::Attachments(node) => attachments::sync(self, node),
+            WorkItem::Attach(key) => attachments::attach(self, key),
+            WorkItem::Machine(key) => kubelet::node::sync(self, key),
+            WorkItem::Heartbeat(key) => kubelet::node::heartbeat(self, key),
+            WorkItem::Interruption(key) => Ok(kubelet::node::interrupt(self, key)),
+            WorkItem::RunPod(key) => kubelet::pod::sync(self, key),
         };
         match outcome {
-            Ok(Again::WhenChanged) => self.queue.succeeded(&work),
-            Ok(Again::After(pause)) => {
+            Ok(RunAgain::WhenChanged) => self.queue.succeeded(&work),
+            Ok(RunAgain::After(pause)) => {
                 self.queue.succeeded(&work);
                 self.queue.add_at(work, Instant::now() + pause);
             }
@@ -234,12 +234,13 @@ impl Plane {
             if self.feeds.contains_key(&table) {
                 continue;
             }
-            let kind =
-                Kind::ALL.into_iter().find(|kind| kind.group() == resource.group && kind.plural() == resource.plural);
+            let kind = ControlPlaneKind::ALL
+                .into_iter()
+                .find(|kind| kind.group() == resource.group && kind.plural() == resource.plural);
             if let Some(kind) = kind {
                 self.tables.insert(kind, table);
             }
-            self.feeds.insert(table, Feed { resource, kind, after: 0 });
+            self.feeds.insert(table, FollowedTable { resource, kind, after: 0 });
             self.start_over(table);
         }
     }
@@ -268,7 +269,7 @@ impl Plane {
     }
 
     /// The table of a kind.
-    pub(crate) fn table(&self, kind: Kind) -> Option<TableIx> {
+    pub(crate) fn table(&self, kind: ControlPlaneKind) -> Option<TableIx> {
         self.tables.get(&kind).copied()
     }
 
@@ -282,8 +283,8 @@ impl Plane {
         let Some(feed) = self.feeds.get(&table) else { return };
         let (kind, resource) = (feed.kind, feed.resource.clone());
         // Events own nothing and are owned by nobody; a lease that is renewed has the owner that it had.
-        let is_renewal = kind == Some(Kind::Lease) && before.is_some() && now.is_some();
-        if kind == Some(Kind::Event) || is_renewal {
+        let is_renewal = kind == Some(ControlPlaneKind::Lease) && before.is_some() && now.is_some();
+        if kind == Some(ControlPlaneKind::Event) || is_renewal {
             return;
         }
         if let (true, None, Some(now)) = (resource.is_custom(), &before, &now) {
@@ -291,78 +292,83 @@ impl Plane {
         }
         let world = &mut self.world;
         let (old, new) = match kind {
-            Some(Kind::Pod) => {
+            Some(ControlPlaneKind::Pod) => {
                 let changed = world.put_pod(key, read(now));
                 self.report_pod(&changed);
                 self.pod_changed(key, &changed);
                 changed.metas()
             }
-            Some(Kind::Node) => {
+            Some(ControlPlaneKind::Node) => {
                 let changed = put(&mut world.nodes, key, read(now));
                 self.report_node(key, &changed);
                 self.node_changed(key, &changed);
                 changed.metas()
             }
-            Some(Kind::Deployment) => {
+            Some(ControlPlaneKind::Deployment) => {
                 let changed = put(&mut world.deployments, key, read(now));
-                self.workload_changed(key, &changed, Work::Deployment);
+                self.workload_changed(key, &changed, WorkItem::Deployment);
                 changed.metas()
             }
-            Some(Kind::ReplicaSet) => {
+            Some(ControlPlaneKind::ReplicaSet) => {
                 let changed = put(&mut world.replica_sets, key, read(now));
-                self.workload_changed(key, &changed, Work::ReplicaSet);
+                self.workload_changed(key, &changed, WorkItem::ReplicaSet);
                 changed.metas()
             }
-            Some(Kind::StatefulSet) => {
+            Some(ControlPlaneKind::StatefulSet) => {
                 let changed = put(&mut world.stateful_sets, key, read(now));
-                self.workload_changed(key, &changed, Work::StatefulSet);
+                self.workload_changed(key, &changed, WorkItem::StatefulSet);
                 changed.metas()
             }
-            Some(Kind::DaemonSet) => {
+            Some(ControlPlaneKind::DaemonSet) => {
                 let changed = put(&mut world.daemon_sets, key, read(now));
-                self.workload_changed(key, &changed, Work::DaemonSet);
+                self.workload_changed(key, &changed, WorkItem::DaemonSet);
                 changed.metas()
             }
-            Some(Kind::ControllerRevision) => {
+            Some(ControlPlaneKind::ControllerRevision) => {
                 let changed = put(&mut world.revisions, key, read(now));
                 self.owned_changed(&changed);
                 changed.metas()
             }
-            Some(Kind::Job) => {
+            Some(ControlPlaneKind::Job) => {
                 let changed = put(&mut world.jobs, key, read(now));
-                self.queue.add(Work::Job(key.clone()));
+                self.queue.add(WorkItem::Job(key.clone()));
                 self.owned_changed(&changed);
                 changed.metas()
             }
-            Some(Kind::CronJob) => {
+            Some(ControlPlaneKind::CronJob) => {
                 let changed = put(&mut world.cron_jobs, key, read(now));
-                self.queue.add(Work::CronJob(key.clone()));
+                self.queue.add(WorkItem::CronJob(key.clone()));
                 changed.metas()
             }
-            Some(Kind::PodDisruptionBudget) => {
+            Some(ControlPlaneKind::PodDisruptionBudget) => {
                 let changed = put(&mut world.budgets, key, read(now));
-                self.queue.add(Work::Budget(key.clone()));
+                self.queue.add(WorkItem::Budget(key.clone()));
                 changed.metas()
             }
-            Some(Kind::Namespace) => {
+            Some(ControlPlaneKind::Namespace) => {
                 let changed = put(&mut world.namespaces, key, read(now));
-                self.queue.add(Work::Namespace(key.clone()));
+                self.queue.add(WorkItem::Namespace(key.clone()));
                 changed.metas()
             }
-            Some(Kind::PersistentVolumeClaim) => {
+            Some(ControlPlaneKind::PersistentVolumeClaim) => {
                 let changed = put(&mut world.claims, key, read(now));
                 self.claim_changed(key);
                 changed.metas()
             }
-            Some(Kind::PersistentVolume) => put(&mut world.volumes, key, read(now)).metas(),
-            Some(Kind::VolumeAttachment) => {
+            Some(ControlPlaneKind::PersistentVolume) => put(&mut world.volumes, key, read(now)).metas(),
+            Some(ControlPlaneKind::VolumeAttachment) => {
                 let changed = world.put_attachment(key, read(now));
                 self.attachment_changed(key, &changed);
                 changed.metas()
             }
-            Some(Kind::Event | Kind::ServiceAccount | Kind::ConfigMap | Kind::Lease | Kind::CsiNode) | None => {
-                (meta_in(before), meta_in(now))
-            }
+            Some(
+                ControlPlaneKind::Event
+                | ControlPlaneKind::ServiceAccount
+                | ControlPlaneKind::ConfigMap
+                | ControlPlaneKind::Lease
+                | ControlPlaneKind::CsiNode,
+            )
+            | None => (meta_in(before), meta_in(now)),
         };
         let gone = old.is_some() && new.is_none();
         self.ownership_changed(ObjectRef { table, key: key.clone() }, old.as_ref(), new.as_ref());

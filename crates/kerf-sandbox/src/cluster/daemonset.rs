@@ -9,9 +9,9 @@ use kerf_referee::taints::{repels, tolerates};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::control_plane::{Again, Plane};
-use super::events::{Speaker, Tone};
-use super::kind::Kind;
+use super::control_plane::{ControlPlane, RunAgain};
+use super::events::{EventComponent, EventType};
+use super::kind::ControlPlaneKind;
 use super::objects::{AnyObject, Node, Pod, Workload, share};
 use super::pods::{count_ready, from_template, ignore_gone};
 use super::replicaset::differs;
@@ -20,9 +20,9 @@ use crate::api::object;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
-const SPEAKER: Speaker = Speaker::Controller("daemonset-controller");
+const EVENT_COMPONENT: EventComponent = EventComponent::Controller("daemonset-controller");
 /// What every daemon puts up with: the taints by which a node says that it is unwell.
-const TOLERATED: [(&str, &str); 6] = [
+const DAEMON_TOLERATIONS: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
     ("node.kubernetes.io/disk-pressure", "NoSchedule"),
@@ -33,30 +33,30 @@ const TOLERATED: [(&str, &str); 6] = [
 
 /// What a DaemonSet has to do with a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fit {
+enum DaemonFit {
     /// A pod of it belongs there.
-    Wanted,
+    ShouldRun,
     /// One that is there may stay, a new one would not be made.
-    Tolerated,
+    MayStay,
     /// It has no business there.
-    Unwanted,
+    MustNotRun,
 }
 
 /// Makes and deletes pods until every node has what it should.
-pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
-    let Some(set) = plane.world.daemon_sets.get(key) else { return Ok(Again::WhenChanged) };
-    let pods = plane.claim_pods(Kind::DaemonSet, &set.metadata, set.selector().as_ref())?;
+pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
+    let Some(set) = plane.world.daemon_sets.get(key) else { return Ok(RunAgain::WhenChanged) };
+    let pods = plane.claim_pods(ControlPlaneKind::DaemonSet, &set.metadata, set.selector().as_ref())?;
     if set.metadata.is_deleting() {
-        return Ok(Again::WhenChanged);
+        return Ok(RunAgain::WhenChanged);
     }
-    let revision = revisions::current(plane, Kind::DaemonSet, &set)?;
+    let revision = revisions::current(plane, ControlPlaneKind::DaemonSet, &set)?;
     let template = template(&set, &revision);
     let model = model(&template);
     let mut by_node: BTreeMap<SmolStr, Vec<Arc<Pod>>> = BTreeMap::new();
     for pod in &pods {
         by_node.entry(target(pod)).or_default().push(pod.clone());
     }
-    let nodes: Vec<(SmolStr, Fit)> =
+    let nodes: Vec<(SmolStr, DaemonFit)> =
         plane.world.nodes.iter().map(|(_, node)| (node.metadata.name.clone(), fit(&model, node))).collect();
     for (node, fit) in &nodes {
         let there = by_node.get(node).map_or(&[][..], Vec::as_slice);
@@ -66,7 +66,7 @@ pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
     for (node, there) in &by_node {
         if plane.world.nodes.get(&ObjectKey::new(None, node)).is_none() {
             for pod in there.iter().filter(|pod| pod.spec.node_name.is_empty() && pod.is_active()) {
-                ignore_gone(plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid))?;
+                ignore_gone(plane.controllers.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid))?;
             }
         }
     }
@@ -89,7 +89,7 @@ fn template(set: &Workload, revision: &str) -> Value {
     let extra = host_network.then_some(("node.kubernetes.io/network-unavailable", "NoSchedule"));
     let tolerations = object::ensure_object(&mut template, &["spec"]).entry("tolerations").or_insert_with(|| json!([]));
     if let Some(tolerations) = tolerations.as_array_mut() {
-        for (key, effect) in TOLERATED.into_iter().chain(extra) {
+        for (key, effect) in DAEMON_TOLERATIONS.into_iter().chain(extra) {
             tolerations.push(json!({"key": key, "operator": "Exists", "effect": effect}));
         }
     }
@@ -102,13 +102,13 @@ fn model(template: &Value) -> core::Pod {
     core::Pod { spec, ..core::Pod::default() }
 }
 
-fn fit(model: &core::Pod, node: &Node) -> Fit {
+fn fit(model: &core::Pod, node: &Node) -> DaemonFit {
     let labels =
         node.metadata.labels.as_slice().iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
     if !node_wanted(model, &node.metadata.name, &labels) {
-        return Fit::Unwanted;
+        return DaemonFit::MustNotRun;
     }
-    let mut fit = Fit::Wanted;
+    let mut fit = DaemonFit::ShouldRun;
     for taint in &node.spec.taints {
         let taint = core::Taint {
             key: taint.key.to_string(),
@@ -118,9 +118,9 @@ fn fit(model: &core::Pod, node: &Node) -> Fit {
         };
         if repels(&taint) && !tolerates(model, &taint) {
             if taint.effect == "NoExecute" {
-                return Fit::Unwanted;
+                return DaemonFit::MustNotRun;
             }
-            fit = Fit::Tolerated;
+            fit = DaemonFit::MayStay;
         }
     }
     fit
@@ -133,11 +133,11 @@ fn target(pod: &Pod) -> SmolStr {
 
 /// Sees that a node has the pod that it should have, and no second one.
 fn settle(
-    plane: &mut Plane,
+    plane: &mut ControlPlane,
     set: &Workload,
     template: &Value,
     node: &SmolStr,
-    fit: Fit,
+    fit: DaemonFit,
     there: &[Arc<Pod>],
 ) -> ApiResult<()> {
     let mut active: Vec<&Arc<Pod>> = there.iter().filter(|pod| pod.is_active()).collect();
@@ -146,32 +146,44 @@ fn settle(
             "Found failed daemon pod {}/{} on node {node}, will try to kill it",
             pod.metadata.namespace, pod.metadata.name
         );
-        plane.tell(SPEAKER, (Kind::DaemonSet, &set.metadata), Tone::Warning, "FailedDaemonPod", message);
-        plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+        plane.tell(
+            EVENT_COMPONENT,
+            (ControlPlaneKind::DaemonSet, &set.metadata),
+            EventType::Warning,
+            "FailedDaemonPod",
+            message,
+        );
+        plane.controllers.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
     }
     match fit {
-        Fit::Wanted if there.is_empty() => create(plane, set, template, node),
-        Fit::Wanted | Fit::Tolerated => {
+        DaemonFit::ShouldRun if there.is_empty() => create(plane, set, template, node),
+        DaemonFit::ShouldRun | DaemonFit::MayStay => {
             // The oldest stays.
             active.sort_by_key(|pod| (pod.metadata.creation_timestamp, pod.metadata.name.clone()));
             for pod in active.into_iter().skip(1) {
-                plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+                plane.controllers.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
             }
             Ok(())
         }
-        Fit::Unwanted => {
+        DaemonFit::MustNotRun => {
             for pod in active {
-                plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+                plane.controllers.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
                 let message = format!("Deleted pod: {}", pod.metadata.name);
-                plane.tell(SPEAKER, (Kind::DaemonSet, &set.metadata), Tone::Normal, "SuccessfulDelete", message);
+                plane.tell(
+                    EVENT_COMPONENT,
+                    (ControlPlaneKind::DaemonSet, &set.metadata),
+                    EventType::Normal,
+                    "SuccessfulDelete",
+                    message,
+                );
             }
             Ok(())
         }
     }
 }
 
-fn create(plane: &mut Plane, set: &Workload, template: &Value, node: &str) -> ApiResult<()> {
-    let mut pod = from_template(template, (Kind::DaemonSet, &set.metadata));
+fn create(plane: &mut ControlPlane, set: &Workload, template: &Value, node: &str) -> ApiResult<()> {
+    let mut pod = from_template(template, (ControlPlaneKind::DaemonSet, &set.metadata));
     let on_node =
         json!({"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]});
     let affinity = object::ensure_object(&mut pod, &["spec", "affinity", "nodeAffinity"]);
@@ -185,10 +197,16 @@ fn create(plane: &mut Plane, set: &Workload, template: &Value, node: &str) -> Ap
         }
         None => *required = on_node,
     }
-    let created = plane.controllers.create(Kind::Pod, &set.metadata.namespace, &pod)?;
+    let created = plane.controllers.create(ControlPlaneKind::Pod, &set.metadata.namespace, &pod)?;
     let created: AnyObject = serde_json::from_slice(&created).unwrap_or_default();
     let message = format!("Created pod: {}", created.metadata.name);
-    plane.tell(SPEAKER, (Kind::DaemonSet, &set.metadata), Tone::Normal, "SuccessfulCreate", message);
+    plane.tell(
+        EVENT_COMPONENT,
+        (ControlPlaneKind::DaemonSet, &set.metadata),
+        EventType::Normal,
+        "SuccessfulCreate",
+        message,
+    );
     Ok(())
 }
 
@@ -198,16 +216,16 @@ fn revision_name(set: &Workload, pod: &Pod) -> String {
 
 /// Deletes pods of old revisions, as many at once as may be unavailable.
 fn roll(
-    plane: &Plane,
+    plane: &ControlPlane,
     set: &Workload,
     revision: &str,
-    nodes: &[(SmolStr, Fit)],
+    nodes: &[(SmolStr, DaemonFit)],
     by_node: &BTreeMap<SmolStr, Vec<Arc<Pod>>>,
 ) -> ApiResult<()> {
-    let wanted = nodes.iter().filter(|(_, fit)| *fit == Fit::Wanted).count() as i64;
+    let wanted = nodes.iter().filter(|(_, fit)| *fit == DaemonFit::ShouldRun).count() as i64;
     let most = share(&set.spec.update_strategy.rolling_update.max_unavailable, wanted, true).max(1);
     let (mut unavailable, mut old) = (0, Vec::new());
-    for (node, _) in nodes.iter().filter(|(_, fit)| *fit == Fit::Wanted) {
+    for (node, _) in nodes.iter().filter(|(_, fit)| *fit == DaemonFit::ShouldRun) {
         let there: Vec<Arc<Pod>> =
             by_node.get(node).into_iter().flatten().filter(|pod| pod.is_active()).cloned().collect();
         let (_, available, _) = count_ready(&there, set.spec.min_ready_seconds, plane.now());
@@ -225,21 +243,21 @@ fn roll(
             }
             unavailable += 1;
         }
-        plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+        plane.controllers.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
     }
     Ok(())
 }
 
 fn report(
-    plane: &Plane,
+    plane: &ControlPlane,
     key: &ObjectKey,
     set: &Workload,
     revision: &str,
-    nodes: &[(SmolStr, Fit)],
+    nodes: &[(SmolStr, DaemonFit)],
     by_node: &BTreeMap<SmolStr, Vec<Arc<Pod>>>,
-) -> ApiResult<Again> {
+) -> ApiResult<RunAgain> {
     let (mut desired, mut current, mut misplaced, mut ready, mut available, mut updated) = (0, 0, 0, 0, 0, 0);
-    let mut again = Again::WhenChanged;
+    let mut again = RunAgain::WhenChanged;
     for (node, fit) in nodes {
         let there: Vec<Arc<Pod>> = by_node
             .get(node)
@@ -248,7 +266,7 @@ fn report(
             .filter(|pod| pod.is_active() && !pod.spec.node_name.is_empty())
             .cloned()
             .collect();
-        if *fit == Fit::Wanted {
+        if *fit == DaemonFit::ShouldRun {
             desired += 1;
             if let Some(pod) = there.first() {
                 current += 1;
@@ -257,7 +275,7 @@ fn report(
                 ready += is_ready;
                 available += is_available;
                 updated += i64::from(revision_name(set, pod) == revision);
-                again = next.map_or(again, Again::After);
+                again = next.map_or(again, RunAgain::After);
             }
         } else if !there.is_empty() {
             misplaced += 1;
@@ -269,7 +287,7 @@ fn report(
         "updatedNumberScheduled": updated, "observedGeneration": set.metadata.generation,
     });
     if differs(&set.status, &status) {
-        ignore_gone(plane.controllers.replace_status(Kind::DaemonSet, key, &status))?;
+        ignore_gone(plane.controllers.replace_status(ControlPlaneKind::DaemonSet, key, &status))?;
     }
     Ok(again)
 }

@@ -11,19 +11,19 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::control_plane::{Again, Plane};
-use super::events::{Speaker, Tone};
-use super::kind::Kind;
+use super::control_plane::{ControlPlane, RunAgain};
+use super::events::{EventComponent, EventType};
+use super::kind::ControlPlaneKind;
 use super::objects::{Workload, share};
 use super::pods::{controller_reference, ignore_gone};
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
-const SPEAKER: Speaker = Speaker::Controller("deployment-controller");
+const EVENT_COMPONENT: EventComponent = EventComponent::Controller("deployment-controller");
 /// How many replicas the Deployment wanted when a ReplicaSet was last sized, and how many it allowed at most: by these a later size is
 /// shared out in proportion.
-const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
-const MAXIMUM: &str = "deployment.kubernetes.io/max-replicas";
+const DESIRED_REPLICAS_ANNOTATION: &str = "deployment.kubernetes.io/desired-replicas";
+const MAX_REPLICAS_ANNOTATION: &str = "deployment.kubernetes.io/max-replicas";
 
 /// A Deployment and its ReplicaSets.
 pub(super) struct Rollout {
@@ -58,8 +58,8 @@ impl Rollout {
 }
 
 /// Takes a Deployment one step on.
-pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
-    let Some(deployment) = plane.world.deployments.get(key) else { return Ok(Again::WhenChanged) };
+pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
+    let Some(deployment) = plane.world.deployments.get(key) else { return Ok(RunAgain::WhenChanged) };
     let sets = claim_sets(plane, &deployment)?;
     let rollout = revision::sort(key, deployment, sets);
     if rollout.deployment.metadata.is_deleting() {
@@ -69,7 +69,7 @@ pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
     status::note_paused(plane, &rollout)?;
     if paused || rollout::is_resized(&rollout) {
         if revision::keep_annotations(plane, &rollout)? || rollout::resize(plane, &rollout)? {
-            return Ok(Again::WhenChanged);
+            return Ok(RunAgain::WhenChanged);
         }
         if paused {
             revision::forget_old(plane, &rollout)?;
@@ -90,7 +90,7 @@ pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
 }
 
 /// The ReplicaSets of a Deployment; loose ones that it selects are taken on.
-fn claim_sets(plane: &Plane, deployment: &Workload) -> ApiResult<Vec<Arc<Workload>>> {
+fn claim_sets(plane: &ControlPlane, deployment: &Workload) -> ApiResult<Vec<Arc<Workload>>> {
     let meta = &deployment.metadata;
     let mut sets = plane.world.replica_sets.managed_by(&meta.uid);
     if meta.is_deleting() {
@@ -101,9 +101,9 @@ fn claim_sets(plane: &Plane, deployment: &Workload) -> ApiResult<Vec<Arc<Workloa
         let selected = selector.as_ref().is_some_and(|selector| selector.matches(set.metadata.labels.as_slice()));
         if selected && !set.metadata.is_deleting() {
             let patch = json!({
-                "metadata": {"uid": set.metadata.uid, "ownerReferences": [controller_reference(Kind::Deployment, meta)]},
+                "metadata": {"uid": set.metadata.uid, "ownerReferences": [controller_reference(ControlPlaneKind::Deployment, meta)]},
             });
-            ignore_gone(plane.controllers.patch(Kind::ReplicaSet, &set.metadata.key(), &patch))?;
+            ignore_gone(plane.controllers.patch(ControlPlaneKind::ReplicaSet, &set.metadata.key(), &patch))?;
             sets.push(set);
         }
     }
@@ -112,24 +112,29 @@ fn claim_sets(plane: &Plane, deployment: &Workload) -> ApiResult<Vec<Arc<Workloa
 
 impl Rollout {
     /// Sets the size of a ReplicaSet and what is to be remembered with it. Returns whether anything had to be written.
-    fn scale(&self, plane: &mut Plane, set: &Workload, to: i64) -> ApiResult<bool> {
+    fn scale(&self, plane: &mut ControlPlane, set: &Workload, to: i64) -> ApiResult<bool> {
         let (surge, _) = self.bounds();
         let (desired, maximum) = (self.wanted().to_string(), (self.wanted() + surge).to_string());
         let from = set.replicas();
         let annotations = &set.metadata.annotations;
-        let remembered =
-            annotations.get(DESIRED) == Some(desired.as_str()) && annotations.get(MAXIMUM) == Some(maximum.as_str());
+        let remembered = annotations.get(DESIRED_REPLICAS_ANNOTATION) == Some(desired.as_str())
+            && annotations.get(MAX_REPLICAS_ANNOTATION) == Some(maximum.as_str());
         if from == to && remembered {
             return Ok(false);
         }
-        let patch =
-            json!({"spec": {"replicas": to}, "metadata": {"annotations": {DESIRED: desired, MAXIMUM: maximum}}});
-        plane.controllers.patch(Kind::ReplicaSet, &set.metadata.key(), &patch)?;
+        let patch = json!({"spec": {"replicas": to}, "metadata": {"annotations": {DESIRED_REPLICAS_ANNOTATION: desired, MAX_REPLICAS_ANNOTATION: maximum}}});
+        plane.controllers.patch(ControlPlaneKind::ReplicaSet, &set.metadata.key(), &patch)?;
         if from != to {
             let way = if to > from { "up" } else { "down" };
             let message = format!("Scaled {way} replica set {} from {from} to {to}", set.metadata.name);
             let about = self.deployment.clone();
-            plane.tell(SPEAKER, (Kind::Deployment, &about.metadata), Tone::Normal, "ScalingReplicaSet", message);
+            plane.tell(
+                EVENT_COMPONENT,
+                (ControlPlaneKind::Deployment, &about.metadata),
+                EventType::Normal,
+                "ScalingReplicaSet",
+                message,
+            );
         }
         Ok(true)
     }

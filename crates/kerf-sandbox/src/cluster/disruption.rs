@@ -7,20 +7,20 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::control_plane::{Again, Plane};
-use super::kind::Kind;
-use super::objects::{Budget, Pod, share};
+use super::control_plane::{ControlPlane, RunAgain};
+use super::kind::ControlPlaneKind;
+use super::objects::{Pod, PodDisruptionBudget, share};
 use super::pods::ignore_gone;
 use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
 /// For how long an evicted pod counts as gone before it is; one that still lives then was not deleted after all.
-const EVICTION_HOLDS: Duration = Duration::from_mins(2);
+const EVICTED_POD_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Counts the pods of a budget, and says how many may go.
-pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
-    let Some(budget) = plane.world.budgets.get(key) else { return Ok(Again::WhenChanged) };
+pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
+    let Some(budget) = plane.world.budgets.get(key) else { return Ok(RunAgain::WhenChanged) };
     let selector = budget.selector();
     let pods: Vec<Arc<Pod>> = plane
         .world
@@ -38,11 +38,11 @@ pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
         .filter(|pod| pod.is_ready() && !pod.metadata.is_deleting() && !disrupted.contains_key(&pod.metadata.name))
         .count() as i64;
     let allowed = if expected > 0 { (healthy - desired).max(0) } else { 0 };
-    report(plane, key, &budget, Numbers { expected, desired, healthy, allowed }, &disrupted)?;
+    report(plane, key, &budget, DisruptionCounts { expected, desired, healthy, allowed }, &disrupted)?;
     Ok(again)
 }
 
-struct Numbers {
+struct DisruptionCounts {
     expected: i64,
     desired: i64,
     healthy: i64,
@@ -50,7 +50,7 @@ struct Numbers {
 }
 
 /// How many pods there should be, and how many of them healthy.
-fn expectations(plane: &Plane, budget: &Budget, pods: &[Arc<Pod>]) -> (i64, i64) {
+fn expectations(plane: &ControlPlane, budget: &PodDisruptionBudget, pods: &[Arc<Pod>]) -> (i64, i64) {
     let count = pods.len() as i64;
     match (&budget.spec.max_unavailable, &budget.spec.min_available) {
         (Some(most), _) => {
@@ -67,7 +67,7 @@ fn expectations(plane: &Plane, budget: &Budget, pods: &[Arc<Pod>]) -> (i64, i64)
 }
 
 /// The sum of what the pods' controllers want, each counted once.
-fn wanted_by_owners(plane: &Plane, pods: &[Arc<Pod>]) -> i64 {
+fn wanted_by_owners(plane: &ControlPlane, pods: &[Arc<Pod>]) -> i64 {
     let mut counted = BTreeSet::new();
     let mut sum = 0;
     for pod in pods {
@@ -99,25 +99,29 @@ fn wanted_by_owners(plane: &Plane, pods: &[Arc<Pod>]) -> i64 {
 }
 
 /// The evicted pods that are still there and may yet go, and when that is to be looked at again.
-fn still_disrupted(plane: &Plane, budget: &Budget, pods: &[Arc<Pod>]) -> (BTreeMap<SmolStr, String>, Again) {
+fn still_disrupted(
+    plane: &ControlPlane,
+    budget: &PodDisruptionBudget,
+    pods: &[Arc<Pod>],
+) -> (BTreeMap<SmolStr, String>, RunAgain) {
     let now = plane.now();
-    let (mut left, mut again) = (BTreeMap::new(), Again::WhenChanged);
+    let (mut left, mut again) = (BTreeMap::new(), RunAgain::WhenChanged);
     for (name, at) in budget.disrupted() {
         let alive = pods.iter().any(|pod| pod.metadata.name == name && !pod.metadata.is_deleting());
         let age = now.duration_since(at).unsigned_abs();
-        if alive && age < EVICTION_HOLDS {
+        if alive && age < EVICTED_POD_TIMEOUT {
             left.insert(name, rfc3339_seconds(at));
-            again = Again::After(EVICTION_HOLDS.saturating_sub(age));
+            again = RunAgain::After(EVICTED_POD_TIMEOUT.saturating_sub(age));
         }
     }
     (left, again)
 }
 
 fn report(
-    plane: &Plane,
+    plane: &ControlPlane,
     key: &ObjectKey,
-    budget: &Budget,
-    numbers: Numbers,
+    budget: &PodDisruptionBudget,
+    numbers: DisruptionCounts,
     disrupted: &BTreeMap<SmolStr, String>,
 ) -> ApiResult<()> {
     let (status, reason) = if numbers.allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
@@ -153,5 +157,5 @@ fn report(
         patch["status"]["disruptedPods"][name.as_str()] = Value::Null;
     }
     // Whoever was faster wakes us again.
-    ignore_gone(plane.controllers.merge(&format!("{}/status", Kind::PodDisruptionBudget.path(key)), &patch))
+    ignore_gone(plane.controllers.merge(&format!("{}/status", ControlPlaneKind::PodDisruptionBudget.path(key)), &patch))
 }

@@ -6,18 +6,18 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use smol_str::SmolStr;
 
-use super::control_plane::Plane;
-use super::kind::Kind;
+use super::control_plane::ControlPlane;
+use super::kind::ControlPlaneKind;
 use super::objects::Meta;
 use crate::api::object::rfc3339_seconds;
 use crate::api::storage::ObjectKey;
 
 /// How many sentences are remembered for counting; then all are forgotten, which costs a repetition.
-const REMEMBERED: usize = 4096;
+const MAX_COUNTED_EVENTS: usize = 4096;
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Speaker {
+pub(crate) enum EventComponent {
     /// One of the controllers, by its name.
     Controller(&'static str),
     /// A kubelet.
@@ -26,25 +26,25 @@ pub(crate) enum Speaker {
 
 /// Whether it is bad news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tone {
+pub(crate) enum EventType {
     Normal,
     Warning,
 }
 
 /// What was said, and how often.
 #[derive(Debug, Default)]
-pub(crate) struct Sayings {
+pub(crate) struct EventCounts {
     said: BTreeMap<(SmolStr, &'static str, String), (ObjectKey, i64)>,
     serial: u64,
 }
 
-impl Plane {
+impl ControlPlane {
     /// Tells something about an object. That nobody could be told is no reason to fail.
     pub(crate) fn tell(
         &mut self,
-        speaker: Speaker,
-        about: (Kind, &Meta),
-        tone: Tone,
+        speaker: EventComponent,
+        about: (ControlPlaneKind, &Meta),
+        tone: EventType,
         reason: &'static str,
         message: String,
     ) {
@@ -54,7 +54,7 @@ impl Plane {
         if let Some((key, count)) = self.sayings.said.get_mut(&saying) {
             *count += 1;
             let patch = json!({"count": *count, "lastTimestamp": now});
-            if self.controllers.merge(&Kind::Event.path(key), &patch).is_ok() {
+            if self.controllers.merge(&ControlPlaneKind::Event.path(key), &patch).is_ok() {
                 return;
             }
         }
@@ -62,8 +62,8 @@ impl Plane {
         let namespace = if meta.namespace.is_empty() { "default" } else { &meta.namespace };
         let name = format!("{}.{:016x}", meta.name, self.sayings.serial);
         let (component, host, requests) = match speaker {
-            Speaker::Controller(name) => (name, "", &self.controllers),
-            Speaker::Kubelet => ("kubelet", meta.name.as_str(), &self.kubelet),
+            EventComponent::Controller(name) => (name, "", &self.controllers),
+            EventComponent::Kubelet => ("kubelet", meta.name.as_str(), &self.kubelet),
         };
         let (_, reason, message) = &saying;
         let event = json!({
@@ -72,13 +72,13 @@ impl Plane {
                 "apiVersion": kind.api_version(), "kind": kind.kind(), "namespace": meta.namespace, "name": meta.name, "uid": meta.uid,
             },
             "reason": reason, "message": message,
-            "type": match tone { Tone::Normal => "Normal", Tone::Warning => "Warning" },
-            "source": if kind == Kind::Node { json!({"component": component, "host": host}) } else { json!({"component": component}) },
+            "type": match tone { EventType::Normal => "Normal", EventType::Warning => "Warning" },
+            "source": if kind == ControlPlaneKind::Node { json!({"component": component, "host": host}) } else { json!({"component": component}) },
             "firstTimestamp": now, "lastTimestamp": now, "count": 1,
             "reportingComponent": component, "reportingInstance": "",
         });
-        if requests.create(Kind::Event, namespace, &event).is_ok() {
-            if self.sayings.said.len() >= REMEMBERED {
+        if requests.create(ControlPlaneKind::Event, namespace, &event).is_ok() {
+            if self.sayings.said.len() >= MAX_COUNTED_EVENTS {
                 self.sayings.said.clear();
             }
             self.sayings.said.insert(saying, (ObjectKey::new(Some(namespace), &name), 1));

@@ -17,25 +17,25 @@ use kerf_runtime::Clock;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::component_client::Requests;
+use super::component_client::ComponentClient;
 use crate::api::{ApiServer, ObjectKey, PageQuery, Selection, ServerState, TableChanges, TableIx};
 
 /// A way in for one component.
 #[derive(Clone, Debug)]
-pub(crate) struct Local {
+pub(crate) struct InProcessClient {
     server: ApiServer,
-    requests: Requests,
+    requests: ComponentClient,
 }
 
 /// A write that the server did not carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the API server answered {0}")]
-pub(crate) struct Refused(pub(crate) StatusCode);
+pub(crate) struct WriteRejected(pub(crate) StatusCode);
 
-impl Local {
+impl InProcessClient {
     /// The way in for the component that calls itself `agent` in managed fields and audits.
     pub(crate) fn new(server: &ApiServer, agent: &'static str) -> Self {
-        Self { server: server.clone(), requests: Requests::new(server.clone(), agent) }
+        Self { server: server.clone(), requests: ComponentClient::new(server.clone(), agent) }
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -43,53 +43,53 @@ impl Local {
     }
 
     /// The changes of a built-in resource, from its first object on.
-    pub(crate) fn feed(&self, group: &str, plural: &str) -> Feed {
+    pub(crate) fn feed(&self, group: &str, plural: &str) -> ChangeFeed {
         let inner = self.server.inner.clone();
         let registry = inner.registry();
         let table = registry.find(group, plural).map(|resource| resource.table);
         let bell = table.map(|table| inner.storage.table_change_notify(table)).unwrap_or_default();
-        Feed { inner, table, after: None, bell, known: BTreeSet::new() }
+        ChangeFeed { inner, table, after: None, bell, known: BTreeSet::new() }
     }
 
     /// Makes an object, or calls a subresource such as `binding`.
-    pub(crate) fn create(&self, path: &str, object: &Value) -> Result<(), Refused> {
+    pub(crate) fn create(&self, path: &str, object: &Value) -> Result<(), WriteRejected> {
         self.request(Method::POST, path, "application/json", object)
     }
 
     /// Changes the fields that `patch` names, by the rules of a merge patch.
-    pub(crate) fn merge(&self, path: &str, patch: &Value) -> Result<(), Refused> {
+    pub(crate) fn merge(&self, path: &str, patch: &Value) -> Result<(), WriteRejected> {
         self.request(Method::PATCH, path, "application/merge-patch+json", patch)
     }
 
     /// Changes an object by a strategic merge patch, which adds to lists of named things (conditions).
-    pub(crate) fn strategic(&self, path: &str, patch: &Value) -> Result<(), Refused> {
+    pub(crate) fn strategic(&self, path: &str, patch: &Value) -> Result<(), WriteRejected> {
         self.request(Method::PATCH, path, "application/strategic-merge-patch+json", patch)
     }
 
     /// Deletes an object, with these options.
-    pub(crate) fn delete(&self, path: &str, options: &Value) -> Result<(), Refused> {
+    pub(crate) fn delete(&self, path: &str, options: &Value) -> Result<(), WriteRejected> {
         self.request(Method::DELETE, path, "application/json", options)
     }
 
-    fn request(&self, method: Method, path: &str, media: &'static str, body: &Value) -> Result<(), Refused> {
+    fn request(&self, method: Method, path: &str, media: &'static str, body: &Value) -> Result<(), WriteRejected> {
         let sent = self.requests.send(method, path, media, body);
         // A refusal's code is one that the server answers with; anything else would be its own fault.
         sent.map(drop).map_err(|refusal| {
-            Refused(StatusCode::from_u16(refusal.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
+            WriteRejected(StatusCode::from_u16(refusal.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
         })
     }
 }
 
 /// What has become of one object.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct RawChange {
     pub(crate) key: ObjectKey,
     /// The object as it is now; none if it is gone.
     pub(crate) object: Option<Bytes>,
 }
 
 /// The changes of one resource.
-pub(crate) struct Feed {
+pub(crate) struct ChangeFeed {
     inner: Arc<ServerState>,
     /// None if the server does not know the resource.
     table: Option<TableIx>,
@@ -100,9 +100,9 @@ pub(crate) struct Feed {
     known: BTreeSet<ObjectKey>,
 }
 
-impl Feed {
+impl ChangeFeed {
     /// What has changed since the last call; in the first call, everything that is there.
-    pub(crate) fn take(&mut self) -> Vec<Told> {
+    pub(crate) fn take(&mut self) -> Vec<RawChange> {
         let Some(table) = self.table else { return Vec::new() };
         let mut told = Vec::new();
         let Some(mut after) = self.after else { return self.list(table) };
@@ -116,7 +116,7 @@ impl Feed {
                             Some(_) => self.known.insert(event.key.clone()),
                             None => self.known.remove(&event.key),
                         };
-                        told.push(Told { key: event.key.clone(), object });
+                        told.push(RawChange { key: event.key.clone(), object });
                     }
                 }
                 Ok(TableChanges::Nothing { revision }) => {
@@ -133,7 +133,7 @@ impl Feed {
         }
     }
 
-    fn list(&mut self, table: TableIx) -> Vec<Told> {
+    fn list(&mut self, table: TableIx) -> Vec<RawChange> {
         let all = Selection::default();
         let window = PageQuery { namespace: None, selection: &all, from: None, at_revision: None, limit: None };
         // The present is never compacted.
@@ -144,9 +144,9 @@ impl Feed {
         for stored in &page.objects {
             let key = key_of(stored.bytes());
             present.insert(key.clone());
-            told.push(Told { key, object: Some(stored.bytes().clone()) });
+            told.push(RawChange { key, object: Some(stored.bytes().clone()) });
         }
-        let gone = self.known.difference(&present).map(|key| Told { key: key.clone(), object: None });
+        let gone = self.known.difference(&present).map(|key| RawChange { key: key.clone(), object: None });
         told.extend(gone);
         self.known = present;
         told
@@ -162,7 +162,7 @@ impl Feed {
 }
 
 /// Waits until one of the feeds has something to tell.
-pub(crate) async fn news(feeds: &[&Feed]) {
+pub(crate) async fn news(feeds: &[&ChangeFeed]) {
     let bells: Vec<Arc<Notify>> = feeds.iter().map(|feed| feed.bell.clone()).collect();
     let mut rings: Vec<_> = bells.iter().map(|bell| Box::pin(bell.notified())).collect();
     // Registered before we look, so that nothing is missed in between.
@@ -185,12 +185,12 @@ pub(crate) async fn news(feeds: &[&Feed]) {
 /// The place of a stored object, read from its metadata.
 fn key_of(object: &[u8]) -> ObjectKey {
     #[derive(serde::Deserialize)]
-    struct Named<'a> {
+    struct StoredHeader<'a> {
         #[serde(borrow)]
-        metadata: Metadata<'a>,
+        metadata: StoredHeaderMeta<'a>,
     }
     #[derive(serde::Deserialize)]
-    struct Metadata<'a> {
+    struct StoredHeaderMeta<'a> {
         #[serde(borrow)]
         name: std::borrow::Cow<'a, str>,
         #[serde(borrow, default)]
@@ -199,6 +199,6 @@ fn key_of(object: &[u8]) -> ObjectKey {
     // What is stored has metadata with a name.
     serde_json::from_slice(object).map_or_else(
         |_| ObjectKey::new(None, ""),
-        |named: Named<'_>| ObjectKey::new(named.metadata.namespace.as_deref(), &named.metadata.name),
+        |named: StoredHeader<'_>| ObjectKey::new(named.metadata.namespace.as_deref(), &named.metadata.name),
     )
 }

@@ -4,7 +4,7 @@ use crate::api::storage::ObjectKey;
 
 /// A kind that some part of the cluster acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum ControlPlaneKind {
     Namespace,
     Node,
     Pod,
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
     CsiNode,
 }
 
-impl Kind {
+impl ControlPlaneKind {
     pub(crate) const ALL: [Self; 19] = [
         Self::Namespace,
         Self::Node,

@@ -13,49 +13,49 @@ use std::net::Ipv4Addr;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use self::heartbeat::Beat;
+use self::heartbeat::HeartbeatTemplate;
 use super::objects::Node;
 use crate::api::storage::ObjectKey;
 use crate::rng::Rng;
 
 /// The annotation of simulated nodes: KWOK's.
-pub(crate) const SIMULATED: &str = "kwok.x-k8s.io/node";
+pub(crate) const SIMULATED_NODE_ANNOTATION: &str = "kwok.x-k8s.io/node";
 
 /// Whether a kubelet of ours stands behind a Node.
 pub(crate) fn is_simulated(node: &Node) -> bool {
-    node.metadata.annotations.get(SIMULATED).is_some()
+    node.metadata.annotations.get(SIMULATED_NODE_ANNOTATION).is_some()
 }
 
 /// How far a machine is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
+enum InstancePhase {
     /// It will be ready then.
     Booting { until: Instant },
     /// It never will.
-    Stillborn,
+    NeverReady,
     /// Its kubelet works.
     Running,
     /// Its kubelet has stopped.
-    Dead,
+    KubeletStopped,
 }
 
 /// A machine, by the Node that stands for it.
 #[derive(Debug)]
-struct Machine {
+struct SimulatedInstance {
     uid: SmolStr,
-    life: Life,
+    life: InstancePhase,
     address: Ipv4Addr,
     /// When the node's status was last reported.
     reported: Instant,
     lease_key: ObjectKey,
-    lease: Option<Beat>,
-    report: Option<Report>,
+    lease: Option<HeartbeatTemplate>,
+    report: Option<LastStatusReport>,
 }
 
 /// The last report of a node's status, for as long as it can be repeated.
 #[derive(Debug)]
-struct Report {
-    beat: Beat,
+struct LastStatusReport {
+    beat: HeartbeatTemplate,
     /// What it said that may be different the next time, though nobody else has written the Node.
     images: Vec<SmolStr>,
     volumes: Vec<String>,
@@ -63,7 +63,7 @@ struct Report {
 
 /// One run of a pod, from when its kubelet saw it.
 #[derive(Debug)]
-struct Run {
+struct PodRun {
     uid: SmolStr,
     /// When its containers will be up.
     starts: Instant,
@@ -80,12 +80,12 @@ struct Run {
 /// All machines.
 #[derive(Debug)]
 pub(crate) struct Kubelets {
-    machines: BTreeMap<ObjectKey, Machine>,
-    runs: BTreeMap<ObjectKey, Run>,
+    machines: BTreeMap<ObjectKey, SimulatedInstance>,
+    runs: BTreeMap<ObjectKey, PodRun>,
     chance: Rng,
     /// Machines whose Node will come and that never get anywhere.
     doomed: std::collections::BTreeSet<SmolStr>,
-    addresses: Addresses,
+    addresses: IpAllocator,
 }
 
 impl Kubelets {
@@ -95,13 +95,13 @@ impl Kubelets {
             runs: BTreeMap::new(),
             chance: Rng::new(seed).fork("kubelets"),
             doomed: std::collections::BTreeSet::new(),
-            addresses: Addresses::default(),
+            addresses: IpAllocator::default(),
         }
     }
 
     /// Whether the kubelet of a node is at work.
     fn runs(&self, node: &str) -> bool {
-        self.machines.get(&ObjectKey::new(None, node)).is_some_and(|machine| machine.life == Life::Running)
+        self.machines.get(&ObjectKey::new(None, node)).is_some_and(|machine| machine.life == InstancePhase::Running)
     }
 
     fn address_of(&self, node: &str) -> Option<Ipv4Addr> {
@@ -111,12 +111,12 @@ impl Kubelets {
 
 /// Addresses that nobody else has. They are made up: nothing listens there.
 #[derive(Debug, Default)]
-struct Addresses {
+struct IpAllocator {
     nodes: u32,
     pods: u32,
 }
 
-impl Addresses {
+impl IpAllocator {
     /// 10.0.0.1 and on, for nodes.
     fn node(&mut self) -> Ipv4Addr {
         self.nodes = (self.nodes + 1) % 0x0020_0000;

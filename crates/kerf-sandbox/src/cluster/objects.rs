@@ -17,7 +17,9 @@ use crate::api::selector::LabelSelector;
 use crate::api::storage::ObjectKey;
 
 pub(crate) use batch::{CronJob, Job};
-pub(crate) use cluster::{Attachment, Budget, Claim, Namespace, PersistentVolume, Revision};
+pub(crate) use cluster::{
+    Attachment, ControllerRevision, Namespace, PersistentVolume, PodDisruptionBudget, VolumeClaim,
+};
 
 /// Labels or annotations, in the order of their keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,8 +37,8 @@ impl Pairs {
 
 impl<'de> Deserialize<'de> for Pairs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-        impl<'de> Visitor<'de> for Reader {
+        struct PairsVisitor;
+        impl<'de> Visitor<'de> for PairsVisitor {
             type Value = Pairs;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -55,7 +57,7 @@ impl<'de> Deserialize<'de> for Pairs {
                 Ok(Pairs(pairs))
             }
         }
-        deserializer.deserialize_any(Reader)
+        deserializer.deserialize_any(PairsVisitor)
     }
 }
 
@@ -74,7 +76,7 @@ pub(crate) struct Meta {
     pub(crate) deletion_timestamp: Option<Timestamp>,
     pub(crate) deletion_grace_period_seconds: Option<i64>,
     pub(crate) finalizers: Vec<SmolStr>,
-    pub(crate) owner_references: Vec<Owner>,
+    pub(crate) owner_references: Vec<OwnerReference>,
 }
 
 impl Meta {
@@ -93,7 +95,7 @@ impl Meta {
     }
 
     /// The owner that manages the object.
-    pub(crate) fn controller(&self) -> Option<&Owner> {
+    pub(crate) fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|owner| owner.controller)
     }
 }
@@ -101,7 +103,7 @@ impl Meta {
 /// One owner of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Owner {
+pub(crate) struct OwnerReference {
     pub(crate) api_version: SmolStr,
     pub(crate) kind: SmolStr,
     pub(crate) name: SmolStr,
@@ -233,13 +235,13 @@ pub(crate) struct Toleration {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Volume {
     pub(crate) name: SmolStr,
-    pub(crate) persistent_volume_claim: Option<ClaimSource>,
+    pub(crate) persistent_volume_claim: Option<VolumeClaimSource>,
     pub(crate) ephemeral: Option<Value>,
 }
 
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct ClaimSource {
+pub(crate) struct VolumeClaimSource {
     pub(crate) claim_name: SmolStr,
 }
 

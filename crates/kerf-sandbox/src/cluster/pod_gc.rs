@@ -2,19 +2,19 @@
 
 use serde_json::json;
 
-use super::control_plane::{Again, Plane};
-use super::kind::Kind;
+use super::control_plane::{ControlPlane, RunAgain};
+use super::kind::ControlPlaneKind;
 use super::pods::ignore_gone;
 use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
 /// Ends a pod that is bound to a node which does not exist. Asked for when the quarantine is over.
-pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
-    let Some(pod) = plane.world.pods.get(key) else { return Ok(Again::WhenChanged) };
+pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
+    let Some(pod) = plane.world.pods.get(key) else { return Ok(RunAgain::WhenChanged) };
     let node = ObjectKey::new(None, &pod.spec.node_name);
     if pod.spec.node_name.is_empty() || plane.world.nodes.get(&node).is_some() {
-        return Ok(Again::WhenChanged);
+        return Ok(RunAgain::WhenChanged);
     }
     if !pod.has_ended() {
         let condition = json!({
@@ -23,8 +23,8 @@ pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
             "observedGeneration": pod.metadata.generation,
         });
         let status = json!({"phase": "Failed", "conditions": [condition]});
-        ignore_gone(plane.controllers.patch_status(Kind::Pod, key, &status))?;
+        ignore_gone(plane.controllers.patch_status(ControlPlaneKind::Pod, key, &status))?;
     }
     plane.controllers.delete_now(key, &pod.metadata.uid)?;
-    Ok(Again::WhenChanged)
+    Ok(RunAgain::WhenChanged)
 }

@@ -34,22 +34,22 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use self::attempt::{Outcome, Rotation, attempt};
+use self::attempt::{AttemptOutcome, Rotation, attempt};
 use self::event_handlers::Feeds;
-use self::filter::{Bindings, Plugin};
+use self::filter::{Plugin, VolumeBindings};
 use self::message::Diagnosis;
 use self::pod::{PodInfo, PodKey};
 use self::preempt::{Preemption, preempt};
-use self::scheduling_queue::{Entry, Queue};
+use self::scheduling_queue::{QueuedPod, SchedulingQueue};
 use self::view::{NodeIx, View};
-use self::volume_binding::Waiting;
-use self::writer::{Nomination, Recorder};
-use super::in_process_client::{Local, news};
+use self::volume_binding::WaitingForVolumes;
+use self::writer::{NominationChange, SchedulerWriter};
+use super::in_process_client::{InProcessClient, news};
 use crate::api::ApiServer;
 use crate::rng::Rng;
 
 /// After so many attempts others on the same thread get a turn.
-const ATTEMPTS_AT_ONCE: usize = 32;
+const MAX_ATTEMPTS_BEFORE_YIELD: usize = 32;
 
 /// The scheduler of a cluster.
 ///
@@ -57,12 +57,12 @@ const ATTEMPTS_AT_ONCE: usize = 32;
 pub struct Scheduler {
     feeds: Feeds,
     view: View,
-    queue: Queue,
-    recorder: Recorder,
+    queue: SchedulingQueue,
+    recorder: SchedulerWriter,
     chance: Rng,
     rotation: Rotation,
     /// Pods that have a node and wait for their volumes.
-    waiting: BTreeMap<PodKey, Waiting>,
+    waiting: BTreeMap<PodKey, WaitingForVolumes>,
 }
 
 impl std::fmt::Debug for Scheduler {
@@ -74,12 +74,12 @@ impl std::fmt::Debug for Scheduler {
 impl Scheduler {
     /// A scheduler for the cluster that `server` serves. Ties between nodes are drawn from `seed`.
     pub fn new(server: &ApiServer, seed: u64) -> Self {
-        let local = Local::new(server, "kube-scheduler");
+        let local = InProcessClient::new(server, "kube-scheduler");
         Self {
             feeds: Feeds::new(&local),
             view: View::new(),
-            queue: Queue::default(),
-            recorder: Recorder::new(local),
+            queue: SchedulingQueue::default(),
+            recorder: SchedulerWriter::new(local),
             chance: Rng::new(seed).fork("scheduler"),
             rotation: Rotation::default(),
             waiting: BTreeMap::new(),
@@ -89,7 +89,7 @@ impl Scheduler {
     /// Schedules pods until it is dropped, which can be at any time: nothing is lost with it.
     pub async fn run(mut self) {
         loop {
-            for _ in 0..ATTEMPTS_AT_ONCE {
+            for _ in 0..MAX_ATTEMPTS_BEFORE_YIELD {
                 if !self.step() {
                     break;
                 }
@@ -126,17 +126,17 @@ impl Scheduler {
         self.queue.is_ready()
     }
 
-    fn try_pod(&mut self, key: PodKey, entry: Entry, now: Instant) {
+    fn try_pod(&mut self, key: PodKey, entry: QueuedPod, now: Instant) {
         let Some(info) = self.view.pod(&key).filter(|info| info.uid == entry.uid).cloned() else { return };
         let Some(pod) = info.whole.clone() else { return };
         match attempt(&mut self.view, &pod, &info, &mut self.rotation, &mut self.chance) {
-            Outcome::Node(node, bindings) => self.place(&info, entry, node, bindings, now),
-            Outcome::NoNodes => {
+            AttemptOutcome::Node(node, bindings) => self.place(&info, entry, node, bindings, now),
+            AttemptOutcome::NoNodes => {
                 let message = "no nodes available to schedule pods";
-                self.recorder.unscheduled(&pod, &info, "Unschedulable", message, &Nomination::Stays);
+                self.recorder.unscheduled(&pod, &info, "Unschedulable", message, &NominationChange::Keep);
                 self.queue.park(key, entry, BTreeSet::from([Plugin::NoNodes]), now);
             }
-            Outcome::Nowhere(diagnosis) => {
+            AttemptOutcome::Unschedulable(diagnosis) => {
                 self.make_room(&info, &diagnosis, now);
                 self.queue.park(key, entry, diagnosis.rejectors(), now);
             }
@@ -144,7 +144,7 @@ impl Scheduler {
     }
 
     /// Binds a pod to a node, or first sees to its volumes.
-    fn place(&mut self, info: &Arc<PodInfo>, entry: Entry, node: NodeIx, bindings: Bindings, now: Instant) {
+    fn place(&mut self, info: &Arc<PodInfo>, entry: QueuedPod, node: NodeIx, bindings: VolumeBindings, now: Instant) {
         let name = self.view.node(node).name.clone();
         if !bindings.is_empty() {
             self.prepare_volumes(info, entry, name, bindings, now);
@@ -169,10 +169,10 @@ impl Scheduler {
         let nomination = match preemption {
             Preemption::Victims { node, victims } => {
                 self.evict(info, &node, &victims, now);
-                Nomination::Becomes(node)
+                NominationChange::Set(node)
             }
-            Preemption::Nowhere(_) => Nomination::Ends,
-            Preemption::NotEligible(_) | Preemption::NotAsked => Nomination::Stays,
+            Preemption::NoCandidates(_) => NominationChange::Clear,
+            Preemption::NotEligible(_) | Preemption::NotAttempted => NominationChange::Keep,
         };
         self.recorder.unscheduled(&pod, info, "Unschedulable", &message, &nomination);
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::control_plane::{Again, Plane};
-use super::events::{Speaker, Tone};
-use super::kind::Kind;
+use super::control_plane::{ControlPlane, RunAgain};
+use super::events::{EventComponent, EventType};
+use super::kind::ControlPlaneKind;
 use super::objects::{Pod, Workload};
 use super::pods::{available_at, controller_reference, count_ready, from_template, ignore_gone};
 use super::replicaset::differs;
@@ -16,10 +16,10 @@ use crate::api::object;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
-const SPEAKER: Speaker = Speaker::Controller("statefulset-controller");
+const EVENT_COMPONENT: EventComponent = EventComponent::Controller("statefulset-controller");
 
 /// A StatefulSet and its pods.
-struct State<'a> {
+struct StatefulSetState<'a> {
     set: &'a Workload,
     /// The pods by their number.
     pods: BTreeMap<i64, Arc<Pod>>,
@@ -29,17 +29,17 @@ struct State<'a> {
 }
 
 /// Makes, replaces and deletes pods, one after the other unless the set says otherwise.
-pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
-    let Some(set) = plane.world.stateful_sets.get(key) else { return Ok(Again::WhenChanged) };
-    let pods = plane.claim_pods(Kind::StatefulSet, &set.metadata, set.selector().as_ref())?;
+pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
+    let Some(set) = plane.world.stateful_sets.get(key) else { return Ok(RunAgain::WhenChanged) };
+    let pods = plane.claim_pods(ControlPlaneKind::StatefulSet, &set.metadata, set.selector().as_ref())?;
     if set.metadata.is_deleting() {
-        return Ok(Again::WhenChanged);
+        return Ok(RunAgain::WhenChanged);
     }
-    let update = revisions::current(plane, Kind::StatefulSet, &set)?;
+    let update = revisions::current(plane, ControlPlaneKind::StatefulSet, &set)?;
     let known = set.status.get("currentRevision").and_then(Value::as_str).unwrap_or_default();
     let current = if known.is_empty() { update.clone() } else { known.to_string() };
     let pods = pods.into_iter().filter_map(|pod| Some((ordinal(&set, &pod)?, pod))).collect();
-    let state = State { set: &set, pods, update, current };
+    let state = StatefulSetState { set: &set, pods, update, current };
     step(plane, &state)?;
     let in_use: Vec<String> =
         state.pods.values().map(|pod| revision_of(pod)).chain([state.update.clone(), state.current.clone()]).collect();
@@ -56,7 +56,7 @@ fn revision_of(pod: &Pod) -> String {
     pod.metadata.labels.get(REVISION_HASH).unwrap_or_default().to_string()
 }
 
-impl State<'_> {
+impl StatefulSetState<'_> {
     fn wanted(&self) -> std::ops::Range<i64> {
         let start = self.set.spec.ordinals.start;
         start..start + self.set.replicas()
@@ -75,9 +75,9 @@ impl State<'_> {
 }
 
 /// One pass. In order: each pod is there and well before the next is touched.
-fn step(plane: &mut Plane, state: &State<'_>) -> ApiResult<()> {
+fn step(plane: &mut ControlPlane, state: &StatefulSetState<'_>) -> ApiResult<()> {
     let (set, wanted) = (state.set, state.wanted());
-    let well = |plane: &Plane, pod: &Pod| {
+    let well = |plane: &ControlPlane, pod: &Pod| {
         pod.is_active() && available_at(pod, set.spec.min_ready_seconds).is_some_and(|at| at <= plane.now())
     };
     for ordinal in wanted.clone() {
@@ -88,8 +88,14 @@ fn step(plane: &mut Plane, state: &State<'_>) -> ApiResult<()> {
                     "StatefulSet {}/{} is recreating failed Pod {}",
                     set.metadata.namespace, set.metadata.name, pod.metadata.name
                 );
-                plane.tell(SPEAKER, (Kind::StatefulSet, &set.metadata), Tone::Warning, "RecreatingFailedPod", message);
-                plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+                plane.tell(
+                    EVENT_COMPONENT,
+                    (ControlPlaneKind::StatefulSet, &set.metadata),
+                    EventType::Warning,
+                    "RecreatingFailedPod",
+                    message,
+                );
+                plane.controllers.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
             }
             Some(pod) if well(plane, pod) => continue,
             Some(_) => {}
@@ -126,21 +132,27 @@ fn step(plane: &mut Plane, state: &State<'_>) -> ApiResult<()> {
     Ok(())
 }
 
-fn delete(plane: &mut Plane, set: &Workload, pod: &Pod) -> ApiResult<()> {
-    plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+fn delete(plane: &mut ControlPlane, set: &Workload, pod: &Pod) -> ApiResult<()> {
+    plane.controllers.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
     let message = format!("delete Pod {} in StatefulSet {} successful", pod.metadata.name, set.metadata.name);
-    plane.tell(SPEAKER, (Kind::StatefulSet, &set.metadata), Tone::Normal, "SuccessfulDelete", message);
+    plane.tell(
+        EVENT_COMPONENT,
+        (ControlPlaneKind::StatefulSet, &set.metadata),
+        EventType::Normal,
+        "SuccessfulDelete",
+        message,
+    );
     Ok(())
 }
 
 /// Makes the pod of a number, and its claims first.
-fn create(plane: &mut Plane, state: &State<'_>, ordinal: i64) -> ApiResult<()> {
+fn create(plane: &mut ControlPlane, state: &StatefulSetState<'_>, ordinal: i64) -> ApiResult<()> {
     let set = state.set;
     let name = format!("{}-{ordinal}", set.metadata.name);
     let revision = state.revision_for(ordinal).to_string();
     let kept = plane.world.revisions.get(&ObjectKey::new(Some(&set.metadata.namespace), &revision));
     let template = kept.as_deref().map_or_else(|| set.spec.template.clone(), revisions::template_in);
-    let mut pod = from_template(&template, (Kind::StatefulSet, &set.metadata));
+    let mut pod = from_template(&template, (ControlPlaneKind::StatefulSet, &set.metadata));
     object::remove(&mut pod, &["metadata", "generateName"]);
     object::set_meta(&mut pod, "name", name.as_str());
     let labels = object::ensure_object(&mut pod, &["metadata", "labels"]);
@@ -162,23 +174,35 @@ fn create(plane: &mut Plane, state: &State<'_>, ordinal: i64) -> ApiResult<()> {
             volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": claim_name}}));
         }
     }
-    match plane.controllers.create(Kind::Pod, &set.metadata.namespace, &pod) {
+    match plane.controllers.create(ControlPlaneKind::Pod, &set.metadata.namespace, &pod) {
         Ok(_) => {
             let message = format!("create Pod {name} in StatefulSet {} successful", set.metadata.name);
-            plane.tell(SPEAKER, (Kind::StatefulSet, &set.metadata), Tone::Normal, "SuccessfulCreate", message);
+            plane.tell(
+                EVENT_COMPONENT,
+                (ControlPlaneKind::StatefulSet, &set.metadata),
+                EventType::Normal,
+                "SuccessfulCreate",
+                message,
+            );
             Ok(())
         }
         Err(refusal) => {
             let message =
                 format!("create Pod {name} in StatefulSet {} failed error: {}", set.metadata.name, refusal.message());
-            plane.tell(SPEAKER, (Kind::StatefulSet, &set.metadata), Tone::Warning, "FailedCreate", message);
+            plane.tell(
+                EVENT_COMPONENT,
+                (ControlPlaneKind::StatefulSet, &set.metadata),
+                EventType::Warning,
+                "FailedCreate",
+                message,
+            );
             Err(refusal)
         }
     }
 }
 
 /// Makes a pod's claim, if it is not there from an earlier pod of that name.
-fn create_claim(plane: &Plane, set: &Workload, template: &Value, name: &str) -> ApiResult<()> {
+fn create_claim(plane: &ControlPlane, set: &Workload, template: &Value, name: &str) -> ApiResult<()> {
     if plane.world.claims.get(&ObjectKey::new(Some(&set.metadata.namespace), name)).is_some() {
         return Ok(());
     }
@@ -196,16 +220,16 @@ fn create_claim(plane: &Plane, set: &Workload, template: &Value, name: &str) -> 
         object::set_meta(
             &mut claim,
             "ownerReferences",
-            json!([controller_reference(Kind::StatefulSet, &set.metadata)]),
+            json!([controller_reference(ControlPlaneKind::StatefulSet, &set.metadata)]),
         );
     }
-    match plane.controllers.create(Kind::PersistentVolumeClaim, &set.metadata.namespace, &claim) {
+    match plane.controllers.create(ControlPlaneKind::PersistentVolumeClaim, &set.metadata.namespace, &claim) {
         Err(refusal) if refusal.code() != 409 => Err(refusal),
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
-fn report(plane: &Plane, key: &ObjectKey, state: &State<'_>) -> ApiResult<Again> {
+fn report(plane: &ControlPlane, key: &ObjectKey, state: &StatefulSetState<'_>) -> ApiResult<RunAgain> {
     let set = state.set;
     let alive: Vec<Arc<Pod>> = state.pods.values().filter(|pod| !pod.has_ended()).cloned().collect();
     let (ready, available, next) = count_ready(&alive, set.spec.min_ready_seconds, plane.now());
@@ -219,7 +243,7 @@ fn report(plane: &Plane, key: &ObjectKey, state: &State<'_>) -> ApiResult<Again>
         "currentRevision": current, "updateRevision": state.update, "collisionCount": set.counted("collisionCount"),
     });
     if differs(&set.status, &status) {
-        ignore_gone(plane.controllers.replace_status(Kind::StatefulSet, key, &status))?;
+        ignore_gone(plane.controllers.replace_status(ControlPlaneKind::StatefulSet, key, &status))?;
     }
-    Ok(next.map_or(Again::WhenChanged, Again::After))
+    Ok(next.map_or(RunAgain::WhenChanged, RunAgain::After))
 }

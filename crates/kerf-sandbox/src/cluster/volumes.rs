@@ -29,8 +29,8 @@ use serde::de::DeserializeOwned;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use self::events::Teller;
-use super::in_process_client::{Feed, Local, Told, news};
+use self::events::EventRecorder;
+use super::in_process_client::{ChangeFeed, InProcessClient, RawChange, news};
 use crate::api::ApiServer;
 
 pub(crate) use matching::{CLAIM_SELECTED_NODE, best_match, is_bound, requested};
@@ -39,9 +39,9 @@ pub(crate) use matching::{CLAIM_SELECTED_NODE, best_match, is_bound, requested};
 ///
 /// It reads and writes through the store of its [`ApiServer`] in this process. There should be one for a cluster.
 pub struct VolumeController {
-    local: Local,
+    local: InProcessClient,
     feeds: Feeds,
-    teller: Teller,
+    teller: EventRecorder,
     /// How long it takes to make a volume.
     takes: Duration,
     claims: BTreeMap<SmolStr, PersistentVolumeClaim>,
@@ -69,12 +69,12 @@ enum Dirty {
 }
 
 struct Feeds {
-    claims: Feed,
-    volumes: Feed,
-    classes: Feed,
-    nodes: Feed,
-    csi_nodes: Feed,
-    pods: Feed,
+    claims: ChangeFeed,
+    volumes: ChangeFeed,
+    classes: ChangeFeed,
+    nodes: ChangeFeed,
+    csi_nodes: ChangeFeed,
+    pods: ChangeFeed,
 }
 
 impl std::fmt::Debug for VolumeController {
@@ -86,7 +86,7 @@ impl std::fmt::Debug for VolumeController {
 impl VolumeController {
     /// A controller for the cluster that `server` serves, whose provisioner takes `takes` to make a volume.
     pub fn new(server: &ApiServer, takes: Duration) -> Self {
-        let local = Local::new(server, "kube-controller-manager");
+        let local = InProcessClient::new(server, "kube-controller-manager");
         let feeds = Feeds {
             claims: local.feed("", "persistentvolumeclaims"),
             volumes: local.feed("", "persistentvolumes"),
@@ -96,7 +96,7 @@ impl VolumeController {
             pods: local.feed("", "pods"),
         };
         Self {
-            teller: Teller::new(local.clone()),
+            teller: EventRecorder::new(local.clone()),
             local,
             feeds,
             takes,
@@ -182,17 +182,17 @@ impl VolumeController {
     }
 }
 
-fn name(told: &Told) -> SmolStr {
+fn name(told: &RawChange) -> SmolStr {
     told.key.as_str().into()
 }
 
-fn read<T: DeserializeOwned>(told: &Told) -> Option<T> {
+fn read<T: DeserializeOwned>(told: &RawChange) -> Option<T> {
     serde_json::from_slice(told.object.as_ref()?)
         .inspect_err(|problem| tracing::warn!(object = told.key.as_str(), %problem, "a stored object cannot be read"))
         .ok()
 }
 
-fn put<T>(map: &mut BTreeMap<SmolStr, T>, told: &Told, object: Option<T>) {
+fn put<T>(map: &mut BTreeMap<SmolStr, T>, told: &RawChange, object: Option<T>) {
     match object {
         Some(object) => drop(map.insert(name(told), object)),
         None => drop(map.remove(told.key.as_str())),

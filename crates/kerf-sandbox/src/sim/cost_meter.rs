@@ -6,7 +6,7 @@ use super::report::CostReport;
 
 /// Money over time: a rate that changes, and what has come together so far.
 #[derive(Debug)]
-pub(super) struct Money {
+pub(super) struct CostMeter {
     since: Timestamp,
     pub(super) rate: u64,
     peak: u64,
@@ -16,7 +16,7 @@ pub(super) struct Money {
     unshrunk: u128,
 }
 
-impl Money {
+impl CostMeter {
     pub(super) fn new(since: Timestamp) -> Self {
         Self { since, rate: 0, peak: 0, spent: 0, unshrunk: 0 }
     }

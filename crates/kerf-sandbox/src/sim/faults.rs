@@ -10,7 +10,7 @@ use crate::cloud::{CloudFault, CloudFaultRule};
 use crate::faults::{Fault, FaultRule};
 
 /// The agent under which the system under test writes.
-const SYSTEM: &str = "kerf";
+const TESTED_AGENT: &str = "kerf";
 
 /// A fault that can be asked for by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -63,7 +63,7 @@ impl NamedFault {
             Self::StaleRead => (Fault::StaleRead { revisions: 20 }, 100_000),
             Self::Stockout | Self::Throttling | Self::NeverJoins | Self::SlowBoot | Self::Interruption => return None,
         };
-        Some(FaultRule { user_agent_prefix: SYSTEM.to_owned(), ..FaultRule::new(fault, per_million) })
+        Some(FaultRule { user_agent_prefix: TESTED_AGENT.to_owned(), ..FaultRule::new(fault, per_million) })
     }
 
     /// The rule at the cloud, if it is a fault of the cloud.

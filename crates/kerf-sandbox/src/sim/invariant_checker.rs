@@ -14,21 +14,21 @@ use kerf_api::slim::{Node, Pod, PodPhase, Str};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::cost_meter::Money;
+use super::cost_meter::CostMeter;
 use super::invariants;
-use super::report::{NodeReport, PodReport, Report, Sample, TimesToRun, Violation};
-use super::steady::Calm;
+use super::report::{NodeReport, PodReport, Sample, SimulationReport, TimesToRun, Violation};
+use super::steady::SteadyCheck;
 use crate::api::ObjectKey;
-use crate::cluster::{PRICE, micro_dollars};
+use crate::cluster::{PRICE_LABEL, micro_dollars};
 
 /// The condition that says why a claim is disrupted.
 const DISRUPTION_REASON: &str = "DisruptionReason";
 /// The reason of what nobody decided: time was up, a machine was lost, somebody deleted it.
-const OTHER: &str = "Other";
+const OTHER_REASON: &str = "Other";
 
 /// A kind of object that the ledger is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum TrackedKind {
     Pod,
     Node,
     Claim,
@@ -36,7 +36,7 @@ pub(super) enum Seen {
     Budget,
 }
 
-impl Seen {
+impl TrackedKind {
     pub(super) const ALL: [Self; 5] = [Self::Pod, Self::Node, Self::Claim, Self::Pool, Self::Budget];
 
     /// Group and plural.
@@ -78,12 +78,12 @@ pub(super) struct ClaimRecord {
     pub(super) replaces: Vec<String>,
     /// When it came, counted in changes.
     pub(super) came: u64,
-    pub(super) marked: Option<Marked>,
+    pub(super) marked: Option<DisruptionMark>,
 }
 
 /// How things stood when it was decided that a claim goes.
 #[derive(Debug)]
-pub(super) struct Marked {
+pub(super) struct DisruptionMark {
     /// When, counted in changes.
     pub(super) at: u64,
     /// The pods on its node, by uid.
@@ -102,7 +102,7 @@ pub(super) struct NodeRecord {
 
 /// What has happened since somebody last asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Recent {
+pub(super) struct RecentCounts {
     pub(super) pending: usize,
     pub(super) running: usize,
     pub(super) evicted: usize,
@@ -115,7 +115,7 @@ pub(super) struct Recent {
 
 /// Everything that happened.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct InvariantChecker {
     started: Timestamp,
     /// How many changes there were.
     changes: u64,
@@ -126,7 +126,7 @@ pub(super) struct Ledger {
     pub(super) claims: BTreeMap<String, ClaimRecord>,
     pub(super) pools: BTreeMap<String, NodePool>,
     pub(super) budgets: BTreeMap<ObjectKey, PodDisruptionBudget>,
-    recent: Recent,
+    recent: RecentCounts,
     created: usize,
     times_to_run: Vec<u64>,
     launched: usize,
@@ -134,13 +134,13 @@ pub(super) struct Ledger {
     moves: BTreeMap<String, usize>,
     pub(super) evictions: usize,
     evictions_by_reason: BTreeMap<String, usize>,
-    pub(super) calm: Calm,
+    pub(super) calm: SteadyCheck,
     pub(super) violations: Vec<Violation>,
     samples: Vec<Sample>,
-    money: Money,
+    money: CostMeter,
 }
 
-impl Ledger {
+impl InvariantChecker {
     pub(super) fn new(started: Timestamp) -> Self {
         Self {
             started,
@@ -151,7 +151,7 @@ impl Ledger {
             claims: BTreeMap::new(),
             pools: BTreeMap::new(),
             budgets: BTreeMap::new(),
-            recent: Recent::default(),
+            recent: RecentCounts::default(),
             created: 0,
             times_to_run: Vec::new(),
             launched: 0,
@@ -159,10 +159,10 @@ impl Ledger {
             moves: BTreeMap::new(),
             evictions: 0,
             evictions_by_reason: BTreeMap::new(),
-            calm: Calm::default(),
+            calm: SteadyCheck::default(),
             violations: Vec::new(),
             samples: Vec::new(),
-            money: Money::new(started),
+            money: CostMeter::new(started),
         }
     }
 
@@ -177,33 +177,33 @@ impl Ledger {
     }
 
     /// An object is now this, or gone.
-    pub(super) fn note(&mut self, kind: Seen, key: &ObjectKey, object: Option<&[u8]>, now: Timestamp) {
+    pub(super) fn note(&mut self, kind: TrackedKind, key: &ObjectKey, object: Option<&[u8]>, now: Timestamp) {
         self.changes += 1;
         match (kind, object) {
-            (Seen::Pod, Some(text)) => self.note_pod(key, text, now),
-            (Seen::Pod, None) => self.forget_pod(key),
-            (Seen::Node, Some(text)) => self.note_node(text, now),
-            (Seen::Node, None) => self.forget_node(key.name(), now),
-            (Seen::Claim, Some(text)) => self.note_claim(text, now),
-            (Seen::Claim, None) => self.forget_claim(key.name()),
-            (Seen::Pool, Some(text)) => {
+            (TrackedKind::Pod, Some(text)) => self.note_pod(key, text, now),
+            (TrackedKind::Pod, None) => self.forget_pod(key),
+            (TrackedKind::Node, Some(text)) => self.note_node(text, now),
+            (TrackedKind::Node, None) => self.forget_node(key.name(), now),
+            (TrackedKind::Claim, Some(text)) => self.note_claim(text, now),
+            (TrackedKind::Claim, None) => self.forget_claim(key.name()),
+            (TrackedKind::Pool, Some(text)) => {
                 self.pools.extend(read::<NodePool>(text).map(|pool| (key.name().to_owned(), pool)));
             }
-            (Seen::Pool, None) => drop(self.pools.remove(key.name())),
-            (Seen::Budget, Some(text)) => self.budgets.extend(read(text).map(|budget| (key.clone(), budget))),
-            (Seen::Budget, None) => drop(self.budgets.remove(key)),
+            (TrackedKind::Pool, None) => drop(self.pools.remove(key.name())),
+            (TrackedKind::Budget, Some(text)) => self.budgets.extend(read(text).map(|budget| (key.clone(), budget))),
+            (TrackedKind::Budget, None) => drop(self.budgets.remove(key)),
         }
     }
 
     /// Everything of a kind that is there.
-    pub(super) fn keys(&self, kind: Seen) -> Vec<ObjectKey> {
+    pub(super) fn keys(&self, kind: TrackedKind) -> Vec<ObjectKey> {
         let of = |name: &str| ObjectKey::new(None, name);
         match kind {
-            Seen::Pod => self.pods.keys().cloned().collect(),
-            Seen::Node => self.nodes.keys().map(|name| of(name)).collect(),
-            Seen::Claim => self.claims.keys().map(|name| of(name)).collect(),
-            Seen::Pool => self.pools.keys().map(|name| of(name)).collect(),
-            Seen::Budget => self.budgets.keys().cloned().collect(),
+            TrackedKind::Pod => self.pods.keys().cloned().collect(),
+            TrackedKind::Node => self.nodes.keys().map(|name| of(name)).collect(),
+            TrackedKind::Claim => self.claims.keys().map(|name| of(name)).collect(),
+            TrackedKind::Pool => self.pools.keys().map(|name| of(name)).collect(),
+            TrackedKind::Budget => self.budgets.keys().cloned().collect(),
         }
     }
 
@@ -240,7 +240,7 @@ impl Ledger {
         if is_evicted {
             self.evictions += 1;
             self.recent.evicted += 1;
-            let reason = self.reason_on(key).unwrap_or(OTHER).to_owned();
+            let reason = self.reason_on(key).unwrap_or(OTHER_REASON).to_owned();
             *self.evictions_by_reason.entry(reason).or_default() += 1;
             invariants::on_eviction(self, key, now);
         }
@@ -266,7 +266,7 @@ impl Ledger {
             is_ready,
             is_initialized: of_node.has_value(labels::INITIALIZED, "true"),
             is_protected: node.metadata.annotations.has_value(DO_NOT_DISRUPT, "true"),
-            price: of_node.get(PRICE).map_or(0, micro_dollars),
+            price: of_node.get(PRICE_LABEL).map_or(0, micro_dollars),
         };
         if self.nodes.insert(node.metadata.name.clone(), record).is_none() {
             self.recent.nodes_up += 1;
@@ -310,7 +310,7 @@ impl Ledger {
         let (is_decided, is_deleting) = (record.reason.is_some() && !was_decided, record.is_deleting && !was_deleting);
         if is_decided {
             let pods = self.pods_on(&record.node).map(|record| record.pod.metadata.uid.clone()).collect();
-            record.marked = Some(Marked { at: self.changes, pods });
+            record.marked = Some(DisruptionMark { at: self.changes, pods });
         }
         self.claims.insert(name.clone(), record);
         if is_decided {
@@ -323,7 +323,7 @@ impl Ledger {
 
     fn forget_claim(&mut self, name: &str) {
         let Some(record) = self.claims.remove(name) else { return };
-        let reason = record.reason.unwrap_or_else(|| OTHER.to_owned());
+        let reason = record.reason.unwrap_or_else(|| OTHER_REASON.to_owned());
         *self.recent.moves.entry(reason.clone()).or_default() += 1;
         *self.moves.entry(reason).or_default() += 1;
     }
@@ -335,7 +335,7 @@ impl Ledger {
     }
 
     /// What has happened since this was last asked.
-    pub(super) fn take_recent(&mut self) -> Recent {
+    pub(super) fn take_recent(&mut self) -> RecentCounts {
         std::mem::take(&mut self.recent)
     }
 
@@ -381,9 +381,9 @@ impl Ledger {
     }
 
     /// What came of it all.
-    pub(super) fn report(self, scenario: &str, seed: u64, fingerprint: u64, now: Timestamp) -> Report {
+    pub(super) fn report(self, scenario: &str, seed: u64, fingerprint: u64, now: Timestamp) -> SimulationReport {
         let (created, ran, pending) = (self.created, self.times_to_run.len(), self.waiting().count());
-        Report {
+        SimulationReport {
             scenario: scenario.to_owned(),
             seed,
             virtual_seconds: self.seconds(now),
@@ -424,7 +424,7 @@ impl ClaimRecord {
             expires: created
                 .zip(expire_after)
                 .map(|(created, after): (Timestamp, kerf_api::duration::Duration)| after.after(created)),
-            replaces: replaced.and_then(|text| read::<Replaced>(text.as_bytes())).unwrap_or_default().node_claims,
+            replaces: replaced.and_then(|text| read::<ReplacedClaims>(text.as_bytes())).unwrap_or_default().node_claims,
             came: 0,
             marked: None,
         }
@@ -434,7 +434,7 @@ impl ClaimRecord {
 /// What a claim says of those that it was launched for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Replaced {
+struct ReplacedClaims {
     node_claims: Vec<String>,
 }
 
@@ -446,35 +446,35 @@ fn read<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
 /// The place of an object in its table.
 pub(super) fn key_of(text: &[u8]) -> Option<ObjectKey> {
     #[derive(Deserialize)]
-    struct Named {
-        metadata: Names,
+    struct WithMetadata {
+        metadata: NameAndNamespace,
     }
     #[derive(Deserialize)]
-    struct Names {
+    struct NameAndNamespace {
         name: String,
         namespace: Option<String>,
     }
-    let Named { metadata } = read(text)?;
+    let WithMetadata { metadata } = read(text)?;
     Some(ObjectKey::new(metadata.namespace.as_deref(), &metadata.name))
 }
 
 /// Whether a pod that goes was evicted.
 fn is_evicted(text: &[u8]) -> bool {
     #[derive(Deserialize)]
-    struct Told {
+    struct WithConditions {
         #[serde(default)]
-        status: Status,
+        status: ConditionReasons,
     }
     #[derive(Default, Deserialize)]
-    struct Status {
+    struct ConditionReasons {
         #[serde(default)]
-        conditions: Vec<Condition>,
+        conditions: Vec<ConditionReason>,
     }
     #[derive(Deserialize)]
-    struct Condition {
+    struct ConditionReason {
         #[serde(default)]
         reason: String,
     }
-    let told: Option<Told> = read(text);
+    let told: Option<WithConditions> = read(text);
     told.is_some_and(|told| told.status.conditions.iter().any(|c| c.reason == "EvictionByEvictionAPI"))
 }

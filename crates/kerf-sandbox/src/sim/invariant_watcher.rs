@@ -9,7 +9,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
 
-use super::invariant_checker::{Ledger, Seen};
+use super::invariant_checker::{InvariantChecker, TrackedKind};
 use super::report::Violation;
 use crate::api::registry::Registry;
 use crate::api::{ApiServer, ObjectKey, PageQuery, Selection, TableChanges, TableIx};
@@ -17,26 +17,26 @@ use crate::cluster::Cluster;
 
 /// A ledger that is written while others read it.
 #[derive(Clone, Debug)]
-pub(super) struct Shared(Arc<Mutex<Ledger>>);
+pub(super) struct SharedChecker(Arc<Mutex<InvariantChecker>>);
 
-impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Ledger> {
+impl SharedChecker {
+    pub(super) fn lock(&self) -> MutexGuard<'_, InvariantChecker> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Watches over a cluster until it is dropped.
 #[derive(Debug)]
-pub struct Witness {
-    ledger: Shared,
+pub struct InvariantWatcher {
+    ledger: SharedChecker,
     task: JoinHandle<()>,
 }
 
-impl Witness {
+impl InvariantWatcher {
     /// Watches over a cluster from now on. Must be called on a tokio runtime.
     pub fn of(cluster: &Cluster) -> Self {
         let server = cluster.api().clone();
-        let ledger = Shared(Arc::new(Mutex::new(Ledger::new(server.clock().now()))));
+        let ledger = SharedChecker(Arc::new(Mutex::new(InvariantChecker::new(server.clock().now()))));
         let observer = Observer { server, ledger: ledger.clone(), feeds: BTreeMap::new(), registry: None, seen: 0 };
         Self { ledger, task: tokio::spawn(observer.run()) }
     }
@@ -51,18 +51,18 @@ impl Witness {
         self.ledger.lock().evictions
     }
 
-    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+    pub(super) fn ledger(&self) -> MutexGuard<'_, InvariantChecker> {
         self.ledger.lock()
     }
 
     /// Ends it, and gives what it has written.
-    pub(super) fn into_ledger(self, now: Timestamp) -> Ledger {
+    pub(super) fn into_ledger(self, now: Timestamp) -> InvariantChecker {
         self.task.abort();
-        std::mem::replace(&mut *self.ledger.lock(), Ledger::new(now))
+        std::mem::replace(&mut *self.ledger.lock(), InvariantChecker::new(now))
     }
 }
 
-impl Drop for Witness {
+impl Drop for InvariantWatcher {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -71,16 +71,16 @@ impl Drop for Witness {
 /// What reads the store.
 struct Observer {
     server: ApiServer,
-    ledger: Shared,
-    feeds: BTreeMap<TableIx, Feed>,
+    ledger: SharedChecker,
+    feeds: BTreeMap<TableIx, WatchedTable>,
     /// What was served when we last looked for new tables.
     registry: Option<Arc<Registry>>,
     seen: u64,
 }
 
 /// One table that is followed.
-struct Feed {
-    kind: Seen,
+struct WatchedTable {
+    kind: TrackedKind,
     after: u64,
 }
 
@@ -127,7 +127,7 @@ impl Observer {
         }
     }
 
-    fn tell(&self, kind: Seen, key: &ObjectKey, object: Option<Bytes>) {
+    fn tell(&self, kind: TrackedKind, key: &ObjectKey, object: Option<Bytes>) {
         let now = self.server.clock().now();
         self.ledger.lock().note(kind, key, object.as_deref(), now);
     }
@@ -138,11 +138,11 @@ impl Observer {
             return;
         }
         for resource in registry.all() {
-            let kind = Seen::ALL
+            let kind = TrackedKind::ALL
                 .into_iter()
                 .find(|kind| kind.resource() == (resource.group.as_str(), resource.plural.as_str()));
             if let Some(kind) = kind {
-                self.feeds.entry(resource.table).or_insert(Feed { kind, after: 0 });
+                self.feeds.entry(resource.table).or_insert(WatchedTable { kind, after: 0 });
             }
         }
         self.registry = Some(registry);

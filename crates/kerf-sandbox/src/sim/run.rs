@@ -9,21 +9,21 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::actor::Person;
+use super::actor::ScenarioActor;
 use super::faults::NamedFault;
-use super::invariant_checker::Recent;
-use super::invariant_watcher::Witness;
+use super::invariant_checker::RecentCounts;
+use super::invariant_watcher::InvariantWatcher;
 use super::invariants;
-use super::report::{Appraisal, Report, Sample};
+use super::report::{Appraisal, Sample, SimulationReport};
 use super::scenario::{Scenario, Steady};
-use crate::cluster::{Cluster, Cost};
+use crate::cluster::{Cluster, ClusterCost};
 
 /// How often somebody looks and tells.
-const TICK: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// How long everything may take to come right once nothing goes wrong any more: longer than it takes to give up on a machine.
-const PATIENCE: Duration = Duration::from_mins(45);
+const LIVENESS_TIMEOUT: Duration = Duration::from_mins(45);
 /// How many samples a report has at most.
-const SAMPLES: u32 = 48;
+const MAX_SAMPLES: u32 = 48;
 
 /// A run in the making.
 #[derive(Clone, Debug)]
@@ -36,14 +36,14 @@ pub struct Simulation {
 
 /// Something to tell whoever watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct ProgressLine {
     /// When, counted from the start.
     pub at: Duration,
     /// What.
     pub text: String,
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for ProgressLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.at.as_secs();
         write!(f, "{:02}:{:02}:{:02}  {}", seconds / 3600, seconds / 60 % 60, seconds % 60, self.text)
@@ -58,20 +58,20 @@ impl Simulation {
         cluster: &Cluster,
         system: BoxFuture<'static, ()>,
         appraise: impl AsyncFn() -> Option<u64>,
-        mut tell: impl FnMut(Line),
-    ) -> Report {
+        mut tell: impl FnMut(ProgressLine),
+    ) -> SimulationReport {
         let clock = cluster.api().clock();
         let started = Instant::now();
-        let witness = Witness::of(cluster);
+        let witness = InvariantWatcher::of(cluster);
         let mut tasks = JoinSet::new();
         tasks.spawn(system);
         self.set_faults(cluster, &self.scenario.faults);
 
-        let person = Person::new(cluster);
+        let person = ScenarioActor::new(cluster);
         let end = started + self.scenario.until;
-        let every = (self.scenario.until / SAMPLES).max(TICK);
+        let every = (self.scenario.until / MAX_SAMPLES).max(POLL_INTERVAL);
         let mut steps = self.scenario.happenings().into_iter().peekable();
-        let (mut next_tick, mut next_sample) = (started + TICK, started);
+        let (mut next_tick, mut next_sample) = (started + POLL_INTERVAL, started);
         let mut next_appraisal = self.scenario.steady.map(|steady| started + steady.from);
         loop {
             let next_step = steps.peek().map(|(at, _)| started + *at);
@@ -86,7 +86,7 @@ impl Simulation {
             while let Some((_, step)) = steps.next_if(|(at, _)| started + *at <= wake) {
                 narrate(&witness, at, now, &mut tell);
                 if let Some(say) = &step.say {
-                    tell(Line { at, text: format!("» {say}") });
+                    tell(ProgressLine { at, text: format!("» {say}") });
                 }
                 if let Some(faults) = &step.faults {
                     self.set_faults(cluster, faults);
@@ -102,7 +102,7 @@ impl Simulation {
             }
             if wake >= next_tick {
                 narrate(&witness, at, now, &mut tell);
-                next_tick += TICK;
+                next_tick += POLL_INTERVAL;
             }
             if wake >= end {
                 break;
@@ -116,9 +116,15 @@ impl Simulation {
     }
 
     /// The liveness phase: nothing goes wrong any more, so everything must come right.
-    async fn settle(&self, cluster: &Cluster, witness: &Witness, started: Instant, tell: &mut impl FnMut(Line)) {
+    async fn settle(
+        &self,
+        cluster: &Cluster,
+        witness: &InvariantWatcher,
+        started: Instant,
+        tell: &mut impl FnMut(ProgressLine),
+    ) {
         self.set_faults(cluster, &[]);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + LIVENESS_TIMEOUT;
         loop {
             let unsettled = invariants::unsettled(&witness.ledger(), self.scenario.pending);
             if unsettled.is_empty() {
@@ -131,7 +137,7 @@ impl Simulation {
                 }
                 return;
             }
-            tokio::time::sleep(TICK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             narrate(witness, started.elapsed(), cluster.api().clock().now(), tell);
         }
     }
@@ -143,7 +149,7 @@ impl Simulation {
 }
 
 /// Compares what the nodes cost with what the best plan would.
-fn compare(witness: &Witness, steady: &Steady, best: Option<u64>, now: Timestamp) {
+fn compare(witness: &InvariantWatcher, steady: &Steady, best: Option<u64>, now: Timestamp) {
     let mut ledger = witness.ledger();
     ledger.calm.begin(SignedDuration::try_from(steady.unchanged_for).unwrap_or(SignedDuration::MAX));
     let Some(best_micro_dollars_per_hour) = best else { return };
@@ -160,19 +166,19 @@ fn compare(witness: &Witness, steady: &Steady, best: Option<u64>, now: Timestamp
 }
 
 /// Tells what has happened since this was last told, in a line.
-fn narrate(witness: &Witness, at: Duration, now: Timestamp, tell: &mut impl FnMut(Line)) {
+fn narrate(witness: &InvariantWatcher, at: Duration, now: Timestamp, tell: &mut impl FnMut(ProgressLine)) {
     let mut ledger = witness.ledger();
     let recent = ledger.take_recent();
-    if recent == Recent::default() {
+    if recent == RecentCounts::default() {
         return;
     }
     let sample = ledger.sample(now);
     drop(ledger);
-    tell(Line { at, text: sentence(&recent, &sample) });
+    tell(ProgressLine { at, text: sentence(&recent, &sample) });
 }
 
 /// What happened, and how things stand now.
-fn sentence(recent: &Recent, sample: &Sample) -> String {
+fn sentence(recent: &RecentCounts, sample: &Sample) -> String {
     let mut parts = Vec::new();
     let mut part = |count: usize, one: &str, many: &str| {
         if count > 0 {
@@ -189,6 +195,6 @@ fn sentence(recent: &Recent, sample: &Sample) -> String {
     for (reason, count) in &recent.moves {
         part(*count, &format!("claim ended ({reason})"), &format!("claims ended ({reason})"));
     }
-    let cost = Cost { nodes: sample.nodes, micro_dollars_per_hour: sample.micro_dollars_per_hour };
+    let cost = ClusterCost { nodes: sample.nodes, micro_dollars_per_hour: sample.micro_dollars_per_hour };
     format!("{}  ·  {} waiting, {} running, {cost}", parts.join(", "), sample.pending, sample.running)
 }

@@ -33,7 +33,7 @@ pub struct Scenario {
     #[serde(default)]
     pub steady: Option<Steady>,
     /// What happens, in the order of time.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScenarioStep>,
 }
 
 /// A cluster whose demand does not change comes to rest: pods that did not change are not evicted, and its nodes cost about what the best
@@ -57,7 +57,7 @@ pub struct Steady {
 /// Something that happens.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Step {
+pub struct ScenarioStep {
     /// When, counted from the start.
     #[serde(deserialize_with = "duration")]
     pub at: Duration,
@@ -72,19 +72,19 @@ pub struct Step {
     pub apply: Vec<Value>,
     /// A workload to scale.
     #[serde(default)]
-    pub scale: Option<Scale>,
+    pub scale: Option<ScaleStep>,
     /// A workload whose pods are all replaced, as `kubectl rollout restart` would.
     #[serde(default)]
-    pub restart: Option<Target>,
+    pub restart: Option<ScenarioTarget>,
     /// An object to change.
     #[serde(default)]
-    pub patch: Option<Change>,
+    pub patch: Option<PatchStep>,
     /// An object to delete.
     #[serde(default)]
-    pub delete: Option<Target>,
+    pub delete: Option<ScenarioTarget>,
     /// Machines that the cloud takes away.
     #[serde(default)]
-    pub interrupt: Option<Interruption>,
+    pub interrupt: Option<InterruptStep>,
     /// What goes wrong from now on, instead of what went wrong before.
     #[serde(default)]
     pub faults: Option<Vec<NamedFault>>,
@@ -93,7 +93,7 @@ pub struct Step {
 /// An object of the cluster.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Target {
+pub struct ScenarioTarget {
     /// Its kind (`NodePool`).
     pub kind: String,
     /// Its name.
@@ -106,7 +106,7 @@ pub struct Target {
 /// A workload with a number of replicas.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Scale {
+pub struct ScaleStep {
     /// `Deployment`, `StatefulSet` or `ReplicaSet`.
     pub kind: String,
     /// Its name.
@@ -121,7 +121,7 @@ pub struct Scale {
 /// A change to an object.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Change {
+pub struct PatchStep {
     /// Its kind.
     pub kind: String,
     /// Its name.
@@ -136,7 +136,7 @@ pub struct Change {
 /// Machines that the cloud takes away without a word: they and their Nodes are gone at once.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Interruption {
+pub struct InterruptStep {
     /// Only machines of this capacity type.
     #[serde(default)]
     pub capacity_type: Option<String>,
@@ -154,7 +154,7 @@ pub struct ScenarioError {
     pub why: String,
 }
 
-impl Step {
+impl ScenarioStep {
     /// Whether anything happens in it.
     fn does_something(&self) -> bool {
         !self.apply.is_empty()
@@ -211,14 +211,14 @@ impl Scenario {
     }
 
     /// What happens until the end, in the order of time: steps that happen again and again as often as they do.
-    pub(super) fn happenings(&self) -> Vec<(Duration, &Step)> {
-        let times = |step: &Step| match step.every.filter(|every| !every.is_zero()) {
+    pub(super) fn happenings(&self) -> Vec<(Duration, &ScenarioStep)> {
+        let times = |step: &ScenarioStep| match step.every.filter(|every| !every.is_zero()) {
             Some(every) => std::iter::successors(Some(step.at), |at| at.checked_add(every))
                 .take_while(|at| *at <= self.until)
                 .collect(),
             None => vec![step.at],
         };
-        let mut all: Vec<(Duration, &Step)> =
+        let mut all: Vec<(Duration, &ScenarioStep)> =
             self.steps.iter().flat_map(|step| times(step).into_iter().map(move |at| (at, step))).collect();
         all.sort_by_key(|(at, _)| *at);
         all
@@ -232,7 +232,7 @@ fn misread(tree: &Value) -> Vec<ScenarioError> {
     let mut top = fields.clone();
     if let Some(Value::Array(steps)) = fields.get("steps") {
         for (step, does) in steps.iter().enumerate() {
-            misread_fields::<Step>(does, &format!("steps[{step}]"), &json!({"at": "0s"}), &mut errors);
+            misread_fields::<ScenarioStep>(does, &format!("steps[{step}]"), &json!({"at": "0s"}), &mut errors);
         }
         top.insert("steps".to_owned(), json!([]));
     }
@@ -300,7 +300,7 @@ mod tests {
     fn what_happens_again_and_again_happens_until_the_end() {
         let text = "{name: x, until: 1h, steps: [{at: 10m, every: 20m, say: a}, {at: 35m, say: b}]}";
         let scenario: Scenario = serde_yaml_ng::from_str(text).unwrap_or_else(|error| panic!("{error}"));
-        let told = |(at, step): &(Duration, &Step)| (at.as_secs() / 60, step.say.clone().unwrap_or_default());
+        let told = |(at, step): &(Duration, &ScenarioStep)| (at.as_secs() / 60, step.say.clone().unwrap_or_default());
         let told: Vec<(u64, String)> = scenario.happenings().iter().map(told).collect();
         let expected = [(10, "a"), (30, "a"), (35, "b"), (50, "a")];
         assert_eq!(told, expected.map(|(at, what)| (at, what.to_owned())));

@@ -10,7 +10,7 @@ use super::report::{Appraisal, SteadyReport};
 
 /// What is known about the peace of a cluster.
 #[derive(Debug, Default)]
-pub(super) struct Calm {
+pub(super) struct SteadyCheck {
     /// For how long a workload must have been what it is for its pods to be left alone; none as long as nobody has to be.
     unchanged_for: Option<SignedDuration>,
     /// When the first pod of each owner came: of a set of replicas with this very template, of a job.
@@ -20,7 +20,7 @@ pub(super) struct Calm {
     appraisals: Vec<Appraisal>,
 }
 
-impl Calm {
+impl SteadyCheck {
     /// From now on there is to be peace for workloads that have not changed for so long.
     pub(super) fn begin(&mut self, unchanged_for: SignedDuration) {
         self.unchanged_for = Some(unchanged_for);

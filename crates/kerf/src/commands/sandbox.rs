@@ -15,7 +15,9 @@ use kerf_api::crds::CrdVariant;
 use kerf_controllers::{Metrics, ProcessSettings, logs};
 use kerf_kwok::{AvailabilityError, Catalogue, InstanceAvailability, Kwok};
 use kerf_runtime::{Clock, Shutdown, ShutdownSignal};
-use kerf_sandbox::{ApiServer, Cloud, Cluster, ClusterConfig, LaunchError, News, OfferingRef, Timing, install_crds};
+use kerf_sandbox::{
+    ApiServer, Cloud, Cluster, ClusterConfig, ClusterEvent, LaunchError, OfferingRef, Timing, install_crds,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
@@ -237,7 +239,7 @@ fn for_shell(text: &str) -> String {
 async fn watch(
     file: &KubeconfigFile,
     with_kerf: bool,
-    mut news: mpsc::UnboundedReceiver<News>,
+    mut news: mpsc::UnboundedReceiver<ClusterEvent>,
     interrupted: &mut Interruptions,
 ) -> Result<Exit, Failure> {
     let mut reader = output::print_text(&greeting(file, if with_kerf { NEXT_WITH_KERF } else { NEXT_ALONE }))?;

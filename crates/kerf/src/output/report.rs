@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use kerf_sandbox::sim::{Report, Sample, SteadyReport, TimesToRun};
+use kerf_sandbox::sim::{Sample, SimulationReport, SteadyReport, TimesToRun};
 
 use super::table;
 
@@ -11,7 +11,7 @@ use super::table;
 const ROWS_MAX: usize = 16;
 
 /// Renders a report.
-pub(crate) fn report(report: &Report) -> String {
+pub(crate) fn report(report: &SimulationReport) -> String {
     let mut text =
         format!("{}: {} of cluster time, seed {}\n\n", report.scenario, clock(report.virtual_seconds), report.seed);
     let head = ["TIME", "WAITING", "RUNNING", "NODES", "$/HOUR"];

@@ -4,9 +4,9 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::{DESIRED, MAXIMUM, Rollout};
+use super::{DESIRED_REPLICAS_ANNOTATION, MAX_REPLICAS_ANNOTATION, Rollout};
 use crate::api::status::ApiResult;
-use crate::cluster::control_plane::Plane;
+use crate::cluster::control_plane::ControlPlane;
 use crate::cluster::objects::Workload;
 
 fn total<'a>(sets: impl Iterator<Item = &'a Arc<Workload>>) -> i64 {
@@ -28,7 +28,7 @@ pub(super) fn new_size(rollout: &Rollout, current: i64) -> i64 {
 }
 
 /// One step of a rolling update. Returns whether anything had to be written.
-pub(super) fn roll(plane: &mut Plane, rollout: &Rollout) -> ApiResult<bool> {
+pub(super) fn roll(plane: &mut ControlPlane, rollout: &Rollout) -> ApiResult<bool> {
     let Some(new) = &rollout.new else { return Ok(false) };
     let wanted = rollout.wanted();
     let size = if new.replicas() >= wanted { wanted } else { new_size(rollout, new.replicas()) };
@@ -39,7 +39,7 @@ pub(super) fn roll(plane: &mut Plane, rollout: &Rollout) -> ApiResult<bool> {
 }
 
 /// Takes pods from the old ReplicaSets: first those that are not available anyway, then as many as may be missed.
-fn shrink_old(plane: &mut Plane, rollout: &Rollout, new: &Workload) -> ApiResult<bool> {
+fn shrink_old(plane: &mut ControlPlane, rollout: &Rollout, new: &Workload) -> ApiResult<bool> {
     let (_, unavailable) = rollout.bounds();
     let least = rollout.wanted() - unavailable;
     let not_yet = new.replicas() - new.counted("availableReplicas");
@@ -70,7 +70,7 @@ fn shrink_old(plane: &mut Plane, rollout: &Rollout, new: &Workload) -> ApiResult
 }
 
 /// One step of a recreation: first the old pods go, all of them, then the new ones come.
-pub(super) fn recreate(plane: &mut Plane, rollout: &Rollout) -> ApiResult<bool> {
+pub(super) fn recreate(plane: &mut ControlPlane, rollout: &Rollout) -> ApiResult<bool> {
     let mut moved = false;
     for set in rollout.old.iter().filter(|set| set.replicas() > 0) {
         moved |= rollout.scale(plane, set, 0)?;
@@ -85,7 +85,7 @@ pub(super) fn recreate(plane: &mut Plane, rollout: &Rollout) -> ApiResult<bool> 
 }
 
 /// Whether pods of old ReplicaSets have not ended yet.
-pub(super) fn old_pods_run(plane: &Plane, rollout: &Rollout) -> bool {
+pub(super) fn old_pods_run(plane: &ControlPlane, rollout: &Rollout) -> bool {
     rollout.old.iter().any(|set| {
         set.replicas() > 0 || plane.world.pods.managed_by(&set.metadata.uid).iter().any(|pod| !pod.has_ended())
     })
@@ -97,11 +97,11 @@ pub(super) fn is_resized(rollout: &Rollout) -> bool {
     rollout
         .all()
         .filter(|set| set.replicas() > 0)
-        .any(|set| set.metadata.annotations.get(DESIRED).is_some_and(|desired| desired != wanted))
+        .any(|set| set.metadata.annotations.get(DESIRED_REPLICAS_ANNOTATION).is_some_and(|desired| desired != wanted))
 }
 
 /// Brings the ReplicaSets to a new wanted number without moving the rollout on. Returns whether anything had to be written.
-pub(super) fn resize(plane: &mut Plane, rollout: &Rollout) -> ApiResult<bool> {
+pub(super) fn resize(plane: &mut ControlPlane, rollout: &Rollout) -> ApiResult<bool> {
     let wanted = rollout.wanted();
     let active: Vec<Arc<Workload>> = rollout.all().filter(|set| set.replicas() > 0).cloned().collect();
     if active.len() <= 1 {
@@ -111,7 +111,7 @@ pub(super) fn resize(plane: &mut Plane, rollout: &Rollout) -> ApiResult<bool> {
     }
     let saturated = rollout.new.as_ref().is_some_and(|new| {
         new.replicas() == wanted
-            && new.metadata.annotations.get(DESIRED) == Some(wanted.to_string().as_str())
+            && new.metadata.annotations.get(DESIRED_REPLICAS_ANNOTATION) == Some(wanted.to_string().as_str())
             && new.counted("availableReplicas") == wanted
     });
     let mut moved = false;
@@ -164,7 +164,8 @@ fn fraction(rollout: &Rollout, set: &Workload, wanted: i64, surge: i64) -> i64 {
     if wanted == 0 {
         return -set.replicas();
     }
-    let remembered = set.metadata.annotations.get(MAXIMUM).and_then(|maximum| maximum.parse::<i64>().ok());
+    let remembered =
+        set.metadata.annotations.get(MAX_REPLICAS_ANNOTATION).and_then(|maximum| maximum.parse::<i64>().ok());
     let before = remembered.unwrap_or_else(|| rollout.deployment.counted("replicas")).max(1);
     // Rounded to the nearest.
     (set.replicas() * (wanted + surge) * 2 + before).div_euclid(2 * before) - set.replicas()

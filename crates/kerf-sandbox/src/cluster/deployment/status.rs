@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::Rollout;
 use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
-use crate::cluster::control_plane::{Again, Plane};
-use crate::cluster::kind::Kind;
+use crate::cluster::control_plane::{ControlPlane, RunAgain};
+use crate::cluster::kind::ControlPlaneKind;
 use crate::cluster::objects::{Condition, condition};
 use crate::cluster::pods::ignore_gone;
 use crate::cluster::replicaset::differs;
@@ -51,7 +51,7 @@ fn conditions(rollout: &Rollout) -> Vec<Condition> {
 }
 
 /// Writes the status, if it is not what it should be. `created`: a ReplicaSet that was just made.
-pub(super) fn report(plane: &Plane, rollout: &Rollout, created: Option<String>) -> ApiResult<Again> {
+pub(super) fn report(plane: &ControlPlane, rollout: &Rollout, created: Option<String>) -> ApiResult<RunAgain> {
     let counts = count(rollout);
     let (_, unavailable) = rollout.bounds();
     let mut conditions = conditions(rollout);
@@ -64,11 +64,11 @@ pub(super) fn report(plane: &Plane, rollout: &Rollout, created: Option<String>) 
     let now = plane.now();
     let told = told(rollout, counts, &conditions, created, now);
     set(&mut conditions, "Available", (status, reason, message.into()), now, false);
-    let mut again = Again::WhenChanged;
+    let mut again = RunAgain::WhenChanged;
     if let Some((progress, moved)) = told {
         let wait = deadline(rollout, now, &conditions).filter(|_| progress.0 == "True");
         set(&mut conditions, "Progressing", progress, now, moved);
-        again = wait.map_or(again, Again::After);
+        again = wait.map_or(again, RunAgain::After);
     }
     let conditions: Vec<Value> = conditions.iter().map(to_json).collect();
     let status = json!({
@@ -78,12 +78,12 @@ pub(super) fn report(plane: &Plane, rollout: &Rollout, created: Option<String>) 
         "conditions": conditions,
     });
     if differs(&rollout.deployment.status, &status) {
-        ignore_gone(plane.controllers.replace_status(Kind::Deployment, &rollout.key, &status))?;
+        ignore_gone(plane.controllers.replace_status(ControlPlaneKind::Deployment, &rollout.key, &status))?;
     }
     Ok(again)
 }
 
-type Told = (&'static str, &'static str, String);
+type ConditionText = (&'static str, &'static str, String);
 
 /// What the Progressing condition should say, and whether that is a step forward. Nothing, if it is to stay as it is.
 fn told(
@@ -92,7 +92,7 @@ fn told(
     conditions: &[Condition],
     created: Option<String>,
     now: jiff::Timestamp,
-) -> Option<(Told, bool)> {
+) -> Option<(ConditionText, bool)> {
     if let Some(name) = created {
         let message = format!("Created new replica set \"{name}\"");
         return Some((("True", "NewReplicaSetCreated", message), true));
@@ -153,7 +153,7 @@ fn deadline(rollout: &Rollout, now: jiff::Timestamp, conditions: &[Condition]) -
     Some(if over <= now { Duration::ZERO } else { over.duration_since(now).unsigned_abs() })
 }
 
-fn set(conditions: &mut Vec<Condition>, kind: &str, told: Told, now: jiff::Timestamp, moved: bool) {
+fn set(conditions: &mut Vec<Condition>, kind: &str, told: ConditionText, now: jiff::Timestamp, moved: bool) {
     let (status, reason, message) = told;
     let before = conditions.iter().position(|condition| condition.kind == kind).map(|place| conditions.remove(place));
     let same = |before: &Condition| before.status == status;
@@ -186,7 +186,7 @@ fn to_json(condition: &Condition) -> Value {
 }
 
 /// Says that a Deployment is paused, or no longer is.
-pub(super) fn note_paused(plane: &Plane, rollout: &Rollout) -> ApiResult<()> {
+pub(super) fn note_paused(plane: &ControlPlane, rollout: &Rollout) -> ApiResult<()> {
     if rollout.deployment.spec.progress_deadline_seconds.is_none() {
         return Ok(());
     }
@@ -199,5 +199,9 @@ pub(super) fn note_paused(plane: &Plane, rollout: &Rollout) -> ApiResult<()> {
     };
     set(&mut conditions, "Progressing", told, plane.now(), true);
     let conditions: Vec<Value> = conditions.iter().map(to_json).collect();
-    ignore_gone(plane.controllers.replace_status(Kind::Deployment, &rollout.key, &json!({"conditions": conditions})))
+    ignore_gone(plane.controllers.replace_status(
+        ControlPlaneKind::Deployment,
+        &rollout.key,
+        &json!({"conditions": conditions}),
+    ))
 }

@@ -15,9 +15,9 @@ use crate::api::storage::{ObjectKey, TableIx};
 
 /// What a kubelet says again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum HeartbeatKind {
     /// That it is there: its lease is renewed.
-    Alive,
+    LeaseRenewal,
     /// How its node is: the conditions of its status.
     Conditions {
         /// How many there are.
@@ -27,7 +27,7 @@ pub(super) enum Said {
 
 /// An object as we wrote it last, and where in it the times of that write stand.
 #[derive(Debug)]
-pub(super) struct Beat {
+pub(super) struct HeartbeatTemplate {
     revision: u64,
     /// When it was written.
     at: Timestamp,
@@ -36,7 +36,7 @@ pub(super) struct Beat {
     seconds: Vec<usize>,
 }
 
-impl Beat {
+impl HeartbeatTemplate {
     /// Looks for the times in an object that was just `written` at `now`, the one at which we came to own our fields among them. Nothing, if
     /// somebody else has written the object since, or if there is any doubt.
     pub(super) fn find(
@@ -44,7 +44,7 @@ impl Beat {
         (table, key): (TableIx, &ObjectKey),
         written: &Bytes,
         now: Timestamp,
-        said: Said,
+        said: HeartbeatKind,
     ) -> Option<Self> {
         let stored = server.storage.get(table, key).filter(|stored| stored.bytes() == written)?;
         let mut to_the_second = places(written, "time", &rfc3339_seconds(now));
@@ -53,11 +53,11 @@ impl Beat {
             return None;
         }
         let exact = match said {
-            Said::Alive => {
+            HeartbeatKind::LeaseRenewal => {
                 let renewed = places(written, "renewTime", &rfc3339_micros(now));
                 (renewed.len() == 1).then_some(renewed)?
             }
-            Said::Conditions { count } => {
+            HeartbeatKind::Conditions { count } => {
                 let beats = places(written, "lastHeartbeatTime", &rfc3339_seconds(now));
                 to_the_second.extend((beats.len() == count).then_some(beats)?);
                 Vec::new()

@@ -16,19 +16,19 @@ pub(super) const PODS: ResourceIx = ResourceIx(3);
 
 /// The names that stand in every cluster, at the numbers above; ephemeral storage is between memory and pods because that is the
 /// order in which kube-scheduler lists what is lacking.
-const STANDING: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
+const WELL_KNOWN_RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
 
 /// All resource names that were ever seen.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct ResourceNames {
     numbers: BTreeMap<SmolStr, ResourceIx>,
     names: Vec<SmolStr>,
 }
 
-impl Names {
+impl ResourceNames {
     pub(super) fn new() -> Self {
         let mut names = Self { numbers: BTreeMap::new(), names: Vec::new() };
-        for name in STANDING {
+        for name in WELL_KNOWN_RESOURCES {
             names.number(name);
         }
         names

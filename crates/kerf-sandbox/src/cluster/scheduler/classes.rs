@@ -19,14 +19,14 @@ pub(super) struct ClassIx(u32);
 
 /// The rules of a pod about other pods.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Terms {
+pub(super) struct PodAffinityTerms {
     pub(super) near: Vec<PodAffinityTerm>,
     pub(super) away: Vec<PodAffinityTerm>,
     pub(super) rather_near: Vec<WeightedPodAffinityTerm>,
     pub(super) rather_away: Vec<WeightedPodAffinityTerm>,
 }
 
-impl Terms {
+impl PodAffinityTerms {
     pub(super) fn read(affinity: Option<&Affinity>) -> Self {
         let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
         let away = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
@@ -49,7 +49,7 @@ impl Terms {
 
 /// How many pods of a class are on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Count {
+pub(super) struct PodCount {
     pub(super) all: u32,
     /// Those that are not being deleted.
     pub(super) staying: u32,
@@ -57,20 +57,20 @@ pub(super) struct Count {
 
 /// One class.
 #[derive(Debug)]
-pub(super) struct Class {
+pub(super) struct PodClass {
     pub(super) namespace: SmolStr,
     pub(super) labels: Labels,
-    pub(super) terms: Terms,
+    pub(super) terms: PodAffinityTerms,
     /// Where its pods are.
-    pub(super) nodes: BTreeMap<NodeIx, Count>,
+    pub(super) nodes: BTreeMap<NodeIx, PodCount>,
     key: String,
     pods: usize,
 }
 
 /// All classes.
 #[derive(Debug, Default)]
-pub(super) struct Classes {
-    slots: Vec<Option<Class>>,
+pub(super) struct PodClasses {
+    slots: Vec<Option<PodClass>>,
     free: Vec<ClassIx>,
     numbers: FxHashMap<String, ClassIx>,
     by_namespace: BTreeMap<SmolStr, BTreeSet<ClassIx>>,
@@ -79,7 +79,7 @@ pub(super) struct Classes {
     with_terms: BTreeSet<ClassIx>,
 }
 
-impl Classes {
+impl PodClasses {
     /// The class of a pod, which counts one pod more from now on.
     pub(super) fn enter(&mut self, namespace: &str, labels: &Labels, affinity: Option<&Affinity>) -> ClassIx {
         let key = class_key(namespace, labels, affinity);
@@ -90,14 +90,14 @@ impl Classes {
             return *number;
         }
         let number = self.free.pop().unwrap_or(ClassIx(self.slots.len() as u32));
-        let terms = Terms::read(affinity);
+        let terms = PodAffinityTerms::read(affinity);
         if !terms.away.is_empty() {
             self.with_away.insert(number);
         }
         if !terms.is_empty() {
             self.with_terms.insert(number);
         }
-        let class = Class {
+        let class = PodClass {
             namespace: namespace.into(),
             labels: labels.clone(),
             terms,
@@ -158,27 +158,27 @@ impl Classes {
         }
     }
 
-    pub(super) fn get(&self, number: ClassIx) -> Option<&Class> {
+    pub(super) fn get(&self, number: ClassIx) -> Option<&PodClass> {
         self.slots.get(number.0 as usize).and_then(Option::as_ref)
     }
 
     /// The classes of a namespace.
-    pub(super) fn of<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a Class> {
+    pub(super) fn of<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a PodClass> {
         self.by_namespace.get(namespace).into_iter().flatten().filter_map(|number| self.get(*number))
     }
 
     /// Every class, by namespace.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Class> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &PodClass> {
         self.by_namespace.values().flatten().filter_map(|number| self.get(*number))
     }
 
     /// The classes whose pods must be away from something.
-    pub(super) fn with_away(&self) -> impl Iterator<Item = &Class> {
+    pub(super) fn with_away(&self) -> impl Iterator<Item = &PodClass> {
         self.with_away.iter().filter_map(|number| self.get(*number))
     }
 
     /// The classes whose pods have any rule about others.
-    pub(super) fn with_terms(&self) -> impl Iterator<Item = &Class> {
+    pub(super) fn with_terms(&self) -> impl Iterator<Item = &PodClass> {
         self.with_terms.iter().filter_map(|number| self.get(*number))
     }
 }

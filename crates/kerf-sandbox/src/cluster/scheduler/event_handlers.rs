@@ -10,32 +10,32 @@ use smol_str::SmolStr;
 use tokio::time::Instant;
 
 use super::Scheduler;
-use super::node::Description;
+use super::node::NodeDescription;
 use super::pod::{self, PodInfo, PodKey, gates};
-use super::queueing_hints::{BETWEEN_PODS, Event, ON_LEAVING, Traits};
+use super::queueing_hints::{POD_REMOVAL_PLUGINS, POD_TO_POD_PLUGINS, PodTraits, SchedulingEvent};
 use super::view::PodChange;
-use super::workloads::Owner;
-use crate::cluster::in_process_client::{Feed, Local, Told};
+use super::workloads::OwnerKind;
+use crate::cluster::in_process_client::{ChangeFeed, InProcessClient, RawChange};
 
 /// Everything that the scheduler watches.
 pub(super) struct Feeds {
-    pods: Feed,
-    nodes: Feed,
-    namespaces: Feed,
-    claims: Feed,
-    volumes: Feed,
-    classes: Feed,
-    csi_nodes: Feed,
-    attachments: Feed,
-    budgets: Feed,
-    services: Feed,
-    replica_sets: Feed,
-    stateful_sets: Feed,
-    replication_controllers: Feed,
+    pods: ChangeFeed,
+    nodes: ChangeFeed,
+    namespaces: ChangeFeed,
+    claims: ChangeFeed,
+    volumes: ChangeFeed,
+    classes: ChangeFeed,
+    csi_nodes: ChangeFeed,
+    attachments: ChangeFeed,
+    budgets: ChangeFeed,
+    services: ChangeFeed,
+    replica_sets: ChangeFeed,
+    stateful_sets: ChangeFeed,
+    replication_controllers: ChangeFeed,
 }
 
 impl Feeds {
-    pub(super) fn new(local: &Local) -> Self {
+    pub(super) fn new(local: &InProcessClient) -> Self {
         Self {
             pods: local.feed("", "pods"),
             nodes: local.feed("", "nodes"),
@@ -53,7 +53,7 @@ impl Feeds {
         }
     }
 
-    pub(super) fn all(&self) -> [&Feed; 13] {
+    pub(super) fn all(&self) -> [&ChangeFeed; 13] {
         [
             &self.pods,
             &self.nodes,
@@ -106,9 +106,9 @@ impl Scheduler {
 
     fn take_in_owners(&mut self) {
         for (owner, told) in [
-            (Owner::ReplicaSet, self.feeds.replica_sets.take()),
-            (Owner::StatefulSet, self.feeds.stateful_sets.take()),
-            (Owner::ReplicationController, self.feeds.replication_controllers.take()),
+            (OwnerKind::ReplicaSet, self.feeds.replica_sets.take()),
+            (OwnerKind::StatefulSet, self.feeds.stateful_sets.take()),
+            (OwnerKind::ReplicationController, self.feeds.replication_controllers.take()),
         ] {
             for told in told {
                 self.view.workloads.put_owner(owner, name(&told), told.object.as_deref());
@@ -135,27 +135,27 @@ impl Scheduler {
             changed |= told.object.is_none();
         }
         if changed {
-            self.wake(&Event::Storage, now);
+            self.wake(&SchedulingEvent::StorageChanged, now);
         }
         for told in self.feeds.claims.take() {
             put(&mut self.view.storage.claims, &told, read::<PersistentVolumeClaim>(&told));
-            self.wake(&Event::Claim(told.key.as_str()), now);
+            self.wake(&SchedulingEvent::ClaimChanged(told.key.as_str()), now);
         }
     }
 
-    fn node_changed(&mut self, told: &Told, now: Instant) {
-        let described = told.object.as_ref().map(|bytes| Description::read(bytes, &mut self.view.names));
+    fn node_changed(&mut self, told: &RawChange, now: Instant) {
+        let described = told.object.as_ref().map(|bytes| NodeDescription::read(bytes, &mut self.view.names));
         match described {
             Some(Some(described)) => {
                 let (node, change) = self.view.put_node(described);
                 if !change.is_nothing() {
-                    self.wake(&Event::Node(node, change), now);
+                    self.wake(&SchedulingEvent::NodeChanged(node, change), now);
                 }
             }
             Some(None) => tracing::warn!(node = told.key.as_str(), "a stored node cannot be read"),
             None => {
                 self.view.remove_node(told.key.as_str());
-                self.wake(&Event::NodeGone, now);
+                self.wake(&SchedulingEvent::NodeRemoved, now);
             }
         }
     }
@@ -163,7 +163,7 @@ impl Scheduler {
     fn pod_changed(&mut self, pod: Pod, now: Instant) {
         let gated = gates(&pod).next().is_some();
         let key = pod_key(&pod);
-        let traits_before = if self.queue.waits_for(ON_LEAVING) { self.traits(&key) } else { None };
+        let traits_before = if self.queue.waits_for(POD_REMOVAL_PLUGINS) { self.traits(&key) } else { None };
         let change = self.view.put_pod(pod);
         if change.before.as_ref().is_some_and(|before| before.uid != change.now.uid) {
             self.stop_waiting(&key, now);
@@ -188,12 +188,12 @@ impl Scheduler {
         if let Some(pod) = self.view.remove_pod(key).filter(|pod| pod.node.is_some() && !pod.terminal)
             && let Some(traits) = traits
         {
-            self.wake(&Event::Unseated(&pod, &traits), now);
+            self.wake(&SchedulingEvent::PodRemoved(&pod, &traits), now);
         }
     }
 
     /// Wakes those whom it may help that a pod came to a node, left it, or is another than it was.
-    fn tell_others(&mut self, change: &PodChange, traits_before: Option<Traits>, now: Instant) {
+    fn tell_others(&mut self, change: &PodChange, traits_before: Option<PodTraits>, now: Instant) {
         let sits = |pod: &PodInfo| pod.node.is_some() && !pod.terminal;
         let before = change.before.as_ref().filter(|before| sits(before));
         let seated = sits(&change.now);
@@ -201,22 +201,22 @@ impl Scheduler {
         if let Some(before) = before {
             if !seated || relabelled {
                 if let Some(traits) = &traits_before {
-                    self.wake(&Event::Unseated(before, traits), now);
+                    self.wake(&SchedulingEvent::PodRemoved(before, traits), now);
                 }
             } else if asks_less(before, &change.now) {
-                self.wake(&Event::Shrunk, now);
+                self.wake(&SchedulingEvent::PodRequestsReduced, now);
             }
         }
         if seated
             && (before.is_none() || relabelled)
-            && self.queue.waits_for(BETWEEN_PODS)
+            && self.queue.waits_for(POD_TO_POD_PLUGINS)
             && let Some(traits) = self.traits(&change.now.key)
         {
-            self.wake(&Event::Seated(&traits), now);
+            self.wake(&SchedulingEvent::PodAssigned(&traits), now);
         }
     }
 
-    pub(super) fn wake(&mut self, event: &Event<'_>, now: Instant) {
+    pub(super) fn wake(&mut self, event: &SchedulingEvent<'_>, now: Instant) {
         let plugins = event.concerns();
         if !self.queue.waits_for(plugins) {
             return;
@@ -229,9 +229,9 @@ impl Scheduler {
     }
 
     /// What others look at in a pod, while it is known.
-    pub(super) fn traits(&self, key: &PodKey) -> Option<Traits> {
+    pub(super) fn traits(&self, key: &PodKey) -> Option<PodTraits> {
         let class = self.view.classes.get(self.view.pod(key)?.class)?;
-        Some(Traits {
+        Some(PodTraits {
             namespace: class.namespace.clone(),
             labels: class.labels.clone(),
             away: class.terms.away.clone(),
@@ -259,18 +259,18 @@ fn pod_key(pod: &Pod) -> PodKey {
     smol_str::format_smolstr!("{namespace}/{name}")
 }
 
-fn name(told: &Told) -> SmolStr {
+fn name(told: &RawChange) -> SmolStr {
     told.key.as_str().into()
 }
 
-fn read<T: DeserializeOwned>(told: &Told) -> Option<T> {
+fn read<T: DeserializeOwned>(told: &RawChange) -> Option<T> {
     let bytes: &Bytes = told.object.as_ref()?;
     serde_json::from_slice(bytes)
         .inspect_err(|problem| tracing::warn!(object = told.key.as_str(), %problem, "a stored object cannot be read"))
         .ok()
 }
 
-fn put<T>(map: &mut std::collections::BTreeMap<SmolStr, T>, told: &Told, object: Option<T>) {
+fn put<T>(map: &mut std::collections::BTreeMap<SmolStr, T>, told: &RawChange, object: Option<T>) {
     match object {
         Some(object) => drop(map.insert(name(told), object)),
         None => drop(map.remove(told.key.as_str())),

@@ -22,38 +22,38 @@ use super::node::NodeInfo;
 use super::pod::PodInfo;
 use super::view::{NodeIx, View};
 
-pub(super) use rejection::{Plugin, Rejection};
+pub(super) use rejection::{FilterRejection, Plugin};
 pub(super) use spread::{includes, selected};
-pub(super) use volumes::Bindings;
+pub(super) use volumes::VolumeBindings;
 
 /// The taint that says the same as `spec.unschedulable`.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 /// What one pod asks of the nodes, prepared.
-pub(super) struct Question<'a> {
+pub(super) struct PodFilter<'a> {
     view: &'a View,
     pod: &'a Pod,
     info: &'a PodInfo,
     /// Whether the pod's selector and affinity want the node, by place; none if it wants any.
     wanted: Option<Vec<bool>>,
     tolerates_cordon: bool,
-    spread: spread::State<'a>,
-    affinity: affinity::State<'a>,
-    volumes: volumes::State<'a>,
+    spread: spread::SpreadFilter<'a>,
+    affinity: affinity::AffinityFilter<'a>,
+    volumes: volumes::VolumeFilter<'a>,
 }
 
 /// What is known before any node is looked at.
 #[derive(Debug)]
-pub(super) enum Outset {
+pub(super) enum PreFilterResult {
     /// Any node may do.
     AllNodes,
     /// Only these may: the pod's affinity names them.
     Named(BTreeSet<SmolStr>),
     /// None will.
-    None(Rejection),
+    None(FilterRejection),
 }
 
-impl<'a> Question<'a> {
+impl<'a> PodFilter<'a> {
     /// Prepares the question whether `pod` may be bound to nodes of `view`.
     pub(super) fn new(view: &'a View, pod: &'a Pod, info: &'a PodInfo) -> Self {
         let spec = pod.spec.as_ref();
@@ -71,47 +71,50 @@ impl<'a> Question<'a> {
             view,
             pod,
             info,
-            spread: spread::State::new(view, pod, wanted.as_deref()),
-            affinity: affinity::State::new(view, info),
-            volumes: volumes::State::new(view, pod, info),
+            spread: spread::SpreadFilter::new(view, pod, wanted.as_deref()),
+            affinity: affinity::AffinityFilter::new(view, info),
+            volumes: volumes::VolumeFilter::new(view, pod, info),
             wanted,
             tolerates_cordon: tolerates(pod, &cordon),
         }
     }
 
     /// What can be said without looking at a node.
-    pub(super) fn outset(&self) -> Outset {
+    pub(super) fn outset(&self) -> PreFilterResult {
         match named_nodes(self.pod) {
             Some(names) if names.is_empty() => {
-                return Outset::None(Rejection::final_(Plugin::NodeAffinity, "pod affinity terms conflict"));
+                return PreFilterResult::None(FilterRejection::final_(
+                    Plugin::NodeAffinity,
+                    "pod affinity terms conflict",
+                ));
             }
             Some(names) => {
                 return match self.volumes.outset() {
-                    Some(rejection) => Outset::None(rejection),
-                    None => Outset::Named(names),
+                    Some(rejection) => PreFilterResult::None(rejection),
+                    None => PreFilterResult::Named(names),
                 };
             }
             None => {}
         }
-        self.volumes.outset().map_or(Outset::AllNodes, Outset::None)
+        self.volumes.outset().map_or(PreFilterResult::AllNodes, PreFilterResult::None)
     }
 
     /// Why the pod may not be bound to the node: what the first plug-in that objects says.
-    pub(super) fn check(&self, node: NodeIx) -> Result<(), Rejection> {
+    pub(super) fn check(&self, node: NodeIx) -> Result<(), FilterRejection> {
         let info = self.view.node(node);
         if info.unschedulable && !self.tolerates_cordon {
-            return Err(Rejection::final_(Plugin::NodeUnschedulable, "node(s) were unschedulable"));
+            return Err(FilterRejection::final_(Plugin::NodeUnschedulable, "node(s) were unschedulable"));
         }
         if !info.taints.is_empty() && untolerated(self.pod, &info.taints).is_some() {
-            return Err(Rejection::final_(Plugin::TaintToleration, "node(s) had untolerated taint(s)"));
+            return Err(FilterRejection::final_(Plugin::TaintToleration, "node(s) had untolerated taint(s)"));
         }
         if self.wanted.as_ref().is_some_and(|wanted| !wanted[node.place()]) {
             let reason = "node(s) didn't match Pod's node affinity/selector";
-            return Err(Rejection::final_(Plugin::NodeAffinity, reason));
+            return Err(FilterRejection::final_(Plugin::NodeAffinity, reason));
         }
         if ports_taken(self.info, info) {
             let reason = "node(s) didn't have free ports for the requested pod ports";
-            return Err(Rejection::passing(Plugin::NodePorts, reason));
+            return Err(FilterRejection::passing(Plugin::NodePorts, reason));
         }
         self.fits(info)?;
         self.volumes.check(info)?;
@@ -120,11 +123,11 @@ impl<'a> Question<'a> {
     }
 
     /// The volumes and claims that are to be brought together if the pod goes to the node.
-    pub(super) fn bindings(&self, node: NodeIx) -> Bindings {
+    pub(super) fn bindings(&self, node: NodeIx) -> VolumeBindings {
         self.volumes.bindings(self.view.node(node))
     }
 
-    fn fits(&self, node: &NodeInfo) -> Result<(), Rejection> {
+    fn fits(&self, node: &NodeInfo) -> Result<(), FilterRejection> {
         let asked = &self.info.requests;
         let mut lacking = node.allocatable.lacking(&node.used, asked).peekable();
         if lacking.peek().is_none() {
@@ -135,7 +138,7 @@ impl<'a> Question<'a> {
             other => Cow::Owned(format!("Insufficient {}", self.view.names.name(other))),
         };
         let resolvable = !node.allocatable.never_holds(asked);
-        Err(Rejection { plugin: Plugin::NodeResourcesFit, reasons: lacking.map(reason).collect(), resolvable })
+        Err(FilterRejection { plugin: Plugin::NodeResourcesFit, reasons: lacking.map(reason).collect(), resolvable })
     }
 }
 

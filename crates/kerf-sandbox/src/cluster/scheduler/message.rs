@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::filter::{Plugin, Rejection};
+use super::filter::{FilterRejection, Plugin};
 use super::view::NodeIx;
 
 /// The longest note of an event.
-const NOTE: usize = 1024;
+const MAX_NOTE_BYTES: usize = 1024;
 
 /// Why no node took a pod.
 #[derive(Debug, Default)]
@@ -15,9 +15,9 @@ pub(super) struct Diagnosis {
     /// How many nodes there are.
     pub(super) nodes: usize,
     /// What the nodes said that were asked.
-    pub(super) refusals: Vec<(NodeIx, Rejection)>,
+    pub(super) refusals: Vec<(NodeIx, FilterRejection)>,
     /// What was clear before any was asked.
-    pub(super) outset: Option<Rejection>,
+    pub(super) outset: Option<FilterRejection>,
     /// Whether the others were not asked because the pod names its nodes.
     pub(super) named: bool,
 }
@@ -42,7 +42,7 @@ impl Diagnosis {
             message.push('.');
             return message;
         }
-        let mut reasons = Histogram::default();
+        let mut reasons = ReasonCounts::default();
         for (_, refusal) in &self.refusals {
             for reason in &refusal.reasons {
                 reasons.add(reason.clone(), 1);
@@ -64,9 +64,9 @@ pub(super) fn available(nodes: usize) -> String {
 
 /// Reasons with the number of nodes that each holds for.
 #[derive(Debug, Default)]
-pub(super) struct Histogram(BTreeMap<Cow<'static, str>, usize>);
+pub(super) struct ReasonCounts(BTreeMap<Cow<'static, str>, usize>);
 
-impl Histogram {
+impl ReasonCounts {
     pub(super) fn add(&mut self, reason: Cow<'static, str>, nodes: usize) {
         if nodes > 0 {
             *self.0.entry(reason).or_default() += nodes;
@@ -84,9 +84,9 @@ impl Histogram {
 /// A message as an event can carry it.
 pub(super) fn as_note(message: &str) -> Cow<'_, str> {
     const MORE: &str = " ...";
-    if message.len() <= NOTE {
+    if message.len() <= MAX_NOTE_BYTES {
         return message.into();
     }
-    let cut = message.floor_char_boundary(NOTE - MORE.len());
+    let cut = message.floor_char_boundary(MAX_NOTE_BYTES - MORE.len());
     format!("{}{MORE}", &message[..cut]).into()
 }

@@ -10,7 +10,7 @@ use kerf_referee::selectors::Labels;
 use serde::Deserialize;
 use smol_str::SmolStr;
 
-use super::amounts::{Amounts, Names};
+use super::amounts::{Amounts, ResourceNames};
 use super::pod::{PodInfo, PodKey};
 
 /// The zone that a node is in, for the order in which nodes are tried.
@@ -39,29 +39,29 @@ pub(super) struct NodeInfo {
 }
 
 #[derive(Deserialize)]
-struct Read {
-    metadata: ReadMeta,
+struct StoredNode {
+    metadata: StoredNodeMeta,
     #[serde(default)]
     spec: NodeSpec,
     #[serde(default)]
-    status: ReadStatus,
+    status: StoredNodeStatus,
 }
 
 #[derive(Deserialize)]
-struct ReadMeta {
+struct StoredNodeMeta {
     name: SmolStr,
     labels: Option<Labels>,
 }
 
 #[derive(Default, Deserialize)]
-struct ReadStatus {
+struct StoredNodeStatus {
     allocatable: Option<BTreeMap<String, Quantity>>,
     images: Option<Vec<ContainerImage>>,
 }
 
 /// What a node object says.
 #[derive(Debug)]
-pub(super) struct Description {
+pub(super) struct NodeDescription {
     pub(super) name: SmolStr,
     pub(super) labels: Labels,
     pub(super) taints: Vec<Taint>,
@@ -70,10 +70,10 @@ pub(super) struct Description {
     pub(super) images: BTreeMap<SmolStr, i64>,
 }
 
-impl Description {
+impl NodeDescription {
     /// Reads a stored node. None if it cannot be read: the API server has stored no such thing.
-    pub(super) fn read(bytes: &[u8], names: &mut Names) -> Option<Self> {
-        let node: Read = serde_json::from_slice(bytes).ok()?;
+    pub(super) fn read(bytes: &[u8], names: &mut ResourceNames) -> Option<Self> {
+        let node: StoredNode = serde_json::from_slice(bytes).ok()?;
         let mut images = BTreeMap::new();
         for image in node.status.images.iter().flatten() {
             for name in image.names.iter().flatten() {
@@ -109,7 +109,7 @@ impl NodeChange {
 
 impl NodeInfo {
     /// Takes over what a node object says, and says what is new about it.
-    pub(super) fn become_as(&mut self, described: Description) -> NodeChange {
+    pub(super) fn become_as(&mut self, described: NodeDescription) -> NodeChange {
         let change = NodeChange {
             added: !self.exists,
             labels: self.labels != described.labels,

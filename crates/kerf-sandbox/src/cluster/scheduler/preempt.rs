@@ -14,15 +14,15 @@ use kerf_referee::selectors::selects;
 use smol_str::SmolStr;
 
 use super::attempt::fits;
-use super::filter::Rejection;
-use super::message::{Diagnosis, Histogram, available};
+use super::filter::FilterRejection;
+use super::message::{Diagnosis, ReasonCounts, available};
 use super::pod::PodInfo;
 use super::view::{NodeIx, View};
 use crate::rng::Rng;
 
 /// Enough nodes to choose from: so many of a hundred, and at least so many.
-const ENOUGH_PERCENT: usize = 10;
-const ENOUGH: usize = 100;
+const MIN_CANDIDATES_PERCENT: usize = 10;
+const MIN_CANDIDATES: usize = 100;
 
 /// What can be done for a pod that no node takes.
 #[derive(Debug)]
@@ -32,9 +32,9 @@ pub(super) enum Preemption {
     /// Nothing, and nothing more than before: the pod may not, or others are leaving for it already.
     NotEligible(&'static str),
     /// Nothing on any node.
-    Nowhere(String),
+    NoCandidates(String),
     /// Nobody was asked, since no node was.
-    NotAsked,
+    NotAttempted,
 }
 
 impl Preemption {
@@ -44,13 +44,13 @@ impl Preemption {
         match self {
             Self::Victims { .. } => None,
             Self::NotEligible(why) => Some(format!("no new claims to deallocate, preemption: {why}")),
-            Self::Nowhere(why) => Some(format!("no new claims to deallocate, preemption: {why}")),
-            Self::NotAsked => Some("not found".to_owned()),
+            Self::NoCandidates(why) => Some(format!("no new claims to deallocate, preemption: {why}")),
+            Self::NotAttempted => Some("not found".to_owned()),
         }
     }
 }
 
-struct Candidate {
+struct PreemptionCandidate {
     node: NodeIx,
     /// The most important first.
     victims: Vec<Arc<PodInfo>>,
@@ -66,7 +66,7 @@ pub(super) fn preempt(
     chance: &mut Rng,
 ) -> Preemption {
     if diagnosis.outset.is_some() {
-        return Preemption::NotAsked;
+        return Preemption::NotAttempted;
     }
     if let Some(why) = ineligible(view, pod, info, diagnosis) {
         return Preemption::NotEligible(why);
@@ -74,10 +74,10 @@ pub(super) fn preempt(
     let promising: Vec<NodeIx> =
         diagnosis.refusals.iter().filter(|(_, refusal)| refusal.resolvable).map(|(node, _)| *node).collect();
     let mut candidates = Vec::new();
-    let mut reasons = Histogram::default();
+    let mut reasons = ReasonCounts::default();
     let mut refused = 0;
     let offset = chance.below(promising.len() as u64) as usize;
-    let enough = (promising.len() * ENOUGH_PERCENT / 100).max(ENOUGH).min(promising.len());
+    let enough = (promising.len() * MIN_CANDIDATES_PERCENT / 100).max(MIN_CANDIDATES).min(promising.len());
     for turn in 0..promising.len() {
         let node = promising[(offset + turn) % promising.len()];
         match victims_on(view, pod, info, node) {
@@ -99,7 +99,7 @@ pub(super) fn preempt(
         }
         None => {
             reasons.add("Preemption is not helpful for scheduling".into(), diagnosis.nodes - refused);
-            Preemption::Nowhere(format!("{}{}", available(diagnosis.nodes), reasons.sentence()))
+            Preemption::NoCandidates(format!("{}{}", available(diagnosis.nodes), reasons.sentence()))
         }
     }
 }
@@ -110,7 +110,7 @@ fn ineligible(view: &View, pod: &Pod, info: &PodInfo, diagnosis: &Diagnosis) -> 
         return Some("not eligible due to preemptionPolicy=Never.");
     }
     let node = view.find_node(info.nominated.as_ref()?)?;
-    let hopeless = |(refused, refusal): &(NodeIx, Rejection)| *refused == node && !refusal.resolvable;
+    let hopeless = |(refused, refusal): &(NodeIx, FilterRejection)| *refused == node && !refusal.resolvable;
     if diagnosis.refusals.iter().any(hopeless) {
         return None;
     }
@@ -125,7 +125,7 @@ fn victims_on(
     pod: &Pod,
     info: &Arc<PodInfo>,
     node: NodeIx,
-) -> Result<Candidate, Vec<std::borrow::Cow<'static, str>>> {
+) -> Result<PreemptionCandidate, Vec<std::borrow::Cow<'static, str>>> {
     if !view.node(node).has_lesser(info.priority) {
         return Err(vec!["No preemption victims found for incoming pod".into()]);
     }
@@ -156,7 +156,7 @@ fn victims_on(
         view.imagine(victim, node);
     }
     victims.sort_by_key(|victim| Reverse(victim.importance()));
-    Ok(Candidate { node, victims, violations })
+    Ok(PreemptionCandidate { node, victims, violations })
 }
 
 /// Those whose leaving would violate a budget, if all of them left in this order, and the others.
@@ -196,8 +196,8 @@ fn by_budget(view: &View, pods: &[Arc<PodInfo>]) -> (Vec<Arc<PodInfo>>, Vec<Arc<
 }
 
 /// The candidate whose victims are missed least; the first of those that are alike.
-fn least_harm(candidates: Vec<Candidate>) -> Option<Candidate> {
-    let harm = |candidate: &Candidate| {
+fn least_harm(candidates: Vec<PreemptionCandidate>) -> Option<PreemptionCandidate> {
+    let harm = |candidate: &PreemptionCandidate| {
         let victims = &candidate.victims;
         let highest = victims.first().map(|victim| victim.priority).unwrap_or_default();
         // Shifted so that no priority is negative: else more victims would look like less harm.

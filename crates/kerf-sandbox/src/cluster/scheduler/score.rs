@@ -15,20 +15,20 @@ use super::view::{NodeIx, View};
 use crate::rng::Rng;
 
 /// The most that a plug-in gives.
-const MOST: i64 = 100;
+const MAX_NODE_SCORE: i64 = 100;
 /// The weights of the default configuration.
-const TAINT_TOLERATION: i64 = 3;
-const NODE_AFFINITY: i64 = 2;
-const POD_TOPOLOGY_SPREAD: i64 = 2;
-const INTER_POD_AFFINITY: i64 = 2;
-const NODE_RESOURCES_FIT: i64 = 1;
-const BALANCED_ALLOCATION: i64 = 1;
-const IMAGE_LOCALITY: i64 = 1;
+const TAINT_TOLERATION_WEIGHT: i64 = 3;
+const NODE_AFFINITY_WEIGHT: i64 = 2;
+const POD_TOPOLOGY_SPREAD_WEIGHT: i64 = 2;
+const INTER_POD_AFFINITY_WEIGHT: i64 = 2;
+const NODE_RESOURCES_FIT_WEIGHT: i64 = 1;
+const BALANCED_ALLOCATION_WEIGHT: i64 = 1;
+const IMAGE_LOCALITY_WEIGHT: i64 = 1;
 
 const MIB: i64 = 1024 * 1024;
 /// Images of less than this count for nothing, of more than that (for each container) for no more.
-const IMAGES_LEAST: i64 = 23 * MIB;
-const IMAGES_MOST: i64 = 1000 * MIB;
+const MIN_SCORED_IMAGE_BYTES: i64 = 23 * MIB;
+const MAX_SCORED_CONTAINER_IMAGE_BYTES: i64 = 1000 * MIB;
 
 /// The points of each node, in their order.
 pub(super) fn points(view: &View, pod: &Pod, info: &PodInfo, nodes: &[NodeIx]) -> Vec<i64> {
@@ -44,27 +44,27 @@ pub(super) fn points(view: &View, pod: &Pod, info: &PodInfo, nodes: &[NodeIx]) -
     let mut bothersome = each(&|node| bothersome_taints(pod, node));
     stretch(&mut bothersome);
     for score in &mut bothersome {
-        *score = MOST - *score;
+        *score = MAX_NODE_SCORE - *score;
     }
-    add(TAINT_TOLERATION, &bothersome);
+    add(TAINT_TOLERATION_WEIGHT, &bothersome);
 
     let preferences = preferred_terms(pod);
     if !preferences.is_empty() {
         let mut liked = each(&|node| liking(preferences, node));
         stretch(&mut liked);
-        add(NODE_AFFINITY, &liked);
+        add(NODE_AFFINITY_WEIGHT, &liked);
     }
-    add(NODE_RESOURCES_FIT, &each(&|node| least_allocated(info, node)));
+    add(NODE_RESOURCES_FIT_WEIGHT, &each(&|node| least_allocated(info, node)));
     if [CPU, MEMORY].into_iter().any(|resource| info.requests.get(resource) != 0) {
-        add(BALANCED_ALLOCATION, &each(&|node| balanced(info, node)));
+        add(BALANCED_ALLOCATION_WEIGHT, &each(&|node| balanced(info, node)));
     }
     let images = images_of(pod);
-    add(IMAGE_LOCALITY, &each(&|node| image_locality(view, &images, node)));
+    add(IMAGE_LOCALITY_WEIGHT, &each(&|node| image_locality(view, &images, node)));
     if let Some(scores) = spread::scores(view, pod, nodes) {
-        add(POD_TOPOLOGY_SPREAD, &scores);
+        add(POD_TOPOLOGY_SPREAD_WEIGHT, &scores);
     }
     if let Some(scores) = affinity::scores(view, info, nodes) {
-        add(INTER_POD_AFFINITY, &scores);
+        add(INTER_POD_AFFINITY_WEIGHT, &scores);
     }
     points
 }
@@ -86,7 +86,7 @@ fn stretch(scores: &mut [i64]) {
     let most = scores.iter().copied().max().unwrap_or_default();
     if most > 0 {
         for score in scores {
-            *score = MOST * *score / most;
+            *score = MAX_NODE_SCORE * *score / most;
         }
     }
 }
@@ -125,9 +125,9 @@ fn least_allocated(pod: &PodInfo, node: &NodeInfo) -> i64 {
         }
         let requested = node.assumed[place].saturating_add(pod.assumed[place]);
         let free = capacity.saturating_sub(requested).max(0);
-        sum += match free.checked_mul(MOST) {
+        sum += match free.checked_mul(MAX_NODE_SCORE) {
             Some(product) => product / capacity,
-            None => (i128::from(free) * i128::from(MOST) / i128::from(capacity)) as i64,
+            None => (i128::from(free) * i128::from(MAX_NODE_SCORE) / i128::from(capacity)) as i64,
         };
         count += 1;
     }
@@ -148,9 +148,9 @@ fn balanced(pod: &PodInfo, node: &NodeInfo) -> i64 {
             (Some(cpu), Some(memory)) => ((cpu - memory) / 2.0).abs(),
             _ => 0.0,
         };
-        ((1.0 - deviation) * MOST as f64) as i64
+        ((1.0 - deviation) * MAX_NODE_SCORE as f64) as i64
     };
-    MOST / 2 + (MOST / 2 + evenness(true) - evenness(false)) / 2
+    MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + evenness(true) - evenness(false)) / 2
 }
 
 /// The images that a pod needs, by the names under which nodes list them.
@@ -177,6 +177,7 @@ fn image_locality(view: &View, images: &[String], node: &NodeInfo) -> i64 {
         Some((*size as f64 * (view.image_spread(image) as f64 / nodes)) as i64)
     };
     let sum: i64 = images.iter().filter_map(scaled).sum();
-    let most = IMAGES_MOST * images.len() as i64;
-    MOST * (sum.clamp(IMAGES_LEAST, most) - IMAGES_LEAST) / (most - IMAGES_LEAST)
+    let most = MAX_SCORED_CONTAINER_IMAGE_BYTES * images.len() as i64;
+    MAX_NODE_SCORE * (sum.clamp(MIN_SCORED_IMAGE_BYTES, most) - MIN_SCORED_IMAGE_BYTES)
+        / (most - MIN_SCORED_IMAGE_BYTES)
 }

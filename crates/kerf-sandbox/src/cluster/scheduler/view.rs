@@ -13,9 +13,9 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_referee::placement::Namespaces;
 use smol_str::{SmolStr, format_smolstr};
 
-use super::amounts::Names;
-use super::classes::Classes;
-use super::node::{Description, NodeChange, NodeInfo};
+use super::amounts::ResourceNames;
+use super::classes::PodClasses;
+use super::node::{NodeChange, NodeDescription, NodeInfo};
 use super::pod::{PodInfo, PodKey};
 use super::storage::StorageView;
 use super::workloads::Workloads;
@@ -34,8 +34,8 @@ impl NodeIx {
 /// The cluster.
 #[derive(Debug)]
 pub(super) struct View {
-    pub(super) names: Names,
-    pub(super) classes: Classes,
+    pub(super) names: ResourceNames,
+    pub(super) classes: PodClasses,
     pub(super) namespaces: Namespaces,
     pub(super) storage: StorageView,
     pub(super) workloads: Workloads,
@@ -67,8 +67,8 @@ pub(super) struct PodChange {
 impl View {
     pub(super) fn new() -> Self {
         Self {
-            names: Names::new(),
-            classes: Classes::default(),
+            names: ResourceNames::new(),
+            classes: PodClasses::default(),
             namespaces: Namespaces::new(),
             storage: StorageView::default(),
             workloads: Workloads::default(),
@@ -128,7 +128,7 @@ impl View {
     }
 
     /// A node was added or changed.
-    pub(super) fn put_node(&mut self, described: Description) -> (NodeIx, NodeChange) {
+    pub(super) fn put_node(&mut self, described: NodeDescription) -> (NodeIx, NodeChange) {
         let node = self.place_of(&described.name);
         let images = self.nodes[node.place()].images.clone();
         if images != described.images {

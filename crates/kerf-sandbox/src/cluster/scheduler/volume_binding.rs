@@ -8,26 +8,26 @@ use smol_str::SmolStr;
 use tokio::time::Instant;
 
 use super::Scheduler;
-use super::filter::Bindings;
+use super::filter::VolumeBindings;
 use super::pod::{PodInfo, PodKey};
-use super::queueing_hints::Event;
-use super::scheduling_queue::Entry;
-use super::writer::Nomination;
+use super::queueing_hints::SchedulingEvent;
+use super::scheduling_queue::QueuedPod;
+use super::writer::NominationChange;
 use crate::cluster::volumes::{CLAIM_SELECTED_NODE, is_bound};
 
 /// How long to wait for volumes.
-const PATIENCE: Duration = Duration::from_mins(10);
+const VOLUME_BIND_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// A pod that waits for its volumes.
 #[derive(Debug)]
-pub(super) struct Waiting {
-    entry: Entry,
+pub(super) struct WaitingForVolumes {
+    entry: QueuedPod,
     node: SmolStr,
-    bindings: Bindings,
+    bindings: VolumeBindings,
     until: Instant,
 }
 
-enum Progress {
+enum VolumeBindProgress {
     Done,
     NotYet,
     Failed(String),
@@ -38,9 +38,9 @@ impl Scheduler {
     pub(super) fn prepare_volumes(
         &mut self,
         info: &Arc<PodInfo>,
-        entry: Entry,
+        entry: QueuedPod,
         node: SmolStr,
-        bindings: Bindings,
+        bindings: VolumeBindings,
         now: Instant,
     ) {
         for (claim, volume) in &bindings.existing {
@@ -59,7 +59,8 @@ impl Scheduler {
         // Autoscalers should know where it will be.
         self.recorder.nominate(info, &node);
         self.view.promise(info, &node);
-        self.waiting.insert(info.key.clone(), Waiting { entry, node, bindings, until: now + PATIENCE });
+        self.waiting
+            .insert(info.key.clone(), WaitingForVolumes { entry, node, bindings, until: now + VOLUME_BIND_TIMEOUT });
     }
 
     /// Binds the pods whose volumes are there, and lets those try again that wait in vain.
@@ -67,31 +68,31 @@ impl Scheduler {
         if self.waiting.is_empty() {
             return;
         }
-        let settled: Vec<(PodKey, Progress)> = self
+        let settled: Vec<(PodKey, VolumeBindProgress)> = self
             .waiting
             .iter()
             .map(|(key, waiting)| (key.clone(), self.progress(waiting, now)))
-            .filter(|(_, progress)| !matches!(progress, Progress::NotYet))
+            .filter(|(_, progress)| !matches!(progress, VolumeBindProgress::NotYet))
             .collect();
         for (key, progress) in settled {
             let Some(waiting) = self.waiting.remove(&key) else { continue };
             let Some(info) = self.view.pod(&key).cloned() else { continue };
             match progress {
-                Progress::Done => {
+                VolumeBindProgress::Done => {
                     if self.recorder.bind(&info, &waiting.node).is_err() {
                         self.free_promised_room(&key, now);
                         self.queue.fail(key, waiting.entry, now);
                     }
                 }
-                Progress::Failed(why) => {
+                VolumeBindProgress::Failed(why) => {
                     self.free_promised_room(&key, now);
                     let message = format!("running PreBind plugin \"VolumeBinding\": binding volumes: {why}");
                     if let Some(pod) = &info.whole {
-                        self.recorder.unscheduled(pod, &info, "SchedulerError", &message, &Nomination::Ends);
+                        self.recorder.unscheduled(pod, &info, "SchedulerError", &message, &NominationChange::Clear);
                     }
                     self.queue.fail(key, waiting.entry, now);
                 }
-                Progress::NotYet => {}
+                VolumeBindProgress::NotYet => {}
             }
         }
     }
@@ -120,40 +121,45 @@ impl Scheduler {
         if let Some(pod) = self.view.take_promise_back(key)
             && let Some(traits) = self.traits(key)
         {
-            self.wake(&Event::Unseated(&pod, &traits), now);
+            self.wake(&SchedulingEvent::PodRemoved(&pod, &traits), now);
         }
     }
 
-    fn progress(&self, waiting: &Waiting, now: Instant) -> Progress {
+    fn progress(&self, waiting: &WaitingForVolumes, now: Instant) -> VolumeBindProgress {
         let storage = &self.view.storage;
         let mut done = true;
         if self.view.find_node(&waiting.node).is_none() {
-            return Progress::Failed(format!("failed to get node {0:?}: node {0:?} not found", waiting.node.as_str()));
+            return VolumeBindProgress::Failed(format!(
+                "failed to get node {0:?}: node {0:?} not found",
+                waiting.node.as_str()
+            ));
         }
         for (key, _) in &waiting.bindings.existing {
             let Some(claim) = storage.claims.get(key) else {
-                return Progress::Failed(format!("failed to check binding: persistentvolumeclaim {key:?} not found"));
+                return VolumeBindProgress::Failed(format!(
+                    "failed to check binding: persistentvolumeclaim {key:?} not found"
+                ));
             };
             done &= is_bound(claim);
         }
         for key in &waiting.bindings.provisioned {
             let Some(claim) = storage.claims.get(key) else {
-                return Progress::Failed(format!("failed to check provisioning pvc: {key:?} not found"));
+                return VolumeBindProgress::Failed(format!("failed to check provisioning pvc: {key:?} not found"));
             };
             let selected = claim.metadata.annotations.as_ref().and_then(|a| a.get(CLAIM_SELECTED_NODE));
             if selected.is_none_or(|selected| *selected != waiting.node) {
                 // How a provisioner says that it cannot.
                 let name = claim.metadata.name.as_deref().unwrap_or_default();
-                return Progress::Failed(format!("provisioning failed for PVC {name:?}"));
+                return VolumeBindProgress::Failed(format!("provisioning failed for PVC {name:?}"));
             }
             done &= is_bound(claim);
         }
         if done {
-            Progress::Done
+            VolumeBindProgress::Done
         } else if now >= waiting.until {
-            Progress::Failed("context deadline exceeded".to_owned())
+            VolumeBindProgress::Failed("context deadline exceeded".to_owned())
         } else {
-            Progress::NotYet
+            VolumeBindProgress::NotYet
         }
     }
 }

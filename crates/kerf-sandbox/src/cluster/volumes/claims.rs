@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 
-use super::events::{CONTROLLER, Saying};
+use super::events::{CONTROLLER_NAME, EventText};
 use super::matching::{best_match, is_bound, is_reserved_for};
 use super::{CLAIM_SELECTED_NODE, Dirty, VolumeController};
 
@@ -51,7 +51,7 @@ impl VolumeController {
     }
 
     fn lose(&mut self, key: &str, claim: &PersistentVolumeClaim, reason: &'static str, message: String) {
-        self.teller.tell(claim, Saying { by: CONTROLLER, kind: "Warning", reason, message });
+        self.teller.tell(claim, EventText { by: CONTROLLER_NAME, kind: "Warning", reason, message });
         self.write(&format!("{}/status", claim_path(key)), &json!({"status": {"phase": "Lost"}}));
     }
 
@@ -68,7 +68,7 @@ impl VolumeController {
         }
         if waits && !chosen {
             let message = "waiting for first consumer to be created before binding".to_owned();
-            let saying = Saying { by: CONTROLLER, kind: "Normal", reason: "WaitForFirstConsumer", message };
+            let saying = EventText { by: CONTROLLER_NAME, kind: "Normal", reason: "WaitForFirstConsumer", message };
             self.teller.tell(claim, saying);
             return;
         }
@@ -79,11 +79,12 @@ impl VolumeController {
             Some(_) => {}
             None if class_name.is_empty() => {
                 let message = "no persistent volumes available for this claim and no storage class is set".to_owned();
-                self.teller.tell(claim, Saying { by: CONTROLLER, kind: "Normal", reason: "FailedBinding", message });
+                self.teller
+                    .tell(claim, EventText { by: CONTROLLER_NAME, kind: "Normal", reason: "FailedBinding", message });
             }
             None => {
                 let message = format!("storageclass.storage.k8s.io {class_name:?} not found");
-                let saying = Saying { by: CONTROLLER, kind: "Warning", reason: "ProvisioningFailed", message };
+                let saying = EventText { by: CONTROLLER_NAME, kind: "Warning", reason: "ProvisioningFailed", message };
                 self.teller.tell(claim, saying);
             }
         }

@@ -7,10 +7,10 @@ use serde_json::json;
 use smol_str::{SmolStr, format_smolstr};
 
 use super::{Dirty, VolumeController, name, read};
-use crate::cluster::in_process_client::Told;
+use crate::cluster::in_process_client::RawChange;
 
 impl VolumeController {
-    pub(super) fn take_in_pod(&mut self, told: &Told) {
+    pub(super) fn take_in_pod(&mut self, told: &RawChange) {
         let key = name(told);
         let mut touched = self.users.remove(&key).unwrap_or_default();
         for claim in &touched {

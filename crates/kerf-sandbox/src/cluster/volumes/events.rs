@@ -5,41 +5,41 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::json;
 
-use crate::cluster::in_process_client::Local;
+use crate::cluster::in_process_client::InProcessClient;
 
 /// How many sentences are remembered; then all are forgotten, which costs a repetition.
-const REMEMBERED: usize = 4096;
+const MAX_REMEMBERED_EVENTS: usize = 4096;
 
 /// The controller's name in events.
-pub(super) const CONTROLLER: &str = "persistentvolume-controller";
+pub(super) const CONTROLLER_NAME: &str = "persistentvolume-controller";
 
 /// Tells what happens to claims.
-pub(super) struct Teller {
-    local: Local,
+pub(super) struct EventRecorder {
+    local: InProcessClient,
     told: BTreeSet<(String, &'static str, String)>,
     serial: i128,
 }
 
 /// What is told.
-pub(super) struct Saying<'a> {
+pub(super) struct EventText<'a> {
     pub(super) by: &'a str,
     pub(super) kind: &'static str,
     pub(super) reason: &'static str,
     pub(super) message: String,
 }
 
-impl Teller {
-    pub(super) fn new(local: Local) -> Self {
+impl EventRecorder {
+    pub(super) fn new(local: InProcessClient) -> Self {
         Self { local, told: BTreeSet::new(), serial: 0 }
     }
 
     /// Tells something about a claim, unless it was told before.
-    pub(super) fn tell(&mut self, claim: &PersistentVolumeClaim, saying: Saying<'_>) {
+    pub(super) fn tell(&mut self, claim: &PersistentVolumeClaim, saying: EventText<'_>) {
         let meta = &claim.metadata;
         let (namespace, name) =
             (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
         let uid = meta.uid.clone().unwrap_or_default();
-        if self.told.len() >= REMEMBERED {
+        if self.told.len() >= MAX_REMEMBERED_EVENTS {
             self.told.clear();
         }
         if !self.told.insert((uid.clone(), saying.reason, saying.message.clone())) {

@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 use tokio::time::Instant;
 
 use super::claims::claim_path;
-use super::events::{CONTROLLER, Saying};
+use super::events::{CONTROLLER_NAME, EventText};
 use super::{CLAIM_SELECTED_NODE, VolumeController};
 use crate::rng::Rng;
 
@@ -27,9 +27,10 @@ impl VolumeController {
         let message = format!(
             "Waiting for a volume to be created either by the external provisioner '{by}' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered."
         );
-        self.teller.tell(claim, Saying { by: CONTROLLER, kind: "Normal", reason: "ExternalProvisioning", message });
+        self.teller
+            .tell(claim, EventText { by: CONTROLLER_NAME, kind: "Normal", reason: "ExternalProvisioning", message });
         let message = format!("External provisioner is provisioning volume for claim {:?}", key.as_str());
-        self.teller.tell(claim, Saying { by, kind: "Normal", reason: "Provisioning", message });
+        self.teller.tell(claim, EventText { by, kind: "Normal", reason: "Provisioning", message });
         let now = Instant::now();
         self.in_the_making.insert(key.clone(), now + self.takes);
         self.finish_volumes(now);
@@ -56,7 +57,7 @@ impl VolumeController {
                 "failed to provision volume with StorageClass {:?}: error getting node {node:?}: node {node:?} not found",
                 class.metadata.name.as_deref().unwrap_or_default()
             );
-            self.teller.tell(claim, Saying { by, kind: "Warning", reason: "ProvisioningFailed", message });
+            self.teller.tell(claim, EventText { by, kind: "Warning", reason: "ProvisioningFailed", message });
             // How a provisioner says that the scheduler must choose again.
             self.write(&claim_path(key), &json!({"metadata": {"annotations": {CLAIM_SELECTED_NODE: null}}}));
             return;
@@ -86,7 +87,7 @@ impl VolumeController {
         // One that exists was made before somebody stopped us.
         let _ = self.local.create("/api/v1/persistentvolumes", &volume);
         let message = format!("Successfully provisioned volume {name}");
-        self.teller.tell(claim, Saying { by, kind: "Normal", reason: "ProvisioningSucceeded", message });
+        self.teller.tell(claim, EventText { by, kind: "Normal", reason: "ProvisioningSucceeded", message });
     }
 
     /// Where a volume is to be: at the node that was chosen, or in one of the places that the class allows, or in one of the zones

@@ -9,20 +9,20 @@ use serde_json::{Value, json};
 
 use super::VolumeController;
 use crate::api::{ApiServer, ApiServerConfig};
-use crate::cluster::in_process_client::Local;
+use crate::cluster::in_process_client::InProcessClient;
 use crate::cluster::scheduler::Scheduler;
 
-struct Bench {
-    local: Local,
+struct VolumeTestEnv {
+    local: InProcessClient,
 }
 
-impl Bench {
+impl VolumeTestEnv {
     fn new(takes: Duration) -> Self {
         let start = "2026-01-01T00:00:00Z".parse().unwrap();
         let server = ApiServer::new(ApiServerConfig::new(Clock::starting_at(start), 1));
         tokio::spawn(VolumeController::new(&server, takes).run());
         tokio::spawn(Scheduler::new(&server, 7).run());
-        Self { local: Local::new(&server, "test") }
+        Self { local: InProcessClient::new(&server, "test") }
     }
 
     fn node(&self, name: &str, zone: &str) {
@@ -112,7 +112,7 @@ fn place(volume: &Value) -> &Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_waits_gets_its_volume_where_its_pod_goes() {
-    let bench = Bench::new(Duration::from_secs(5));
+    let bench = VolumeTestEnv::new(Duration::from_secs(5));
     bench.node("a", "x");
     bench.node("b", "y");
     let zones = json!([{"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": ["y"]}]}]);
@@ -152,7 +152,7 @@ async fn a_claim_that_waits_gets_its_volume_where_its_pod_goes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_promised_node_is_not_given_to_another() {
-    let bench = Bench::new(Duration::from_mins(1));
+    let bench = VolumeTestEnv::new(Duration::from_mins(1));
     bench.node("a", "x");
     bench.class("gp3", json!({}));
     bench.claim("c", "gp3");
@@ -170,7 +170,7 @@ async fn a_promised_node_is_not_given_to_another() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_does_not_wait_is_bound_at_once_and_leads_its_pod() {
-    let bench = Bench::new(Duration::ZERO);
+    let bench = VolumeTestEnv::new(Duration::ZERO);
     bench.node("a", "x");
     bench.node("b", "y");
     bench.class("now", json!({"volumeBindingMode": "Immediate"}));
@@ -187,7 +187,7 @@ async fn a_claim_that_does_not_wait_is_bound_at_once_and_leads_its_pod() {
 
 #[tokio::test(start_paused = true)]
 async fn volumes_that_people_made_are_taken_smallest_first_and_by_node() {
-    let bench = Bench::new(Duration::ZERO);
+    let bench = VolumeTestEnv::new(Duration::ZERO);
     bench.node("a", "x");
     bench.node("b", "y");
     bench.class("local", json!({"provisioner": "kubernetes.io/no-provisioner"}));
@@ -207,7 +207,7 @@ async fn volumes_that_people_made_are_taken_smallest_first_and_by_node() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_in_use_stays_and_a_volume_goes_with_its_claim() {
-    let bench = Bench::new(Duration::ZERO);
+    let bench = VolumeTestEnv::new(Duration::ZERO);
     bench.node("a", "x");
     bench.class("gp3", json!({}));
     bench.claim("c", "gp3");
@@ -225,7 +225,7 @@ async fn what_is_in_use_stays_and_a_volume_goes_with_its_claim() {
 
 #[tokio::test(start_paused = true)]
 async fn a_retained_volume_is_released_and_taken_by_nobody() {
-    let bench = Bench::new(Duration::ZERO);
+    let bench = VolumeTestEnv::new(Duration::ZERO);
     bench.class("local", json!({"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "Immediate"}));
     bench.volume("v", "5Gi", json!({}));
     bench.claim("c", "local");
@@ -241,7 +241,7 @@ async fn a_retained_volume_is_released_and_taken_by_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_volume_vanishes_is_lost() {
-    let bench = Bench::new(Duration::ZERO);
+    let bench = VolumeTestEnv::new(Duration::ZERO);
     bench.class("local", json!({"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "Immediate"}));
     bench.volume("v", "5Gi", json!({}));
     bench.claim("c", "local");
@@ -257,7 +257,7 @@ async fn a_claim_whose_volume_vanishes_is_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_brings_its_claim() {
-    let bench = Bench::new(Duration::ZERO);
+    let bench = VolumeTestEnv::new(Duration::ZERO);
     bench.node("a", "x");
     bench.class("gp3", json!({}));
     let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "gp3", "resources": {"requests": {"storage": "1Gi"}}});
@@ -273,7 +273,7 @@ async fn a_pod_brings_its_claim() {
 
 #[tokio::test(start_paused = true)]
 async fn a_provisioner_that_cannot_lets_the_scheduler_choose_again() {
-    let bench = Bench::new(Duration::from_secs(30));
+    let bench = VolumeTestEnv::new(Duration::from_secs(30));
     bench.node("a", "x");
     bench.class("gp3", json!({}));
     bench.claim("c", "gp3");

@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kerf_kwok::Catalogue;
 use kerf_runtime::{Clock, Shutdown};
-use kerf_sandbox::sim::{Line, Report, Scenario, Simulation};
+use kerf_sandbox::sim::{ProgressLine, Scenario, Simulation, SimulationReport};
 use kerf_sandbox::{Cluster, ClusterConfig, Timing};
 use tokio::sync::oneshot;
 use tracing::error;
@@ -75,7 +75,7 @@ pub(super) async fn demonstrate(cluster: &Cluster, kerf: Kerf, catalogue: Catalo
 
 /// How far a scenario was played.
 enum Played {
-    ToTheEnd(Box<Report>),
+    ToTheEnd(Box<SimulationReport>),
     /// As far as somebody listened.
     UntilReaderWent,
 }
@@ -91,7 +91,7 @@ async fn play(
     cluster.add_nodes(simulation.scenario.nodes).context("cannot make the nodes").map_err(Failure::Work)?;
     let (unheard, mut outcome) = oneshot::channel();
     let mut unheard = Some(unheard);
-    let tell = |line: Line| {
+    let tell = |line: ProgressLine| {
         let Some(send) = unheard.take_if(|_| is_told) else { return };
         match output::print_text(&format!("{line}\n")) {
             Ok(Reader::Listens) => unheard = Some(send),

@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::PodAffinityTerm;
 use rustc_hash::FxHashSet;
 
-use super::{Plugin, Rejection};
-use crate::cluster::scheduler::classes::{Class, speaks_of};
+use super::{FilterRejection, Plugin};
+use crate::cluster::scheduler::classes::{PodClass, speaks_of};
 use crate::cluster::scheduler::node::NodeInfo;
 use crate::cluster::scheduler::pod::PodInfo;
 use crate::cluster::scheduler::view::View;
@@ -16,7 +16,7 @@ struct Domains<'a> {
 }
 
 /// What the pods of the cluster mean for one pod.
-pub(super) struct State<'a> {
+pub(super) struct AffinityFilter<'a> {
     near: &'a [PodAffinityTerm],
     /// Where there is a pod that all affinity terms speak of, for each term.
     wanted: Vec<Domains<'a>>,
@@ -28,7 +28,7 @@ pub(super) struct State<'a> {
     may_be_first: bool,
 }
 
-impl<'a> State<'a> {
+impl<'a> AffinityFilter<'a> {
     pub(super) fn new(view: &'a View, pod: &PodInfo) -> Self {
         let mut state =
             Self { near: &[], wanted: Vec::new(), unwanted: Vec::new(), unwelcome: Vec::new(), may_be_first: false };
@@ -44,7 +44,7 @@ impl<'a> State<'a> {
         if near.is_empty() && away.is_empty() {
             return state;
         }
-        let speaks = |term: &PodAffinityTerm, class: &Class| {
+        let speaks = |term: &PodAffinityTerm, class: &PodClass| {
             speaks_of(term, &ours.namespace, &class.namespace, &class.labels, &view.namespaces)
         };
         state.near = near;
@@ -63,16 +63,16 @@ impl<'a> State<'a> {
         state
     }
 
-    pub(super) fn check(&self, node: &NodeInfo) -> Result<(), Rejection> {
+    pub(super) fn check(&self, node: &NodeInfo) -> Result<(), FilterRejection> {
         let plugin = Plugin::InterPodAffinity;
         if !self.is_near(node) {
-            return Err(Rejection::final_(plugin, "node(s) didn't match pod affinity rules"));
+            return Err(FilterRejection::final_(plugin, "node(s) didn't match pod affinity rules"));
         }
         if here(&self.unwanted, node) {
-            return Err(Rejection::passing(plugin, "node(s) didn't match pod anti-affinity rules"));
+            return Err(FilterRejection::passing(plugin, "node(s) didn't match pod anti-affinity rules"));
         }
         if here(&self.unwelcome, node) {
-            return Err(Rejection::passing(plugin, "node(s) didn't satisfy existing pods anti-affinity rules"));
+            return Err(FilterRejection::passing(plugin, "node(s) didn't satisfy existing pods anti-affinity rules"));
         }
         Ok(())
     }
@@ -97,7 +97,7 @@ fn here(domains: &[Domains<'_>], node: &NodeInfo) -> bool {
 }
 
 /// Notes the domains of `key` in which there are pods of the class.
-fn collect<'a>(view: &'a View, into: &mut Vec<Domains<'a>>, key: &'a str, class: &Class) {
+fn collect<'a>(view: &'a View, into: &mut Vec<Domains<'a>>, key: &'a str, class: &PodClass) {
     let place = into.iter().position(|domains| domains.key == key).unwrap_or_else(|| {
         into.push(Domains { key, values: FxHashSet::default() });
         into.len() - 1

@@ -33,7 +33,7 @@ pub(crate) enum Plugin {
 
 /// A node's no, or with the same words that of all nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rejection {
+pub(crate) struct FilterRejection {
     pub(crate) plugin: Plugin,
     /// What the events say, each with the number of nodes that it holds for.
     pub(crate) reasons: Vec<Cow<'static, str>>,
@@ -41,7 +41,7 @@ pub(crate) struct Rejection {
     pub(crate) resolvable: bool,
 }
 
-impl Rejection {
+impl FilterRejection {
     /// A no that holds whatever leaves the node.
     pub(super) fn final_(plugin: Plugin, reason: impl Into<Cow<'static, str>>) -> Self {
         Self { plugin, reasons: vec![reason.into()], resolvable: false }

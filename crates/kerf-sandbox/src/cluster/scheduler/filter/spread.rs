@@ -8,17 +8,17 @@ use kerf_referee::selectors::selects;
 use kerf_referee::taints::untolerated;
 use rustc_hash::FxHashMap;
 
-use super::{Plugin, Rejection};
-use crate::cluster::scheduler::classes::Class;
+use super::{FilterRejection, Plugin};
+use crate::cluster::scheduler::classes::PodClass;
 use crate::cluster::scheduler::node::NodeInfo;
 use crate::cluster::scheduler::view::{NodeIx, View};
 
 /// The constraints of one pod, counted.
-pub(super) struct State<'a> {
-    constraints: Vec<Counted<'a>>,
+pub(super) struct SpreadFilter<'a> {
+    constraints: Vec<CountedConstraint<'a>>,
 }
 
-struct Counted<'a> {
+struct CountedConstraint<'a> {
     constraint: &'a TopologySpreadConstraint,
     /// Selected pods in each domain.
     domains: FxHashMap<&'a str, i64>,
@@ -28,23 +28,23 @@ struct Counted<'a> {
     itself: i64,
 }
 
-impl<'a> State<'a> {
+impl<'a> SpreadFilter<'a> {
     pub(super) fn new(view: &'a View, pod: &'a Pod, wanted: Option<&[bool]>) -> Self {
         let all: Vec<&TopologySpreadConstraint> = spread_constraints(pod).collect();
         let constraints = all.iter().map(|constraint| count(view, pod, wanted, &all, constraint)).collect();
         Self { constraints }
     }
 
-    pub(super) fn check(&self, node: &NodeInfo) -> Result<(), Rejection> {
+    pub(super) fn check(&self, node: &NodeInfo) -> Result<(), FilterRejection> {
         for counted in &self.constraints {
             let Some(domain) = node.labels.get(&counted.constraint.topology_key) else {
                 let reason = "node(s) didn't match pod topology spread constraints (missing required label)";
-                return Err(Rejection::final_(Plugin::PodTopologySpread, reason));
+                return Err(FilterRejection::final_(Plugin::PodTopologySpread, reason));
             };
             let there = counted.domains.get(domain.as_str()).copied().unwrap_or_default();
             if there + counted.itself - counted.minimum > i64::from(counted.constraint.max_skew) {
                 let reason = "node(s) didn't match pod topology spread constraints";
-                return Err(Rejection::passing(Plugin::PodTopologySpread, reason));
+                return Err(FilterRejection::passing(Plugin::PodTopologySpread, reason));
             }
         }
         Ok(())
@@ -57,7 +57,7 @@ fn count<'a>(
     wanted: Option<&[bool]>,
     all: &[&'a TopologySpreadConstraint],
     constraint: &'a TopologySpreadConstraint,
-) -> Counted<'a> {
+) -> CountedConstraint<'a> {
     let mut domains: FxHashMap<&'a str, i64> = FxHashMap::default();
     let mut domain_of: Vec<Option<&'a str>> = vec![None; view.places()];
     for node in view.existing() {
@@ -78,7 +78,7 @@ fn count<'a>(
     }
     let too_few = domains.len() < usize::try_from(constraint.min_domains.unwrap_or(1)).unwrap_or_default();
     let minimum = if too_few { 0 } else { domains.values().copied().min().unwrap_or_default() };
-    Counted { constraint, domains, minimum, itself: i64::from(spread_selects(constraint, pod, pod)) }
+    CountedConstraint { constraint, domains, minimum, itself: i64::from(spread_selects(constraint, pod, pod)) }
 }
 
 /// The classes of a namespace that a constraint counts. A selector that selects everything counts nobody: kube-scheduler's way.
@@ -86,7 +86,7 @@ pub(in crate::cluster::scheduler) fn selected<'a>(
     view: &'a View,
     namespace: &str,
     selector: Option<&'a LabelSelector>,
-) -> impl Iterator<Item = &'a Class> {
+) -> impl Iterator<Item = &'a PodClass> {
     let says_something = selector.is_some_and(|selector| {
         selector.match_labels.iter().flatten().next().is_some()
             || selector.match_expressions.iter().flatten().next().is_some()

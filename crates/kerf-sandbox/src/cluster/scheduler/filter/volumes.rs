@@ -9,7 +9,7 @@ use kerf_referee::selectors::{Labels, labels_of};
 use kerf_referee::storage::{class_reaches, volume_reaches};
 use smol_str::SmolStr;
 
-use super::{Plugin, Rejection};
+use super::{FilterRejection, Plugin};
 use crate::cluster::scheduler::node::NodeInfo;
 use crate::cluster::scheduler::pod::PodInfo;
 use crate::cluster::scheduler::storage::{Attachable, class_name, count_by_driver};
@@ -20,7 +20,7 @@ use crate::cluster::volumes::{CLAIM_SELECTED_NODE, best_match, is_bound};
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 /// The labels of a volume that say where it is, and what nodes call the same; a value may list several places, joined by `__`.
-const PLACES: [(&str, &str); 4] = [
+const VOLUME_TOPOLOGY_LABELS: [(&str, &str); 4] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
     ("topology.kubernetes.io/zone", "topology.kubernetes.io/zone"),
@@ -28,9 +28,9 @@ const PLACES: [(&str, &str); 4] = [
 ];
 
 /// The claims of one pod, looked up.
-pub(super) struct State<'a> {
+pub(super) struct VolumeFilter<'a> {
     view: &'a View,
-    refusal: Option<Rejection>,
+    refusal: Option<FilterRejection>,
     bound: Vec<&'a PersistentVolume>,
     /// Claims that wait for their first consumer, smallest first.
     waiting: Vec<(SmolStr, &'a PersistentVolumeClaim, Option<&'a StorageClass>)>,
@@ -41,20 +41,20 @@ pub(super) struct State<'a> {
 
 /// What must happen to a pod's claims before it can run on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Bindings {
+pub(crate) struct VolumeBindings {
     /// Claims, each with the volume that it gets.
     pub(crate) existing: Vec<(SmolStr, SmolStr)>,
     /// Claims for which a volume is to be made.
     pub(crate) provisioned: Vec<SmolStr>,
 }
 
-impl Bindings {
+impl VolumeBindings {
     pub(crate) fn is_empty(&self) -> bool {
         self.existing.is_empty() && self.provisioned.is_empty()
     }
 }
 
-impl<'a> State<'a> {
+impl<'a> VolumeFilter<'a> {
     pub(super) fn new(view: &'a View, pod: &Pod, info: &PodInfo) -> Self {
         let mut state = Self {
             view,
@@ -72,12 +72,12 @@ impl<'a> State<'a> {
             let key = claim_key(info, &name);
             if let Err(why) = state.look_up(key, &name, ephemeral, pod) {
                 // The first reason is the one that is told.
-                state.refusal.get_or_insert(Rejection::final_(Plugin::VolumeBinding, why));
+                state.refusal.get_or_insert(FilterRejection::final_(Plugin::VolumeBinding, why));
             }
         }
         let unbound = "pod has unbound immediate PersistentVolumeClaims";
         if state.refusal.is_none() && state.waiting.iter().any(|(_, claim, class)| !waits(claim, *class)) {
-            state.refusal = Some(Rejection::final_(Plugin::VolumeBinding, unbound));
+            state.refusal = Some(FilterRejection::final_(Plugin::VolumeBinding, unbound));
         }
         state.waiting.sort_by_key(|(key, claim, _)| (crate::cluster::volumes::requested(claim), key.clone()));
         state
@@ -123,20 +123,20 @@ impl<'a> State<'a> {
     }
 
     /// What stands in the way on every node.
-    pub(super) fn outset(&self) -> Option<Rejection> {
+    pub(super) fn outset(&self) -> Option<FilterRejection> {
         self.refusal.clone()
     }
 
-    pub(super) fn check(&self, node: &NodeInfo) -> Result<(), Rejection> {
+    pub(super) fn check(&self, node: &NodeInfo) -> Result<(), FilterRejection> {
         if self.in_use {
             let reason = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
-            return Err(Rejection::passing(Plugin::VolumeRestrictions, reason));
+            return Err(FilterRejection::passing(Plugin::VolumeRestrictions, reason));
         }
         if self.wanted.is_empty() && self.bound.is_empty() && self.waiting.is_empty() {
             return Ok(());
         }
         if self.over_limit(node) {
-            return Err(Rejection::passing(Plugin::NodeVolumeLimits, "node(s) exceed max volume count"));
+            return Err(FilterRejection::passing(Plugin::NodeVolumeLimits, "node(s) exceed max volume count"));
         }
         let mut reasons = Vec::new();
         if self.bound.iter().any(|volume| !volume_reaches(volume, &node.name, &node.labels)) {
@@ -146,21 +146,21 @@ impl<'a> State<'a> {
             reasons.push("node(s) didn't find available persistent volumes to bind".into());
         }
         if !reasons.is_empty() {
-            return Err(Rejection { plugin: Plugin::VolumeBinding, reasons, resolvable: false });
+            return Err(FilterRejection { plugin: Plugin::VolumeBinding, reasons, resolvable: false });
         }
         if self.bound.iter().any(|volume| !in_zone_of(volume, &node.labels)) {
-            return Err(Rejection::final_(Plugin::VolumeZone, "node(s) had no available volume zone"));
+            return Err(FilterRejection::final_(Plugin::VolumeZone, "node(s) had no available volume zone"));
         }
         Ok(())
     }
 
-    pub(super) fn bindings(&self, node: &NodeInfo) -> Bindings {
+    pub(super) fn bindings(&self, node: &NodeInfo) -> VolumeBindings {
         self.place(node).unwrap_or_default()
     }
 
     /// How the waiting claims get their volumes on the node; none if one cannot.
-    fn place(&self, node: &NodeInfo) -> Option<Bindings> {
-        let mut bindings = Bindings::default();
+    fn place(&self, node: &NodeInfo) -> Option<VolumeBindings> {
+        let mut bindings = VolumeBindings::default();
         for (key, claim, class) in &self.waiting {
             let class = (*class)?;
             let class_name = class.metadata.name.as_deref().unwrap_or_default();
@@ -224,9 +224,9 @@ fn belongs_to(claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
 /// Whether the node is in the zone and region that the volume's labels name, if both say where they are.
 fn in_zone_of(volume: &PersistentVolume, labels: &Labels) -> bool {
     let theirs = labels_of(volume.metadata.labels.as_ref());
-    let nowhere = PLACES.iter().all(|(key, _)| !labels.contains_key(*key));
+    let nowhere = VOLUME_TOPOLOGY_LABELS.iter().all(|(key, _)| !labels.contains_key(*key));
     nowhere
-        || PLACES.iter().all(|(old, new)| {
+        || VOLUME_TOPOLOGY_LABELS.iter().all(|(old, new)| {
             theirs.get(*old).is_none_or(|places| {
                 let here = labels.get(*old).or_else(|| labels.get(*new));
                 here.is_some_and(|here| places.split("__").any(|place| place == here))

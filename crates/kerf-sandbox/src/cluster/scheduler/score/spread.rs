@@ -8,12 +8,12 @@ use kerf_referee::placement::namespace;
 use kerf_referee::selectors::{node_wanted, required_terms};
 use rustc_hash::FxHashMap;
 
-use super::MOST;
+use super::MAX_NODE_SCORE;
 use crate::cluster::scheduler::filter::{includes, selected};
 use crate::cluster::scheduler::node::{HOSTNAME, NodeInfo, ZONE};
 use crate::cluster::scheduler::view::{NodeIx, View};
 
-struct Wish<'a> {
+struct SoftConstraint<'a> {
     key: &'a str,
     max_skew: i64,
     weight: f64,
@@ -37,7 +37,7 @@ pub(super) fn scores(view: &View, pod: &Pod, nodes: &[NodeIx]) -> Option<Vec<i64
     let scored = |node: &NodeInfo| !strict || constraints.iter().all(|c| node.labels.contains_key(&c.topology_key));
     let candidates = nodes.iter().filter(|node| scored(view.node(**node))).count();
     let wanted = wanted(view, pod);
-    let wishes: Vec<Wish<'_>> = constraints
+    let wishes: Vec<SoftConstraint<'_>> = constraints
         .iter()
         .map(|constraint| {
             let mut wish = wish(view, pod, nodes, constraint, &scored, wanted.as_deref());
@@ -52,13 +52,13 @@ pub(super) fn scores(view: &View, pod: &Pod, nodes: &[NodeIx]) -> Option<Vec<i64
     let most = raw.iter().flatten().copied().max().unwrap_or_default();
     let score = |raw: Option<i64>| match raw {
         None => 0,
-        Some(_) if most == 0 => MOST,
-        Some(raw) => MOST * (most + least - raw) / most,
+        Some(_) if most == 0 => MAX_NODE_SCORE,
+        Some(raw) => MAX_NODE_SCORE * (most + least - raw) / most,
     };
     Some(raw.into_iter().map(score).collect())
 }
 
-fn crowding(wishes: &[Wish<'_>], place: NodeIx, node: &NodeInfo) -> i64 {
+fn crowding(wishes: &[SoftConstraint<'_>], place: NodeIx, node: &NodeInfo) -> i64 {
     let mut sum = 0.0;
     for wish in wishes {
         let Some(domain) = node.labels.get(wish.key) else { continue };
@@ -79,7 +79,7 @@ fn wish<'a>(
     constraint: &'a TopologySpreadConstraint,
     scored: &dyn Fn(&NodeInfo) -> bool,
     wanted: Option<&[bool]>,
-) -> Wish<'a> {
+) -> SoftConstraint<'a> {
     let key = constraint.topology_key.as_str();
     let mut domains: FxHashMap<&'a str, i64> = FxHashMap::default();
     if key != HOSTNAME {
@@ -101,7 +101,7 @@ fn wish<'a>(
             }
         }
     }
-    Wish { key, max_skew: i64::from(constraint.max_skew), weight: 0.0, domains, on_node }
+    SoftConstraint { key, max_skew: i64::from(constraint.max_skew), weight: 0.0, domains, on_node }
 }
 
 fn wanted(view: &View, pod: &Pod) -> Option<Vec<bool>> {

@@ -1,7 +1,7 @@
 //! What people read when a pod finds no node, word for word.
 
-use super::fixture::World;
-use crate::cluster::scheduler::attempt::{Outcome, Rotation, attempt};
+use super::fixture::ClusterFixture;
+use crate::cluster::scheduler::attempt::{AttemptOutcome, Rotation, attempt};
 use crate::cluster::scheduler::message::as_note;
 use crate::cluster::scheduler::preempt::preempt;
 use crate::rng::Rng;
@@ -13,12 +13,12 @@ pub(super) fn worlds() -> impl Iterator<Item = &'static str> {
 
 /// What the filters say, and what is added after that (nothing if others leave).
 pub(super) fn words(text: &str) -> (String, Option<String>) {
-    let mut view = World::read(text).view();
+    let mut view = ClusterFixture::read(text).view();
     let info = view.pod("default/new").unwrap().clone();
     let pod = info.whole.clone().unwrap();
     let mut chance = Rng::new(1);
     let diagnosis = match attempt(&mut view, &pod, &info, &mut Rotation::default(), &mut chance) {
-        Outcome::Nowhere(diagnosis) => diagnosis,
+        AttemptOutcome::Unschedulable(diagnosis) => diagnosis,
         other => panic!("{other:?} for {text}"),
     };
     let preemption = preempt(&mut view, &pod, &info, &diagnosis, &mut chance);

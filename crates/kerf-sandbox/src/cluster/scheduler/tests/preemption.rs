@@ -1,19 +1,19 @@
 //! Who must leave for whom.
 
-use super::fixture::World;
-use crate::cluster::scheduler::attempt::{Outcome, Rotation, attempt};
+use super::fixture::ClusterFixture;
+use crate::cluster::scheduler::attempt::{AttemptOutcome, Rotation, attempt};
 use crate::cluster::scheduler::preempt::{Preemption, preempt};
 use crate::rng::Rng;
 
 /// `node: victims`, the most important first; or why not.
 pub(super) fn victims(text: &str) -> String {
-    let world = World::read(text);
+    let world = ClusterFixture::read(text);
     let mut view = world.view();
     let info = view.pod("default/new").unwrap().clone();
     let pod = info.whole.clone().unwrap();
     let mut chance = Rng::new(1);
     let diagnosis = match attempt(&mut view, &pod, &info, &mut Rotation::default(), &mut chance) {
-        Outcome::Nowhere(diagnosis) => diagnosis,
+        AttemptOutcome::Unschedulable(diagnosis) => diagnosis,
         other => panic!("{other:?} for {text}"),
     };
     let answer = match preempt(&mut view, &pod, &info, &diagnosis, &mut chance) {
@@ -22,8 +22,8 @@ pub(super) fn victims(text: &str) -> String {
             format!("{node}: {}", names.join(" "))
         }
         Preemption::NotEligible(why) => why.to_owned(),
-        Preemption::Nowhere(why) => why,
-        Preemption::NotAsked => "not asked".to_owned(),
+        Preemption::NoCandidates(why) => why,
+        Preemption::NotAttempted => "not asked".to_owned(),
     };
     // What was imagined must be undone.
     let untouched = world.view();
@@ -168,13 +168,13 @@ fn victims_are_chosen_by_the_published_order() {
 #[test]
 fn a_nominated_pod_goes_before_those_that_are_not_more_important() {
     let place = |text: &str| {
-        let mut view = World::read(text).view();
+        let mut view = ClusterFixture::read(text).view();
         let info = view.pod("default/new").unwrap().clone();
         let pod = info.whole.clone().unwrap();
         match attempt(&mut view, &pod, &info, &mut Rotation::default(), &mut Rng::new(1)) {
-            Outcome::Node(node, _) => view.node(node).name.to_string(),
-            Outcome::Nowhere(diagnosis) => diagnosis.message(),
-            Outcome::NoNodes => String::new(),
+            AttemptOutcome::Node(node, _) => view.node(node).name.to_string(),
+            AttemptOutcome::Unschedulable(diagnosis) => diagnosis.message(),
+            AttemptOutcome::NoNodes => String::new(),
         }
     };
     let crowded = "0/1 nodes are available: 1 Insufficient cpu.";

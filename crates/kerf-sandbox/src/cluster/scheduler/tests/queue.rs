@@ -7,26 +7,26 @@ use smol_str::SmolStr;
 use tokio::time::{Instant, advance};
 
 use crate::cluster::scheduler::filter::Plugin;
-use crate::cluster::scheduler::scheduling_queue::Queue;
+use crate::cluster::scheduler::scheduling_queue::SchedulingQueue;
 
-fn add(queue: &mut Queue, name: &str, priority: i32) {
+fn add(queue: &mut SchedulingQueue, name: &str, priority: i32) {
     queue.add(&name.into(), &name.into(), priority, Instant::now());
 }
 
-fn pop(queue: &mut Queue) -> Option<SmolStr> {
+fn pop(queue: &mut SchedulingQueue) -> Option<SmolStr> {
     queue.advance(Instant::now());
     queue.pop().map(|(key, _)| key)
 }
 
 /// Tries the pod whose turn it is, in vain.
-fn refuse(queue: &mut Queue, plugin: Plugin) {
+fn refuse(queue: &mut SchedulingQueue, plugin: Plugin) {
     let (key, entry) = queue.pop().unwrap();
     queue.park(key, entry, BTreeSet::from([plugin]), Instant::now());
 }
 
 #[tokio::test(start_paused = true)]
 async fn priority_comes_first_then_age() {
-    let mut queue = Queue::default();
+    let mut queue = SchedulingQueue::default();
     add(&mut queue, "a", 0);
     add(&mut queue, "b", 10);
     advance(Duration::from_secs(1)).await;
@@ -38,7 +38,7 @@ async fn priority_comes_first_then_age() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_pod_waits_for_an_event_that_concerns_it() {
-    let mut queue = Queue::default();
+    let mut queue = SchedulingQueue::default();
     add(&mut queue, "a", 0);
     refuse(&mut queue, Plugin::NodeResourcesFit);
     advance(Duration::from_mins(1)).await;
@@ -53,7 +53,7 @@ async fn a_refused_pod_waits_for_an_event_that_concerns_it() {
 
 #[tokio::test(start_paused = true)]
 async fn back_off_doubles_from_one_second_to_ten() {
-    let mut queue = Queue::default();
+    let mut queue = SchedulingQueue::default();
     add(&mut queue, "a", 0);
     for expected in [1, 2, 4, 8, 10, 10] {
         refuse(&mut queue, Plugin::NodeResourcesFit);
@@ -71,7 +71,7 @@ async fn back_off_doubles_from_one_second_to_ten() {
 
 #[tokio::test(start_paused = true)]
 async fn a_back_off_that_is_over_costs_nothing() {
-    let mut queue = Queue::default();
+    let mut queue = SchedulingQueue::default();
     add(&mut queue, "a", 0);
     refuse(&mut queue, Plugin::NodeResourcesFit);
     advance(Duration::from_secs(2)).await;
@@ -81,7 +81,7 @@ async fn a_back_off_that_is_over_costs_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_is_parked_for_five_minutes_is_tried_again() {
-    let mut queue = Queue::default();
+    let mut queue = SchedulingQueue::default();
     add(&mut queue, "a", 0);
     refuse(&mut queue, Plugin::InterPodAffinity);
     assert_eq!(queue.next_turn(), Some(Instant::now() + Duration::from_mins(5)));
@@ -93,7 +93,7 @@ async fn whoever_is_parked_for_five_minutes_is_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn an_error_backs_off_without_an_event() {
-    let mut queue = Queue::default();
+    let mut queue = SchedulingQueue::default();
     add(&mut queue, "a", 0);
     let (key, entry) = queue.pop().unwrap();
     queue.fail(key, entry, Instant::now());
@@ -104,7 +104,7 @@ async fn an_error_backs_off_without_an_event() {
 
 #[tokio::test(start_paused = true)]
 async fn another_pod_of_the_same_name_begins_anew() {
-    let mut queue = Queue::default();
+    let mut queue = SchedulingQueue::default();
     add(&mut queue, "a", 0);
     refuse(&mut queue, Plugin::NodeResourcesFit);
     queue.add(&"a".into(), &"another".into(), 0, Instant::now());
@@ -116,7 +116,7 @@ async fn another_pod_of_the_same_name_begins_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn a_removed_pod_is_nowhere() {
-    let mut queue = Queue::default();
+    let mut queue = SchedulingQueue::default();
     for name in ["ready", "parked", "failed"] {
         add(&mut queue, name, 0);
     }

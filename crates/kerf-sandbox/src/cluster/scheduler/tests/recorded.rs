@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::fixture::World;
+use super::fixture::ClusterFixture;
 use super::placement::feasible;
 use super::scores::ranking;
 use super::{messages, placement, preemption, scores};
 
 /// One answer.
 #[derive(Debug, Deserialize)]
-struct Answer {
+struct RecordedAnswer {
     node: Option<String>,
     message: Option<String>,
     nominated: Option<String>,
@@ -33,14 +33,14 @@ fn recorded_answers_of_kube_scheduler_are_ours() {
         let written: BTreeMap<&str, _> = worlds()
             .into_iter()
             .map(|text| {
-                let world = World::read(text);
+                let world = ClusterFixture::read(text);
                 (text, json!({"nodes": world.nodes, "pods": world.pods, "others": world.others}))
             })
             .collect();
         std::fs::write(file, serde_json::to_string(&written).unwrap()).unwrap();
         return;
     }
-    let answers: BTreeMap<String, Answer> = serde_json::from_str(include_str!("answers.json")).unwrap();
+    let answers: BTreeMap<String, RecordedAnswer> = serde_json::from_str(include_str!("answers.json")).unwrap();
     let unasked: Vec<&str> = worlds().into_iter().filter(|text| !answers.contains_key(*text)).collect();
     assert!(unasked.is_empty(), "kube-scheduler has not been asked about {unasked:#?}");
     let mut wrong = Vec::new();
@@ -52,8 +52,8 @@ fn recorded_answers_of_kube_scheduler_are_ours() {
     assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), answers.len(), wrong.join("\n"));
 }
 
-fn agrees(text: &str, answer: &Answer) -> Result<(), String> {
-    let view = World::read(text).view();
+fn agrees(text: &str, answer: &RecordedAnswer) -> Result<(), String> {
+    let view = ClusterFixture::read(text).view();
     let ours = feasible(&view);
     if let Some(node) = &answer.node {
         if !ours.contains(node) {

@@ -7,12 +7,12 @@ use kerf_referee::filters::{ClusterView, Filters, NodeView};
 use kerf_referee::placement::Namespaces;
 use kerf_referee::storage::Storage;
 
-use super::fixture::World;
+use super::fixture::ClusterFixture;
 use super::placement::feasible as fast;
 use crate::rng::Rng;
 
 /// The nodes that may take `new`, says the referee. None if the world is one of which it leaves something out.
-pub(super) fn feasible(world: &World) -> Option<Vec<String>> {
+pub(super) fn feasible(world: &ClusterFixture) -> Option<Vec<String>> {
     let objects = world.decoded();
     let on = |pod: &&Pod, node: &str| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
     let nodes = objects.nodes.iter().map(|node| {
@@ -123,7 +123,7 @@ fn random_clusters_are_seen_alike() {
     let (mut some, mut all, mut none) = (0, 0, 0);
     for round in 0..600 {
         let text = random_world(&mut chance);
-        let world = World::read(&text);
+        let world = ClusterFixture::read(&text);
         let found = fast(&world.view());
         assert_eq!(Some(&found), feasible(&world).as_ref(), "round {round}: {text}");
         match found.len() {

@@ -6,20 +6,20 @@ use kerf_runtime::Clock;
 use serde_json::{Value, json};
 
 use crate::api::{ApiServer, ApiServerConfig};
-use crate::cluster::in_process_client::Local;
+use crate::cluster::in_process_client::InProcessClient;
 use crate::cluster::scheduler::Scheduler;
 
 /// A cluster with a scheduler and nothing else.
-pub(super) struct Bench {
+pub(super) struct SchedulerTestEnv {
     pub(super) server: ApiServer,
-    local: Local,
+    local: InProcessClient,
 }
 
-impl Bench {
+impl SchedulerTestEnv {
     pub(super) fn new() -> Self {
         let start = "2026-01-01T00:00:00Z".parse().unwrap();
         let server = ApiServer::new(ApiServerConfig::new(Clock::starting_at(start), 1));
-        let local = Local::new(&server, "test");
+        let local = InProcessClient::new(&server, "test");
         for value in [1, 2, 100] {
             let class = json!({"metadata": {"name": format!("p{value}")}, "value": value});
             local.create("/apis/scheduling.k8s.io/v1/priorityclasses", &class).unwrap();
@@ -76,7 +76,7 @@ pub(super) async fn settle() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_is_bound_to_a_node_that_fits() {
-    let bench = Bench::new();
+    let bench = SchedulerTestEnv::new();
     bench.node("small", "1");
     bench.node("large", "8");
     bench.pod("web", "2", json!({}));
@@ -91,7 +91,7 @@ async fn a_pod_is_bound_to_a_node_that_fits() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_fits_nowhere_says_why_and_goes_when_a_node_comes() {
-    let bench = Bench::new();
+    let bench = SchedulerTestEnv::new();
     bench.node("small", "1");
     bench.pod("web", "2", json!({}));
     settle().await;
@@ -109,7 +109,7 @@ async fn a_pod_that_fits_nowhere_says_why_and_goes_when_a_node_comes() {
 
 #[tokio::test(start_paused = true)]
 async fn more_important_pods_go_first() {
-    let bench = Bench::new();
+    let bench = SchedulerTestEnv::new();
     for (name, class) in [("low", "p1"), ("high", "p100")] {
         bench.pod(name, "1", json!({"spec": {"priorityClassName": class}}));
     }
@@ -121,7 +121,7 @@ async fn more_important_pods_go_first() {
 
 #[tokio::test(start_paused = true)]
 async fn no_nodes_is_said_in_its_own_words() {
-    let bench = Bench::new();
+    let bench = SchedulerTestEnv::new();
     bench.pod("web", "1", json!({}));
     settle().await;
     let said = [("FailedScheduling".to_owned(), "no nodes available to schedule pods".to_owned())];
@@ -130,7 +130,7 @@ async fn no_nodes_is_said_in_its_own_words() {
 
 #[tokio::test(start_paused = true)]
 async fn a_gated_pod_waits_until_its_gates_are_gone() {
-    let bench = Bench::new();
+    let bench = SchedulerTestEnv::new();
     bench.node("a", "4");
     bench.pod("web", "1", json!({"spec": {"schedulingGates": [{"name": "example.com/wait"}]}}));
     tokio::time::sleep(Duration::from_mins(10)).await;
@@ -145,7 +145,7 @@ async fn a_gated_pod_waits_until_its_gates_are_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_other_schedulers_are_left_alone() {
-    let bench = Bench::new();
+    let bench = SchedulerTestEnv::new();
     bench.node("a", "4");
     bench.pod("web", "1", json!({"spec": {"schedulerName": "mine"}}));
     tokio::time::sleep(Duration::from_mins(6)).await;
@@ -155,7 +155,7 @@ async fn pods_of_other_schedulers_are_left_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_more_important_pod_makes_room_and_is_nominated() {
-    let bench = Bench::new();
+    let bench = SchedulerTestEnv::new();
     bench.node("a", "2");
     bench.pod("low", "2", json!({}));
     settle().await;
@@ -185,7 +185,7 @@ async fn a_more_important_pod_makes_room_and_is_nominated() {
 
 #[tokio::test(start_paused = true)]
 async fn the_same_failure_is_one_event_with_a_count() {
-    let bench = Bench::new();
+    let bench = SchedulerTestEnv::new();
     bench.node("a", "1");
     bench.pod("web", "2", json!({}));
     tokio::time::sleep(Duration::from_mins(16)).await;
@@ -202,7 +202,7 @@ async fn the_same_failure_is_one_event_with_a_count() {
 
 #[tokio::test(start_paused = true)]
 async fn replicas_of_a_service_are_spread() {
-    let bench = Bench::new();
+    let bench = SchedulerTestEnv::new();
     for node in ["a", "b", "c", "d"] {
         bench.node(node, "16");
     }
@@ -222,7 +222,7 @@ async fn replicas_of_a_service_are_spread() {
 async fn two_runs_with_one_seed_write_the_same() {
     let mut prints = Vec::new();
     for _ in 0..2 {
-        let bench = Bench::new();
+        let bench = SchedulerTestEnv::new();
         for node in 0..5 {
             bench.node(&format!("n{node}"), "4");
         }

@@ -1,6 +1,6 @@
 //! Which of the nodes that would do is best: rows with a single winner, one for each score and for their weights against each other.
 
-use super::fixture::World;
+use super::fixture::ClusterFixture;
 use crate::cluster::scheduler::score::points;
 use crate::cluster::scheduler::view::{NodeIx, View};
 
@@ -116,7 +116,7 @@ pub(super) fn worlds() -> impl Iterator<Item = &'static str> {
 #[test]
 fn the_best_node() {
     for (name, text, winner) in BEST.iter().copied() {
-        let ranking = ranking(&World::read(text).view());
+        let ranking = ranking(&ClusterFixture::read(text).view());
         assert_eq!(ranking[0].1, winner, "{name}: {ranking:?} of {text}");
         assert!(ranking[0].0 > ranking[1].0, "{name} has no single winner: {ranking:?}");
     }
@@ -143,7 +143,7 @@ fn points_are_those_of_the_formulas() {
             [640, 450],
         ),
     ] {
-        let view = World::read(text).view();
+        let view = ClusterFixture::read(text).view();
         let mut found = ranking(&view);
         found.sort_by(|one, two| one.1.cmp(&two.1));
         let found: Vec<i64> = found.into_iter().map(|(points, _)| points).collect();
