@@ -69,7 +69,7 @@ async fn main() -> Result<(), Failure> {
     .await?;
     phase(&server, &told, "pods created through kube::Client", WrittenObject::Pod, 90_000..PODS, 2, WritePath::Client)
         .await?;
-    memory("after creation");
+    print_memory("after creation");
     phase(&server, &told, "pod statuses patched", WrittenObject::Status, 0..40_000, 1, WritePath::Service).await?;
     phase(&server, &told, "pod statuses patched", WrittenObject::Status, 40_000..80_000, 2, WritePath::Service).await?;
     phase(
@@ -92,7 +92,7 @@ async fn main() -> Result<(), Failure> {
         WritePath::Client,
     )
     .await?;
-    memory("after status patches");
+    print_memory("after status patches");
 
     let begun = Instant::now();
     let body = server.clone().oneshot(Request::get("/api/v1/pods").body(Full::<Bytes>::default())?).await?.into_body();
@@ -102,7 +102,7 @@ async fn main() -> Result<(), Failure> {
         bytes += frame.data_ref().map_or(0, Bytes::len);
     }
     println!("list of all pods: {:.0} ms, {} MiB", begun.elapsed().as_secs_f64() * 1e3, bytes >> 20);
-    memory("at the end");
+    print_memory("at the end");
     watcher.abort();
     Ok(())
 }
@@ -223,7 +223,7 @@ async fn count_events(server: ApiServer, told: Arc<WatcherLag>) -> Result<(), Fa
     Ok(())
 }
 
-fn memory(when: &str) {
+fn print_memory(when: &str) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = |name: &str| {
         status

@@ -50,7 +50,7 @@ async fn scale_up(pods: u64, nodes: u64) -> Result<(), Failure> {
         add_node(&server, n, &cpu).await?;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    while waiting(&server).await? > 0 {
+    while unscheduled_pods(&server).await? > 0 {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     scheduler.abort();
@@ -96,7 +96,7 @@ async fn run(name: &str, kind: PodVariant, pods: u64, nodes: u64) -> Result<(), 
     let scheduler = tokio::spawn(Scheduler::new(&server, 1).run());
     loop {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        if waiting(&server).await? == 0 {
+        if unscheduled_pods(&server).await? == 0 {
             break;
         }
     }
@@ -136,7 +136,7 @@ fn pod(n: u64, kind: PodVariant) -> Value {
 }
 
 /// How many pods have no node.
-async fn waiting(server: &ApiServer) -> Result<u64, Failure> {
+async fn unscheduled_pods(server: &ApiServer) -> Result<u64, Failure> {
     let path = "/api/v1/pods?fieldSelector=spec.nodeName%3D&limit=1";
     let body = server.clone().oneshot(Request::get(path).body(Full::<Bytes>::default())?).await?.into_body();
     let list: Value = serde_json::from_slice(&body.collect().await?.to_bytes())?;

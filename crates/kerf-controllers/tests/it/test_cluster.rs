@@ -78,7 +78,7 @@ impl TestCluster {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let config = ClusterConfig { clock, seed: 7, timing: TIMING };
         let cluster = Cluster::start_from(installed_server().await, config);
-        let witness = InvariantWatcher::of(&cluster);
+        let witness = InvariantWatcher::start(&cluster);
         let mut rig = TestEnv::from_server(cluster.api().clone());
         rig.settings.pause_disruption = false;
         rig.create::<NodePool>(pool("general", spec)).await;

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::control_plane::ControlPlane;
 use super::object_cache::CacheChange;
-use super::objects::{Node, Pod, condition};
+use super::objects::{Node, Pod, find_condition};
 use crate::api::object;
 use crate::api::storage::ObjectKey;
 
@@ -105,30 +105,33 @@ impl fmt::Display for ClusterEvent {
 /// Where the news go, and what is needed to tell what is new.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterEventSender {
-    readers: Option<mpsc::UnboundedSender<ClusterEvent>>,
+    sender: Option<mpsc::UnboundedSender<ClusterEvent>>,
     /// The price of each ready node.
-    ready: std::collections::BTreeMap<ObjectKey, u64>,
+    ready_node_prices: std::collections::BTreeMap<ObjectKey, u64>,
 }
 
 impl ClusterEventSender {
     pub(crate) fn new(readers: Option<mpsc::UnboundedSender<ClusterEvent>>) -> Self {
-        Self { readers, ready: std::collections::BTreeMap::new() }
+        Self { sender: readers, ready_node_prices: std::collections::BTreeMap::new() }
     }
 
-    fn tell(&mut self, news: ClusterEvent) {
+    fn send(&mut self, news: ClusterEvent) {
         // Somebody who no longer listens is not told again.
-        if self.readers.as_ref().is_some_and(|readers| readers.send(news).is_err()) {
-            self.readers = None;
+        if self.sender.as_ref().is_some_and(|readers| readers.send(news).is_err()) {
+            self.sender = None;
         }
     }
 
-    fn cost(&self) -> ClusterCost {
-        ClusterCost { nodes: self.ready.len(), micro_dollars_per_hour: self.ready.values().sum() }
+    fn total_cost(&self) -> ClusterCost {
+        ClusterCost {
+            nodes: self.ready_node_prices.len(),
+            micro_dollars_per_hour: self.ready_node_prices.values().sum(),
+        }
     }
 }
 
 /// Dollars as the label writes them, in millionths; what is no price costs nothing.
-pub(crate) fn micro_dollars(text: &str) -> u64 {
+pub(crate) fn parse_micro_dollars(text: &str) -> u64 {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits: String = fraction.chars().chain("000000".chars()).take(6).collect();
     let whole: u64 = whole.parse().unwrap_or_default();
@@ -137,49 +140,51 @@ pub(crate) fn micro_dollars(text: &str) -> u64 {
 
 impl ControlPlane {
     pub(super) fn report_pod(&mut self, changed: &CacheChange<Pod>) {
-        if self.reporter.readers.is_none() {
+        if self.event_sender.sender.is_none() {
             return;
         }
         let Some(now) = &changed.now else { return };
         let pod = format!("{}/{}", now.metadata.namespace, now.metadata.name);
         let why = |pod: &Pod| {
-            condition(&pod.status.conditions, "PodScheduled")
+            find_condition(&pod.status.conditions, "PodScheduled")
                 .filter(|condition| condition.status == "False" && condition.reason == "Unschedulable")
                 .map(|condition| condition.message.clone())
         };
         let before = changed.before.as_deref();
         if now.status.phase == "Running" && before.is_none_or(|pod| pod.status.phase != "Running") {
-            self.reporter.tell(ClusterEvent::PodRunning { pod, node: now.spec.node_name.to_string() });
+            self.event_sender.send(ClusterEvent::PodRunning { pod, node: now.spec.node_name.to_string() });
         } else if let Some(reason) = why(now)
             && before.is_none_or(|pod| why(pod).is_none())
         {
-            self.reporter.tell(ClusterEvent::PodPending { pod, why: reason.to_string() });
+            self.event_sender.send(ClusterEvent::PodPending { pod, why: reason.to_string() });
         }
     }
 
     pub(super) fn report_node(&mut self, key: &ObjectKey, changed: &CacheChange<Node>) {
-        if self.reporter.readers.is_none() {
+        if self.event_sender.sender.is_none() {
             return;
         }
         let is_ready = |node: &Node| node.ready().is_some_and(|ready| ready.status == "True");
         let node = key.name().to_string();
-        let was = self.reporter.ready.contains_key(key);
+        let was = self.event_sender.ready_node_prices.contains_key(key);
         match changed.now.as_deref() {
             None => {
-                self.reporter.ready.remove(key);
-                let cost = self.reporter.cost();
-                self.reporter.tell(ClusterEvent::NodeRemoved { node, cost });
+                self.event_sender.ready_node_prices.remove(key);
+                let cost = self.event_sender.total_cost();
+                self.event_sender.send(ClusterEvent::NodeRemoved { node, cost });
             }
             Some(now) if is_ready(now) && !was => {
                 let labels = &now.metadata.labels;
-                self.reporter.ready.insert(key.clone(), labels.get(PRICE_LABEL).map_or(0, micro_dollars));
+                self.event_sender
+                    .ready_node_prices
+                    .insert(key.clone(), labels.get(PRICE_LABEL).map_or(0, parse_micro_dollars));
                 let instance_type = labels.get("node.kubernetes.io/instance-type").unwrap_or_default().to_string();
-                let cost = self.reporter.cost();
-                self.reporter.tell(ClusterEvent::NodeReady { node, instance_type, cost });
+                let cost = self.event_sender.total_cost();
+                self.event_sender.send(ClusterEvent::NodeReady { node, instance_type, cost });
             }
             Some(now) if !is_ready(now) && was => {
-                self.reporter.ready.remove(key);
-                self.reporter.tell(ClusterEvent::NodeNotReady { node });
+                self.event_sender.ready_node_prices.remove(key);
+                self.event_sender.send(ClusterEvent::NodeNotReady { node });
             }
             Some(_) => {}
         }
@@ -187,13 +192,13 @@ impl ControlPlane {
 
     /// A custom object has come: NodeClaims are what an autoscaler asks with.
     pub(super) fn report_custom(&mut self, plural: &str, object: &[u8]) {
-        if plural != "nodeclaims" || self.reporter.readers.is_none() {
+        if plural != "nodeclaims" || self.event_sender.sender.is_none() {
             return;
         }
         let claim: Value = serde_json::from_slice(object).unwrap_or_default();
         let pool: SmolStr = object::text(&claim, &["metadata", "labels", "karpenter.sh/nodepool"]).into();
-        self.reporter
-            .tell(ClusterEvent::ClaimCreated { claim: object::name(&claim).to_string(), pool: pool.to_string() });
+        self.event_sender
+            .send(ClusterEvent::ClaimCreated { claim: object::name(&claim).to_string(), pool: pool.to_string() });
     }
 }
 
@@ -204,7 +209,7 @@ mod tests {
     #[test]
     fn money_is_read_and_written_exactly() {
         for (label, micro) in [("0.027147", 27_147), ("1.5", 1_500_000), ("12", 12_000_000), ("cheap", 0), ("", 0)] {
-            assert_eq!(micro_dollars(label), micro, "{label}");
+            assert_eq!(parse_micro_dollars(label), micro, "{label}");
         }
         let cost = ClusterCost { nodes: 2, micro_dollars_per_hour: 1_527_147 };
         assert_eq!(cost.to_string(), "2 nodes, $1.5271/h");

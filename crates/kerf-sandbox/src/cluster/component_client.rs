@@ -37,7 +37,7 @@ impl ComponentClient {
 
     /// Creates an object, and returns it as it was stored.
     pub(crate) fn create(&self, kind: ControlPlaneKind, namespace: &str, object: &Value) -> ApiResult<Bytes> {
-        self.send(Method::POST, &kind.collection(namespace), JSON, object)
+        self.send(Method::POST, &kind.collection_path(namespace), JSON, object)
     }
 
     /// Changes some fields of an object (a strategic merge patch).
@@ -56,12 +56,17 @@ impl ComponentClient {
     }
 
     /// Changes some fields of an object's status; lists are replaced.
-    pub(crate) fn replace_status(&self, kind: ControlPlaneKind, key: &ObjectKey, status: &Value) -> ApiResult<Bytes> {
+    pub(crate) fn merge_patch_status(
+        &self,
+        kind: ControlPlaneKind,
+        key: &ObjectKey,
+        status: &Value,
+    ) -> ApiResult<Bytes> {
         self.send(Method::PATCH, &format!("{}/status", kind.path(key)), MERGE_PATCH, &json!({"status": status}))
     }
 
     /// Changes some fields of any object; lists are replaced.
-    pub(crate) fn merge(&self, path: &str, patch: &Value) -> ApiResult<Bytes> {
+    pub(crate) fn merge_patch(&self, path: &str, patch: &Value) -> ApiResult<Bytes> {
         self.send(Method::PATCH, path, MERGE_PATCH, patch)
     }
 
@@ -72,24 +77,24 @@ impl ComponentClient {
 
     /// Deletes the object of this uid, as an owner or a person would; one that is gone already is no failure.
     pub(crate) fn delete(&self, kind: ControlPlaneKind, key: &ObjectKey, uid: &str) -> ApiResult<()> {
-        self.delete_at(&kind.path(key), &json!({"preconditions": {"uid": uid}}))
+        self.delete_path(&kind.path(key), &json!({"preconditions": {"uid": uid}}))
     }
 
     /// Deletes a pod at once: what a kubelet does when nothing of it runs any more.
-    pub(crate) fn delete_now(&self, key: &ObjectKey, uid: &str) -> ApiResult<()> {
-        self.delete_at(
+    pub(crate) fn force_delete_pod(&self, key: &ObjectKey, uid: &str) -> ApiResult<()> {
+        self.delete_path(
             &ControlPlaneKind::Pod.path(key),
             &json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}),
         )
     }
 
     /// Deletes the object of this uid with a word about its dependents.
-    pub(crate) fn delete_with(&self, path: &str, uid: &str, propagation: Propagation) -> ApiResult<()> {
+    pub(crate) fn delete_with_propagation(&self, path: &str, uid: &str, propagation: Propagation) -> ApiResult<()> {
         let policy = match propagation {
             Propagation::Background => "Background",
             Propagation::Foreground => "Foreground",
         };
-        self.delete_at(path, &json!({"propagationPolicy": policy, "preconditions": {"uid": uid}}))
+        self.delete_path(path, &json!({"propagationPolicy": policy, "preconditions": {"uid": uid}}))
     }
 
     /// Deletes everything in a collection.
@@ -97,7 +102,7 @@ impl ComponentClient {
         self.send(Method::DELETE, path, JSON, &json!({})).map(drop)
     }
 
-    fn delete_at(&self, path: &str, options: &Value) -> ApiResult<()> {
+    fn delete_path(&self, path: &str, options: &Value) -> ApiResult<()> {
         match self.send(Method::DELETE, path, JSON, options) {
             Ok(_) => Ok(()),
             // Gone, or another object of the same name: either way the one that was meant is no more.

@@ -25,7 +25,7 @@ use super::garbage_collector::OwnerGraph;
 use super::instance_commands::InstanceCommand;
 use super::kind::ControlPlaneKind;
 use super::kubelet::Kubelets;
-use super::object_cache::{ObjectCache, put};
+use super::object_cache::{ObjectCache, put_object};
 use super::objects::{AnyObject, Meta};
 use super::work_queue::WorkQueue;
 use super::{
@@ -56,33 +56,33 @@ pub(crate) struct ControlPlane {
     pub(crate) server: ApiServer,
     pub(crate) clock: Clock,
     pub(crate) config: ClusterConfig,
-    pub(crate) world: ObjectCache,
+    pub(crate) cache: ObjectCache,
     pub(crate) queue: WorkQueue<WorkItem>,
     pub(crate) kubelets: Kubelets,
     /// The controllers' and the kubelets' ways to write.
-    pub(crate) controllers: ComponentClient,
-    pub(crate) kubelet: ComponentClient,
-    pub(crate) sayings: EventCounts,
-    pub(crate) reporter: ClusterEventSender,
-    pub(crate) graph: OwnerGraph,
+    pub(crate) controller_client: ComponentClient,
+    pub(crate) kubelet_client: ComponentClient,
+    pub(crate) event_counts: EventCounts,
+    pub(crate) event_sender: ClusterEventSender,
+    pub(crate) owner_graph: OwnerGraph,
     /// Since when pods put up with the taints of their nodes.
-    pub(crate) patience: BTreeMap<ObjectKey, Instant>,
+    pub(crate) tainted_since: BTreeMap<ObjectKey, Instant>,
     /// When attachments will be there.
-    pub(crate) attaching: BTreeMap<ObjectKey, Instant>,
-    pub(crate) chance: Rng,
+    pub(crate) attach_done_at: BTreeMap<ObjectKey, Instant>,
+    pub(crate) rng: Rng,
     pub(crate) cloud: Cloud,
-    feeds: BTreeMap<TableIx, FollowedTable>,
+    followed_tables: BTreeMap<TableIx, FollowedTable>,
     tables: BTreeMap<ControlPlaneKind, TableIx>,
     /// What was served when we last looked for new tables.
     registry: Option<Arc<Registry>>,
-    seen: u64,
+    seen_revision: u64,
 }
 
 /// One table that the plane follows.
 struct FollowedTable {
     resource: Arc<Resource>,
     kind: Option<ControlPlaneKind>,
-    after: u64,
+    last_revision: u64,
 }
 
 impl ControlPlane {
@@ -94,22 +94,22 @@ impl ControlPlane {
     ) -> Self {
         Self {
             clock: server.clock(),
-            world: ObjectCache::default(),
+            cache: ObjectCache::default(),
             queue: WorkQueue::new(),
             kubelets: Kubelets::new(config.seed),
-            controllers: ComponentClient::new(server.clone(), "kube-controller-manager"),
-            kubelet: ComponentClient::new(server.clone(), "kubelet"),
-            sayings: EventCounts::default(),
-            reporter: ClusterEventSender::new(reporter),
-            graph: OwnerGraph::default(),
-            patience: BTreeMap::new(),
-            attaching: BTreeMap::new(),
-            chance: Rng::new(config.seed).fork("controllers"),
+            controller_client: ComponentClient::new(server.clone(), "kube-controller-manager"),
+            kubelet_client: ComponentClient::new(server.clone(), "kubelet"),
+            event_counts: EventCounts::default(),
+            event_sender: ClusterEventSender::new(reporter),
+            owner_graph: OwnerGraph::default(),
+            tainted_since: BTreeMap::new(),
+            attach_done_at: BTreeMap::new(),
+            rng: Rng::new(config.seed).fork("controllers"),
             tables: BTreeMap::new(),
             cloud,
-            feeds: BTreeMap::new(),
+            followed_tables: BTreeMap::new(),
             registry: None,
-            seen: 0,
+            seen_revision: 0,
             server,
             config: *config,
         }
@@ -140,7 +140,7 @@ impl ControlPlane {
             tokio::select! {
                 biased;
                 order = orders.recv() => match order {
-                    Some(order) => self.obey(order),
+                    Some(order) => self.apply_instance_command(order),
                     None => return,
                 },
                 () = rung => {}
@@ -172,9 +172,9 @@ impl ControlPlane {
             WorkItem::RunPod(key) => kubelet::pod::sync(self, key),
         };
         match outcome {
-            Ok(RunAgain::WhenChanged) => self.queue.succeeded(&work),
+            Ok(RunAgain::WhenChanged) => self.queue.forget_failures(&work),
             Ok(RunAgain::After(pause)) => {
-                self.queue.succeeded(&work);
+                self.queue.forget_failures(&work);
                 self.queue.add_at(work, Instant::now() + pause);
             }
             Err(refusal) => {
@@ -187,33 +187,33 @@ impl ControlPlane {
     /// Brings the world up to the last write.
     fn catch_up(&mut self) {
         loop {
-            let (changed, revision) = self.server.inner.storage.tables_changed_since(self.seen);
-            if revision == self.seen && self.registry.is_some() {
+            let (changed, revision) = self.server.inner.storage.tables_changed_since(self.seen_revision);
+            if revision == self.seen_revision && self.registry.is_some() {
                 return;
             }
             self.follow_new_tables();
             let (mut events, mut more) = (Vec::new(), false);
             for table in changed {
-                let Some(feed) = self.feeds.get_mut(&table) else { continue };
-                match self.server.inner.storage.changes_after(table, feed.after) {
+                let Some(feed) = self.followed_tables.get_mut(&table) else { continue };
+                match self.server.inner.storage.changes_after(table, feed.last_revision) {
                     Ok(TableChanges::Events(some)) => {
                         more |= some.len() >= MAX_BATCH_EVENTS;
-                        feed.after = some.last().map_or(feed.after, |event| event.revision);
+                        feed.last_revision = some.last().map_or(feed.last_revision, |event| event.revision);
                         events.extend(some.into_iter().map(|event| (table, event)));
                     }
                     Ok(TableChanges::Nothing { .. } | TableChanges::Closed) => {}
-                    Err(_) => self.start_over(table),
+                    Err(_) => self.relist_table(table),
                 }
             }
             if !more {
-                self.seen = revision;
+                self.seen_revision = revision;
             }
             // Tables are told in batches, so one may be ahead of another; within a batch the order is that of the writes.
             events.sort_by_key(|(_, event)| event.revision);
             for (table, event) in events {
                 let now = event.now.as_ref().map(|stored| stored.bytes().clone());
                 let before = event.before.as_ref().map(|stored| stored.bytes().clone());
-                self.observe(table, &event.key, before, now);
+                self.apply_change(table, &event.key, before, now);
             }
         }
     }
@@ -229,9 +229,9 @@ impl ControlPlane {
         for resource in registry.all() {
             tables.entry(resource.table).or_insert_with(|| resource.clone());
         }
-        self.feeds.retain(|table, _| tables.contains_key(table));
+        self.followed_tables.retain(|table, _| tables.contains_key(table));
         for (table, resource) in tables {
-            if self.feeds.contains_key(&table) {
+            if self.followed_tables.contains_key(&table) {
                 continue;
             }
             let kind = ControlPlaneKind::ALL
@@ -240,20 +240,20 @@ impl ControlPlane {
             if let Some(kind) = kind {
                 self.tables.insert(kind, table);
             }
-            self.feeds.insert(table, FollowedTable { resource, kind, after: 0 });
-            self.start_over(table);
+            self.followed_tables.insert(table, FollowedTable { resource, kind, last_revision: 0 });
+            self.relist_table(table);
         }
     }
 
     /// Reads a whole table: at the start, and if we were left behind.
-    fn start_over(&mut self, table: TableIx) {
+    fn relist_table(&mut self, table: TableIx) {
         let everything = Selection::default();
         let window = PageQuery { namespace: None, selection: &everything, from: None, at_revision: None, limit: None };
         let Ok(page) = self.server.inner.storage.page(table, window) else { return };
-        let mut gone: Vec<ObjectKey> = match self.feeds.get_mut(&table) {
+        let mut gone: Vec<ObjectKey> = match self.followed_tables.get_mut(&table) {
             Some(feed) => {
-                feed.after = page.revision;
-                feed.kind.map(|kind| self.world.keys(kind)).unwrap_or_default()
+                feed.last_revision = page.revision;
+                feed.kind.map(|kind| self.cache.keys(kind)).unwrap_or_default()
             }
             None => return,
         };
@@ -261,10 +261,10 @@ impl ControlPlane {
             let Some(object) = decode::<AnyObject>(stored.bytes()) else { continue };
             let key = object.metadata.key();
             gone.retain(|old| *old != key);
-            self.observe(table, &key, None, Some(stored.bytes().clone()));
+            self.apply_change(table, &key, None, Some(stored.bytes().clone()));
         }
         for key in gone {
-            self.observe(table, &key, None, None);
+            self.apply_change(table, &key, None, None);
         }
     }
 
@@ -275,12 +275,12 @@ impl ControlPlane {
 
     /// The resource whose objects a table holds.
     pub(crate) fn resource(&self, table: TableIx) -> Option<Arc<Resource>> {
-        self.feeds.get(&table).map(|feed| feed.resource.clone())
+        self.followed_tables.get(&table).map(|feed| feed.resource.clone())
     }
 
     /// Takes one change into the world, and notes what is to be done about it.
-    fn observe(&mut self, table: TableIx, key: &ObjectKey, before: Option<Bytes>, now: Option<Bytes>) {
-        let Some(feed) = self.feeds.get(&table) else { return };
+    fn apply_change(&mut self, table: TableIx, key: &ObjectKey, before: Option<Bytes>, now: Option<Bytes>) {
+        let Some(feed) = self.followed_tables.get(&table) else { return };
         let (kind, resource) = (feed.kind, feed.resource.clone());
         // Events own nothing and are owned by nobody; a lease that is renewed has the owner that it had.
         let is_renewal = kind == Some(ControlPlaneKind::Lease) && before.is_some() && now.is_some();
@@ -290,74 +290,76 @@ impl ControlPlane {
         if let (true, None, Some(now)) = (resource.is_custom(), &before, &now) {
             self.report_custom(&resource.plural, now);
         }
-        let world = &mut self.world;
+        let world = &mut self.cache;
         let (old, new) = match kind {
             Some(ControlPlaneKind::Pod) => {
-                let changed = world.put_pod(key, read(now));
+                let changed = world.put_pod(key, decode_optional(now));
                 self.report_pod(&changed);
                 self.pod_changed(key, &changed);
                 changed.metas()
             }
             Some(ControlPlaneKind::Node) => {
-                let changed = put(&mut world.nodes, key, read(now));
+                let changed = put_object(&mut world.nodes, key, decode_optional(now));
                 self.report_node(key, &changed);
                 self.node_changed(key, &changed);
                 changed.metas()
             }
             Some(ControlPlaneKind::Deployment) => {
-                let changed = put(&mut world.deployments, key, read(now));
+                let changed = put_object(&mut world.deployments, key, decode_optional(now));
                 self.workload_changed(key, &changed, WorkItem::Deployment);
                 changed.metas()
             }
             Some(ControlPlaneKind::ReplicaSet) => {
-                let changed = put(&mut world.replica_sets, key, read(now));
+                let changed = put_object(&mut world.replica_sets, key, decode_optional(now));
                 self.workload_changed(key, &changed, WorkItem::ReplicaSet);
                 changed.metas()
             }
             Some(ControlPlaneKind::StatefulSet) => {
-                let changed = put(&mut world.stateful_sets, key, read(now));
+                let changed = put_object(&mut world.stateful_sets, key, decode_optional(now));
                 self.workload_changed(key, &changed, WorkItem::StatefulSet);
                 changed.metas()
             }
             Some(ControlPlaneKind::DaemonSet) => {
-                let changed = put(&mut world.daemon_sets, key, read(now));
+                let changed = put_object(&mut world.daemon_sets, key, decode_optional(now));
                 self.workload_changed(key, &changed, WorkItem::DaemonSet);
                 changed.metas()
             }
             Some(ControlPlaneKind::ControllerRevision) => {
-                let changed = put(&mut world.revisions, key, read(now));
-                self.owned_changed(&changed);
+                let changed = put_object(&mut world.controller_revisions, key, decode_optional(now));
+                self.enqueue_owners(&changed);
                 changed.metas()
             }
             Some(ControlPlaneKind::Job) => {
-                let changed = put(&mut world.jobs, key, read(now));
+                let changed = put_object(&mut world.jobs, key, decode_optional(now));
                 self.queue.add(WorkItem::Job(key.clone()));
-                self.owned_changed(&changed);
+                self.enqueue_owners(&changed);
                 changed.metas()
             }
             Some(ControlPlaneKind::CronJob) => {
-                let changed = put(&mut world.cron_jobs, key, read(now));
+                let changed = put_object(&mut world.cron_jobs, key, decode_optional(now));
                 self.queue.add(WorkItem::CronJob(key.clone()));
                 changed.metas()
             }
             Some(ControlPlaneKind::PodDisruptionBudget) => {
-                let changed = put(&mut world.budgets, key, read(now));
+                let changed = put_object(&mut world.pod_disruption_budgets, key, decode_optional(now));
                 self.queue.add(WorkItem::Budget(key.clone()));
                 changed.metas()
             }
             Some(ControlPlaneKind::Namespace) => {
-                let changed = put(&mut world.namespaces, key, read(now));
+                let changed = put_object(&mut world.namespaces, key, decode_optional(now));
                 self.queue.add(WorkItem::Namespace(key.clone()));
                 changed.metas()
             }
             Some(ControlPlaneKind::PersistentVolumeClaim) => {
-                let changed = put(&mut world.claims, key, read(now));
-                self.claim_changed(key);
+                let changed = put_object(&mut world.volume_claims, key, decode_optional(now));
+                self.volume_claim_changed(key);
                 changed.metas()
             }
-            Some(ControlPlaneKind::PersistentVolume) => put(&mut world.volumes, key, read(now)).metas(),
+            Some(ControlPlaneKind::PersistentVolume) => {
+                put_object(&mut world.volumes, key, decode_optional(now)).metas()
+            }
             Some(ControlPlaneKind::VolumeAttachment) => {
-                let changed = world.put_attachment(key, read(now));
+                let changed = world.put_attachment(key, decode_optional(now));
                 self.attachment_changed(key, &changed);
                 changed.metas()
             }
@@ -368,23 +370,23 @@ impl ControlPlane {
                 | ControlPlaneKind::Lease
                 | ControlPlaneKind::CsiNode,
             )
-            | None => (meta_in(before), meta_in(now)),
+            | None => (decode_meta(before), decode_meta(now)),
         };
         let gone = old.is_some() && new.is_none();
         self.ownership_changed(ObjectRef { table, key: key.clone() }, old.as_ref(), new.as_ref());
         if gone && !key.namespace().is_empty() {
-            self.left_namespace(key.namespace());
+            self.enqueue_terminating_namespace(key.namespace());
         }
     }
 }
 
 /// The metadata of any object.
-fn meta_in(bytes: Option<Bytes>) -> Option<Meta> {
-    read::<AnyObject>(bytes).map(|object| object.metadata)
+fn decode_meta(bytes: Option<Bytes>) -> Option<Meta> {
+    decode_optional::<AnyObject>(bytes).map(|object| object.metadata)
 }
 
 /// Decodes what is stored; nothing if nothing is, or if it cannot be read.
-fn read<T: DeserializeOwned>(bytes: Option<Bytes>) -> Option<T> {
+fn decode_optional<T: DeserializeOwned>(bytes: Option<Bytes>) -> Option<T> {
     bytes.and_then(|bytes| decode(&bytes))
 }
 

@@ -22,15 +22,16 @@ const MAX_MISSED_RUNS: usize = 100;
 
 /// Starts what is due, and forgets old Jobs.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
-    let Some(cron) = plane.world.cron_jobs.get(key) else { return Ok(RunAgain::WhenChanged) };
+    let Some(cron) = plane.cache.cron_jobs.get(key) else { return Ok(RunAgain::WhenChanged) };
     if cron.metadata.is_deleting() {
         return Ok(RunAgain::WhenChanged);
     }
-    let mut jobs = plane.world.jobs.managed_by(&cron.metadata.uid);
+    let mut jobs = plane.cache.jobs.managed_by(&cron.metadata.uid);
     jobs.sort_by_key(|job| (job.metadata.creation_timestamp, job.metadata.name.clone()));
-    forget_old(plane, &cron, &jobs)?;
-    let (started, again) = if cron.spec.suspend { (None, RunAgain::WhenChanged) } else { start(plane, &cron, &jobs)? };
-    report(plane, key, &cron, &jobs, started)?;
+    delete_old_jobs(plane, &cron, &jobs)?;
+    let (started, again) =
+        if cron.spec.suspend { (None, RunAgain::WhenChanged) } else { start_due_job(plane, &cron, &jobs)? };
+    write_status(plane, key, &cron, &jobs, started)?;
     Ok(again)
 }
 
@@ -38,7 +39,7 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
 fn schedule(plane: &mut ControlPlane, cron: &CronJob) -> Option<Schedule> {
     if !["", "UTC", "Etc/UTC", "Zulu"].contains(&cron.spec.time_zone.as_str()) {
         let message = format!("invalid timeZone: {:?}: the sandbox knows UTC alone", cron.spec.time_zone);
-        plane.tell(
+        plane.publish_event(
             EVENT_COMPONENT,
             (ControlPlaneKind::CronJob, &cron.metadata),
             EventType::Warning,
@@ -51,7 +52,7 @@ fn schedule(plane: &mut ControlPlane, cron: &CronJob) -> Option<Schedule> {
         Ok(schedule) => Some(schedule),
         Err(problem) => {
             let message = format!("unparseable schedule: {:?}: {problem}", cron.spec.schedule);
-            plane.tell(
+            plane.publish_event(
                 EVENT_COMPONENT,
                 (ControlPlaneKind::CronJob, &cron.metadata),
                 EventType::Warning,
@@ -64,7 +65,11 @@ fn schedule(plane: &mut ControlPlane, cron: &CronJob) -> Option<Schedule> {
 }
 
 /// Starts the Job of the latest time that has come, if there is one. Returns when it was due and when the next is.
-fn start(plane: &mut ControlPlane, cron: &CronJob, jobs: &[Arc<Job>]) -> ApiResult<(Option<Timestamp>, RunAgain)> {
+fn start_due_job(
+    plane: &mut ControlPlane,
+    cron: &CronJob,
+    jobs: &[Arc<Job>],
+) -> ApiResult<(Option<Timestamp>, RunAgain)> {
     let Some(schedule) = schedule(plane, cron) else { return Ok((None, RunAgain::WhenChanged)) };
     let now = plane.now();
     let mut since = cron.status.last_schedule_time.or(cron.metadata.creation_timestamp).unwrap_or(now);
@@ -79,11 +84,11 @@ fn start(plane: &mut ControlPlane, cron: &CronJob, jobs: &[Arc<Job>]) -> ApiResu
         .map_or(RunAgain::WhenChanged, |next| RunAgain::After(next.duration_since(now).unsigned_abs()));
     let Some(due) = due else { return Ok((None, next)) };
     let active: Vec<&Arc<Job>> =
-        jobs.iter().filter(|job| job.ended().is_none() && !job.metadata.is_deleting()).collect();
+        jobs.iter().filter(|job| job.finish_condition().is_none() && !job.metadata.is_deleting()).collect();
     match cron.spec.concurrency_policy.as_str() {
         "Forbid" if !active.is_empty() => {
             let message = "Not starting job because prior execution is running and concurrency policy is Forbid";
-            plane.tell(
+            plane.publish_event(
                 EVENT_COMPONENT,
                 (ControlPlaneKind::CronJob, &cron.metadata),
                 EventType::Normal,
@@ -95,7 +100,7 @@ fn start(plane: &mut ControlPlane, cron: &CronJob, jobs: &[Arc<Job>]) -> ApiResu
         "Replace" => {
             for job in active {
                 let path = ControlPlaneKind::Job.path(&job.metadata.key());
-                plane.controllers.delete_with(&path, &job.metadata.uid, Propagation::Background)?;
+                plane.controller_client.delete_with_propagation(&path, &job.metadata.uid, Propagation::Background)?;
             }
         }
         _ => {}
@@ -118,10 +123,10 @@ fn create(plane: &mut ControlPlane, cron: &CronJob, due: Timestamp) -> ApiResult
     }
     object::ensure_object(&mut job, &["metadata", "annotations"])
         .insert("batch.kubernetes.io/cronjob-scheduled-timestamp".into(), rfc3339_seconds(due).into());
-    match plane.controllers.create(ControlPlaneKind::Job, &cron.metadata.namespace, &job) {
+    match plane.controller_client.create(ControlPlaneKind::Job, &cron.metadata.namespace, &job) {
         Ok(_) => {
             let message = format!("Created job {name}");
-            plane.tell(
+            plane.publish_event(
                 EVENT_COMPONENT,
                 (ControlPlaneKind::CronJob, &cron.metadata),
                 EventType::Normal,
@@ -136,24 +141,24 @@ fn create(plane: &mut ControlPlane, cron: &CronJob, due: Timestamp) -> ApiResult
 }
 
 /// Deletes the oldest Jobs that have ended, down to the limits.
-fn forget_old(plane: &ControlPlane, cron: &CronJob, jobs: &[Arc<Job>]) -> ApiResult<()> {
+fn delete_old_jobs(plane: &ControlPlane, cron: &CronJob, jobs: &[Arc<Job>]) -> ApiResult<()> {
     for (kind, limit) in
         [("Complete", cron.spec.successful_jobs_history_limit), ("Failed", cron.spec.failed_jobs_history_limit)]
     {
         let Some(limit) = limit.and_then(|limit| usize::try_from(limit).ok()) else { continue };
         let ended: Vec<&Arc<Job>> = jobs
             .iter()
-            .filter(|job| job.ended().is_some_and(|(how, _)| how == kind) && !job.metadata.is_deleting())
+            .filter(|job| job.finish_condition().is_some_and(|(how, _)| how == kind) && !job.metadata.is_deleting())
             .collect();
         for job in ended.iter().take(ended.len().saturating_sub(limit)) {
             let path = ControlPlaneKind::Job.path(&job.metadata.key());
-            plane.controllers.delete_with(&path, &job.metadata.uid, Propagation::Background)?;
+            plane.controller_client.delete_with_propagation(&path, &job.metadata.uid, Propagation::Background)?;
         }
     }
     Ok(())
 }
 
-fn report(
+fn write_status(
     plane: &ControlPlane,
     key: &ObjectKey,
     cron: &CronJob,
@@ -162,7 +167,7 @@ fn report(
 ) -> ApiResult<()> {
     let active: Vec<Value> = jobs
         .iter()
-        .filter(|job| job.ended().is_none())
+        .filter(|job| job.finish_condition().is_none())
         .map(|job| {
             json!({
                 "apiVersion": "batch/v1", "kind": "Job", "name": job.metadata.name, "namespace": job.metadata.namespace,
@@ -186,5 +191,5 @@ fn report(
     if let Some(at) = succeeded {
         status["lastSuccessfulTime"] = rfc3339_seconds(at).into();
     }
-    ignore_gone(plane.controllers.replace_status(ControlPlaneKind::CronJob, key, &status))
+    ignore_gone(plane.controller_client.merge_patch_status(ControlPlaneKind::CronJob, key, &status))
 }

@@ -12,9 +12,9 @@ use smol_str::SmolStr;
 use super::control_plane::{ControlPlane, RunAgain};
 use super::events::{EventComponent, EventType};
 use super::kind::ControlPlaneKind;
-use super::objects::{AnyObject, Node, Pod, Workload, share};
+use super::objects::{AnyObject, Node, Pod, Workload, resolve_int_or_percent};
 use super::pods::{count_ready, from_template, ignore_gone};
-use super::replicaset::differs;
+use super::replicaset::status_differs;
 use super::revisions::{self, REVISION_HASH};
 use crate::api::object;
 use crate::api::status::ApiResult;
@@ -44,38 +44,42 @@ enum DaemonFit {
 
 /// Makes and deletes pods until every node has what it should.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
-    let Some(set) = plane.world.daemon_sets.get(key) else { return Ok(RunAgain::WhenChanged) };
+    let Some(set) = plane.cache.daemon_sets.get(key) else { return Ok(RunAgain::WhenChanged) };
     let pods = plane.claim_pods(ControlPlaneKind::DaemonSet, &set.metadata, set.selector().as_ref())?;
     if set.metadata.is_deleting() {
         return Ok(RunAgain::WhenChanged);
     }
-    let revision = revisions::current(plane, ControlPlaneKind::DaemonSet, &set)?;
+    let revision = revisions::ensure_current(plane, ControlPlaneKind::DaemonSet, &set)?;
     let template = template(&set, &revision);
-    let model = model(&template);
+    let model = template_as_pod(&template);
     let mut by_node: BTreeMap<SmolStr, Vec<Arc<Pod>>> = BTreeMap::new();
     for pod in &pods {
-        by_node.entry(target(pod)).or_default().push(pod.clone());
+        by_node.entry(target_node(pod)).or_default().push(pod.clone());
     }
     let nodes: Vec<(SmolStr, DaemonFit)> =
-        plane.world.nodes.iter().map(|(_, node)| (node.metadata.name.clone(), fit(&model, node))).collect();
+        plane.cache.nodes.iter().map(|(_, node)| (node.metadata.name.clone(), daemon_fit(&model, node))).collect();
     for (node, fit) in &nodes {
         let there = by_node.get(node).map_or(&[][..], Vec::as_slice);
-        settle(plane, &set, &template, node, *fit, there)?;
+        manage_node_pods(plane, &set, &template, node, *fit, there)?;
     }
     // Pods whose node is gone are left to whoever collects those; pods that wait for a node that is gone never get one.
     for (node, there) in &by_node {
-        if plane.world.nodes.get(&ObjectKey::new(None, node)).is_none() {
+        if plane.cache.nodes.get(&ObjectKey::new(None, node)).is_none() {
             for pod in there.iter().filter(|pod| pod.spec.node_name.is_empty() && pod.is_active()) {
-                ignore_gone(plane.controllers.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid))?;
+                ignore_gone(plane.controller_client.delete(
+                    ControlPlaneKind::Pod,
+                    &pod.metadata.key(),
+                    &pod.metadata.uid,
+                ))?;
             }
         }
     }
     if set.spec.update_strategy.kind != "OnDelete" {
-        roll(plane, &set, &revision, &nodes, &by_node)?;
+        rolling_update(plane, &set, &revision, &nodes, &by_node)?;
     }
     let in_use: Vec<String> = pods.iter().map(|pod| revision_name(&set, pod)).chain([revision.clone()]).collect();
-    revisions::forget_old(plane, &set, &in_use.iter().map(String::as_str).collect::<Vec<_>>())?;
-    report(plane, key, &set, &revision, &nodes, &by_node)
+    revisions::delete_old_revisions(plane, &set, &in_use.iter().map(String::as_str).collect::<Vec<_>>())?;
+    write_status(plane, key, &set, &revision, &nodes, &by_node)
 }
 
 /// The template with what every daemon tolerates.
@@ -97,12 +101,12 @@ fn template(set: &Workload, revision: &str) -> Value {
 }
 
 /// The template as a pod that can be asked where it may run.
-fn model(template: &Value) -> core::Pod {
+fn template_as_pod(template: &Value) -> core::Pod {
     let spec = template.get("spec").cloned().and_then(|spec| serde_json::from_value(spec).ok());
     core::Pod { spec, ..core::Pod::default() }
 }
 
-fn fit(model: &core::Pod, node: &Node) -> DaemonFit {
+fn daemon_fit(model: &core::Pod, node: &Node) -> DaemonFit {
     let labels =
         node.metadata.labels.as_slice().iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
     if !node_wanted(model, &node.metadata.name, &labels) {
@@ -127,12 +131,12 @@ fn fit(model: &core::Pod, node: &Node) -> DaemonFit {
 }
 
 /// The node that a pod was made for.
-fn target(pod: &Pod) -> SmolStr {
-    if pod.spec.node_name.is_empty() { pod.spec.affinity.only_node() } else { pod.spec.node_name.clone() }
+fn target_node(pod: &Pod) -> SmolStr {
+    if pod.spec.node_name.is_empty() { pod.spec.affinity.required_node_name() } else { pod.spec.node_name.clone() }
 }
 
 /// Sees that a node has the pod that it should have, and no second one.
-fn settle(
+fn manage_node_pods(
     plane: &mut ControlPlane,
     set: &Workload,
     template: &Value,
@@ -146,14 +150,14 @@ fn settle(
             "Found failed daemon pod {}/{} on node {node}, will try to kill it",
             pod.metadata.namespace, pod.metadata.name
         );
-        plane.tell(
+        plane.publish_event(
             EVENT_COMPONENT,
             (ControlPlaneKind::DaemonSet, &set.metadata),
             EventType::Warning,
             "FailedDaemonPod",
             message,
         );
-        plane.controllers.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+        plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
     }
     match fit {
         DaemonFit::ShouldRun if there.is_empty() => create(plane, set, template, node),
@@ -161,15 +165,15 @@ fn settle(
             // The oldest stays.
             active.sort_by_key(|pod| (pod.metadata.creation_timestamp, pod.metadata.name.clone()));
             for pod in active.into_iter().skip(1) {
-                plane.controllers.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+                plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
             }
             Ok(())
         }
         DaemonFit::MustNotRun => {
             for pod in active {
-                plane.controllers.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+                plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
                 let message = format!("Deleted pod: {}", pod.metadata.name);
-                plane.tell(
+                plane.publish_event(
                     EVENT_COMPONENT,
                     (ControlPlaneKind::DaemonSet, &set.metadata),
                     EventType::Normal,
@@ -197,10 +201,10 @@ fn create(plane: &mut ControlPlane, set: &Workload, template: &Value, node: &str
         }
         None => *required = on_node,
     }
-    let created = plane.controllers.create(ControlPlaneKind::Pod, &set.metadata.namespace, &pod)?;
+    let created = plane.controller_client.create(ControlPlaneKind::Pod, &set.metadata.namespace, &pod)?;
     let created: AnyObject = serde_json::from_slice(&created).unwrap_or_default();
     let message = format!("Created pod: {}", created.metadata.name);
-    plane.tell(
+    plane.publish_event(
         EVENT_COMPONENT,
         (ControlPlaneKind::DaemonSet, &set.metadata),
         EventType::Normal,
@@ -215,7 +219,7 @@ fn revision_name(set: &Workload, pod: &Pod) -> String {
 }
 
 /// Deletes pods of old revisions, as many at once as may be unavailable.
-fn roll(
+fn rolling_update(
     plane: &ControlPlane,
     set: &Workload,
     revision: &str,
@@ -223,7 +227,7 @@ fn roll(
     by_node: &BTreeMap<SmolStr, Vec<Arc<Pod>>>,
 ) -> ApiResult<()> {
     let wanted = nodes.iter().filter(|(_, fit)| *fit == DaemonFit::ShouldRun).count() as i64;
-    let most = share(&set.spec.update_strategy.rolling_update.max_unavailable, wanted, true).max(1);
+    let most = resolve_int_or_percent(&set.spec.update_strategy.rolling_update.max_unavailable, wanted, true).max(1);
     let (mut unavailable, mut old) = (0, Vec::new());
     for (node, _) in nodes.iter().filter(|(_, fit)| *fit == DaemonFit::ShouldRun) {
         let there: Vec<Arc<Pod>> =
@@ -243,12 +247,12 @@ fn roll(
             }
             unavailable += 1;
         }
-        plane.controllers.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+        plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
     }
     Ok(())
 }
 
-fn report(
+fn write_status(
     plane: &ControlPlane,
     key: &ObjectKey,
     set: &Workload,
@@ -286,8 +290,8 @@ fn report(
         "numberReady": ready, "numberAvailable": available, "numberUnavailable": desired - available,
         "updatedNumberScheduled": updated, "observedGeneration": set.metadata.generation,
     });
-    if differs(&set.status, &status) {
-        ignore_gone(plane.controllers.replace_status(ControlPlaneKind::DaemonSet, key, &status))?;
+    if status_differs(&set.status, &status) {
+        ignore_gone(plane.controller_client.merge_patch_status(ControlPlaneKind::DaemonSet, key, &status))?;
     }
     Ok(again)
 }

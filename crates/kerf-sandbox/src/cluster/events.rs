@@ -34,13 +34,13 @@ pub(crate) enum EventType {
 /// What was said, and how often.
 #[derive(Debug, Default)]
 pub(crate) struct EventCounts {
-    said: BTreeMap<(SmolStr, &'static str, String), (ObjectKey, i64)>,
+    recorded: BTreeMap<(SmolStr, &'static str, String), (ObjectKey, i64)>,
     serial: u64,
 }
 
 impl ControlPlane {
     /// Tells something about an object. That nobody could be told is no reason to fail.
-    pub(crate) fn tell(
+    pub(crate) fn publish_event(
         &mut self,
         speaker: EventComponent,
         about: (ControlPlaneKind, &Meta),
@@ -51,19 +51,19 @@ impl ControlPlane {
         let (kind, meta) = about;
         let now = rfc3339_seconds(self.now());
         let saying = (meta.uid.clone(), reason, message);
-        if let Some((key, count)) = self.sayings.said.get_mut(&saying) {
+        if let Some((key, count)) = self.event_counts.recorded.get_mut(&saying) {
             *count += 1;
             let patch = json!({"count": *count, "lastTimestamp": now});
-            if self.controllers.merge(&ControlPlaneKind::Event.path(key), &patch).is_ok() {
+            if self.controller_client.merge_patch(&ControlPlaneKind::Event.path(key), &patch).is_ok() {
                 return;
             }
         }
-        self.sayings.serial += 1;
+        self.event_counts.serial += 1;
         let namespace = if meta.namespace.is_empty() { "default" } else { &meta.namespace };
-        let name = format!("{}.{:016x}", meta.name, self.sayings.serial);
+        let name = format!("{}.{:016x}", meta.name, self.event_counts.serial);
         let (component, host, requests) = match speaker {
-            EventComponent::Controller(name) => (name, "", &self.controllers),
-            EventComponent::Kubelet => ("kubelet", meta.name.as_str(), &self.kubelet),
+            EventComponent::Controller(name) => (name, "", &self.controller_client),
+            EventComponent::Kubelet => ("kubelet", meta.name.as_str(), &self.kubelet_client),
         };
         let (_, reason, message) = &saying;
         let event = json!({
@@ -78,10 +78,10 @@ impl ControlPlane {
             "reportingComponent": component, "reportingInstance": "",
         });
         if requests.create(ControlPlaneKind::Event, namespace, &event).is_ok() {
-            if self.sayings.said.len() >= MAX_COUNTED_EVENTS {
-                self.sayings.said.clear();
+            if self.event_counts.recorded.len() >= MAX_COUNTED_EVENTS {
+                self.event_counts.recorded.clear();
             }
-            self.sayings.said.insert(saying, (ObjectKey::new(Some(namespace), &name), 1));
+            self.event_counts.recorded.insert(saying, (ObjectKey::new(Some(namespace), &name), 1));
         }
     }
 }

@@ -11,7 +11,7 @@ use smol_str::SmolStr;
 
 use super::component_client::Propagation;
 use super::control_plane::{ControlPlane, RunAgain};
-use super::kind::{collection, escaped};
+use super::kind::{collection_path, escape_path_segment};
 use super::objects::{AnyObject, Meta, OwnerReference};
 use super::pods::ignore_gone;
 use super::{ObjectRef, WorkItem};
@@ -31,7 +31,7 @@ pub(crate) struct OwnerGraph {
 
 impl OwnerGraph {
     /// Notes the owners that an object has now. Returns whether they are others than before.
-    fn note(&mut self, object: &ObjectRef, owners: &[OwnerReference]) -> bool {
+    fn set_owners(&mut self, object: &ObjectRef, owners: &[OwnerReference]) -> bool {
         if self.owners.get(object).map_or(owners.is_empty(), |known| known == owners) {
             return false;
         }
@@ -57,7 +57,7 @@ impl OwnerGraph {
     }
 
     /// Whether an object blocks the deletion of an owner in the foreground.
-    fn blocks(&self, object: &ObjectRef, owner: &str) -> bool {
+    fn blocks_owner_deletion(&self, object: &ObjectRef, owner: &str) -> bool {
         self.owners.get(object).into_iter().flatten().any(|known| known.uid == owner && known.block_owner_deletion)
     }
 }
@@ -65,7 +65,7 @@ impl OwnerGraph {
 impl ControlPlane {
     /// An object has changed: its owners may be others, or it may be on its way out.
     pub(super) fn ownership_changed(&mut self, object: ObjectRef, before: Option<&Meta>, now: Option<&Meta>) {
-        let changed = self.graph.note(&object, now.map_or(&[], |meta| meta.owner_references.as_slice()));
+        let changed = self.owner_graph.set_owners(&object, now.map_or(&[], |meta| meta.owner_references.as_slice()));
         match now {
             Some(meta) => {
                 let waits = meta.is_deleting()
@@ -76,12 +76,12 @@ impl ControlPlane {
             }
             None => {
                 let Some(before) = before else { return };
-                for dependent in self.graph.dependents_of(&before.uid) {
+                for dependent in self.owner_graph.dependents_of(&before.uid) {
                     self.queue.add(WorkItem::Garbage(dependent));
                 }
                 // An owner may have been waiting for this one.
                 for owner in &before.owner_references {
-                    if let Some((owner, meta)) = self.owner(owner, &before.namespace)
+                    if let Some((owner, meta)) = self.find_owner(owner, &before.namespace)
                         && meta.is_deleting()
                     {
                         self.queue.add(WorkItem::Garbage(owner));
@@ -105,7 +105,7 @@ impl ControlPlane {
     }
 
     /// The owner that a reference means, if it exists.
-    fn owner(&self, owner: &OwnerReference, namespace: &str) -> Option<(ObjectRef, Meta)> {
+    fn find_owner(&self, owner: &OwnerReference, namespace: &str) -> Option<(ObjectRef, Meta)> {
         let resource = self.owner_resource(owner)?;
         let namespace = resource.namespaced.then_some(namespace).filter(|namespace| !namespace.is_empty());
         let object = ObjectRef { table: resource.table, key: ObjectKey::new(namespace, &owner.name) };
@@ -117,8 +117,8 @@ impl ControlPlane {
     fn path_of(&self, object: &ObjectRef) -> Option<String> {
         let resource = self.resource(object.table)?;
         let (namespace, name) = object.key.parts();
-        let path = collection(&resource.group, &resource.version, &resource.plural, namespace);
-        Some(format!("{path}/{}", escaped(name)))
+        let path = collection_path(&resource.group, &resource.version, &resource.plural, namespace);
+        Some(format!("{path}/{}", escape_path_segment(name)))
     }
 }
 
@@ -129,15 +129,15 @@ pub(crate) fn sync(plane: &mut ControlPlane, object: &ObjectRef) -> ApiResult<Ru
     };
     if meta.is_deleting() {
         if meta.finalizers.iter().any(|finalizer| finalizer == ORPHAN_FINALIZER) {
-            orphan(plane, &meta, &path)?;
+            orphan_dependents(plane, &meta, &path)?;
         } else if meta.finalizers.iter().any(|finalizer| finalizer == FOREGROUND_FINALIZER) {
-            await_dependents(plane, &meta, &path)?;
+            delete_dependents(plane, &meta, &path)?;
         }
         return Ok(RunAgain::WhenChanged);
     }
     let (mut solid, mut waiting, mut absent) = (Vec::new(), Vec::new(), Vec::new());
     for owner in &meta.owner_references {
-        match plane.owner(owner, &meta.namespace) {
+        match plane.find_owner(owner, &meta.namespace) {
             // What we do not know of may well exist.
             None if plane.owner_resource(owner).is_none() => solid.push(owner),
             None => absent.push(owner),
@@ -152,20 +152,20 @@ pub(crate) fn sync(plane: &mut ControlPlane, object: &ObjectRef) -> ApiResult<Ru
         }
     }
     if solid.is_empty() && !(waiting.is_empty() && absent.is_empty()) {
-        let has_dependents = !plane.graph.dependents_of(&meta.uid).is_empty();
+        let has_dependents = !plane.owner_graph.dependents_of(&meta.uid).is_empty();
         let policy =
             if !waiting.is_empty() && has_dependents { Propagation::Foreground } else { Propagation::Background };
-        plane.controllers.delete_with(&path, &meta.uid, policy)?;
+        plane.controller_client.delete_with_propagation(&path, &meta.uid, policy)?;
     } else if !(waiting.is_empty() && absent.is_empty()) {
-        let left = references(solid.into_iter());
+        let left = owner_references_json(solid.into_iter());
         let patch = json!({"metadata": {"uid": meta.uid, "ownerReferences": left}});
-        ignore_gone(plane.controllers.merge(&path, &patch))?;
+        ignore_gone(plane.controller_client.merge_patch(&path, &patch))?;
     }
     Ok(RunAgain::WhenChanged)
 }
 
 /// Owner references as they are written; none at all is no list.
-fn references<'a>(owners: impl Iterator<Item = &'a OwnerReference>) -> Value {
+fn owner_references_json<'a>(owners: impl Iterator<Item = &'a OwnerReference>) -> Value {
     let references: Vec<Value> = owners
         .map(|owner| {
             json!({
@@ -178,35 +178,35 @@ fn references<'a>(owners: impl Iterator<Item = &'a OwnerReference>) -> Value {
 }
 
 /// Lets go of everything that an object owns, and then of the object.
-fn orphan(plane: &mut ControlPlane, meta: &Meta, path: &str) -> ApiResult<()> {
-    for dependent in plane.graph.dependents_of(&meta.uid) {
+fn orphan_dependents(plane: &mut ControlPlane, meta: &Meta, path: &str) -> ApiResult<()> {
+    for dependent in plane.owner_graph.dependents_of(&meta.uid) {
         let (Some(owned), Some(place)) = (plane.stored_meta(&dependent), plane.path_of(&dependent)) else { continue };
-        let left = references(owned.owner_references.iter().filter(|owner| owner.uid != meta.uid));
+        let left = owner_references_json(owned.owner_references.iter().filter(|owner| owner.uid != meta.uid));
         let patch = json!({"metadata": {"uid": owned.uid, "ownerReferences": left}});
-        ignore_gone(plane.controllers.merge(&place, &patch))?;
+        ignore_gone(plane.controller_client.merge_patch(&place, &patch))?;
     }
-    release(plane, meta, path, ORPHAN_FINALIZER)
+    remove_finalizer(plane, meta, path, ORPHAN_FINALIZER)
 }
 
 /// Deletes what an object owns, and lets the object go when nothing is left that blocks it.
-fn await_dependents(plane: &mut ControlPlane, meta: &Meta, path: &str) -> ApiResult<()> {
-    let dependents = plane.graph.dependents_of(&meta.uid);
+fn delete_dependents(plane: &mut ControlPlane, meta: &Meta, path: &str) -> ApiResult<()> {
+    let dependents = plane.owner_graph.dependents_of(&meta.uid);
     for dependent in &dependents {
         plane.queue.add(WorkItem::Garbage(dependent.clone()));
     }
-    if dependents.iter().any(|dependent| plane.graph.blocks(dependent, &meta.uid)) {
+    if dependents.iter().any(|dependent| plane.owner_graph.blocks_owner_deletion(dependent, &meta.uid)) {
         return Ok(());
     }
-    release(plane, meta, path, FOREGROUND_FINALIZER)
+    remove_finalizer(plane, meta, path, FOREGROUND_FINALIZER)
 }
 
-fn release(plane: &ControlPlane, meta: &Meta, path: &str, finalizer: &str) -> ApiResult<()> {
+fn remove_finalizer(plane: &ControlPlane, meta: &Meta, path: &str, finalizer: &str) -> ApiResult<()> {
     let patch = json!({
         "metadata": {
             "uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": meta.finalizers_without(finalizer),
         },
     });
-    match plane.controllers.merge(path, &patch) {
+    match plane.controller_client.merge_patch(path, &patch) {
         Err(refusal) if refusal.code() == 404 => Ok(()),
         outcome => outcome.map(drop),
     }

@@ -24,7 +24,7 @@ use crate::api::{ApiServer, ObjectKey, PageQuery, Selection, ServerState, TableC
 #[derive(Clone, Debug)]
 pub(crate) struct InProcessClient {
     server: ApiServer,
-    requests: ComponentClient,
+    client: ComponentClient,
 }
 
 /// A write that the server did not carry out.
@@ -35,7 +35,7 @@ pub(crate) struct WriteRejected(pub(crate) StatusCode);
 impl InProcessClient {
     /// The way in for the component that calls itself `agent` in managed fields and audits.
     pub(crate) fn new(server: &ApiServer, agent: &'static str) -> Self {
-        Self { server: server.clone(), requests: ComponentClient::new(server.clone(), agent) }
+        Self { server: server.clone(), client: ComponentClient::new(server.clone(), agent) }
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -48,7 +48,7 @@ impl InProcessClient {
         let registry = inner.registry();
         let table = registry.find(group, plural).map(|resource| resource.table);
         let bell = table.map(|table| inner.storage.table_change_notify(table)).unwrap_or_default();
-        ChangeFeed { inner, table, after: None, bell, known: BTreeSet::new() }
+        ChangeFeed { inner, table, last_revision: None, change_notify: bell, known: BTreeSet::new() }
     }
 
     /// Makes an object, or calls a subresource such as `binding`.
@@ -57,12 +57,12 @@ impl InProcessClient {
     }
 
     /// Changes the fields that `patch` names, by the rules of a merge patch.
-    pub(crate) fn merge(&self, path: &str, patch: &Value) -> Result<(), WriteRejected> {
+    pub(crate) fn merge_patch(&self, path: &str, patch: &Value) -> Result<(), WriteRejected> {
         self.request(Method::PATCH, path, "application/merge-patch+json", patch)
     }
 
     /// Changes an object by a strategic merge patch, which adds to lists of named things (conditions).
-    pub(crate) fn strategic(&self, path: &str, patch: &Value) -> Result<(), WriteRejected> {
+    pub(crate) fn strategic_merge_patch(&self, path: &str, patch: &Value) -> Result<(), WriteRejected> {
         self.request(Method::PATCH, path, "application/strategic-merge-patch+json", patch)
     }
 
@@ -72,7 +72,7 @@ impl InProcessClient {
     }
 
     fn request(&self, method: Method, path: &str, media: &'static str, body: &Value) -> Result<(), WriteRejected> {
-        let sent = self.requests.send(method, path, media, body);
+        let sent = self.client.send(method, path, media, body);
         // A refusal's code is one that the server answers with; anything else would be its own fault.
         sent.map(drop).map_err(|refusal| {
             WriteRejected(StatusCode::from_u16(refusal.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
@@ -94,18 +94,18 @@ pub(crate) struct ChangeFeed {
     /// None if the server does not know the resource.
     table: Option<TableIx>,
     /// The revision up to which everything was told; none before the first list.
-    after: Option<u64>,
-    bell: Arc<Notify>,
+    last_revision: Option<u64>,
+    change_notify: Arc<Notify>,
     /// What was told to exist, so that a new list can say what is gone.
     known: BTreeSet<ObjectKey>,
 }
 
 impl ChangeFeed {
     /// What has changed since the last call; in the first call, everything that is there.
-    pub(crate) fn take(&mut self) -> Vec<RawChange> {
+    pub(crate) fn take_changes(&mut self) -> Vec<RawChange> {
         let Some(table) = self.table else { return Vec::new() };
         let mut told = Vec::new();
-        let Some(mut after) = self.after else { return self.list(table) };
+        let Some(mut after) = self.last_revision else { return self.relist(table) };
         loop {
             match self.inner.storage.changes_after(table, after) {
                 Ok(TableChanges::Events(events)) => {
@@ -120,25 +120,25 @@ impl ChangeFeed {
                     }
                 }
                 Ok(TableChanges::Nothing { revision }) => {
-                    self.after = Some(revision);
+                    self.last_revision = Some(revision);
                     return told;
                 }
                 Ok(TableChanges::Closed) => return told,
                 // The history has moved past us: list anew.
                 Err(_) => {
-                    told.extend(self.list(table));
+                    told.extend(self.relist(table));
                     return told;
                 }
             }
         }
     }
 
-    fn list(&mut self, table: TableIx) -> Vec<RawChange> {
+    fn relist(&mut self, table: TableIx) -> Vec<RawChange> {
         let all = Selection::default();
         let window = PageQuery { namespace: None, selection: &all, from: None, at_revision: None, limit: None };
         // The present is never compacted.
         let Ok(page) = self.inner.storage.page(table, window) else { return Vec::new() };
-        self.after = Some(page.revision);
+        self.last_revision = Some(page.revision);
         let mut told = Vec::with_capacity(page.objects.len());
         let mut present = BTreeSet::new();
         for stored in &page.objects {
@@ -152,8 +152,8 @@ impl ChangeFeed {
         told
     }
 
-    fn has_news(&self) -> bool {
-        let (Some(table), Some(after)) = (self.table, self.after) else { return self.table.is_some() };
+    fn has_changes(&self) -> bool {
+        let (Some(table), Some(after)) = (self.table, self.last_revision) else { return self.table.is_some() };
         !matches!(
             self.inner.storage.changes_after(table, after),
             Ok(TableChanges::Nothing { .. } | TableChanges::Closed)
@@ -162,14 +162,14 @@ impl ChangeFeed {
 }
 
 /// Waits until one of the feeds has something to tell.
-pub(crate) async fn news(feeds: &[&ChangeFeed]) {
-    let bells: Vec<Arc<Notify>> = feeds.iter().map(|feed| feed.bell.clone()).collect();
+pub(crate) async fn wait_for_changes(feeds: &[&ChangeFeed]) {
+    let bells: Vec<Arc<Notify>> = feeds.iter().map(|feed| feed.change_notify.clone()).collect();
     let mut rings: Vec<_> = bells.iter().map(|bell| Box::pin(bell.notified())).collect();
     // Registered before we look, so that nothing is missed in between.
     for ring in &mut rings {
         ring.as_mut().enable();
     }
-    if feeds.iter().any(|feed| feed.has_news()) {
+    if feeds.iter().any(|feed| feed.has_changes()) {
         return;
     }
     poll_fn(|context| {

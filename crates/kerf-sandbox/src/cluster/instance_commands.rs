@@ -22,47 +22,47 @@ pub(crate) enum InstanceCommand {
 /// any Node that carries the annotation `kwok.x-k8s.io/node`.
 #[derive(Clone, Debug)]
 pub struct SimulatedInstances {
-    orders: mpsc::UnboundedSender<InstanceCommand>,
+    commands: mpsc::UnboundedSender<InstanceCommand>,
 }
 
 impl SimulatedInstances {
     pub(crate) fn new(orders: mpsc::UnboundedSender<InstanceCommand>) -> Self {
-        Self { orders }
+        Self { commands: orders }
     }
 
     /// The machine's kubelet stops without a word: no more heartbeats, and its pods stay as they are.
     pub fn kill_kubelet(&self, node: &str) {
-        self.order(InstanceCommand::KillKubelet(node.into()));
+        self.send(InstanceCommand::KillKubelet(node.into()));
     }
 
     /// The machine's kubelet starts again.
-    pub fn revive_kubelet(&self, node: &str) {
-        self.order(InstanceCommand::RestartKubelet(node.into()));
+    pub fn restart_kubelet(&self, node: &str) {
+        self.send(InstanceCommand::RestartKubelet(node.into()));
     }
 
     /// A machine whose Node has not come yet will never be ready.
-    pub fn doom(&self, node: &str) {
-        self.order(InstanceCommand::MarkNeverReady(node.into()));
+    pub fn mark_never_ready(&self, node: &str) {
+        self.send(InstanceCommand::MarkNeverReady(node.into()));
     }
 
     /// The cloud takes the machine away without a word: it is gone at once, and so is its Node, whatever anybody still wanted of it.
-    pub fn take_away(&self, node: &str) {
-        self.order(InstanceCommand::Terminate(node.into()));
+    pub fn terminate(&self, node: &str) {
+        self.send(InstanceCommand::Terminate(node.into()));
     }
 
-    fn order(&self, order: InstanceCommand) {
+    fn send(&self, order: InstanceCommand) {
         // A cluster that has ended has no machines to order about.
-        let _ = self.orders.send(order);
+        let _ = self.commands.send(order);
     }
 }
 
 impl ControlPlane {
-    pub(crate) fn obey(&mut self, order: InstanceCommand) {
+    pub(crate) fn apply_instance_command(&mut self, order: InstanceCommand) {
         match order {
             InstanceCommand::KillKubelet(node) => self.kill_kubelet(&node),
-            InstanceCommand::RestartKubelet(node) => self.revive_kubelet(&node),
-            InstanceCommand::MarkNeverReady(node) => self.doom_machine(&node),
-            InstanceCommand::Terminate(node) => self.take_machine_away(&node),
+            InstanceCommand::RestartKubelet(node) => self.restart_kubelet(&node),
+            InstanceCommand::MarkNeverReady(node) => self.mark_never_ready(&node),
+            InstanceCommand::Terminate(node) => self.terminate_instance(&node),
         }
     }
 }

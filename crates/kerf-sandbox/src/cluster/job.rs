@@ -27,32 +27,32 @@ const JOB_MAX_BACKOFF: Duration = Duration::from_mins(10);
 
 /// Counts what has ended, and makes what is missing.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
-    let Some(job) = plane.world.jobs.get(key) else { return Ok(RunAgain::WhenChanged) };
+    let Some(job) = plane.cache.jobs.get(key) else { return Ok(RunAgain::WhenChanged) };
     let selector = LabelSelector::from_object(job.spec.selector.as_ref());
     let pods = plane.claim_pods(ControlPlaneKind::Job, &job.metadata, selector.as_ref())?;
-    if let Some((_, at)) = job.ended() {
-        release(plane, &pods)?;
-        return expire(plane, key, &job, at);
+    if let Some((_, at)) = job.finish_condition() {
+        remove_tracking_finalizers(plane, &pods)?;
+        return delete_if_expired(plane, key, &job, at);
     }
     if job.metadata.is_deleting() {
-        release(plane, &pods)?;
+        remove_tracking_finalizers(plane, &pods)?;
         return Ok(RunAgain::WhenChanged);
     }
     let tally = JobCounts::new(&job, &pods);
     let active: Vec<Arc<Pod>> = pods.iter().filter(|pod| pod.is_active()).cloned().collect();
-    let verdict = judge(plane, &job, &tally, &active);
+    let verdict = job_state(plane, &job, &tally, &active);
     let (running, mut again) = match &verdict {
         JobState::Finished { .. } | JobState::Suspended => {
             for pod in &active {
-                plane.controllers.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+                plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
             }
             (0, RunAgain::WhenChanged)
         }
-        JobState::Running => adjust(plane, &job, &tally, active, &pods)?,
+        JobState::Running => manage_pods(plane, &job, &tally, active, &pods)?,
     };
-    report(plane, key, &job, &tally, running, &verdict)?;
+    write_status(plane, key, &job, &tally, running, &verdict)?;
     // What has been counted may go.
-    release(plane, &tally.counted)?;
+    remove_tracking_finalizers(plane, &tally.newly_counted)?;
     if let (Some(limit), Some(began)) = (job.spec.active_deadline_seconds, job.status.start_time)
         && verdict == JobState::Running
     {
@@ -71,9 +71,9 @@ struct JobCounts {
     succeeded: i64,
     failed: i64,
     /// Pods whose end is counted with this pass.
-    counted: Vec<Arc<Pod>>,
+    newly_counted: Vec<Arc<Pod>>,
     /// Of an indexed Job, which parts are done.
-    indexes: BTreeSet<i64>,
+    completed_indexes: BTreeSet<i64>,
 }
 
 impl JobCounts {
@@ -81,14 +81,14 @@ impl JobCounts {
         let mut tally = Self {
             succeeded: job.status.succeeded,
             failed: job.status.failed,
-            counted: Vec::new(),
-            indexes: parse_indexes(&job.status.completed_indexes),
+            newly_counted: Vec::new(),
+            completed_indexes: parse_indexes(&job.status.completed_indexes),
         };
         let tracked = |pod: &&Arc<Pod>| pod.metadata.finalizers.iter().any(|finalizer| finalizer == TRACKING_FINALIZER);
         for pod in pods.iter().filter(tracked) {
             if pod.status.phase == "Succeeded" {
                 if is_indexed(job) {
-                    tally.indexes.extend(index_of(pod));
+                    tally.completed_indexes.extend(completion_index(pod));
                 }
                 tally.succeeded += 1;
             } else if pod.status.phase == "Failed" || (pod.metadata.is_deleting() && pod.spec.node_name.is_empty()) {
@@ -96,10 +96,10 @@ impl JobCounts {
             } else {
                 continue;
             }
-            tally.counted.push(pod.clone());
+            tally.newly_counted.push(pod.clone());
         }
         if is_indexed(job) {
-            tally.succeeded = tally.indexes.len() as i64;
+            tally.succeeded = tally.completed_indexes.len() as i64;
         }
         tally
     }
@@ -112,7 +112,7 @@ enum JobState {
     Finished { kind: &'static str, reason: &'static str, message: String },
 }
 
-fn judge(plane: &ControlPlane, job: &Job, tally: &JobCounts, active: &[Arc<Pod>]) -> JobState {
+fn job_state(plane: &ControlPlane, job: &Job, tally: &JobCounts, active: &[Arc<Pod>]) -> JobState {
     let over = |kind, reason, message: &str| JobState::Finished { kind, reason, message: message.into() };
     let restarts: i64 =
         active.iter().flat_map(|pod| &pod.status.container_statuses).map(|status| status.restart_count).sum();
@@ -135,7 +135,7 @@ fn judge(plane: &ControlPlane, job: &Job, tally: &JobCounts, active: &[Arc<Pod>]
 }
 
 /// Makes or deletes pods until as many run as should. Returns how many then do.
-fn adjust(
+fn manage_pods(
     plane: &mut ControlPlane,
     job: &Job,
     tally: &JobCounts,
@@ -151,19 +151,19 @@ fn adjust(
     };
     let running = active.len() as i64;
     if running > wanted {
-        super::pods::by_expendability(&mut active);
+        super::pods::sort_by_deletion_order(&mut active);
         for pod in active.iter().take((running - wanted) as usize) {
-            plane.controllers.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+            plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
         }
         return Ok((wanted, RunAgain::WhenChanged));
     }
     // Pods that are still on their way out take the place of new ones.
-    let going = pods.iter().filter(|pod| pod.metadata.is_deleting() && !pod.has_ended()).count() as i64;
+    let going = pods.iter().filter(|pod| pod.metadata.is_deleting() && !pod.is_terminal()).count() as i64;
     let missing = wanted - running - going;
     if missing <= 0 {
         return Ok((running, RunAgain::WhenChanged));
     }
-    if let Some(pause) = pause(plane, tally, pods) {
+    if let Some(pause) = remaining_backoff(plane, tally, pods) {
         return Ok((running, RunAgain::After(pause)));
     }
     let mut free = free_indexes(job, tally, &active);
@@ -180,14 +180,14 @@ fn adjust(
 }
 
 /// How long to wait before the next pod, after failures.
-fn pause(plane: &ControlPlane, tally: &JobCounts, pods: &[Arc<Pod>]) -> Option<Duration> {
+fn remaining_backoff(plane: &ControlPlane, tally: &JobCounts, pods: &[Arc<Pod>]) -> Option<Duration> {
     if tally.failed == 0 {
         return None;
     }
     let last = pods
         .iter()
         .filter(|pod| pod.status.phase == "Failed")
-        .filter_map(|pod| super::objects::condition(&pod.status.conditions, "Ready")?.last_transition_time)
+        .filter_map(|pod| super::objects::find_condition(&pod.status.conditions, "Ready")?.last_transition_time)
         .max()?;
     let doublings = u32::try_from(tally.failed - 1).unwrap_or(u32::MAX).min(10);
     let pause = JOB_INITIAL_BACKOFF.saturating_mul(1 << doublings).min(JOB_MAX_BACKOFF);
@@ -199,14 +199,14 @@ fn is_indexed(job: &Job) -> bool {
     job.spec.completion_mode == "Indexed"
 }
 
-fn index_of(pod: &Pod) -> Option<i64> {
+fn completion_index(pod: &Pod) -> Option<i64> {
     pod.metadata.annotations.get(COMPLETION_INDEX_ANNOTATION)?.parse().ok()
 }
 
 fn free_indexes(job: &Job, tally: &JobCounts, active: &[Arc<Pod>]) -> BTreeSet<i64> {
-    let taken: BTreeSet<i64> = active.iter().filter_map(|pod| index_of(pod)).collect();
+    let taken: BTreeSet<i64> = active.iter().filter_map(|pod| completion_index(pod)).collect();
     (0..job.spec.completions.unwrap_or_default().min(100_000))
-        .filter(|index| !taken.contains(index) && !tally.indexes.contains(index))
+        .filter(|index| !taken.contains(index) && !tally.completed_indexes.contains(index))
         .collect()
 }
 
@@ -222,11 +222,11 @@ fn create(plane: &mut ControlPlane, job: &Job, index: Option<i64>) -> ApiResult<
         object::ensure_object(&mut pod, &["spec"])
             .insert("hostname".into(), format!("{}-{index}", job.metadata.name).into());
     }
-    match plane.controllers.create(ControlPlaneKind::Pod, &job.metadata.namespace, &pod) {
+    match plane.controller_client.create(ControlPlaneKind::Pod, &job.metadata.namespace, &pod) {
         Ok(created) => {
             let created: AnyObject = serde_json::from_slice(&created).unwrap_or_default();
             let message = format!("Created pod: {}", created.metadata.name);
-            plane.tell(
+            plane.publish_event(
                 EVENT_COMPONENT,
                 (ControlPlaneKind::Job, &job.metadata),
                 EventType::Normal,
@@ -237,7 +237,7 @@ fn create(plane: &mut ControlPlane, job: &Job, index: Option<i64>) -> ApiResult<
         }
         Err(refusal) => {
             let message = format!("Error creating: {}", refusal.message());
-            plane.tell(
+            plane.publish_event(
                 EVENT_COMPONENT,
                 (ControlPlaneKind::Job, &job.metadata),
                 EventType::Warning,
@@ -250,18 +250,18 @@ fn create(plane: &mut ControlPlane, job: &Job, index: Option<i64>) -> ApiResult<
 }
 
 /// Takes the finalizer from pods whose end has been counted, or need not be.
-fn release(plane: &ControlPlane, pods: &[Arc<Pod>]) -> ApiResult<()> {
+fn remove_tracking_finalizers(plane: &ControlPlane, pods: &[Arc<Pod>]) -> ApiResult<()> {
     for pod in pods {
         if pod.metadata.finalizers.iter().any(|finalizer| finalizer == TRACKING_FINALIZER) {
             let left = pod.metadata.finalizers_without(TRACKING_FINALIZER);
             let patch = json!({"metadata": {"uid": pod.metadata.uid, "finalizers": left}});
-            ignore_gone(plane.controllers.merge(&ControlPlaneKind::Pod.path(&pod.metadata.key()), &patch))?;
+            ignore_gone(plane.controller_client.merge_patch(&ControlPlaneKind::Pod.path(&pod.metadata.key()), &patch))?;
         }
     }
     Ok(())
 }
 
-fn report(
+fn write_status(
     plane: &mut ControlPlane,
     key: &ObjectKey,
     job: &Job,
@@ -271,7 +271,7 @@ fn report(
 ) -> ApiResult<()> {
     let now = rfc3339_seconds(plane.now());
     let ready =
-        plane.world.pods.managed_by(&job.metadata.uid).iter().filter(|pod| pod.is_active() && pod.is_ready()).count();
+        plane.cache.pods.managed_by(&job.metadata.uid).iter().filter(|pod| pod.is_active() && pod.is_ready()).count();
     let mut status = json!({
         "active": running, "ready": ready, "succeeded": tally.succeeded, "failed": tally.failed,
         "uncountedTerminatedPods": {}, "terminating": 0,
@@ -280,7 +280,7 @@ fn report(
         status["startTime"] = now.as_str().into();
     }
     if is_indexed(job) {
-        status["completedIndexes"] = print_indexes(&tally.indexes).into();
+        status["completedIndexes"] = print_indexes(&tally.completed_indexes).into();
     }
     let condition = |kind: &str, status: &str, reason: &str, message: &str| {
         json!({
@@ -288,7 +288,7 @@ fn report(
         })
     };
     let was_suspended =
-        super::objects::condition(&job.status.conditions, "Suspended").map(|condition| condition.status == "True");
+        super::objects::find_condition(&job.status.conditions, "Suspended").map(|condition| condition.status == "True");
     match verdict {
         JobState::Finished { kind, reason, message } => {
             let before = if *kind == "Complete" { "SuccessCriteriaMet" } else { "FailureTarget" };
@@ -296,7 +296,7 @@ fn report(
                 json!([condition(before, "True", reason, message), condition(kind, "True", reason, message)]);
             if *kind == "Complete" {
                 status["completionTime"] = now.as_str().into();
-                plane.tell(
+                plane.publish_event(
                     EVENT_COMPONENT,
                     (ControlPlaneKind::Job, &job.metadata),
                     EventType::Normal,
@@ -304,7 +304,7 @@ fn report(
                     "Job completed".into(),
                 );
             } else {
-                plane.tell(
+                plane.publish_event(
                     EVENT_COMPONENT,
                     (ControlPlaneKind::Job, &job.metadata),
                     EventType::Warning,
@@ -322,12 +322,17 @@ fn report(
         }
         JobState::Suspended | JobState::Running => {}
     }
-    let written = plane.controllers.replace_status(ControlPlaneKind::Job, key, &status);
+    let written = plane.controller_client.merge_patch_status(ControlPlaneKind::Job, key, &status);
     ignore_gone(written)
 }
 
 /// Deletes a Job whose time after its end is over.
-fn expire(plane: &ControlPlane, key: &ObjectKey, job: &Job, ended: Option<jiff::Timestamp>) -> ApiResult<RunAgain> {
+fn delete_if_expired(
+    plane: &ControlPlane,
+    key: &ObjectKey,
+    job: &Job,
+    ended: Option<jiff::Timestamp>,
+) -> ApiResult<RunAgain> {
     let (Some(ttl), Some(ended)) = (job.spec.ttl_seconds_after_finished, ended) else {
         return Ok(RunAgain::WhenChanged);
     };
@@ -336,7 +341,7 @@ fn expire(plane: &ControlPlane, key: &ObjectKey, job: &Job, ended: Option<jiff::
         return Ok(RunAgain::After(Duration::from_secs(left.unsigned_abs())));
     }
     if !job.metadata.is_deleting() {
-        plane.controllers.delete_with(
+        plane.controller_client.delete_with_propagation(
             &ControlPlaneKind::Job.path(key),
             &job.metadata.uid,
             super::component_client::Propagation::Foreground,

@@ -43,19 +43,19 @@ enum InstancePhase {
 #[derive(Debug)]
 struct SimulatedInstance {
     uid: SmolStr,
-    life: InstancePhase,
+    phase: InstancePhase,
     address: Ipv4Addr,
     /// When the node's status was last reported.
-    reported: Instant,
+    last_reported_at: Instant,
     lease_key: ObjectKey,
-    lease: Option<HeartbeatTemplate>,
-    report: Option<LastStatusReport>,
+    last_lease_write: Option<HeartbeatTemplate>,
+    last_report: Option<LastStatusReport>,
 }
 
 /// The last report of a node's status, for as long as it can be repeated.
 #[derive(Debug)]
 struct LastStatusReport {
-    beat: HeartbeatTemplate,
+    template: HeartbeatTemplate,
     /// What it said that may be different the next time, though nobody else has written the Node.
     images: Vec<SmolStr>,
     volumes: Vec<String>,
@@ -66,46 +66,46 @@ struct LastStatusReport {
 struct PodRun {
     uid: SmolStr,
     /// When its containers will be up.
-    starts: Instant,
+    starts_at: Instant,
     /// When they will have done their work, if they ever do.
-    ends: Option<Instant>,
+    ends_at: Option<Instant>,
     /// When they will have stopped, if they were told to.
-    stops: Option<Instant>,
+    stops_at: Option<Instant>,
     address: Option<Ipv4Addr>,
     /// Since when they are up, as their statuses say it.
-    up: Option<String>,
+    running_since: Option<String>,
     restarts: u32,
 }
 
 /// All machines.
 #[derive(Debug)]
 pub(crate) struct Kubelets {
-    machines: BTreeMap<ObjectKey, SimulatedInstance>,
-    runs: BTreeMap<ObjectKey, PodRun>,
-    chance: Rng,
+    instances: BTreeMap<ObjectKey, SimulatedInstance>,
+    pod_runs: BTreeMap<ObjectKey, PodRun>,
+    rng: Rng,
     /// Machines whose Node will come and that never get anywhere.
-    doomed: std::collections::BTreeSet<SmolStr>,
-    addresses: IpAllocator,
+    never_ready: std::collections::BTreeSet<SmolStr>,
+    ip_allocator: IpAllocator,
 }
 
 impl Kubelets {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
-            machines: BTreeMap::new(),
-            runs: BTreeMap::new(),
-            chance: Rng::new(seed).fork("kubelets"),
-            doomed: std::collections::BTreeSet::new(),
-            addresses: IpAllocator::default(),
+            instances: BTreeMap::new(),
+            pod_runs: BTreeMap::new(),
+            rng: Rng::new(seed).fork("kubelets"),
+            never_ready: std::collections::BTreeSet::new(),
+            ip_allocator: IpAllocator::default(),
         }
     }
 
     /// Whether the kubelet of a node is at work.
-    fn runs(&self, node: &str) -> bool {
-        self.machines.get(&ObjectKey::new(None, node)).is_some_and(|machine| machine.life == InstancePhase::Running)
+    fn is_kubelet_running(&self, node: &str) -> bool {
+        self.instances.get(&ObjectKey::new(None, node)).is_some_and(|machine| machine.phase == InstancePhase::Running)
     }
 
     fn address_of(&self, node: &str) -> Option<Ipv4Addr> {
-        self.machines.get(&ObjectKey::new(None, node)).map(|machine| machine.address)
+        self.instances.get(&ObjectKey::new(None, node)).map(|machine| machine.address)
     }
 }
 
@@ -118,13 +118,13 @@ struct IpAllocator {
 
 impl IpAllocator {
     /// 10.0.0.1 and on, for nodes.
-    fn node(&mut self) -> Ipv4Addr {
+    fn next_node_ip(&mut self) -> Ipv4Addr {
         self.nodes = (self.nodes + 1) % 0x0020_0000;
         Ipv4Addr::from(0x0a00_0000 + self.nodes)
     }
 
     /// 10.64.0.1 and on, for pods.
-    fn pod(&mut self) -> Ipv4Addr {
+    fn next_pod_ip(&mut self) -> Ipv4Addr {
         self.pods = (self.pods + 1) % 0x0080_0000;
         Ipv4Addr::from(0x0a40_0000 + self.pods)
     }

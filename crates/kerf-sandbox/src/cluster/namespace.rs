@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::control_plane::{ControlPlane, RunAgain};
-use super::kind::{ControlPlaneKind, collection};
+use super::kind::{ControlPlaneKind, collection_path};
 use super::objects::Namespace;
 use crate::api::selector::Selection;
 use crate::api::status::ApiResult;
@@ -15,17 +15,17 @@ const FINALIZER: &str = "kubernetes";
 
 /// Furnishes a namespace, or empties one that is going.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
-    let Some(namespace) = plane.world.namespaces.get(key) else { return Ok(RunAgain::WhenChanged) };
+    let Some(namespace) = plane.cache.namespaces.get(key) else { return Ok(RunAgain::WhenChanged) };
     if namespace.metadata.is_deleting() {
-        empty(plane, key, &namespace)?;
+        delete_contents(plane, key, &namespace)?;
     } else {
-        furnish(plane, key.name())?;
+        create_namespace_defaults(plane, key.name())?;
     }
     Ok(RunAgain::WhenChanged)
 }
 
 /// The account that pods run as unless they say otherwise, and the certificate that they find the API server by.
-fn furnish(plane: &ControlPlane, namespace: &str) -> ApiResult<()> {
+fn create_namespace_defaults(plane: &ControlPlane, namespace: &str) -> ApiResult<()> {
     let account = json!({"metadata": {"name": "default"}});
     let certificate = json!({
         "metadata": {
@@ -35,7 +35,7 @@ fn furnish(plane: &ControlPlane, namespace: &str) -> ApiResult<()> {
         "data": {"ca.crt": ""},
     });
     for (kind, object) in [(ControlPlaneKind::ServiceAccount, account), (ControlPlaneKind::ConfigMap, certificate)] {
-        match plane.controllers.create(kind, namespace, &object) {
+        match plane.controller_client.create(kind, namespace, &object) {
             Err(refusal) if refusal.code() != 409 => return Err(refusal),
             Ok(_) | Err(_) => {}
         }
@@ -44,7 +44,7 @@ fn furnish(plane: &ControlPlane, namespace: &str) -> ApiResult<()> {
 }
 
 /// Deletes everything in a namespace; when nothing is left, says so.
-fn empty(plane: &ControlPlane, key: &ObjectKey, namespace: &Namespace) -> ApiResult<()> {
+fn delete_contents(plane: &ControlPlane, key: &ObjectKey, namespace: &Namespace) -> ApiResult<()> {
     let name = key.name();
     let registry = plane.server.inner.registry();
     let mut tables = BTreeMap::new();
@@ -58,8 +58,8 @@ fn empty(plane: &ControlPlane, key: &ObjectKey, namespace: &Namespace) -> ApiRes
     let mut left = false;
     for (table, resource) in &tables {
         if holds(*table) {
-            let path = collection(&resource.group, &resource.version, &resource.plural, name);
-            plane.controllers.delete_collection(&path)?;
+            let path = collection_path(&resource.group, &resource.version, &resource.plural, name);
+            plane.controller_client.delete_collection(&path)?;
             left |= holds(*table);
         }
     }
@@ -69,5 +69,5 @@ fn empty(plane: &ControlPlane, key: &ObjectKey, namespace: &Namespace) -> ApiRes
     let others: Vec<_> = namespace.spec.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
     let body =
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}, "spec": {"finalizers": others}});
-    plane.controllers.replace(&format!("{}/finalize", ControlPlaneKind::Namespace.path(key)), &body).map(drop)
+    plane.controller_client.replace(&format!("{}/finalize", ControlPlaneKind::Namespace.path(key)), &body).map(drop)
 }

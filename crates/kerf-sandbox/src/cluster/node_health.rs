@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::control_plane::{ControlPlane, RunAgain};
 use super::events::{EventComponent, EventType};
 use super::kind::ControlPlaneKind;
-use super::objects::{Node, Taint, condition};
+use super::objects::{Node, Taint, find_condition};
 use super::pods::ignore_gone;
 use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
@@ -31,10 +31,10 @@ const CONDITION_TAINTS: [(&str, &str); 4] = [
 
 /// Looks after a node.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
-    let Some(node) = plane.world.nodes.get(key) else { return Ok(RunAgain::WhenChanged) };
+    let Some(node) = plane.cache.nodes.get(key) else { return Ok(RunAgain::WhenChanged) };
     let now = plane.now();
     let unknown = node.ready().is_some_and(|ready| ready.status == "Unknown");
-    let (last, grace) = match (last_sign(plane, &node), node.metadata.creation_timestamp) {
+    let (last, grace) = match (last_heartbeat(plane, &node), node.metadata.creation_timestamp) {
         (Some(sign), _) => (sign, plane.config.timing.node_grace),
         (None, Some(created)) => (created, STARTUP_GRACE_PERIOD),
         (None, None) => (now, STARTUP_GRACE_PERIOD),
@@ -44,14 +44,14 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
         mark_unknown(plane, key, &node)?;
         return Ok(RunAgain::WhenChanged);
     }
-    keep_taints(plane, key, &node)?;
+    sync_taints(plane, key, &node)?;
     // An unknown node speaks up with a status, which wakes us.
     Ok(if silent < grace { RunAgain::After(grace.saturating_sub(silent)) } else { RunAgain::WhenChanged })
 }
 
 /// When the node's kubelet was last heard of.
-fn last_sign(plane: &ControlPlane, node: &Node) -> Option<Timestamp> {
-    let lease = plane.lease_renewed(&node.metadata.name);
+fn last_heartbeat(plane: &ControlPlane, node: &Node) -> Option<Timestamp> {
+    let lease = plane.lease_renew_time(&node.metadata.name);
     let beat = node.ready().and_then(|ready| ready.last_heartbeat_time);
     lease.max(beat)
 }
@@ -60,7 +60,7 @@ fn last_sign(plane: &ControlPlane, node: &Node) -> Option<Timestamp> {
 fn mark_unknown(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let now = rfc3339_seconds(plane.now());
     let told = |kind: &str| {
-        let (reason, message) = match condition(&node.status.conditions, kind) {
+        let (reason, message) = match find_condition(&node.status.conditions, kind) {
             Some(_) => ("NodeStatusUnknown", "Kubelet stopped posting node status."),
             None => ("NodeStatusNeverUpdated", "Kubelet never posted node status."),
         };
@@ -68,20 +68,26 @@ fn mark_unknown(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiRe
     };
     let conditions: Vec<Value> =
         ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"].into_iter().map(told).collect();
-    plane.controllers.patch_status(ControlPlaneKind::Node, key, &json!({"conditions": conditions}))?;
+    plane.controller_client.patch_status(ControlPlaneKind::Node, key, &json!({"conditions": conditions}))?;
     let message = format!("Node {} status is now: NodeNotReady", node.metadata.name);
-    plane.tell(EVENT_COMPONENT, (ControlPlaneKind::Node, &node.metadata), EventType::Normal, "NodeNotReady", message);
-    for pod in plane.world.pods_on(&node.metadata.name) {
+    plane.publish_event(
+        EVENT_COMPONENT,
+        (ControlPlaneKind::Node, &node.metadata),
+        EventType::Normal,
+        "NodeNotReady",
+        message,
+    );
+    for pod in plane.cache.pods_on(&node.metadata.name) {
         if pod.is_ready() {
             let ready = json!({
                 "type": "Ready", "status": "False", "lastTransitionTime": now, "observedGeneration": pod.metadata.generation,
             });
-            ignore_gone(plane.controllers.patch_status(
+            ignore_gone(plane.controller_client.patch_status(
                 ControlPlaneKind::Pod,
                 &pod.metadata.key(),
                 &json!({"conditions": [ready]}),
             ))?;
-            plane.tell(
+            plane.publish_event(
                 EVENT_COMPONENT,
                 (ControlPlaneKind::Pod, &pod.metadata),
                 EventType::Warning,
@@ -94,8 +100,8 @@ fn mark_unknown(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiRe
 }
 
 /// Sets the taints that are ours to what the node's conditions say; others stay.
-fn keep_taints(plane: &ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
-    let wanted = wanted(node);
+fn sync_taints(plane: &ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
+    let wanted = desired_taints(node);
     let ours = |taint: &Taint| {
         [NOT_READY, UNREACHABLE, UNSCHEDULABLE].contains(&taint.key.as_str())
             || CONDITION_TAINTS.iter().any(|(_, key)| *key == taint.key)
@@ -115,11 +121,11 @@ fn keep_taints(plane: &ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<
     let taints = if taints.is_empty() { Value::Null } else { taints.into() };
     // At the version that was read: somebody else may be tainting too. Their change wakes us.
     let patch = json!({"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": taints}});
-    ignore_gone(plane.controllers.merge(&ControlPlaneKind::Node.path(key), &patch))
+    ignore_gone(plane.controller_client.merge_patch(&ControlPlaneKind::Node.path(key), &patch))
 }
 
 /// The taints that a node's conditions call for.
-fn wanted(node: &Node) -> Vec<(&'static str, &'static str)> {
+fn desired_taints(node: &Node) -> Vec<(&'static str, &'static str)> {
     let mut wanted = Vec::new();
     match node.ready().map(|ready| ready.status.as_str()) {
         Some("True") => {}
@@ -129,7 +135,7 @@ fn wanted(node: &Node) -> Vec<(&'static str, &'static str)> {
         None => wanted.push((NOT_READY, "NoSchedule")),
     }
     for (kind, key) in CONDITION_TAINTS {
-        if condition(&node.status.conditions, kind).is_some_and(|condition| condition.status == "True") {
+        if find_condition(&node.status.conditions, kind).is_some_and(|condition| condition.status == "True") {
             wanted.push((key, "NoSchedule"));
         }
     }
@@ -152,7 +158,7 @@ fn to_json(taint: &Taint) -> Value {
 
 impl ControlPlane {
     /// When a node's lease was last renewed, read from the store.
-    fn lease_renewed(&self, node: &str) -> Option<Timestamp> {
+    fn lease_renew_time(&self, node: &str) -> Option<Timestamp> {
         #[derive(serde::Deserialize)]
         struct Lease {
             spec: Spec,

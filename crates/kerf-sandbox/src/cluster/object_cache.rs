@@ -46,22 +46,22 @@ impl_has_metadata!(
 #[derive(Debug)]
 pub(crate) struct KindStore<T> {
     objects: BTreeMap<ObjectKey, Arc<T>>,
-    managed: Index<T>,
+    by_controller: Index<T>,
     /// Those that nobody manages, by namespace.
-    loose: Index<T>,
+    without_controller: Index<T>,
 }
 
 /// Objects by something that they share.
 type Index<T> = BTreeMap<SmolStr, BTreeMap<ObjectKey, Arc<T>>>;
 
 /// The objects that share this, in the order of their keys.
-fn of<T>(index: &Index<T>, shared: &str) -> Vec<Arc<T>> {
+fn indexed_objects<T>(index: &Index<T>, shared: &str) -> Vec<Arc<T>> {
     index.get(shared).map(|found| found.values().cloned().collect()).unwrap_or_default()
 }
 
 impl<T> Default for KindStore<T> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), managed: BTreeMap::new(), loose: BTreeMap::new() }
+        Self { objects: BTreeMap::new(), by_controller: BTreeMap::new(), without_controller: BTreeMap::new() }
     }
 }
 
@@ -87,12 +87,12 @@ impl<T: HasMetadata> KindStore<T> {
 
     /// The objects that the owner of this uid manages.
     pub(crate) fn managed_by(&self, uid: &str) -> Vec<Arc<T>> {
-        of(&self.managed, uid)
+        indexed_objects(&self.by_controller, uid)
     }
 
     /// The objects of a namespace that nobody manages.
-    pub(crate) fn loose_in(&self, namespace: &str) -> Vec<Arc<T>> {
-        of(&self.loose, namespace)
+    pub(crate) fn unmanaged_in(&self, namespace: &str) -> Vec<Arc<T>> {
+        indexed_objects(&self.without_controller, namespace)
     }
 
     /// Puts an object in place of what was there, or takes it away. Returns what was there.
@@ -100,16 +100,16 @@ impl<T: HasMetadata> KindStore<T> {
         let before = self.objects.get(key).cloned();
         if let Some(before) = &before {
             match before.meta().controller() {
-                Some(owner) => take(&mut self.managed, &owner.uid, key),
-                None => take(&mut self.loose, &before.meta().namespace, key),
+                Some(owner) => remove_from_index(&mut self.by_controller, &owner.uid, key),
+                None => remove_from_index(&mut self.without_controller, &before.meta().namespace, key),
             }
         }
         match now {
             Some(now) => {
                 let meta = now.meta();
                 let (index, shared) = match meta.controller() {
-                    Some(owner) => (&mut self.managed, &owner.uid),
-                    None => (&mut self.loose, &meta.namespace),
+                    Some(owner) => (&mut self.by_controller, &owner.uid),
+                    None => (&mut self.without_controller, &meta.namespace),
                 };
                 index.entry(shared.clone()).or_default().insert(key.clone(), now.clone());
                 self.objects.insert(key.clone(), now);
@@ -121,7 +121,7 @@ impl<T: HasMetadata> KindStore<T> {
 }
 
 /// Takes a key out of an index, and the entry with the last one.
-fn take<T>(index: &mut Index<T>, shared: &SmolStr, key: &ObjectKey) {
+fn remove_from_index<T>(index: &mut Index<T>, shared: &SmolStr, key: &ObjectKey) {
     if let Some(found) = index.get_mut(shared) {
         found.remove(key);
         if found.is_empty() {
@@ -139,16 +139,16 @@ pub(crate) struct ObjectCache {
     pub(crate) replica_sets: KindStore<Workload>,
     pub(crate) stateful_sets: KindStore<Workload>,
     pub(crate) daemon_sets: KindStore<Workload>,
-    pub(crate) revisions: KindStore<ControllerRevision>,
+    pub(crate) controller_revisions: KindStore<ControllerRevision>,
     pub(crate) jobs: KindStore<Job>,
     pub(crate) cron_jobs: KindStore<CronJob>,
-    pub(crate) budgets: KindStore<PodDisruptionBudget>,
+    pub(crate) pod_disruption_budgets: KindStore<PodDisruptionBudget>,
     pub(crate) namespaces: KindStore<Namespace>,
-    pub(crate) claims: KindStore<VolumeClaim>,
+    pub(crate) volume_claims: KindStore<VolumeClaim>,
     pub(crate) volumes: KindStore<PersistentVolume>,
     pub(crate) attachments: KindStore<Attachment>,
-    attached: Index<Attachment>,
-    bound: Index<Pod>,
+    attachments_by_node: Index<Attachment>,
+    pods_by_node: Index<Pod>,
 }
 
 /// What a key stood for before a change and stands for now.
@@ -183,12 +183,12 @@ impl ObjectCache {
             ControlPlaneKind::ReplicaSet => self.replica_sets.keys(),
             ControlPlaneKind::StatefulSet => self.stateful_sets.keys(),
             ControlPlaneKind::DaemonSet => self.daemon_sets.keys(),
-            ControlPlaneKind::ControllerRevision => self.revisions.keys(),
+            ControlPlaneKind::ControllerRevision => self.controller_revisions.keys(),
             ControlPlaneKind::Job => self.jobs.keys(),
             ControlPlaneKind::CronJob => self.cron_jobs.keys(),
-            ControlPlaneKind::PodDisruptionBudget => self.budgets.keys(),
+            ControlPlaneKind::PodDisruptionBudget => self.pod_disruption_budgets.keys(),
             ControlPlaneKind::Namespace => self.namespaces.keys(),
-            ControlPlaneKind::PersistentVolumeClaim => self.claims.keys(),
+            ControlPlaneKind::PersistentVolumeClaim => self.volume_claims.keys(),
             ControlPlaneKind::PersistentVolume => self.volumes.keys(),
             ControlPlaneKind::VolumeAttachment => self.attachments.keys(),
             ControlPlaneKind::Event
@@ -201,21 +201,21 @@ impl ObjectCache {
 
     /// The pods on a node.
     pub(crate) fn pods_on(&self, node: &str) -> Vec<Arc<Pod>> {
-        of(&self.bound, node)
+        indexed_objects(&self.pods_by_node, node)
     }
 
     /// The attachments to a node.
     pub(crate) fn attachments_on(&self, node: &str) -> Vec<Arc<Attachment>> {
-        of(&self.attached, node)
+        indexed_objects(&self.attachments_by_node, node)
     }
 
     pub(crate) fn put_attachment(&mut self, key: &ObjectKey, now: Option<Attachment>) -> CacheChange<Attachment> {
-        let changed = put(&mut self.attachments, key, now);
+        let changed = put_object(&mut self.attachments, key, now);
         if let Some(before) = &changed.before {
-            take(&mut self.attached, &before.spec.node_name, key);
+            remove_from_index(&mut self.attachments_by_node, &before.spec.node_name, key);
         }
         if let Some(now) = &changed.now {
-            self.attached.entry(now.spec.node_name.clone()).or_default().insert(key.clone(), now.clone());
+            self.attachments_by_node.entry(now.spec.node_name.clone()).or_default().insert(key.clone(), now.clone());
         }
         changed
     }
@@ -224,17 +224,17 @@ impl ObjectCache {
         let now = now.map(Arc::new);
         let before = self.pods.put(key, now.clone());
         if let Some(before) = before.as_ref().filter(|pod| !pod.spec.node_name.is_empty()) {
-            take(&mut self.bound, &before.spec.node_name, key);
+            remove_from_index(&mut self.pods_by_node, &before.spec.node_name, key);
         }
         if let Some(now) = now.as_ref().filter(|pod| !pod.spec.node_name.is_empty()) {
-            self.bound.entry(now.spec.node_name.clone()).or_default().insert(key.clone(), now.clone());
+            self.pods_by_node.entry(now.spec.node_name.clone()).or_default().insert(key.clone(), now.clone());
         }
         CacheChange { before, now }
     }
 }
 
 /// Puts an object of a kind that has no index of its own on its shelf.
-pub(crate) fn put<T: HasMetadata>(shelf: &mut KindStore<T>, key: &ObjectKey, now: Option<T>) -> CacheChange<T> {
+pub(crate) fn put_object<T: HasMetadata>(shelf: &mut KindStore<T>, key: &ObjectKey, now: Option<T>) -> CacheChange<T> {
     let now = now.map(Arc::new);
     CacheChange { before: shelf.put(key, now.clone()), now }
 }

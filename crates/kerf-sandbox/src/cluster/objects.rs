@@ -134,7 +134,7 @@ pub(crate) struct Condition {
 }
 
 /// The condition of that type.
-pub(crate) fn condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+pub(crate) fn find_condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.kind == kind)
 }
 
@@ -195,7 +195,7 @@ struct FieldRequirement {
 
 impl Affinity {
     /// The one node that it asks for by name; empty if there is none.
-    pub(crate) fn only_node(&self) -> SmolStr {
+    pub(crate) fn required_node_name(&self) -> SmolStr {
         let terms = &self.node_affinity.required_during_scheduling_ignored_during_execution.node_selector_terms;
         terms
             .first()
@@ -264,28 +264,28 @@ pub(crate) struct ContainerStatus {
 
 impl Pod {
     /// Whether it has ended, well or badly.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub(crate) fn is_terminal(&self) -> bool {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
     }
 
     /// Whether it counts as one of its owner's: not ended and not on its way out.
     pub(crate) fn is_active(&self) -> bool {
-        !self.has_ended() && !self.metadata.is_deleting()
+        !self.is_terminal() && !self.metadata.is_deleting()
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        condition(&self.status.conditions, "Ready").is_some_and(|ready| ready.status == "True")
+        find_condition(&self.status.conditions, "Ready").is_some_and(|ready| ready.status == "True")
     }
 
     /// Since when it is ready, if it is.
     pub(crate) fn ready_since(&self) -> Option<Timestamp> {
-        condition(&self.status.conditions, "Ready")
+        find_condition(&self.status.conditions, "Ready")
             .filter(|ready| ready.status == "True")
             .and_then(|ready| ready.last_transition_time)
     }
 
     /// The names of the claims that its volumes use.
-    pub(crate) fn claims(&self) -> impl Iterator<Item = SmolStr> + '_ {
+    pub(crate) fn volume_claim_names(&self) -> impl Iterator<Item = SmolStr> + '_ {
         self.spec.volumes.iter().filter_map(|volume| {
             let named = volume.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone());
             let own = || {
@@ -329,7 +329,7 @@ pub(crate) struct NodeStatus {
 
 impl Node {
     pub(crate) fn ready(&self) -> Option<&Condition> {
-        condition(&self.status.conditions, "Ready")
+        find_condition(&self.status.conditions, "Ready")
     }
 }
 
@@ -402,13 +402,13 @@ impl Workload {
     }
 
     /// A number of the status; zero if it is not there.
-    pub(crate) fn counted(&self, field: &str) -> i64 {
+    pub(crate) fn status_count(&self, field: &str) -> i64 {
         self.status.get(field).and_then(Value::as_i64).unwrap_or_default()
     }
 }
 
 /// A number, or a share of `total`: `25%` of 10 is 2 rounded down, 3 rounded up.
-pub(crate) fn share(amount: &Value, total: i64, round_up: bool) -> i64 {
+pub(crate) fn resolve_int_or_percent(amount: &Value, total: i64, round_up: bool) -> i64 {
     match amount {
         Value::Number(number) => number.as_i64().unwrap_or_default(),
         Value::String(text) => {

@@ -53,25 +53,25 @@ impl ControlPlane {
     ) -> ApiResult<Vec<Arc<Pod>>> {
         let matches = |pod: &Pod| selector.is_some_and(|selector| selector.matches(pod.metadata.labels.as_slice()));
         let mut claimed = Vec::new();
-        for pod in self.world.pods.managed_by(&owner.uid) {
+        for pod in self.cache.pods.managed_by(&owner.uid) {
             if matches(&pod) || pod.metadata.is_deleting() {
                 claimed.push(pod);
             } else if !owner.is_deleting() {
                 let patch = json!({
                     "metadata": {"uid": pod.metadata.uid, "ownerReferences": [{"$patch": "delete", "uid": owner.uid}]},
                 });
-                ignore_gone(self.controllers.patch(ControlPlaneKind::Pod, &pod.metadata.key(), &patch))?;
+                ignore_gone(self.controller_client.patch(ControlPlaneKind::Pod, &pod.metadata.key(), &patch))?;
             }
         }
         if owner.is_deleting() {
             return Ok(claimed);
         }
-        for pod in self.world.pods.loose_in(&owner.namespace) {
+        for pod in self.cache.pods.unmanaged_in(&owner.namespace) {
             if matches(&pod) && pod.is_active() {
                 let patch = json!({
                     "metadata": {"uid": pod.metadata.uid, "ownerReferences": [controller_reference(kind, owner)]},
                 });
-                ignore_gone(self.controllers.patch(ControlPlaneKind::Pod, &pod.metadata.key(), &patch))?;
+                ignore_gone(self.controller_client.patch(ControlPlaneKind::Pod, &pod.metadata.key(), &patch))?;
                 claimed.push(pod);
             }
         }
@@ -113,7 +113,7 @@ pub(crate) fn count_ready(pods: &[Arc<Pod>], min_ready_seconds: i64, now: Timest
 
 /// The order in which pods go when there are too many: those without a node first, then those that are not running, not ready, cheap by
 /// their own word, crowded together, young.
-pub(crate) fn by_expendability(pods: &mut [Arc<Pod>]) {
+pub(crate) fn sort_by_deletion_order(pods: &mut [Arc<Pod>]) {
     let mut crowd: BTreeMap<SmolStr, usize> = BTreeMap::new();
     for pod in pods.iter() {
         *crowd.entry(pod.spec.node_name.clone()).or_default() += 1;

@@ -10,7 +10,7 @@ use super::events::{EventComponent, EventType};
 use super::kind::ControlPlaneKind;
 use super::objects::{Pod, Workload};
 use super::pods::{available_at, controller_reference, count_ready, from_template, ignore_gone};
-use super::replicaset::differs;
+use super::replicaset::status_differs;
 use super::revisions::{self, REVISION_HASH};
 use crate::api::object;
 use crate::api::status::ApiResult;
@@ -24,27 +24,31 @@ struct StatefulSetState<'a> {
     /// The pods by their number.
     pods: BTreeMap<i64, Arc<Pod>>,
     /// The names of the current template's revision, and of the one that pods had before.
-    update: String,
-    current: String,
+    update_revision: String,
+    current_revision: String,
 }
 
 /// Makes, replaces and deletes pods, one after the other unless the set says otherwise.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
-    let Some(set) = plane.world.stateful_sets.get(key) else { return Ok(RunAgain::WhenChanged) };
+    let Some(set) = plane.cache.stateful_sets.get(key) else { return Ok(RunAgain::WhenChanged) };
     let pods = plane.claim_pods(ControlPlaneKind::StatefulSet, &set.metadata, set.selector().as_ref())?;
     if set.metadata.is_deleting() {
         return Ok(RunAgain::WhenChanged);
     }
-    let update = revisions::current(plane, ControlPlaneKind::StatefulSet, &set)?;
+    let update = revisions::ensure_current(plane, ControlPlaneKind::StatefulSet, &set)?;
     let known = set.status.get("currentRevision").and_then(Value::as_str).unwrap_or_default();
     let current = if known.is_empty() { update.clone() } else { known.to_string() };
     let pods = pods.into_iter().filter_map(|pod| Some((ordinal(&set, &pod)?, pod))).collect();
-    let state = StatefulSetState { set: &set, pods, update, current };
-    step(plane, &state)?;
-    let in_use: Vec<String> =
-        state.pods.values().map(|pod| revision_of(pod)).chain([state.update.clone(), state.current.clone()]).collect();
-    revisions::forget_old(plane, &set, &in_use.iter().map(String::as_str).collect::<Vec<_>>())?;
-    report(plane, key, &state)
+    let state = StatefulSetState { set: &set, pods, update_revision: update, current_revision: current };
+    manage_pods(plane, &state)?;
+    let in_use: Vec<String> = state
+        .pods
+        .values()
+        .map(|pod| revision_of(pod))
+        .chain([state.update_revision.clone(), state.current_revision.clone()])
+        .collect();
+    revisions::delete_old_revisions(plane, &set, &in_use.iter().map(String::as_str).collect::<Vec<_>>())?;
+    write_status(plane, key, &state)
 }
 
 /// The number in a pod's name, if the pod is one of the set's.
@@ -57,7 +61,7 @@ fn revision_of(pod: &Pod) -> String {
 }
 
 impl StatefulSetState<'_> {
-    fn wanted(&self) -> std::ops::Range<i64> {
+    fn desired_ordinals(&self) -> std::ops::Range<i64> {
         let start = self.set.spec.ordinals.start;
         start..start + self.set.replicas()
     }
@@ -70,32 +74,36 @@ impl StatefulSetState<'_> {
     fn revision_for(&self, ordinal: i64) -> &str {
         let partition = self.set.spec.update_strategy.rolling_update.partition;
         let rolls = self.set.spec.update_strategy.kind != "OnDelete";
-        if rolls && ordinal - self.set.spec.ordinals.start < partition { &self.current } else { &self.update }
+        if rolls && ordinal - self.set.spec.ordinals.start < partition {
+            &self.current_revision
+        } else {
+            &self.update_revision
+        }
     }
 }
 
 /// One pass. In order: each pod is there and well before the next is touched.
-fn step(plane: &mut ControlPlane, state: &StatefulSetState<'_>) -> ApiResult<()> {
-    let (set, wanted) = (state.set, state.wanted());
+fn manage_pods(plane: &mut ControlPlane, state: &StatefulSetState<'_>) -> ApiResult<()> {
+    let (set, wanted) = (state.set, state.desired_ordinals());
     let well = |plane: &ControlPlane, pod: &Pod| {
         pod.is_active() && available_at(pod, set.spec.min_ready_seconds).is_some_and(|at| at <= plane.now())
     };
     for ordinal in wanted.clone() {
         match state.pods.get(&ordinal) {
             None => create(plane, state, ordinal)?,
-            Some(pod) if pod.has_ended() && !pod.metadata.is_deleting() => {
+            Some(pod) if pod.is_terminal() && !pod.metadata.is_deleting() => {
                 let message = format!(
                     "StatefulSet {}/{} is recreating failed Pod {}",
                     set.metadata.namespace, set.metadata.name, pod.metadata.name
                 );
-                plane.tell(
+                plane.publish_event(
                     EVENT_COMPONENT,
                     (ControlPlaneKind::StatefulSet, &set.metadata),
                     EventType::Warning,
                     "RecreatingFailedPod",
                     message,
                 );
-                plane.controllers.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+                plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
             }
             Some(pod) if well(plane, pod) => continue,
             Some(_) => {}
@@ -133,9 +141,9 @@ fn step(plane: &mut ControlPlane, state: &StatefulSetState<'_>) -> ApiResult<()>
 }
 
 fn delete(plane: &mut ControlPlane, set: &Workload, pod: &Pod) -> ApiResult<()> {
-    plane.controllers.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+    plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
     let message = format!("delete Pod {} in StatefulSet {} successful", pod.metadata.name, set.metadata.name);
-    plane.tell(
+    plane.publish_event(
         EVENT_COMPONENT,
         (ControlPlaneKind::StatefulSet, &set.metadata),
         EventType::Normal,
@@ -150,8 +158,8 @@ fn create(plane: &mut ControlPlane, state: &StatefulSetState<'_>, ordinal: i64) 
     let set = state.set;
     let name = format!("{}-{ordinal}", set.metadata.name);
     let revision = state.revision_for(ordinal).to_string();
-    let kept = plane.world.revisions.get(&ObjectKey::new(Some(&set.metadata.namespace), &revision));
-    let template = kept.as_deref().map_or_else(|| set.spec.template.clone(), revisions::template_in);
+    let kept = plane.cache.controller_revisions.get(&ObjectKey::new(Some(&set.metadata.namespace), &revision));
+    let template = kept.as_deref().map_or_else(|| set.spec.template.clone(), revisions::template_of_revision);
     let mut pod = from_template(&template, (ControlPlaneKind::StatefulSet, &set.metadata));
     object::remove(&mut pod, &["metadata", "generateName"]);
     object::set_meta(&mut pod, "name", name.as_str());
@@ -174,10 +182,10 @@ fn create(plane: &mut ControlPlane, state: &StatefulSetState<'_>, ordinal: i64) 
             volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": claim_name}}));
         }
     }
-    match plane.controllers.create(ControlPlaneKind::Pod, &set.metadata.namespace, &pod) {
+    match plane.controller_client.create(ControlPlaneKind::Pod, &set.metadata.namespace, &pod) {
         Ok(_) => {
             let message = format!("create Pod {name} in StatefulSet {} successful", set.metadata.name);
-            plane.tell(
+            plane.publish_event(
                 EVENT_COMPONENT,
                 (ControlPlaneKind::StatefulSet, &set.metadata),
                 EventType::Normal,
@@ -189,7 +197,7 @@ fn create(plane: &mut ControlPlane, state: &StatefulSetState<'_>, ordinal: i64) 
         Err(refusal) => {
             let message =
                 format!("create Pod {name} in StatefulSet {} failed error: {}", set.metadata.name, refusal.message());
-            plane.tell(
+            plane.publish_event(
                 EVENT_COMPONENT,
                 (ControlPlaneKind::StatefulSet, &set.metadata),
                 EventType::Warning,
@@ -203,7 +211,7 @@ fn create(plane: &mut ControlPlane, state: &StatefulSetState<'_>, ordinal: i64) 
 
 /// Makes a pod's claim, if it is not there from an earlier pod of that name.
 fn create_claim(plane: &ControlPlane, set: &Workload, template: &Value, name: &str) -> ApiResult<()> {
-    if plane.world.claims.get(&ObjectKey::new(Some(&set.metadata.namespace), name)).is_some() {
+    if plane.cache.volume_claims.get(&ObjectKey::new(Some(&set.metadata.namespace), name)).is_some() {
         return Ok(());
     }
     let mut claim = json!({"metadata": {"name": name}, "spec": template.get("spec")});
@@ -223,27 +231,27 @@ fn create_claim(plane: &ControlPlane, set: &Workload, template: &Value, name: &s
             json!([controller_reference(ControlPlaneKind::StatefulSet, &set.metadata)]),
         );
     }
-    match plane.controllers.create(ControlPlaneKind::PersistentVolumeClaim, &set.metadata.namespace, &claim) {
+    match plane.controller_client.create(ControlPlaneKind::PersistentVolumeClaim, &set.metadata.namespace, &claim) {
         Err(refusal) if refusal.code() != 409 => Err(refusal),
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
-fn report(plane: &ControlPlane, key: &ObjectKey, state: &StatefulSetState<'_>) -> ApiResult<RunAgain> {
+fn write_status(plane: &ControlPlane, key: &ObjectKey, state: &StatefulSetState<'_>) -> ApiResult<RunAgain> {
     let set = state.set;
-    let alive: Vec<Arc<Pod>> = state.pods.values().filter(|pod| !pod.has_ended()).cloned().collect();
+    let alive: Vec<Arc<Pod>> = state.pods.values().filter(|pod| !pod.is_terminal()).cloned().collect();
     let (ready, available, next) = count_ready(&alive, set.spec.min_ready_seconds, plane.now());
     let of = |revision: &str| alive.iter().filter(|pod| pod.is_active() && revision_of(pod) == revision).count() as i64;
-    let updated = of(&state.update);
+    let updated = of(&state.update_revision);
     let done = updated == set.replicas() && ready == set.replicas() && alive.len() as i64 == set.replicas();
-    let current = if done { &state.update } else { &state.current };
+    let current = if done { &state.update_revision } else { &state.current_revision };
     let status = json!({
         "observedGeneration": set.metadata.generation, "replicas": alive.len(), "readyReplicas": ready,
         "availableReplicas": available, "currentReplicas": of(current), "updatedReplicas": updated,
-        "currentRevision": current, "updateRevision": state.update, "collisionCount": set.counted("collisionCount"),
+        "currentRevision": current, "updateRevision": state.update_revision, "collisionCount": set.status_count("collisionCount"),
     });
-    if differs(&set.status, &status) {
-        ignore_gone(plane.controllers.replace_status(ControlPlaneKind::StatefulSet, key, &status))?;
+    if status_differs(&set.status, &status) {
+        ignore_gone(plane.controller_client.merge_patch_status(ControlPlaneKind::StatefulSet, key, &status))?;
     }
     Ok(next.map_or(RunAgain::WhenChanged, RunAgain::After))
 }

@@ -18,26 +18,26 @@ const EVENT_COMPONENT: EventComponent = EventComponent::Controller("taint-evicti
 
 /// Evicts a pod if its time on its node is over.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
-    let pod = plane.world.pods.get(key).filter(|pod| pod.is_active() && !pod.spec.node_name.is_empty());
+    let pod = plane.cache.pods.get(key).filter(|pod| pod.is_active() && !pod.spec.node_name.is_empty());
     let Some(pod) = pod else {
-        plane.patience.remove(key);
+        plane.tainted_since.remove(key);
         return Ok(RunAgain::WhenChanged);
     };
-    let node = plane.world.nodes.get(&ObjectKey::new(None, &pod.spec.node_name));
+    let node = plane.cache.nodes.get(&ObjectKey::new(None, &pod.spec.node_name));
     let taints: Vec<Taint> =
         node.iter().flat_map(|node| &node.spec.taints).filter(|taint| taint.effect == "NoExecute").cloned().collect();
-    match stays(&pod, &taints) {
+    match toleration_limit(&pod, &taints) {
         TolerationLimit::Forever => {
-            plane.patience.remove(key);
+            plane.tainted_since.remove(key);
             Ok(RunAgain::WhenChanged)
         }
         TolerationLimit::For(limit) => {
-            let since = *plane.patience.entry(key.clone()).or_insert_with(Instant::now);
+            let since = *plane.tainted_since.entry(key.clone()).or_insert_with(Instant::now);
             let stayed = Instant::now().duration_since(since);
             if stayed < limit {
                 return Ok(RunAgain::After(limit.saturating_sub(stayed)));
             }
-            plane.patience.remove(key);
+            plane.tainted_since.remove(key);
             evict(plane, key, &pod)?;
             Ok(RunAgain::WhenChanged)
         }
@@ -50,7 +50,7 @@ enum TolerationLimit {
     For(Duration),
 }
 
-fn stays(pod: &Pod, taints: &[Taint]) -> TolerationLimit {
+fn toleration_limit(pod: &Pod, taints: &[Taint]) -> TolerationLimit {
     let mut shortest: Option<Duration> = None;
     for taint in taints {
         let tolerating: Vec<&Toleration> =
@@ -77,7 +77,7 @@ pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
 
 fn evict(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) -> ApiResult<()> {
     let message = format!("Marking for deletion Pod {}/{}", pod.metadata.namespace, pod.metadata.name);
-    plane.tell(
+    plane.publish_event(
         EVENT_COMPONENT,
         (ControlPlaneKind::Pod, &pod.metadata),
         EventType::Normal,
@@ -89,6 +89,6 @@ fn evict(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) -> ApiResult<()> 
         "message": "Taint manager: deleting due to NoExecute taint", "lastTransitionTime": rfc3339_seconds(plane.now()),
         "observedGeneration": pod.metadata.generation,
     });
-    ignore_gone(plane.controllers.patch_status(ControlPlaneKind::Pod, key, &json!({"conditions": [condition]})))?;
-    plane.controllers.delete(ControlPlaneKind::Pod, key, &pod.metadata.uid)
+    ignore_gone(plane.controller_client.patch_status(ControlPlaneKind::Pod, key, &json!({"conditions": [condition]})))?;
+    plane.controller_client.delete(ControlPlaneKind::Pod, key, &pod.metadata.uid)
 }

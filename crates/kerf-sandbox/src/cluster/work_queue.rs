@@ -18,7 +18,7 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(1000);
 pub(crate) struct WorkQueue<W> {
     ready: VecDeque<W>,
     /// What is in `ready`. (The hashed ones are asked about single pieces of work and never gone through.)
-    waiting: FxHashSet<W>,
+    ready_set: FxHashSet<W>,
     later: BTreeMap<(Instant, u64), W>,
     due: FxHashMap<W, (Instant, u64)>,
     failures: FxHashMap<W, u32>,
@@ -29,7 +29,7 @@ impl<W: Clone + Eq + Hash> WorkQueue<W> {
     pub(crate) fn new() -> Self {
         Self {
             ready: VecDeque::new(),
-            waiting: FxHashSet::default(),
+            ready_set: FxHashSet::default(),
             later: BTreeMap::new(),
             due: FxHashMap::default(),
             failures: FxHashMap::default(),
@@ -39,7 +39,7 @@ impl<W: Clone + Eq + Hash> WorkQueue<W> {
 
     /// To be done now. A later date that it had stays.
     pub(crate) fn add(&mut self, work: W) {
-        if self.waiting.insert(work.clone()) {
+        if self.ready_set.insert(work.clone()) {
             self.ready.push_back(work);
         }
     }
@@ -67,7 +67,7 @@ impl<W: Clone + Eq + Hash> WorkQueue<W> {
     }
 
     /// It went well: the next failure is a first one.
-    pub(crate) fn succeeded(&mut self, work: &W) {
+    pub(crate) fn forget_failures(&mut self, work: &W) {
         self.failures.remove(work);
     }
 
@@ -81,7 +81,7 @@ impl<W: Clone + Eq + Hash> WorkQueue<W> {
             self.add(work);
         }
         let work = self.ready.pop_front()?;
-        self.waiting.remove(&work);
+        self.ready_set.remove(&work);
         Some(work)
     }
 
@@ -135,7 +135,7 @@ mod tests {
             })
             .collect();
         assert_eq!(pauses, [5, 10, 20].map(Duration::from_millis));
-        queue.succeeded(&"w");
+        queue.forget_failures(&"w");
         queue.add_after_failure("w", now);
         assert_eq!(queue.next_due(), Some(now + BASE_RETRY_DELAY));
         for _ in 0..40 {

@@ -12,16 +12,16 @@ const APPLY_PATCH: &str = "application/apply-patch+yaml";
 /// A person at the cluster.
 pub(super) struct ScenarioActor<'c> {
     cluster: &'c Cluster,
-    requests: ComponentClient,
+    client: ComponentClient,
 }
 
 impl<'c> ScenarioActor<'c> {
     pub(super) fn new(cluster: &'c Cluster) -> Self {
-        Self { cluster, requests: ComponentClient::new(cluster.api().clone(), "scenario") }
+        Self { cluster, client: ComponentClient::new(cluster.api().clone(), "scenario") }
     }
 
     /// Does everything that the step says but for faults. What is refused is returned in the server's words.
-    pub(super) fn act(&self, step: &ScenarioStep, machines: &[(String, String)]) -> Vec<String> {
+    pub(super) fn perform(&self, step: &ScenarioStep, machines: &[(String, String)]) -> Vec<String> {
         let mut refused = Vec::new();
         let mut note = |outcome: Result<(), String>| refused.extend(outcome.err());
         for object in &step.apply {
@@ -75,12 +75,12 @@ impl<'c> ScenarioActor<'c> {
             |capacity_type: &str| interruption.capacity_type.as_ref().is_none_or(|wanted| wanted == capacity_type);
         let doomed = machines.iter().filter(|(_, capacity_type)| fits(capacity_type)).take(interruption.count);
         for (node, _) in doomed {
-            self.cluster.machines().take_away(node);
+            self.cluster.instances().terminate(node);
         }
     }
 
     fn send(&self, method: Method, path: &str, media: &'static str, body: &Value) -> Result<(), String> {
-        let answer = self.requests.send(method, path, media, body);
+        let answer = self.client.send(method, path, media, body);
         answer.map(drop).map_err(|refusal| refusal.message().to_owned())
     }
 

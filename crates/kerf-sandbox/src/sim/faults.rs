@@ -54,7 +54,7 @@ impl NamedFault {
     ];
 
     /// The rule at the API, if it is a fault of the API.
-    pub(super) fn at_the_api(self) -> Option<FaultRule> {
+    pub(super) fn api_rule(self) -> Option<FaultRule> {
         let (fault, per_million) = match self {
             Self::Conflict => (Fault::Conflict, 200_000),
             Self::Error => (Fault::InternalError, 100_000),
@@ -67,7 +67,7 @@ impl NamedFault {
     }
 
     /// The rule at the cloud, if it is a fault of the cloud.
-    pub(super) fn at_the_cloud(self) -> Option<CloudFaultRule> {
+    pub(super) fn cloud_rule(self) -> Option<CloudFaultRule> {
         let (fault, per_million) = match self {
             Self::Stockout => (CloudFault::StockOut, 333_333),
             Self::Throttling => (CloudFault::Throttled, 200_000),

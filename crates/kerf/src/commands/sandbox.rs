@@ -68,7 +68,7 @@ async fn serve(wish: Sandbox, clock: Clock, catalogue: Catalogue) -> Result<Exit
     // Asked for before anything is written, so that no signal finds something to leave behind.
     let mut interrupted = Interruptions::listen().map_err(Failure::Work)?;
     let timing = if wish.instant { Timing::INSTANT } else { Timing::LIFELIKE };
-    let (cluster, news) = Cluster::watched(ClusterConfig { clock, seed: wish.seed, timing });
+    let (cluster, news) = Cluster::start_with_events(ClusterConfig { clock, seed: wish.seed, timing });
     let serving = cluster.api().serve(wish.port).await.context("cannot start the cluster").map_err(Failure::Work)?;
     cluster.add_nodes(wish.nodes).context("cannot make the nodes").map_err(Failure::Work)?;
     let file = KubeconfigFile::write(wish.kubeconfig.as_deref(), serving.kubeconfig())?;

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
 
-use crate::cluster::objects::{Container, Pod, condition};
+use crate::cluster::objects::{Container, Pod, find_condition};
 
 /// Where the containers of a pod are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,16 +23,16 @@ pub(super) struct PodStatusInputs<'a> {
     /// Since when the pod is on its node.
     pub(super) started: &'a str,
     /// Since when its containers are up.
-    pub(super) up: &'a str,
+    pub(super) running_since: &'a str,
     pub(super) host: Ipv4Addr,
     pub(super) address: Option<Ipv4Addr>,
     pub(super) restarts: u32,
 }
 
 /// The status of `pod` at `step`.
-pub(super) fn of(pod: &Pod, step: ContainerStage, facts: &PodStatusInputs<'_>) -> Value {
+pub(super) fn pod_status(pod: &Pod, step: ContainerStage, facts: &PodStatusInputs<'_>) -> Value {
     let gates_open = pod.spec.readiness_gates.iter().all(|gate| {
-        condition(&pod.status.conditions, &gate.condition_type).is_some_and(|condition| condition.status == "True")
+        find_condition(&pod.status.conditions, &gate.condition_type).is_some_and(|condition| condition.status == "True")
     });
     let (phase, up, reason) = match step {
         ContainerStage::Creating => ("Pending", false, "ContainersNotReady"),
@@ -57,7 +57,7 @@ pub(super) fn of(pod: &Pod, step: ContainerStage, facts: &PodStatusInputs<'_>) -
         ("Ready", up && gates_open, ready_reason, ready_message),
     ];
     let conditions =
-        conditions.map(|(kind, holds, reason, message)| told(pod, kind, holds, reason, message, facts.now));
+        conditions.map(|(kind, holds, reason, message)| pod_condition(pod, kind, holds, reason, message, facts.now));
     let mut status = json!({
         "phase": phase,
         "conditions": conditions,
@@ -86,9 +86,9 @@ pub(super) fn of(pod: &Pod, step: ContainerStage, facts: &PodStatusInputs<'_>) -
 }
 
 /// A condition; the time of the last transition stays if the status does.
-fn told(pod: &Pod, kind: &str, holds: bool, reason: &str, message: &str, now: &str) -> Value {
+fn pod_condition(pod: &Pod, kind: &str, holds: bool, reason: &str, message: &str, now: &str) -> Value {
     let status = if holds { "True" } else { "False" };
-    let since = condition(&pod.status.conditions, kind)
+    let since = find_condition(&pod.status.conditions, kind)
         .filter(|condition| condition.status == status)
         .and_then(|condition| condition.last_transition_time)
         .map_or_else(|| now.to_string(), crate::api::object::rfc3339_seconds);
@@ -106,11 +106,11 @@ fn container_status(container: &Container, step: ContainerStage, facts: &PodStat
     let id = format!("kerf://{}", container.name);
     let (state, up) = match step {
         ContainerStage::Creating => (json!({"waiting": {"reason": "ContainerCreating"}}), false),
-        ContainerStage::Running => (json!({"running": {"startedAt": facts.up}}), true),
+        ContainerStage::Running => (json!({"running": {"startedAt": facts.running_since}}), true),
         ContainerStage::Ended { exit_code } => {
             let reason = if exit_code == 0 { "Completed" } else { "Error" };
             let ended = json!({
-                "exitCode": exit_code, "reason": reason, "containerID": id, "startedAt": facts.up, "finishedAt": facts.now,
+                "exitCode": exit_code, "reason": reason, "containerID": id, "startedAt": facts.running_since, "finishedAt": facts.now,
             });
             (json!({"terminated": ended}), false)
         }

@@ -46,7 +46,7 @@ impl PodDisruptionBudget {
     }
 
     /// The pods that were evicted and are not known to be gone, and when that was.
-    pub(crate) fn disrupted(&self) -> BTreeMap<SmolStr, Timestamp> {
+    pub(crate) fn disrupted_pods(&self) -> BTreeMap<SmolStr, Timestamp> {
         let pods = self.status.get("disruptedPods").cloned().unwrap_or_default();
         serde_json::from_value(pods).unwrap_or_default()
     }

@@ -20,10 +20,10 @@ pub(super) struct ClassIx(u32);
 /// The rules of a pod about other pods.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PodAffinityTerms {
-    pub(super) near: Vec<PodAffinityTerm>,
-    pub(super) away: Vec<PodAffinityTerm>,
-    pub(super) rather_near: Vec<WeightedPodAffinityTerm>,
-    pub(super) rather_away: Vec<WeightedPodAffinityTerm>,
+    pub(super) required: Vec<PodAffinityTerm>,
+    pub(super) required_anti: Vec<PodAffinityTerm>,
+    pub(super) preferred: Vec<WeightedPodAffinityTerm>,
+    pub(super) preferred_anti: Vec<WeightedPodAffinityTerm>,
 }
 
 impl PodAffinityTerms {
@@ -31,19 +31,26 @@ impl PodAffinityTerms {
         let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
         let away = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
         Self {
-            near: near.and_then(|a| a.required_during_scheduling_ignored_during_execution.clone()).unwrap_or_default(),
-            away: away.and_then(|a| a.required_during_scheduling_ignored_during_execution.clone()).unwrap_or_default(),
-            rather_near: near
+            required: near
+                .and_then(|a| a.required_during_scheduling_ignored_during_execution.clone())
+                .unwrap_or_default(),
+            required_anti: away
+                .and_then(|a| a.required_during_scheduling_ignored_during_execution.clone())
+                .unwrap_or_default(),
+            preferred: near
                 .and_then(|a| a.preferred_during_scheduling_ignored_during_execution.clone())
                 .unwrap_or_default(),
-            rather_away: away
+            preferred_anti: away
                 .and_then(|a| a.preferred_during_scheduling_ignored_during_execution.clone())
                 .unwrap_or_default(),
         }
     }
 
     fn is_empty(&self) -> bool {
-        self.near.is_empty() && self.away.is_empty() && self.rather_near.is_empty() && self.rather_away.is_empty()
+        self.required.is_empty()
+            && self.required_anti.is_empty()
+            && self.preferred.is_empty()
+            && self.preferred_anti.is_empty()
     }
 }
 
@@ -52,7 +59,7 @@ impl PodAffinityTerms {
 pub(super) struct PodCount {
     pub(super) all: u32,
     /// Those that are not being deleted.
-    pub(super) staying: u32,
+    pub(super) not_deleting: u32,
 }
 
 /// One class.
@@ -75,13 +82,13 @@ pub(super) struct PodClasses {
     numbers: FxHashMap<String, ClassIx>,
     by_namespace: BTreeMap<SmolStr, BTreeSet<ClassIx>>,
     /// Those that must be away from something, and those with any rule about others: few, and looked at for every pod.
-    with_away: BTreeSet<ClassIx>,
+    with_anti_affinity: BTreeSet<ClassIx>,
     with_terms: BTreeSet<ClassIx>,
 }
 
 impl PodClasses {
     /// The class of a pod, which counts one pod more from now on.
-    pub(super) fn enter(&mut self, namespace: &str, labels: &Labels, affinity: Option<&Affinity>) -> ClassIx {
+    pub(super) fn acquire(&mut self, namespace: &str, labels: &Labels, affinity: Option<&Affinity>) -> ClassIx {
         let key = class_key(namespace, labels, affinity);
         if let Some(number) = self.numbers.get(&key) {
             if let Some(class) = self.slots[number.0 as usize].as_mut() {
@@ -91,8 +98,8 @@ impl PodClasses {
         }
         let number = self.free.pop().unwrap_or(ClassIx(self.slots.len() as u32));
         let terms = PodAffinityTerms::read(affinity);
-        if !terms.away.is_empty() {
-            self.with_away.insert(number);
+        if !terms.required_anti.is_empty() {
+            self.with_anti_affinity.insert(number);
         }
         if !terms.is_empty() {
             self.with_terms.insert(number);
@@ -115,7 +122,7 @@ impl PodClasses {
     }
 
     /// A pod of the class is no more.
-    pub(super) fn leave(&mut self, number: ClassIx) {
+    pub(super) fn release(&mut self, number: ClassIx) {
         let Some(slot) = self.slots.get_mut(number.0 as usize) else { return };
         let Some(class) = slot.as_mut() else { return };
         class.pods -= 1;
@@ -131,27 +138,27 @@ impl PodClasses {
                 }
             }
         }
-        self.with_away.remove(&number);
+        self.with_anti_affinity.remove(&number);
         self.with_terms.remove(&number);
         self.free.push(number);
     }
 
     /// A pod of the class came to a node.
-    pub(super) fn seat(&mut self, number: ClassIx, node: NodeIx, staying: bool) {
+    pub(super) fn add_pod_on(&mut self, number: ClassIx, node: NodeIx, staying: bool) {
         if let Some(class) = self.slots.get_mut(number.0 as usize).and_then(Option::as_mut) {
             let count = class.nodes.entry(node).or_default();
             count.all += 1;
-            count.staying += u32::from(staying);
+            count.not_deleting += u32::from(staying);
         }
     }
 
     /// A pod of the class left a node.
-    pub(super) fn unseat(&mut self, number: ClassIx, node: NodeIx, staying: bool) {
+    pub(super) fn remove_pod_on(&mut self, number: ClassIx, node: NodeIx, staying: bool) {
         if let Some(class) = self.slots.get_mut(number.0 as usize).and_then(Option::as_mut)
             && let Some(count) = class.nodes.get_mut(&node)
         {
             count.all -= 1;
-            count.staying -= u32::from(staying);
+            count.not_deleting -= u32::from(staying);
             if count.all == 0 {
                 class.nodes.remove(&node);
             }
@@ -163,7 +170,7 @@ impl PodClasses {
     }
 
     /// The classes of a namespace.
-    pub(super) fn of<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a PodClass> {
+    pub(super) fn in_namespace<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a PodClass> {
         self.by_namespace.get(namespace).into_iter().flatten().filter_map(|number| self.get(*number))
     }
 
@@ -173,8 +180,8 @@ impl PodClasses {
     }
 
     /// The classes whose pods must be away from something.
-    pub(super) fn with_away(&self) -> impl Iterator<Item = &PodClass> {
-        self.with_away.iter().filter_map(|number| self.get(*number))
+    pub(super) fn with_anti_affinity(&self) -> impl Iterator<Item = &PodClass> {
+        self.with_anti_affinity.iter().filter_map(|number| self.get(*number))
     }
 
     /// The classes whose pods have any rule about others.
@@ -185,7 +192,7 @@ impl PodClasses {
 
 /// Whether a term of a pod in the namespace `home` speaks of pods with these labels in `namespace`. (The API server has merged
 /// `matchLabelKeys` and `mismatchLabelKeys` into the selector.)
-pub(super) fn speaks_of(
+pub(super) fn affinity_term_selects(
     term: &PodAffinityTerm,
     home: &str,
     namespace: &str,

@@ -15,19 +15,19 @@ pub(super) struct Diagnosis {
     /// How many nodes there are.
     pub(super) nodes: usize,
     /// What the nodes said that were asked.
-    pub(super) refusals: Vec<(NodeIx, FilterRejection)>,
+    pub(super) rejections: Vec<(NodeIx, FilterRejection)>,
     /// What was clear before any was asked.
-    pub(super) outset: Option<FilterRejection>,
+    pub(super) pre_filter_rejection: Option<FilterRejection>,
     /// Whether the others were not asked because the pod names its nodes.
-    pub(super) named: bool,
+    pub(super) is_limited_to_named_nodes: bool,
 }
 
 impl Diagnosis {
     /// The plug-ins that refused.
     pub(super) fn rejectors(&self) -> BTreeSet<Plugin> {
-        let mut plugins: BTreeSet<Plugin> = self.refusals.iter().map(|(_, refusal)| refusal.plugin).collect();
-        plugins.extend(self.outset.as_ref().map(|refusal| refusal.plugin));
-        if self.named && self.refusals.len() < self.nodes {
+        let mut plugins: BTreeSet<Plugin> = self.rejections.iter().map(|(_, refusal)| refusal.plugin).collect();
+        plugins.extend(self.pre_filter_rejection.as_ref().map(|refusal| refusal.plugin));
+        if self.is_limited_to_named_nodes && self.rejections.len() < self.nodes {
             plugins.insert(Plugin::NodeAffinity);
         }
         plugins
@@ -35,21 +35,21 @@ impl Diagnosis {
 
     /// `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable.`
     pub(super) fn message(&self) -> String {
-        let mut message = available(self.nodes);
-        if let Some(outset) = &self.outset {
+        let mut message = message_prefix(self.nodes);
+        if let Some(outset) = &self.pre_filter_rejection {
             message.push(' ');
             message.push_str(&outset.reasons.join(", "));
             message.push('.');
             return message;
         }
         let mut reasons = ReasonCounts::default();
-        for (_, refusal) in &self.refusals {
+        for (_, refusal) in &self.rejections {
             for reason in &refusal.reasons {
                 reasons.add(reason.clone(), 1);
             }
         }
-        if self.named {
-            let others = self.nodes - self.refusals.len();
+        if self.is_limited_to_named_nodes {
+            let others = self.nodes - self.rejections.len();
             reasons.add("node(s) didn't satisfy plugin(s) [NodeAffinity]".into(), others);
         }
         message.push_str(&reasons.sentence());
@@ -58,7 +58,7 @@ impl Diagnosis {
 }
 
 /// How the message begins.
-pub(super) fn available(nodes: usize) -> String {
+pub(super) fn message_prefix(nodes: usize) -> String {
     format!("0/{nodes} nodes are available:")
 }
 
@@ -82,7 +82,7 @@ impl ReasonCounts {
 }
 
 /// A message as an event can carry it.
-pub(super) fn as_note(message: &str) -> Cow<'_, str> {
+pub(super) fn truncate_note(message: &str) -> Cow<'_, str> {
     const MORE: &str = " ...";
     if message.len() <= MAX_NOTE_BYTES {
         return message.into();

@@ -37,21 +37,21 @@ pub(super) struct PodInfo {
     pub(super) class: ClassIx,
     pub(super) requests: Amounts,
     /// CPU and memory as scores see them: containers that ask for none are taken to use a little.
-    pub(super) assumed: [i64; 2],
+    pub(super) nonzero_requests: [i64; 2],
     pub(super) ports: Box<[HostPort]>,
     /// Names of its claims.
     pub(super) claims: Box<[SmolStr]>,
     pub(super) priority: i32,
     pub(super) started: Option<Timestamp>,
-    pub(super) deleting: bool,
+    pub(super) is_deleting: bool,
     /// Being deleted to make room for another.
-    pub(super) preempted: bool,
+    pub(super) is_preempted: bool,
     /// Has run to its end.
-    pub(super) terminal: bool,
+    pub(super) is_terminal: bool,
     pub(super) node: Option<SmolStr>,
-    pub(super) nominated: Option<SmolStr>,
+    pub(super) nominated_node: Option<SmolStr>,
     /// The whole pod, while it has no node and waits for this scheduler.
-    pub(super) whole: Option<Arc<Pod>>,
+    pub(super) unscheduled_pod: Option<Arc<Pod>>,
 }
 
 /// The parts of a pod that are read. Managed fields, which are most of the text, are passed over.
@@ -119,7 +119,7 @@ impl StoredPod {
 }
 
 /// A stored pod. None if it cannot be read: the API server has stored no such thing.
-pub(super) fn read(bytes: &[u8]) -> Option<Pod> {
+pub(super) fn decode_pod(bytes: &[u8]) -> Option<Pod> {
     serde_json::from_slice::<StoredPod>(bytes).ok().map(StoredPod::into_pod)
 }
 
@@ -146,22 +146,22 @@ impl PodInfo {
             key: format_smolstr!("{namespace}/{}", meta.name.as_deref().unwrap_or_default()),
             uid: meta.uid.as_deref().unwrap_or_default().into(),
             version: meta.resource_version.as_deref().unwrap_or_default().into(),
-            class: classes.enter(namespace, labels, spec.and_then(|spec| spec.affinity.as_ref())),
-            requests: names.count(&pod_requests(&pod)),
-            assumed: assumed(&pod, names),
+            class: classes.acquire(namespace, labels, spec.and_then(|spec| spec.affinity.as_ref())),
+            requests: names.amounts_of(&pod_requests(&pod)),
+            nonzero_requests: nonzero_requests(&pod, names),
             ports: ports(&pod),
             claims,
             priority: spec.and_then(|spec| spec.priority).unwrap_or_default(),
             started: status.and_then(|status| status.start_time.as_ref()).map(|time| time.0),
-            deleting: meta.deletion_timestamp.is_some(),
-            preempted,
-            terminal,
-            nominated: text(status.and_then(|status| status.nominated_node_name.as_ref())),
+            is_deleting: meta.deletion_timestamp.is_some(),
+            is_preempted: preempted,
+            is_terminal: terminal,
+            nominated_node: text(status.and_then(|status| status.nominated_node_name.as_ref())),
             node,
-            whole: None,
+            unscheduled_pod: None,
         };
         if info.node.is_none() && ours && !terminal {
-            info.whole = Some(Arc::new(pod));
+            info.unscheduled_pod = Some(Arc::new(pod));
         }
         info
     }
@@ -201,7 +201,7 @@ fn ports(pod: &Pod) -> Box<[HostPort]> {
 }
 
 /// CPU and memory of a pod, each container that asks for none taken to ask for a little.
-fn assumed(pod: &Pod, names: &mut ResourceNames) -> [i64; 2] {
+fn nonzero_requests(pod: &Pod, names: &mut ResourceNames) -> [i64; 2] {
     let lacks = |container: &Container| {
         let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
         DEFAULT_NONZERO_REQUESTS.iter().any(|(name, _)| requests.is_none_or(|requests| !requests.contains_key(*name)))
@@ -219,9 +219,9 @@ fn assumed(pod: &Pod, names: &mut ResourceNames) -> [i64; 2] {
                 }
             }
         }
-        names.count(&pod_requests(&filled))
+        names.amounts_of(&pod_requests(&filled))
     } else {
-        names.count(&pod_requests(pod))
+        names.amounts_of(&pod_requests(pod))
     };
     [amounts.get(CPU), amounts.get(MEMORY)]
 }

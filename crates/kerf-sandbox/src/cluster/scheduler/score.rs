@@ -31,7 +31,7 @@ const MIN_SCORED_IMAGE_BYTES: i64 = 23 * MIB;
 const MAX_SCORED_CONTAINER_IMAGE_BYTES: i64 = 1000 * MIB;
 
 /// The points of each node, in their order.
-pub(super) fn points(view: &View, pod: &Pod, info: &PodInfo, nodes: &[NodeIx]) -> Vec<i64> {
+pub(super) fn score_nodes(view: &View, pod: &Pod, info: &PodInfo, nodes: &[NodeIx]) -> Vec<i64> {
     let mut points = vec![0; nodes.len()];
     let mut add = |weight: i64, scores: &[i64]| {
         for (points, score) in points.iter_mut().zip(scores) {
@@ -41,8 +41,8 @@ pub(super) fn points(view: &View, pod: &Pod, info: &PodInfo, nodes: &[NodeIx]) -
     let each =
         |score: &dyn Fn(&NodeInfo) -> i64| -> Vec<i64> { nodes.iter().map(|node| score(view.node(*node))).collect() };
 
-    let mut bothersome = each(&|node| bothersome_taints(pod, node));
-    stretch(&mut bothersome);
+    let mut bothersome = each(&|node| untolerated_soft_taints(pod, node));
+    normalize(&mut bothersome);
     for score in &mut bothersome {
         *score = MAX_NODE_SCORE - *score;
     }
@@ -50,8 +50,8 @@ pub(super) fn points(view: &View, pod: &Pod, info: &PodInfo, nodes: &[NodeIx]) -
 
     let preferences = preferred_terms(pod);
     if !preferences.is_empty() {
-        let mut liked = each(&|node| liking(preferences, node));
-        stretch(&mut liked);
+        let mut liked = each(&|node| preference_weight(preferences, node));
+        normalize(&mut liked);
         add(NODE_AFFINITY_WEIGHT, &liked);
     }
     add(NODE_RESOURCES_FIT_WEIGHT, &each(&|node| least_allocated(info, node)));
@@ -70,11 +70,17 @@ pub(super) fn points(view: &View, pod: &Pod, info: &PodInfo, nodes: &[NodeIx]) -
 }
 
 /// One of the nodes with most points.
-pub(super) fn best(view: &View, pod: &Pod, info: &PodInfo, nodes: &[NodeIx], chance: &mut Rng) -> Option<NodeIx> {
+pub(super) fn pick_best_node(
+    view: &View,
+    pod: &Pod,
+    info: &PodInfo,
+    nodes: &[NodeIx],
+    chance: &mut Rng,
+) -> Option<NodeIx> {
     if let [only] = nodes {
         return Some(*only);
     }
-    let points = points(view, pod, info, nodes);
+    let points = score_nodes(view, pod, info, nodes);
     let most = points.iter().max()?;
     let best: Vec<NodeIx> =
         nodes.iter().zip(&points).filter(|(_, points)| *points == most).map(|(node, _)| *node).collect();
@@ -82,7 +88,7 @@ pub(super) fn best(view: &View, pod: &Pod, info: &PodInfo, nodes: &[NodeIx], cha
 }
 
 /// Brings scores to 0..=100, the highest to 100; if all are zero they stay.
-fn stretch(scores: &mut [i64]) {
+fn normalize(scores: &mut [i64]) {
     let most = scores.iter().copied().max().unwrap_or_default();
     if most > 0 {
         for score in scores {
@@ -92,7 +98,7 @@ fn stretch(scores: &mut [i64]) {
 }
 
 /// How many of the taints that only ask to stay away the pod does not tolerate.
-fn bothersome_taints(pod: &Pod, node: &NodeInfo) -> i64 {
+fn untolerated_soft_taints(pod: &Pod, node: &NodeInfo) -> i64 {
     let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
     let bothers = |taint: &&k8s_openapi::api::core::v1::Taint| {
         taint.effect == "PreferNoSchedule"
@@ -110,7 +116,7 @@ fn preferred_terms(pod: &Pod) -> &[PreferredSchedulingTerm] {
     terms.and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref()).unwrap_or_default()
 }
 
-fn liking(terms: &[PreferredSchedulingTerm], node: &NodeInfo) -> i64 {
+fn preference_weight(terms: &[PreferredSchedulingTerm], node: &NodeInfo) -> i64 {
     let matching = terms.iter().filter(|term| term_matches(&term.preference, &node.name, &node.labels));
     matching.map(|term| i64::from(term.weight)).sum()
 }
@@ -123,7 +129,7 @@ fn least_allocated(pod: &PodInfo, node: &NodeInfo) -> i64 {
         if capacity == 0 {
             continue;
         }
-        let requested = node.assumed[place].saturating_add(pod.assumed[place]);
+        let requested = node.nonzero_used[place].saturating_add(pod.nonzero_requests[place]);
         let free = capacity.saturating_sub(requested).max(0);
         sum += match free.checked_mul(MAX_NODE_SCORE) {
             Some(product) => product / capacity,
@@ -174,7 +180,7 @@ fn image_locality(view: &View, images: &[String], node: &NodeInfo) -> i64 {
     let nodes = view.node_count().max(1) as f64;
     let scaled = |image: &String| {
         let size = node.images.get(image.as_str())?;
-        Some((*size as f64 * (view.image_spread(image) as f64 / nodes)) as i64)
+        Some((*size as f64 * (view.image_node_count(image) as f64 / nodes)) as i64)
     };
     let sum: i64 = images.iter().filter_map(scaled).sum();
     let most = MAX_SCORED_CONTAINER_IMAGE_BYTES * images.len() as i64;

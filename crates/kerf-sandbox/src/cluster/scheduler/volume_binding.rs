@@ -35,7 +35,7 @@ enum VolumeBindProgress {
 
 impl Scheduler {
     /// Tells the claims of a pod where it will be, and promises it the node.
-    pub(super) fn prepare_volumes(
+    pub(super) fn start_volume_binding(
         &mut self,
         info: &Arc<PodInfo>,
         entry: QueuedPod,
@@ -45,52 +45,58 @@ impl Scheduler {
     ) {
         for (claim, volume) in &bindings.existing {
             let uid = self.view.storage.claims.get(claim).and_then(|claim| claim.metadata.uid.clone());
-            if self.recorder.reserve_volume(volume, claim, &uid.unwrap_or_default()).is_err() {
-                self.queue.fail(info.key.clone(), entry, now);
+            if self.writer.reserve_volume(volume, claim, &uid.unwrap_or_default()).is_err() {
+                self.queue.add_failed(info.key.clone(), entry, now);
                 return;
             }
         }
         for claim in &bindings.provisioned {
-            if self.recorder.select_node(claim, &node).is_err() {
-                self.queue.fail(info.key.clone(), entry, now);
+            if self.writer.select_node(claim, &node).is_err() {
+                self.queue.add_failed(info.key.clone(), entry, now);
                 return;
             }
         }
         // Autoscalers should know where it will be.
-        self.recorder.nominate(info, &node);
-        self.view.promise(info, &node);
-        self.waiting
+        self.writer.nominate(info, &node);
+        self.view.assume_pod(info, &node);
+        self.waiting_for_volumes
             .insert(info.key.clone(), WaitingForVolumes { entry, node, bindings, until: now + VOLUME_BIND_TIMEOUT });
     }
 
     /// Binds the pods whose volumes are there, and lets those try again that wait in vain.
-    pub(super) fn bind_those_with_volumes(&mut self, now: Instant) {
-        if self.waiting.is_empty() {
+    pub(super) fn bind_pods_with_bound_volumes(&mut self, now: Instant) {
+        if self.waiting_for_volumes.is_empty() {
             return;
         }
         let settled: Vec<(PodKey, VolumeBindProgress)> = self
-            .waiting
+            .waiting_for_volumes
             .iter()
-            .map(|(key, waiting)| (key.clone(), self.progress(waiting, now)))
+            .map(|(key, waiting)| (key.clone(), self.volume_progress(waiting, now)))
             .filter(|(_, progress)| !matches!(progress, VolumeBindProgress::NotYet))
             .collect();
         for (key, progress) in settled {
-            let Some(waiting) = self.waiting.remove(&key) else { continue };
+            let Some(waiting) = self.waiting_for_volumes.remove(&key) else { continue };
             let Some(info) = self.view.pod(&key).cloned() else { continue };
             match progress {
                 VolumeBindProgress::Done => {
-                    if self.recorder.bind(&info, &waiting.node).is_err() {
-                        self.free_promised_room(&key, now);
-                        self.queue.fail(key, waiting.entry, now);
+                    if self.writer.bind(&info, &waiting.node).is_err() {
+                        self.release_assumed_node(&key, now);
+                        self.queue.add_failed(key, waiting.entry, now);
                     }
                 }
                 VolumeBindProgress::Failed(why) => {
-                    self.free_promised_room(&key, now);
+                    self.release_assumed_node(&key, now);
                     let message = format!("running PreBind plugin \"VolumeBinding\": binding volumes: {why}");
-                    if let Some(pod) = &info.whole {
-                        self.recorder.unscheduled(pod, &info, "SchedulerError", &message, &NominationChange::Clear);
+                    if let Some(pod) = &info.unscheduled_pod {
+                        self.writer.mark_unschedulable(
+                            pod,
+                            &info,
+                            "SchedulerError",
+                            &message,
+                            &NominationChange::Clear,
+                        );
                     }
-                    self.queue.fail(key, waiting.entry, now);
+                    self.queue.add_failed(key, waiting.entry, now);
                 }
                 VolumeBindProgress::NotYet => {}
             }
@@ -98,34 +104,34 @@ impl Scheduler {
     }
 
     /// When the patience with volumes next ends.
-    pub(super) fn next_timeout(&self) -> Option<Instant> {
-        self.waiting.values().map(|waiting| waiting.until).min()
+    pub(super) fn next_volume_timeout(&self) -> Option<Instant> {
+        self.waiting_for_volumes.values().map(|waiting| waiting.until).min()
     }
 
     /// A pod that waited for its volumes needs its node no more.
-    pub(super) fn stop_waiting(&mut self, key: &PodKey, now: Instant) {
-        if self.waiting.remove(key).is_some() {
-            self.free_promised_room(key, now);
+    pub(super) fn cancel_volume_wait(&mut self, key: &PodKey, now: Instant) {
+        if self.waiting_for_volumes.remove(key).is_some() {
+            self.release_assumed_node(key, now);
         }
     }
 
     /// A pod that waits for its volumes must make room for another. It is not deleted: it looks for another node.
-    pub(super) fn send_away(&mut self, key: &PodKey, now: Instant) -> bool {
-        let Some(waiting) = self.waiting.remove(key) else { return false };
-        self.free_promised_room(key, now);
-        self.queue.fail(key.clone(), waiting.entry, now);
+    pub(super) fn requeue_waiting_pod(&mut self, key: &PodKey, now: Instant) -> bool {
+        let Some(waiting) = self.waiting_for_volumes.remove(key) else { return false };
+        self.release_assumed_node(key, now);
+        self.queue.add_failed(key.clone(), waiting.entry, now);
         true
     }
 
-    fn free_promised_room(&mut self, key: &PodKey, now: Instant) {
-        if let Some(pod) = self.view.take_promise_back(key)
-            && let Some(traits) = self.traits(key)
+    fn release_assumed_node(&mut self, key: &PodKey, now: Instant) {
+        if let Some(pod) = self.view.forget_assumed_pod(key)
+            && let Some(traits) = self.pod_traits(key)
         {
-            self.wake(&SchedulingEvent::PodRemoved(&pod, &traits), now);
+            self.requeue_unschedulable(&SchedulingEvent::PodRemoved(&pod, &traits), now);
         }
     }
 
-    fn progress(&self, waiting: &WaitingForVolumes, now: Instant) -> VolumeBindProgress {
+    fn volume_progress(&self, waiting: &WaitingForVolumes, now: Instant) -> VolumeBindProgress {
         let storage = &self.view.storage;
         let mut done = true;
         if self.view.find_node(&waiting.node).is_none() {

@@ -77,7 +77,7 @@ impl Workloads {
     }
 
     /// What selects the pods that belong with this one; none if nothing does, or everything would.
-    pub(super) fn companions(&self, pod: &Pod) -> Option<LabelSelector> {
+    pub(super) fn default_spread_selector(&self, pod: &Pod) -> Option<LabelSelector> {
         let home = namespace(pod);
         let labels = pod_labels(pod);
         let mut together = LabelSelector::default();

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 use tokio::time::Instant;
 
-use super::message::as_note;
+use super::message::truncate_note;
 use super::pod::{PodInfo, SCHEDULER_NAME};
 use crate::cluster::in_process_client::{InProcessClient, WriteRejected};
 
@@ -29,16 +29,16 @@ type EventSeriesKey = (SmolStr, SmolStr, &'static str);
 struct EventSeries {
     path: String,
     count: u32,
-    seen: Instant,
-    told: Instant,
+    last_seen: Instant,
+    last_written: Instant,
 }
 
 /// The pen.
 pub(super) struct SchedulerWriter {
-    local: InProcessClient,
+    client: InProcessClient,
     series: BTreeMap<EventSeriesKey, EventSeries>,
     /// With so many series those that are over are forgotten.
-    crowd: usize,
+    cleanup_threshold: usize,
     serial: i128,
 }
 
@@ -62,7 +62,7 @@ struct PodEvent<'a> {
 
 impl SchedulerWriter {
     pub(super) fn new(local: InProcessClient) -> Self {
-        Self { local, series: BTreeMap::new(), crowd: SERIES_CLEANUP_MIN, serial: 0 }
+        Self { client: local, series: BTreeMap::new(), cleanup_threshold: SERIES_CLEANUP_MIN, serial: 0 }
     }
 
     /// Binds a pod to a node.
@@ -72,9 +72,9 @@ impl SchedulerWriter {
             "metadata": {"namespace": pod.namespace(), "name": pod.name(), "uid": pod.uid},
             "target": {"kind": "Node", "name": node},
         });
-        self.local.create(&format!("{}/binding", path(pod)), &binding)?;
+        self.client.create(&format!("{}/binding", path(pod)), &binding)?;
         let note = format!("Successfully assigned {} to {node}", pod.key);
-        self.tell(PodEvent {
+        self.publish_event(PodEvent {
             about: pod,
             related: None,
             kind: "Normal",
@@ -86,7 +86,7 @@ impl SchedulerWriter {
     }
 
     /// Says that a pod found no node: an event, and the condition if it says something new.
-    pub(super) fn unscheduled(
+    pub(super) fn mark_unschedulable(
         &mut self,
         pod: &Pod,
         info: &PodInfo,
@@ -94,9 +94,9 @@ impl SchedulerWriter {
         message: &str,
         nomination: &NominationChange,
     ) {
-        let note = as_note(message);
+        let note = truncate_note(message);
         let kind = "Warning";
-        self.tell(PodEvent {
+        self.publish_event(PodEvent {
             about: info,
             related: None,
             kind,
@@ -115,7 +115,7 @@ impl SchedulerWriter {
         if !current.is_some_and(said) {
             let since = current.filter(|condition| condition.status == "False");
             let since = since.and_then(|condition| condition.last_transition_time.as_ref()).map(|time| time.0);
-            let since = since.unwrap_or_else(|| self.local.clock().now());
+            let since = since.unwrap_or_else(|| self.client.clock().now());
             let condition = json!({
                 "type": "PodScheduled", "status": "False", "reason": reason, "message": message,
                 "lastTransitionTime": seconds(since), "observedGeneration": pod.metadata.generation,
@@ -123,10 +123,10 @@ impl SchedulerWriter {
             status.insert("conditions".into(), json!([condition]));
         }
         match nomination {
-            NominationChange::Set(node) if info.nominated.as_ref() != Some(node) => {
+            NominationChange::Set(node) if info.nominated_node.as_ref() != Some(node) => {
                 status.insert("nominatedNodeName".into(), node.as_str().into());
             }
-            NominationChange::Clear if info.nominated.is_some() => {
+            NominationChange::Clear if info.nominated_node.is_some() => {
                 status.insert("nominatedNodeName".into(), Value::Null);
             }
             NominationChange::Set(_) | NominationChange::Clear | NominationChange::Keep => {}
@@ -142,7 +142,7 @@ impl SchedulerWriter {
     }
 
     /// Ends the nomination of a pod that must look elsewhere.
-    pub(super) fn end_nomination(&mut self, pod: &PodInfo) {
+    pub(super) fn clear_nomination(&mut self, pod: &PodInfo) {
         self.patch_status(pod, &json!({"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": null}}));
     }
 
@@ -151,17 +151,17 @@ impl SchedulerWriter {
         let condition = json!({
             "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
             "message": format!("{SCHEDULER_NAME}: preempting to accommodate a higher priority pod"),
-            "lastTransitionTime": seconds(self.local.clock().now()),
+            "lastTransitionTime": seconds(self.client.clock().now()),
         });
         self.patch_status(victim, &json!({"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}));
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": victim.uid}});
-        if self.local.delete(&path(victim), &options).is_err() {
+        if self.client.delete(&path(victim), &options).is_err() {
             // It is gone already, which is what was wanted.
             return;
         }
         let note = format!("Preempted by pod {} on node {node}", preemptor.uid);
         let related = Some(preemptor);
-        self.tell(PodEvent {
+        self.publish_event(PodEvent {
             about: victim,
             related,
             kind: "Normal",
@@ -176,7 +176,7 @@ impl SchedulerWriter {
         let (namespace, name) = claim.split_once('/').unwrap_or_default();
         let annotations = json!({crate::cluster::volumes::CLAIM_SELECTED_NODE: node});
         let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}");
-        self.local.merge(&path, &json!({"metadata": {"annotations": annotations}}))
+        self.client.merge_patch(&path, &json!({"metadata": {"annotations": annotations}}))
     }
 
     /// Gives a volume to a claim; the volume controller does the rest.
@@ -189,45 +189,45 @@ impl SchedulerWriter {
             "metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}},
             "spec": {"claimRef": reference},
         });
-        self.local.merge(&format!("/api/v1/persistentvolumes/{volume}"), &patch)
+        self.client.merge_patch(&format!("/api/v1/persistentvolumes/{volume}"), &patch)
     }
 
     fn patch_status(&mut self, pod: &PodInfo, patch: &Value) {
         // A pod that is gone or was replaced needs no status.
-        if let Err(refused) = self.local.strategic(&format!("{}/status", path(pod)), patch) {
+        if let Err(refused) = self.client.strategic_merge_patch(&format!("{}/status", path(pod)), patch) {
             tracing::debug!(pod = %pod.key, %refused, "the status of a pod was not written");
         }
     }
 
-    fn tell(&mut self, event: PodEvent<'_>) {
+    fn publish_event(&mut self, event: PodEvent<'_>) {
         let now = Instant::now();
         let likeness = (event.about.uid.clone(), event.about.version.clone(), event.reason);
         if let Some(series) = self.series.get_mut(&likeness)
-            && now.duration_since(series.seen) < SERIES_IDLE_TIMEOUT
+            && now.duration_since(series.last_seen) < SERIES_IDLE_TIMEOUT
         {
             series.count += 1;
-            series.seen = now;
-            if series.count == 2 || now.duration_since(series.told) >= SERIES_WRITE_INTERVAL {
-                series.told = now;
-                let last = micros(self.local.clock().now());
+            series.last_seen = now;
+            if series.count == 2 || now.duration_since(series.last_written) >= SERIES_WRITE_INTERVAL {
+                series.last_written = now;
+                let last = micros(self.client.clock().now());
                 let patch = json!({"series": {"count": series.count, "lastObservedTime": last}});
                 // An event that has been forgotten is no loss.
-                let _ = self.local.merge(&series.path, &patch);
+                let _ = self.client.merge_patch(&series.path, &patch);
             }
             return;
         }
-        if self.series.len() >= self.crowd {
-            self.series.retain(|_, series| now.duration_since(series.seen) < SERIES_IDLE_TIMEOUT);
+        if self.series.len() >= self.cleanup_threshold {
+            self.series.retain(|_, series| now.duration_since(series.last_seen) < SERIES_IDLE_TIMEOUT);
             // Not for each of a crowd that is all young.
-            self.crowd = SERIES_CLEANUP_MIN.max(2 * self.series.len());
+            self.cleanup_threshold = SERIES_CLEANUP_MIN.max(2 * self.series.len());
         }
         if let Some(path) = self.create_event(&event) {
-            self.series.insert(likeness, EventSeries { path, count: 1, seen: now, told: now });
+            self.series.insert(likeness, EventSeries { path, count: 1, last_seen: now, last_written: now });
         }
     }
 
     fn create_event(&mut self, event: &PodEvent<'_>) -> Option<String> {
-        let now = self.local.clock().now();
+        let now = self.client.clock().now();
         // The instant alone would do on a real clock; a virtual one stands still while many things happen.
         self.serial += 1;
         let name = format_smolstr!("{}.{:x}", event.about.name(), now.as_nanosecond() + self.serial);
@@ -242,7 +242,7 @@ impl SchedulerWriter {
         if let Some(related) = event.related {
             body["related"] = reference(related);
         }
-        self.local.create(&collection, &body).ok()?;
+        self.client.create(&collection, &body).ok()?;
         Some(format!("{collection}/{name}"))
     }
 }

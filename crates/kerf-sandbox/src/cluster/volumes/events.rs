@@ -15,37 +15,37 @@ pub(super) const CONTROLLER_NAME: &str = "persistentvolume-controller";
 
 /// Tells what happens to claims.
 pub(super) struct EventRecorder {
-    local: InProcessClient,
-    told: BTreeSet<(String, &'static str, String)>,
+    client: InProcessClient,
+    published: BTreeSet<(String, &'static str, String)>,
     serial: i128,
 }
 
 /// What is told.
 pub(super) struct EventText<'a> {
-    pub(super) by: &'a str,
-    pub(super) kind: &'static str,
+    pub(super) component: &'a str,
+    pub(super) event_type: &'static str,
     pub(super) reason: &'static str,
     pub(super) message: String,
 }
 
 impl EventRecorder {
     pub(super) fn new(local: InProcessClient) -> Self {
-        Self { local, told: BTreeSet::new(), serial: 0 }
+        Self { client: local, published: BTreeSet::new(), serial: 0 }
     }
 
     /// Tells something about a claim, unless it was told before.
-    pub(super) fn tell(&mut self, claim: &PersistentVolumeClaim, saying: EventText<'_>) {
+    pub(super) fn publish_event(&mut self, claim: &PersistentVolumeClaim, saying: EventText<'_>) {
         let meta = &claim.metadata;
         let (namespace, name) =
             (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
         let uid = meta.uid.clone().unwrap_or_default();
-        if self.told.len() >= MAX_REMEMBERED_EVENTS {
-            self.told.clear();
+        if self.published.len() >= MAX_REMEMBERED_EVENTS {
+            self.published.clear();
         }
-        if !self.told.insert((uid.clone(), saying.reason, saying.message.clone())) {
+        if !self.published.insert((uid.clone(), saying.reason, saying.message.clone())) {
             return;
         }
-        let now = self.local.clock().now();
+        let now = self.client.clock().now();
         self.serial += 1;
         let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let event = json!({
@@ -55,10 +55,10 @@ impl EventRecorder {
                 "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": name, "uid": uid,
                 "resourceVersion": meta.resource_version,
             },
-            "reason": saying.reason, "message": saying.message, "type": saying.kind, "count": 1,
-            "source": {"component": saying.by}, "firstTimestamp": at, "lastTimestamp": at,
+            "reason": saying.reason, "message": saying.message, "type": saying.event_type, "count": 1,
+            "source": {"component": saying.component}, "firstTimestamp": at, "lastTimestamp": at,
         });
         // That nobody could be told is no reason to fail.
-        let _ = self.local.create(&format!("/api/v1/namespaces/{namespace}/events"), &event);
+        let _ = self.client.create(&format!("/api/v1/namespaces/{namespace}/events"), &event);
     }
 }

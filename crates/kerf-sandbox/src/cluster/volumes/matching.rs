@@ -65,7 +65,7 @@ fn satisfies(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
     let class = |class: &Option<String>| class.as_deref().unwrap_or_default().to_owned();
     let modes = offered.access_modes.as_deref().unwrap_or_default();
     volume.metadata.deletion_timestamp.is_none()
-        && capacity(volume) >= requested(claim)
+        && capacity(volume) >= requested_storage(claim)
         && mode(&wanted.volume_mode) == mode(&offered.volume_mode)
         && class(&wanted.storage_class_name) == class(&offered.storage_class_name)
         && wanted.access_modes.iter().flatten().all(|mode| modes.contains(mode))
@@ -78,7 +78,7 @@ fn capacity(volume: &PersistentVolume) -> Quantity {
 }
 
 /// How much a claim asks for.
-pub(crate) fn requested(claim: &PersistentVolumeClaim) -> Quantity {
+pub(crate) fn requested_storage(claim: &PersistentVolumeClaim) -> Quantity {
     let resources = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref());
     let storage = resources.and_then(|r| r.requests.as_ref()).and_then(|requests| requests.get("storage"));
     storage.and_then(|text| text.0.parse().ok()).unwrap_or(Quantity::ZERO)

@@ -14,7 +14,7 @@ const VOLUME_PROTECTION_FINALIZER: &str = "kubernetes.io/pv-protection";
 impl VolumeController {
     /// Protects a claim, or lets it go if it is being deleted and nobody uses it. Whether there is more to be done about it.
     pub(super) fn protect_claim(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim) -> bool {
-        let in_use = self.use_counts.contains_key(key);
+        let in_use = self.claim_use_counts.contains_key(key);
         self.protect(&claim_path(key), &claim.metadata, CLAIM_PROTECTION_FINALIZER, in_use)
     }
 
@@ -35,12 +35,12 @@ impl VolumeController {
             (false, true) => true,
             (false, false) => {
                 let all: Vec<&str> = others.map(String::as_str).chain([finalizer]).collect();
-                self.write(path, &json!({"metadata": {"finalizers": all}}));
+                self.merge_patch(path, &json!({"metadata": {"finalizers": all}}));
                 true
             }
             (true, true) if !in_use => {
                 let left: Vec<&String> = others.collect();
-                self.write(path, &json!({"metadata": {"finalizers": left}}));
+                self.merge_patch(path, &json!({"metadata": {"finalizers": left}}));
                 false
             }
             (true, _) => false,

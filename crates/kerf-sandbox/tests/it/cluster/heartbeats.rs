@@ -31,9 +31,9 @@ fn run_one_hour(audited: bool) -> (u64, u64) {
         patch(&cluster, "/api/v1/nodes/node-3", decoys).await;
         advance_seconds(500).await;
         patch(&cluster, &format!("{DEPLOYMENTS}/web"), json!({"spec": {"replicas": 9}})).await;
-        cluster.machines().kill_kubelet("node-4");
+        cluster.instances().kill_kubelet("node-4");
         advance_seconds(900).await;
-        cluster.machines().revive_kubelet("node-4");
+        cluster.instances().restart_kubelet("node-4");
         patch(&cluster, &format!("{LEASES}/node-1"), json!({"spec": {"holderIdentity": "somebody"}})).await;
         advance_seconds(1500).await;
         let writes = cluster.api().take_audit();

@@ -84,7 +84,7 @@ async fn a_silent_node_loses_its_pods_after_five_minutes_and_may_come_back() {
     create(&cluster, DEPLOYMENTS, deployment("web", 2)).await;
     advance_seconds(60).await;
     assert_eq!(phases(&cluster).await, "Running=2");
-    cluster.machines().kill_kubelet("node-1");
+    cluster.instances().kill_kubelet("node-1");
     advance_seconds(35).await;
     let node = read(&cluster, "/api/v1/nodes/node-1").await.unwrap();
     assert_eq!(ready(&node), "True KubeletReady", "not silent for long enough");
@@ -104,7 +104,7 @@ async fn a_silent_node_loses_its_pods_after_five_minutes_and_may_come_back() {
     assert!(unready, "{}", pod["status"]);
     advance_seconds(300).await;
     assert_eq!(phases(&cluster).await, "Pending=2 Terminating=2", "evicted, and nobody there to end them");
-    cluster.machines().revive_kubelet("node-1");
+    cluster.instances().restart_kubelet("node-1");
     advance_seconds(30).await;
     let node = read(&cluster, "/api/v1/nodes/node-1").await.unwrap();
     assert_eq!((ready(&node), taints(&node)), ("True KubeletReady".into(), vec![]));

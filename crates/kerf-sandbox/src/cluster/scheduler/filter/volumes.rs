@@ -30,13 +30,13 @@ const VOLUME_TOPOLOGY_LABELS: [(&str, &str); 4] = [
 /// The claims of one pod, looked up.
 pub(super) struct VolumeFilter<'a> {
     view: &'a View,
-    refusal: Option<FilterRejection>,
+    rejection: Option<FilterRejection>,
     bound: Vec<&'a PersistentVolume>,
     /// Claims that wait for their first consumer, smallest first.
     waiting: Vec<(SmolStr, &'a PersistentVolumeClaim, Option<&'a StorageClass>)>,
     /// A claim for one pod alone is another's.
-    in_use: bool,
-    wanted: BTreeSet<Attachable>,
+    is_exclusive_claim_in_use: bool,
+    volumes_to_attach: BTreeSet<Attachable>,
 }
 
 /// What must happen to a pod's claims before it can run on a node.
@@ -58,11 +58,11 @@ impl<'a> VolumeFilter<'a> {
     pub(super) fn new(view: &'a View, pod: &Pod, info: &PodInfo) -> Self {
         let mut state = Self {
             view,
-            refusal: None,
+            rejection: None,
             bound: Vec::new(),
             waiting: Vec::new(),
-            in_use: false,
-            wanted: BTreeSet::new(),
+            is_exclusive_claim_in_use: false,
+            volumes_to_attach: BTreeSet::new(),
         };
         if info.claims.is_empty() {
             return state;
@@ -70,20 +70,22 @@ impl<'a> VolumeFilter<'a> {
         for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
             let Some((name, ephemeral)) = claim_of(pod, volume) else { continue };
             let key = claim_key(info, &name);
-            if let Err(why) = state.look_up(key, &name, ephemeral, pod) {
+            if let Err(why) = state.add_claim(key, &name, ephemeral, pod) {
                 // The first reason is the one that is told.
-                state.refusal.get_or_insert(FilterRejection::final_(Plugin::VolumeBinding, why));
+                state.rejection.get_or_insert(FilterRejection::unresolvable(Plugin::VolumeBinding, why));
             }
         }
         let unbound = "pod has unbound immediate PersistentVolumeClaims";
-        if state.refusal.is_none() && state.waiting.iter().any(|(_, claim, class)| !waits(claim, *class)) {
-            state.refusal = Some(FilterRejection::final_(Plugin::VolumeBinding, unbound));
+        if state.rejection.is_none()
+            && state.waiting.iter().any(|(_, claim, class)| !waits_for_first_consumer(claim, *class))
+        {
+            state.rejection = Some(FilterRejection::unresolvable(Plugin::VolumeBinding, unbound));
         }
-        state.waiting.sort_by_key(|(key, claim, _)| (crate::cluster::volumes::requested(claim), key.clone()));
+        state.waiting.sort_by_key(|(key, claim, _)| (crate::cluster::volumes::requested_storage(claim), key.clone()));
         state
     }
 
-    fn look_up(&mut self, key: SmolStr, name: &str, ephemeral: bool, pod: &Pod) -> Result<(), String> {
+    fn add_claim(&mut self, key: SmolStr, name: &str, ephemeral: bool, pod: &Pod) -> Result<(), String> {
         let storage = &self.view.storage;
         let Some(claim) = storage.claims.get(&key) else {
             return Err(if ephemeral {
@@ -108,8 +110,8 @@ impl<'a> VolumeFilter<'a> {
         }
         let alone = spec.and_then(|spec| spec.access_modes.as_ref());
         let alone = alone.is_some_and(|modes| modes.iter().any(|mode| mode == "ReadWriteOncePod"));
-        self.in_use |= alone && self.view.claim_in_use(&key);
-        self.wanted.extend(storage.attachable_for(&key));
+        self.is_exclusive_claim_in_use |= alone && self.view.is_claim_in_use(&key);
+        self.volumes_to_attach.extend(storage.attachable_for(&key));
         if is_bound(claim) {
             let Some(volume) = storage.volumes.get(volume_name) else {
                 return Err(format!("persistentvolume {volume_name:?} not found"));
@@ -123,43 +125,43 @@ impl<'a> VolumeFilter<'a> {
     }
 
     /// What stands in the way on every node.
-    pub(super) fn outset(&self) -> Option<FilterRejection> {
-        self.refusal.clone()
+    pub(super) fn pre_filter(&self) -> Option<FilterRejection> {
+        self.rejection.clone()
     }
 
     pub(super) fn check(&self, node: &NodeInfo) -> Result<(), FilterRejection> {
-        if self.in_use {
+        if self.is_exclusive_claim_in_use {
             let reason = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
-            return Err(FilterRejection::passing(Plugin::VolumeRestrictions, reason));
+            return Err(FilterRejection::resolvable(Plugin::VolumeRestrictions, reason));
         }
-        if self.wanted.is_empty() && self.bound.is_empty() && self.waiting.is_empty() {
+        if self.volumes_to_attach.is_empty() && self.bound.is_empty() && self.waiting.is_empty() {
             return Ok(());
         }
-        if self.over_limit(node) {
-            return Err(FilterRejection::passing(Plugin::NodeVolumeLimits, "node(s) exceed max volume count"));
+        if self.exceeds_attach_limit(node) {
+            return Err(FilterRejection::resolvable(Plugin::NodeVolumeLimits, "node(s) exceed max volume count"));
         }
         let mut reasons = Vec::new();
         if self.bound.iter().any(|volume| !volume_reaches(volume, &node.name, &node.labels)) {
             reasons.push("node(s) didn't match PersistentVolume's node affinity".into());
         }
-        if self.place(node).is_none() {
+        if self.plan_bindings(node).is_none() {
             reasons.push("node(s) didn't find available persistent volumes to bind".into());
         }
         if !reasons.is_empty() {
-            return Err(FilterRejection { plugin: Plugin::VolumeBinding, reasons, resolvable: false });
+            return Err(FilterRejection { plugin: Plugin::VolumeBinding, reasons, is_resolvable: false });
         }
-        if self.bound.iter().any(|volume| !in_zone_of(volume, &node.labels)) {
-            return Err(FilterRejection::final_(Plugin::VolumeZone, "node(s) had no available volume zone"));
+        if self.bound.iter().any(|volume| !is_in_zone_of(volume, &node.labels)) {
+            return Err(FilterRejection::unresolvable(Plugin::VolumeZone, "node(s) had no available volume zone"));
         }
         Ok(())
     }
 
     pub(super) fn bindings(&self, node: &NodeInfo) -> VolumeBindings {
-        self.place(node).unwrap_or_default()
+        self.plan_bindings(node).unwrap_or_default()
     }
 
     /// How the waiting claims get their volumes on the node; none if one cannot.
-    fn place(&self, node: &NodeInfo) -> Option<VolumeBindings> {
+    fn plan_bindings(&self, node: &NodeInfo) -> Option<VolumeBindings> {
         let mut bindings = VolumeBindings::default();
         for (key, claim, class) in &self.waiting {
             let class = (*class)?;
@@ -170,7 +172,7 @@ impl<'a> VolumeFilter<'a> {
                 Some(_) => {}
                 None => {
                     let taken = |name: &str| bindings.existing.iter().any(|(_, volume)| volume == name);
-                    let candidates = self.view.storage.unclaimed(class_name);
+                    let candidates = self.view.storage.volumes_of_class(class_name);
                     let found = best_match(claim, candidates, Some((&node.name, &node.labels)), taken);
                     if let Some(volume) = found {
                         let name = volume.metadata.name.as_deref().unwrap_or_default();
@@ -187,13 +189,15 @@ impl<'a> VolumeFilter<'a> {
         Some(bindings)
     }
 
-    fn over_limit(&self, node: &NodeInfo) -> bool {
+    fn exceeds_attach_limit(&self, node: &NodeInfo) -> bool {
         let storage = &self.view.storage;
-        let Some(limits) = storage.limits(&node.name).filter(|_| !self.wanted.is_empty()) else { return false };
+        let Some(limits) = storage.limits(&node.name).filter(|_| !self.volumes_to_attach.is_empty()) else {
+            return false;
+        };
         let claims = node.pods.values().flat_map(|pod| pod.claims.iter().map(|claim| claim_key(pod, claim)));
         let mut there: BTreeSet<Attachable> = claims.filter_map(|key| storage.attachable_for(&key)).collect();
         there.extend(storage.attached(&node.name));
-        let new: BTreeSet<Attachable> = self.wanted.difference(&there).cloned().collect();
+        let new: BTreeSet<Attachable> = self.volumes_to_attach.difference(&there).cloned().collect();
         let attached = count_by_driver(&there);
         count_by_driver(&new).into_iter().any(|(driver, count)| {
             limits.get(driver).is_some_and(|limit| attached.get(driver).copied().unwrap_or_default() + count > *limit)
@@ -202,7 +206,7 @@ impl<'a> VolumeFilter<'a> {
 }
 
 /// Whether a claim without a volume may wait until its pod has a node.
-fn waits(claim: &PersistentVolumeClaim, class: Option<&StorageClass>) -> bool {
+fn waits_for_first_consumer(claim: &PersistentVolumeClaim, class: Option<&StorageClass>) -> bool {
     let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).is_some_and(|name| !name.is_empty());
     !named && class.is_some_and(|class| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"))
 }
@@ -222,7 +226,7 @@ fn belongs_to(claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
 }
 
 /// Whether the node is in the zone and region that the volume's labels name, if both say where they are.
-fn in_zone_of(volume: &PersistentVolume, labels: &Labels) -> bool {
+fn is_in_zone_of(volume: &PersistentVolume, labels: &Labels) -> bool {
     let theirs = labels_of(volume.metadata.labels.as_ref());
     let nowhere = VOLUME_TOPOLOGY_LABELS.iter().all(|(key, _)| !labels.contains_key(*key));
     nowhere

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::MAX_NODE_SCORE;
-use crate::cluster::scheduler::classes::{PodClass, speaks_of};
+use crate::cluster::scheduler::classes::{PodClass, affinity_term_selects};
 use crate::cluster::scheduler::pod::PodInfo;
 use crate::cluster::scheduler::view::{NodeIx, View};
 
@@ -21,25 +21,26 @@ pub(super) fn scores(view: &View, pod: &PodInfo, nodes: &[NodeIx]) -> Option<Vec
     let ours = view.classes.get(pod.class)?;
     let mut points = DomainPoints::new();
     for theirs in view.classes.with_terms() {
-        let about_us = |term| speaks_of(term, &theirs.namespace, &ours.namespace, &ours.labels, &view.namespaces);
-        for term in theirs.terms.near.iter().filter(|term| about_us(term)) {
-            note(view, &mut points, &term.topology_key, theirs, HARD_AFFINITY_WEIGHT);
+        let about_us =
+            |term| affinity_term_selects(term, &theirs.namespace, &ours.namespace, &ours.labels, &view.namespaces);
+        for term in theirs.terms.required.iter().filter(|term| about_us(term)) {
+            add_points(view, &mut points, &term.topology_key, theirs, HARD_AFFINITY_WEIGHT);
         }
-        for wish in theirs.terms.rather_near.iter().filter(|wish| about_us(&wish.pod_affinity_term)) {
-            note(view, &mut points, &wish.pod_affinity_term.topology_key, theirs, i64::from(wish.weight));
+        for wish in theirs.terms.preferred.iter().filter(|wish| about_us(&wish.pod_affinity_term)) {
+            add_points(view, &mut points, &wish.pod_affinity_term.topology_key, theirs, i64::from(wish.weight));
         }
-        for wish in theirs.terms.rather_away.iter().filter(|wish| about_us(&wish.pod_affinity_term)) {
-            note(view, &mut points, &wish.pod_affinity_term.topology_key, theirs, -i64::from(wish.weight));
+        for wish in theirs.terms.preferred_anti.iter().filter(|wish| about_us(&wish.pod_affinity_term)) {
+            add_points(view, &mut points, &wish.pod_affinity_term.topology_key, theirs, -i64::from(wish.weight));
         }
     }
-    let (near, away) = (&ours.terms.rather_near, &ours.terms.rather_away);
+    let (near, away) = (&ours.terms.preferred, &ours.terms.preferred_anti);
     if !near.is_empty() || !away.is_empty() {
         for theirs in view.classes.all() {
             let wishes = near.iter().map(|wish| (wish, 1)).chain(away.iter().map(|wish| (wish, -1)));
             for (wish, sign) in wishes {
                 let term = &wish.pod_affinity_term;
-                if speaks_of(term, &ours.namespace, &theirs.namespace, &theirs.labels, &view.namespaces) {
-                    note(view, &mut points, &term.topology_key, theirs, sign * i64::from(wish.weight));
+                if affinity_term_selects(term, &ours.namespace, &theirs.namespace, &theirs.labels, &view.namespaces) {
+                    add_points(view, &mut points, &term.topology_key, theirs, sign * i64::from(wish.weight));
                 }
             }
         }
@@ -65,7 +66,7 @@ pub(super) fn scores(view: &View, pod: &PodInfo, nodes: &[NodeIx]) -> Option<Vec
 }
 
 /// Gives points to the domains in which there are pods of a class, for each pod.
-fn note<'a>(view: &'a View, points: &mut DomainPoints<'a>, key: &'a str, class: &PodClass, weight: i64) {
+fn add_points<'a>(view: &'a View, points: &mut DomainPoints<'a>, key: &'a str, class: &PodClass, weight: i64) {
     for (node, count) in &class.nodes {
         if let Some(value) = view.node(*node).labels.get(key) {
             *points.entry(key).or_default().entry(value.as_str()).or_default() += weight * i64::from(count.all);

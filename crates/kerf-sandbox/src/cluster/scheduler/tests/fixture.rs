@@ -27,7 +27,7 @@ pub(super) struct ClusterFixture {
 
 impl ClusterFixture {
     /// Reads a cluster. A word that means nothing stops the test.
-    pub(super) fn read(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         let mut world = Self::default();
         for statement in text.split('|').map(str::trim).filter(|statement| !statement.is_empty()) {
             let mut words = statement.split_whitespace();
@@ -66,11 +66,11 @@ impl ClusterFixture {
             }
         }
         for node in &self.nodes {
-            let described = NodeDescription::read(node.to_string().as_bytes(), &mut view.names).unwrap();
+            let described = NodeDescription::decode(node.to_string().as_bytes(), &mut view.resource_names).unwrap();
             view.put_node(described);
         }
         for pod in &self.pods {
-            view.put_pod(pod::read(pod.to_string().as_bytes()).unwrap());
+            view.put_pod(pod::decode_pod(pod.to_string().as_bytes()).unwrap());
         }
         view
     }

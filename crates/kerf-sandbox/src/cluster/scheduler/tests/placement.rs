@@ -10,7 +10,7 @@ use crate::cluster::scheduler::view::View;
 pub(super) type PlacementCase = (&'static str, &'static str, &'static str);
 
 /// The clusters of all tables.
-pub(super) fn worlds() -> impl Iterator<Item = &'static str> {
+pub(super) fn cluster_texts() -> impl Iterator<Item = &'static str> {
     let tables = [RESOURCES, TAINTS, NODE_AFFINITY, PORTS, SPREAD, POD_AFFINITY, VOLUMES, UNKNOWN_TO_REFEREE];
     tables.into_iter().flatten().map(|(_, text, _)| *text)
 }
@@ -18,15 +18,15 @@ pub(super) fn worlds() -> impl Iterator<Item = &'static str> {
 /// The nodes that may take the pod `new`, by name.
 pub(super) fn feasible(view: &View) -> Vec<String> {
     let info = view.pod("default/new").unwrap();
-    let pod = info.whole.clone().unwrap();
+    let pod = info.unscheduled_pod.clone().unwrap();
     let question = PodFilter::new(view, &pod, info);
-    let named = match question.outset() {
+    let named = match question.pre_filter() {
         PreFilterResult::None(_) => return Vec::new(),
         PreFilterResult::Named(names) => Some(names),
         PreFilterResult::AllNodes => None,
     };
     let asked =
-        view.existing().filter(|node| named.as_ref().is_none_or(|names| names.contains(&view.node(*node).name)));
+        view.existing_nodes().filter(|node| named.as_ref().is_none_or(|names| names.contains(&view.node(*node).name)));
     let mut nodes: Vec<String> =
         asked.filter(|node| question.check(*node).is_ok()).map(|node| view.node(node).name.to_string()).collect();
     nodes.sort();
@@ -35,7 +35,7 @@ pub(super) fn feasible(view: &View) -> Vec<String> {
 
 fn check(rows: &[PlacementCase]) {
     for (name, text, expected) in rows {
-        let world = ClusterFixture::read(text);
+        let world = ClusterFixture::parse(text);
         let found = feasible(&world.view());
         let mut wanted: Vec<&str> = expected.split_whitespace().filter(|node| *node != "-").collect();
         wanted.sort_unstable();
@@ -179,7 +179,7 @@ fn host_ports() {
 
 #[test]
 fn ports_of_sidecars_are_ports() {
-    let world = ClusterFixture::read("node a | node b | pod x on=a sidecar=80 | new port=80");
+    let world = ClusterFixture::parse("node a | node b | pod x on=a sidecar=80 | new port=80");
     assert_eq!(feasible(&world.view()), ["b"], "the referee leaves these out");
 }
 
@@ -548,6 +548,6 @@ const UNKNOWN_TO_REFEREE: &[PlacementCase] = &[
 fn volumes_that_the_referee_leaves_out() {
     for (name, text, expected) in UNKNOWN_TO_REFEREE {
         let wanted: Vec<&str> = expected.split_whitespace().filter(|node| *node != "-").collect();
-        assert_eq!(feasible(&ClusterFixture::read(text).view()), wanted, "{name}: {text}");
+        assert_eq!(feasible(&ClusterFixture::parse(text).view()), wanted, "{name}: {text}");
     }
 }

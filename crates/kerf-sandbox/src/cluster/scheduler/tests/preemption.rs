@@ -7,10 +7,10 @@ use crate::rng::Rng;
 
 /// `node: victims`, the most important first; or why not.
 pub(super) fn victims(text: &str) -> String {
-    let world = ClusterFixture::read(text);
+    let world = ClusterFixture::parse(text);
     let mut view = world.view();
     let info = view.pod("default/new").unwrap().clone();
-    let pod = info.whole.clone().unwrap();
+    let pod = info.unscheduled_pod.clone().unwrap();
     let mut chance = Rng::new(1);
     let diagnosis = match attempt(&mut view, &pod, &info, &mut Rotation::default(), &mut chance) {
         AttemptOutcome::Unschedulable(diagnosis) => diagnosis,
@@ -27,7 +27,7 @@ pub(super) fn victims(text: &str) -> String {
     };
     // What was imagined must be undone.
     let untouched = world.view();
-    for node in untouched.existing() {
+    for node in untouched.existing_nodes() {
         let after = view.node(view.find_node(&untouched.node(node).name).unwrap());
         assert_eq!(after.used, untouched.node(node).used, "{text}");
         assert_eq!(after.pods.len(), untouched.node(node).pods.len(), "{text}");
@@ -154,7 +154,7 @@ const VICTIMS: &[(&str, &str, &str)] = &[
 ];
 
 /// The clusters of the table.
-pub(super) fn worlds() -> impl Iterator<Item = &'static str> {
+pub(super) fn cluster_texts() -> impl Iterator<Item = &'static str> {
     VICTIMS.iter().map(|(_, text, _)| *text)
 }
 
@@ -168,9 +168,9 @@ fn victims_are_chosen_by_the_published_order() {
 #[test]
 fn a_nominated_pod_goes_before_those_that_are_not_more_important() {
     let place = |text: &str| {
-        let mut view = ClusterFixture::read(text).view();
+        let mut view = ClusterFixture::parse(text).view();
         let info = view.pod("default/new").unwrap().clone();
-        let pod = info.whole.clone().unwrap();
+        let pod = info.unscheduled_pod.clone().unwrap();
         match attempt(&mut view, &pod, &info, &mut Rotation::default(), &mut Rng::new(1)) {
             AttemptOutcome::Node(node, _) => view.node(node).name.to_string(),
             AttemptOutcome::Unschedulable(diagnosis) => diagnosis.message(),
