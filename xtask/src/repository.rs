@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::code;
 
 /// Folders (in a work tree `.git` is a file) that hold nothing that was written here.
-const SKIPPED: [&str; 5] = [".git", ".cache", "target", "corpus", "artifacts"];
+const SKIPPED_FOLDERS: [&str; 5] = [".git", ".cache", "target", "corpus", "artifacts"];
 
 /// Everything that the rules look at.
 pub(crate) struct Repository {
@@ -111,7 +111,7 @@ fn read_folder(root: &Path, folder: &Path, files: &mut Vec<TextFile>) -> Result<
     let unreadable = |path: &Path, cause: std::io::Error| format!("cannot read {}: {cause}", path.display());
     for entry in std::fs::read_dir(folder).map_err(|cause| unreadable(folder, cause))? {
         let entry = entry.map_err(|cause| unreadable(folder, cause))?;
-        if SKIPPED.iter().any(|skipped| entry.file_name() == *skipped) {
+        if SKIPPED_FOLDERS.iter().any(|skipped| entry.file_name() == *skipped) {
             continue;
         }
         let path = entry.path();

@@ -17,11 +17,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kerf_referee::differential::{ClusterReport, Oracle, RecordedClusters, compare_cluster};
 use kerf_referee::generator::cluster;
-use kerf_referee::program::Kerf;
+use kerf_referee::program::KerfProgram;
 use kerf_referee::properties::examine_cluster;
 
 /// How often Karpenter is asked about each cluster.
-const RUNS: usize = 3;
+const KARPENTER_RUNS: usize = 3;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -59,7 +59,7 @@ fn each<T: Send>(number: u64, first: u64, work: &(dyn Fn(u64) -> T + Sync)) -> R
 }
 
 fn properties(kerf: &str, number: u64, first: u64) -> Result<(), Box<dyn Error>> {
-    let kerf = Kerf::new(PathBuf::from(kerf), std::env::temp_dir());
+    let kerf = KerfProgram::new(PathBuf::from(kerf), std::env::temp_dir());
     let trials = each(number, first, &|seed| {
         examine_cluster(&cluster(seed), &|manifests, types| kerf.answer(manifests, types))
     })?;
@@ -81,10 +81,10 @@ fn properties(kerf: &str, number: u64, first: u64) -> Result<(), Box<dyn Error>>
 
 fn differential(oracle: &str, kerf: &str, number: u64, first: u64) -> Result<(), Box<dyn Error>> {
     let oracle = Oracle { program: PathBuf::from(oracle), scratch: std::env::temp_dir() };
-    let kerf = Kerf::new(PathBuf::from(kerf), std::env::temp_dir());
+    let kerf = KerfProgram::new(PathBuf::from(kerf), std::env::temp_dir());
     let ask = |manifests: &str, types: &str| kerf.answer(manifests, types);
     let compared = each(number, first, &|seed| {
-        let theirs = oracle.ask_cluster(&cluster(seed), RUNS).map_err(|error| error.to_string())?;
+        let theirs = oracle.ask_cluster(&cluster(seed), KARPENTER_RUNS).map_err(|error| error.to_string())?;
         Ok::<_, String>(compare_cluster(&ask, &theirs))
     })?;
     let comparisons = compared.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -95,7 +95,8 @@ fn differential(oracle: &str, kerf: &str, number: u64, first: u64) -> Result<(),
 
 fn record(oracle: &str, number: u64, file: &str) -> Result<(), Box<dyn Error>> {
     let oracle = Oracle { program: PathBuf::from(oracle), scratch: std::env::temp_dir() };
-    let answers = each(number, 0, &|seed| oracle.ask_cluster(&cluster(seed), RUNS).map_err(|e| e.to_string()))?;
+    let answers =
+        each(number, 0, &|seed| oracle.ask_cluster(&cluster(seed), KARPENTER_RUNS).map_err(|e| e.to_string()))?;
     let clusters = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
     let recorded = RecordedClusters { karpenter: "v1.14.1".to_owned(), clusters };
     Ok(std::fs::write(file, recorded.write()?)?)

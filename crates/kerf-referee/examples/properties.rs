@@ -12,8 +12,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kerf_referee::generator::mixed;
-use kerf_referee::program::Kerf;
-use kerf_referee::properties::{Care, STEPS, Trial, describe_gaps, examine};
+use kerf_referee::program::KerfProgram;
+use kerf_referee::properties::{CheckOptions, DEFAULT_SEARCH_STEPS, PropertyResult, describe_gaps, examine};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,16 +22,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         [program, worlds, first] => (program, worlds.parse::<u64>()?, first.parse()?),
         _ => return Err("usage: properties <kerf> <worlds> [first seed]".into()),
     };
-    let kerf = Kerf::new(PathBuf::from(program), std::env::temp_dir());
+    let kerf = KerfProgram::new(PathBuf::from(program), std::env::temp_dir());
     let next = AtomicU64::new(first);
-    let trials: Mutex<Vec<Trial>> = Mutex::default();
+    let trials: Mutex<Vec<PropertyResult>> = Mutex::default();
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= first + worlds {
                 return;
             }
-            let trial = examine(&mixed(seed), &kerf, Care { again: true, steps: STEPS });
+            let trial = examine(&mixed(seed), &kerf, CheckOptions { again: true, steps: DEFAULT_SEARCH_STEPS });
             for fault in &trial.faults {
                 let _ = writeln!(std::io::stdout(), "world {seed} ({:?}): {fault}", trial.size);
             }

@@ -22,10 +22,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::catalogue::{self, Catalogue};
-use crate::check::{Rule, check};
-use crate::manifests::World;
+use crate::check::{PlanRule, check};
+use crate::manifests::ClusterManifests;
 use crate::placement::pod_key;
-use crate::plan::{Command, ExistingPlacement, Plan, Provisioning, Unschedulable};
+use crate::plan::{ExistingPlacement, Plan, PlanCommand, PlanProvisioning, UnschedulablePod};
 
 pub use self::apply_commands::after;
 
@@ -33,7 +33,7 @@ pub use self::apply_commands::after;
 pub fn faults(manifests: &str, types: &str, plan: &Plan, at: Timestamp) -> Result<Vec<String>, String> {
     let mut cluster: Value = serde_json::from_str(manifests).map_err(|error| error.to_string())?;
     let catalogue = catalogue::read(types).map_err(|error| error.to_string())?;
-    let budgets = rules::Budgets::of(&cluster, at)?;
+    let budgets = rules::RemainingBudgets::of(&cluster, at)?;
     let mut taken: BTreeMap<String, i64> = BTreeMap::new();
     let mut launched: Vec<&String> = Vec::new();
     let mut faults = cost::plan_faults(&cluster, &catalogue, plan);
@@ -62,7 +62,7 @@ pub fn faults(manifests: &str, types: &str, plan: &Plan, at: Timestamp) -> Resul
 fn command_faults(
     cluster: &Value,
     catalogue: &Catalogue,
-    command: &Command,
+    command: &PlanCommand,
     at: Timestamp,
 ) -> Result<Vec<String>, String> {
     let mut faults = rules::node_faults(cluster, command, at)?;
@@ -76,7 +76,7 @@ fn command_faults(
 fn moved_faults(
     cluster: &Value,
     catalogue: &Catalogue,
-    command: &Command,
+    command: &PlanCommand,
     at: Timestamp,
 ) -> Result<Vec<String>, String> {
     let must_move = rules::pods_that_move(cluster, &command.nodes)?;
@@ -87,8 +87,8 @@ fn moved_faults(
         faults.push(format!("moves {told:?}, but on its nodes are {must_move:?}"));
     }
     // Without the nodes, their pods are pending.
-    let without =
-        World::decode(&apply_commands::without(cluster, &command.nodes, &must_move)).map_err(|e| e.to_string())?;
+    let without = ClusterManifests::decode(&apply_commands::without(cluster, &command.nodes, &must_move))
+        .map_err(|e| e.to_string())?;
     let mut placed: Vec<&String> = command.replacements.iter().flat_map(|claim| &claim.pods).collect();
     placed.extend(command.existing_nodes.iter().flat_map(|node| &node.pods));
     let may_wait = match command.reason.as_str() {
@@ -102,19 +102,20 @@ fn moved_faults(
     let waiting = without.pending().into_iter().map(|pending| pod_key(pending.pod));
     let unschedulable = waiting.filter(|pod| !placed.contains(&pod) && !lost.contains(&pod));
     let what_if = Plan {
-        provisioning: Provisioning {
+        provisioning: PlanProvisioning {
             node_claims: command.replacements.clone(),
             existing_nodes: command
                 .existing_nodes
                 .iter()
                 .map(|node| ExistingPlacement { node: node.node.clone(), pods: node.pods.clone() })
                 .collect(),
-            unschedulable: unschedulable.map(|pod| Unschedulable { pod, message: String::new() }).collect(),
+            unschedulable: unschedulable.map(|pod| UnschedulablePod { pod, message: String::new() }).collect(),
         },
         ..Plan::default()
     };
     // Replacements do not tell their requests.
-    let broken = check(&without, catalogue, &what_if).into_iter().filter(|violation| violation.rule != Rule::Requests);
+    let broken =
+        check(&without, catalogue, &what_if).into_iter().filter(|violation| violation.rule != PlanRule::Requests);
     faults.extend(broken.map(|violation| format!("breaks {violation}")));
     Ok(faults)
 }

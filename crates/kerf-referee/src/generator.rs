@@ -22,7 +22,7 @@ pub use self::features::Feature;
 
 /// How large a world is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Size {
+pub enum ClusterSize {
     /// At most 8 pods, 6 types, one pool: small enough for an exhaustive search.
     Small,
     /// Up to 30 pods, 15 types, 3 pools.
@@ -31,7 +31,7 @@ pub enum Size {
     Large,
 }
 
-impl Size {
+impl ClusterSize {
     /// Sizes in turn, so that a row of seeds mixes them: two small ones, two medium ones, one large.
     pub fn of_seed(seed: u64) -> Self {
         match seed % 5 {
@@ -53,11 +53,11 @@ impl Size {
 
 /// A world, as files.
 #[derive(Debug, Clone)]
-pub struct Generated {
+pub struct GeneratedCluster {
     /// The seed it was made from.
     pub seed: u64,
     /// Its size.
-    pub size: Size,
+    pub size: ClusterSize,
     /// The manifests: one JSON `List`.
     pub manifests: String,
     /// The instance types in the KWOK provider's format.
@@ -65,10 +65,10 @@ pub struct Generated {
     fingerprint: u64,
 }
 
-impl Generated {
-    fn new(seed: u64, size: Size, draft: &Draft) -> Self {
+impl GeneratedCluster {
+    fn new(seed: u64, size: ClusterSize, draft: &ClusterDraft) -> Self {
         let manifests = json!({"apiVersion": "v1", "kind": "List", "items": draft.objects});
-        let types = Value::Array(draft.types.iter().map(instance_types::Machine::render).collect());
+        let types = Value::Array(draft.types.iter().map(instance_types::InstanceTypeSpec::render).collect());
         let fingerprint = hash(&types, hash(&manifests, 0xcbf2_9ce4_8422_2325));
         Self { seed, size, manifests: manifests.to_string(), types: types.to_string(), fingerprint }
     }
@@ -80,35 +80,35 @@ impl Generated {
 }
 
 /// The world of that seed and size.
-pub fn world(seed: u64, size: Size) -> Generated {
-    let mut draft = Draft::new(seed, size);
+pub fn world(seed: u64, size: ClusterSize) -> GeneratedCluster {
+    let mut draft = ClusterDraft::new(seed, size);
     draft.machines();
     draft.pools();
     draft.daemons();
     draft.apps();
     draft.nodes();
-    Generated::new(seed, size, &draft)
+    GeneratedCluster::new(seed, size, &draft)
 }
 
 /// The world of that seed, with the sizes mixed.
-pub fn mixed(seed: u64) -> Generated {
-    world(seed, Size::of_seed(seed))
+pub fn mixed(seed: u64) -> GeneratedCluster {
+    world(seed, ClusterSize::of_seed(seed))
 }
 
 /// A world in the making.
-struct Draft {
+struct ClusterDraft {
     random: Random,
-    size: Size,
+    size: ClusterSize,
     zones: Vec<String>,
-    types: Vec<instance_types::Machine>,
-    pools: Vec<pools::PoolPlan>,
-    daemons: Vec<apps::DaemonPlan>,
+    types: Vec<instance_types::InstanceTypeSpec>,
+    pools: Vec<pools::PoolDraft>,
+    daemons: Vec<apps::DaemonDraft>,
     apps: Vec<apps::App>,
     objects: Vec<Value>,
 }
 
-impl Draft {
-    fn new(seed: u64, size: Size) -> Self {
+impl ClusterDraft {
+    fn new(seed: u64, size: ClusterSize) -> Self {
         let mut random = Random::new(seed ^ ((size.number(1, 2, 3) as u64) << 56));
         let zones = (0..random.between(2, size.number(3, 3, 4))).map(|i| format!("zone-{}", ["a", "b", "c", "d"][i]));
         Self {

@@ -19,17 +19,17 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::placement::Namespaces;
-use crate::storage::Storage;
+use crate::storage::VolumeObjects;
 
 pub use self::existing::ExistingNode;
-pub use self::pending::{Pending, Refusal};
+pub use self::pending::{NotPlannableReason, PendingPod};
 pub use self::pools::{NodeClaim, Pool};
 
 pub(crate) use self::pending::owned_by;
 
 /// The pods, nodes, pools and the rest.
 #[derive(Debug, Clone, Default)]
-pub struct World {
+pub struct ClusterManifests {
     /// The pools, heaviest first (equal weights: later name first).
     pub pools: Vec<Pool>,
     /// The node claims, by name.
@@ -53,13 +53,13 @@ pub struct World {
 
 /// Why manifests could not be read.
 #[derive(Debug, thiserror::Error)]
-pub enum Unreadable {
+pub enum ManifestError {
     /// The text is not JSON.
     #[error("the manifests are not JSON")]
     NotJson(#[source] serde_json::Error),
     /// An object is not what its kind says.
     #[error("{kind} {name} cannot be decoded")]
-    Object {
+    InvalidObject {
         /// Its kind.
         kind: String,
         /// Its name.
@@ -70,14 +70,14 @@ pub enum Unreadable {
     },
 }
 
-impl World {
+impl ClusterManifests {
     /// Reads manifests.
-    pub fn read(manifests: &str) -> Result<Self, Unreadable> {
-        Self::decode(&serde_json::from_str(manifests).map_err(Unreadable::NotJson)?)
+    pub fn read(manifests: &str) -> Result<Self, ManifestError> {
+        Self::decode(&serde_json::from_str(manifests).map_err(ManifestError::NotJson)?)
     }
 
     /// Decodes manifests.
-    pub fn decode(manifests: &Value) -> Result<Self, Unreadable> {
+    pub fn decode(manifests: &Value) -> Result<Self, ManifestError> {
         let mut world = Self::default();
         let mut workloads = Vec::new();
         let mut named_namespaces = Vec::new();
@@ -125,8 +125,8 @@ impl World {
     }
 
     /// Volumes, claims and classes.
-    pub fn storage(&self) -> Storage<'_> {
-        Storage::new(&self.claims, &self.volumes, &self.classes)
+    pub fn storage(&self) -> VolumeObjects<'_> {
+        VolumeObjects::new(&self.claims, &self.volumes, &self.classes)
     }
 
     /// The pool of that name.
@@ -149,8 +149,8 @@ fn objects(manifests: &Value) -> Vec<&Value> {
     }
 }
 
-pub(crate) fn decode<T: DeserializeOwned>(object: &Value) -> Result<T, Unreadable> {
-    T::deserialize(object).map_err(|source| Unreadable::Object {
+pub(crate) fn decode<T: DeserializeOwned>(object: &Value) -> Result<T, ManifestError> {
+    T::deserialize(object).map_err(|source| ManifestError::InvalidObject {
         kind: object["kind"].as_str().unwrap_or_default().to_owned(),
         name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
         source,

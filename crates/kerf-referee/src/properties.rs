@@ -19,23 +19,23 @@ use serde_json::Value;
 use crate::catalogue;
 use crate::check::addable;
 use crate::differential::judge;
-use crate::generator::{Generated, Size};
-use crate::manifests::World;
+use crate::generator::{ClusterSize, GeneratedCluster};
+use crate::manifests::ClusterManifests;
 use crate::placement::pod_key;
 use crate::plan::Plan;
 use crate::price::Price;
-use crate::program::Kerf;
+use crate::program::KerfProgram;
 use crate::random::Random;
-use crate::search::{Commitment, Optimum, kind_of, optimum};
+use crate::search::{DomainChoice, Optimum, kind_of, optimum};
 
-pub use self::clusters::{ClusterTrial, examine_cluster};
+pub use self::clusters::{ClusterPropertyResult, examine_cluster};
 
 /// How many steps the exhaustive search may take for one world.
-pub const STEPS: u64 = 10_000;
+pub const DEFAULT_SEARCH_STEPS: u64 = 10_000;
 
 /// How closely a world is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Care {
+pub struct CheckOptions {
     /// Whether the plan is asked for again, on two threads and with the objects in another order.
     pub again: bool,
     /// How many steps the exhaustive search may take.
@@ -44,27 +44,27 @@ pub struct Care {
 
 /// What a world showed.
 #[derive(Debug, Clone)]
-pub struct Trial {
+pub struct PropertyResult {
     /// The world's seed.
     pub seed: u64,
     /// The world's size.
-    pub size: Size,
+    pub size: ClusterSize,
     /// Everything that is wrong with the plan.
     pub faults: Vec<String>,
     /// What the plan costs and what the best costs, if the search came to an end and the two place the same number of pods.
-    pub cost: Option<Cost>,
+    pub cost: Option<CostComparison>,
 }
 
 /// What a plan costs against the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cost {
+pub struct CostComparison {
     /// The plan's new nodes.
     pub planned: Price,
     /// The best's.
     pub best: Price,
 }
 
-impl Cost {
+impl CostComparison {
     /// How much dearer the plan is, as a part of the best's price; all of it where the best is free and the plan is not.
     pub fn gap(self) -> f64 {
         if self.best == Price::ZERO && self.planned > Price::ZERO {
@@ -75,15 +75,20 @@ impl Cost {
 }
 
 /// Asks for a plan and looks at it from all sides.
-pub fn examine(made: &Generated, kerf: &Kerf, care: Care) -> Trial {
-    let mut trial = Trial { seed: made.seed, size: made.size, faults: Vec::new(), cost: None };
+pub fn examine(made: &GeneratedCluster, kerf: &KerfProgram, care: CheckOptions) -> PropertyResult {
+    let mut trial = PropertyResult { seed: made.seed, size: made.size, faults: Vec::new(), cost: None };
     if let Err(fault) = look(made, kerf, care, &mut trial) {
         trial.faults.push(fault);
     }
     trial
 }
 
-fn look(made: &Generated, kerf: &Kerf, care: Care, trial: &mut Trial) -> Result<(), String> {
+fn look(
+    made: &GeneratedCluster,
+    kerf: &KerfProgram,
+    care: CheckOptions,
+    trial: &mut PropertyResult,
+) -> Result<(), String> {
     let ask = |manifests: &str, threads: &str| {
         kerf.plan(manifests, &made.types, &["--only", "provisioning", "--threads", threads])
             .map_err(|error| error.to_string())
@@ -103,30 +108,34 @@ fn look(made: &Generated, kerf: &Kerf, care: Care, trial: &mut Trial) -> Result<
     if !violations.is_empty() {
         return Ok(());
     }
-    let world = World::read(&made.manifests).map_err(|error| error.to_string())?;
+    let world = ClusterManifests::read(&made.manifests).map_err(|error| error.to_string())?;
     let types = catalogue::read(&made.types).map_err(|error| error.to_string())?;
     let could_be_added = addable(&world, &types, &plan);
     trial.faults.extend(could_be_added.iter().map(|(pod, place)| format!("leaves out {pod}, which can go on {place}")));
-    if made.size != Size::Small {
+    if made.size != ClusterSize::Small {
         return Ok(());
     }
     let best = |commitment| optimum(&world, &types, commitment, care.steps);
-    if let Some(late) = best(Commitment::Late).filter(|late| places_more(late, &plan, &world)) {
+    if let Some(late) = best(DomainChoice::OnlyWhenForced).filter(|late| places_more(late, &plan, &world)) {
         let Optimum { placed, placements, .. } = late;
         trial.faults.push(format!("places {} pods, but {placed} can be: {placements:?}", plan.placed()));
     }
-    let plan = if SOFT.iter().any(|word| made.manifests.contains(word)) { without_wishes(made, kerf)? } else { plan };
-    if let Some(free) = best(Commitment::Free).filter(|free| free.placed == plan.placed()) {
-        trial.cost = Some(Cost { planned: plan.price(), best: free.price });
+    let plan = if PREFERENCE_MARKERS.iter().any(|word| made.manifests.contains(word)) {
+        without_wishes(made, kerf)?
+    } else {
+        plan
+    };
+    if let Some(free) = best(DomainChoice::Unrestricted).filter(|free| free.placed == plan.placed()) {
+        trial.cost = Some(CostComparison { planned: plan.price(), best: free.price });
     }
     Ok(())
 }
 
 /// Words by which manifests have wishes.
-const SOFT: [&str; 3] = ["preferredDuringScheduling", "ScheduleAnyway", "PreferNoSchedule"];
+const PREFERENCE_MARKERS: [&str; 3] = ["preferredDuringScheduling", "ScheduleAnyway", "PreferNoSchedule"];
 
 /// The plan for which wishes are ignored.
-fn without_wishes(made: &Generated, kerf: &Kerf) -> Result<Plan, String> {
+fn without_wishes(made: &GeneratedCluster, kerf: &KerfProgram) -> Result<Plan, String> {
     let bytes = kerf.plan(
         &made.manifests,
         &made.types,
@@ -138,7 +147,7 @@ fn without_wishes(made: &Generated, kerf: &Kerf) -> Result<Plan, String> {
 }
 
 /// Whether a placement has all that the plan has, alike pods taken for each other, and more.
-fn places_more(better: &Optimum, plan: &Plan, world: &World) -> bool {
+fn places_more(better: &Optimum, plan: &Plan, world: &ClusterManifests) -> bool {
     let kinds: BTreeMap<String, String> = world.pods.iter().map(|pod| (pod_key(pod), kind_of(pod))).collect();
     let count = |pods: &mut dyn Iterator<Item = &str>| {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -158,7 +167,7 @@ fn places_more(better: &Optimum, plan: &Plan, world: &World) -> bool {
 }
 
 /// The manifests with their objects in another order.
-fn reordered(made: &Generated) -> Result<String, String> {
+fn reordered(made: &GeneratedCluster) -> Result<String, String> {
     let mut list: Value = serde_json::from_str(&made.manifests).map_err(|error| error.to_string())?;
     if let Some(items) = list["items"].as_array_mut() {
         Random::new(made.seed).shuffle(items);
@@ -167,7 +176,7 @@ fn reordered(made: &Generated) -> Result<String, String> {
 }
 
 /// How much dearer plans are than the best, for people.
-pub fn describe_gaps(trials: &[Trial]) -> String {
+pub fn describe_gaps(trials: &[PropertyResult]) -> String {
     let mut gaps: Vec<f64> = trials.iter().filter_map(|trial| Some(trial.cost?.gap())).collect();
     gaps.sort_by(f64::total_cmp);
     let Some(last) = gaps.len().checked_sub(1) else { return "no world whose best is known".to_owned() };

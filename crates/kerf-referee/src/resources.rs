@@ -97,13 +97,14 @@ impl Resources {
 
     /// What is missing when `self` is put into `room`: names with the amount asked and the amount there. Empty means that it
     /// fits. Room that is overdrawn in any resource takes nothing, so its negative resources are listed too.
-    pub fn lacking_in(&self, room: &Self) -> Vec<Lack> {
+    pub fn lacking_in(&self, room: &Self) -> Vec<ResourceShortage> {
         let short = self.iter().filter(|(name, amount)| *amount > room.get(name));
-        let mut lacks: Vec<Lack> =
-            short.map(|(name, asked)| Lack { resource: name.to_owned(), asked, there: room.get(name) }).collect();
+        let mut lacks: Vec<ResourceShortage> = short
+            .map(|(name, asked)| ResourceShortage { resource: name.to_owned(), asked, there: room.get(name) })
+            .collect();
         for (name, there) in room.iter().filter(|(_, there)| *there < Quantity::ZERO) {
             if !lacks.iter().any(|lack| lack.resource == name) {
-                lacks.push(Lack { resource: name.to_owned(), asked: self.get(name), there });
+                lacks.push(ResourceShortage { resource: name.to_owned(), asked: self.get(name), there });
             }
         }
         lacks
@@ -127,7 +128,7 @@ impl fmt::Display for Resources {
 
 /// A resource that does not suffice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lack {
+pub struct ResourceShortage {
     /// Its name.
     pub resource: String,
     /// How much was asked.
@@ -136,7 +137,7 @@ pub struct Lack {
     pub there: Quantity,
 }
 
-impl fmt::Display for Lack {
+impl fmt::Display for ResourceShortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} asked, {} there", self.resource, self.asked, self.there)
     }

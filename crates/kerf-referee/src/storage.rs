@@ -15,7 +15,7 @@ pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The volumes, claims and classes of a cluster.
 #[derive(Debug, Clone, Default)]
-pub struct Storage<'a> {
+pub struct VolumeObjects<'a> {
     claims: BTreeMap<(String, String), &'a PersistentVolumeClaim>,
     volumes: BTreeMap<String, &'a PersistentVolume>,
     classes: BTreeMap<String, &'a StorageClass>,
@@ -23,7 +23,7 @@ pub struct Storage<'a> {
 
 /// How far a pod's claim has come.
 #[derive(Debug, Clone, Copy)]
-pub enum ClaimState<'a> {
+pub enum VolumeClaimState<'a> {
     /// There is no such claim.
     Missing,
     /// The claim is being deleted.
@@ -38,7 +38,7 @@ pub enum ClaimState<'a> {
     Unbound,
 }
 
-impl<'a> Storage<'a> {
+impl<'a> VolumeObjects<'a> {
     /// The storage made of these objects.
     pub fn new(
         claims: impl IntoIterator<Item = &'a PersistentVolumeClaim>,
@@ -62,31 +62,31 @@ impl<'a> Storage<'a> {
     }
 
     /// How far a claim has come.
-    pub fn state(&self, namespace: &str, name: &str) -> ClaimState<'a> {
-        let Some(claim) = self.claim(namespace, name) else { return ClaimState::Missing };
+    pub fn state(&self, namespace: &str, name: &str) -> VolumeClaimState<'a> {
+        let Some(claim) = self.claim(namespace, name) else { return VolumeClaimState::Missing };
         if claim.metadata.deletion_timestamp.is_some() {
-            return ClaimState::Deleting;
+            return VolumeClaimState::Deleting;
         }
         if claim.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Lost") {
-            return ClaimState::Lost;
+            return VolumeClaimState::Lost;
         }
         let spec = claim.spec.as_ref();
         if let Some(volume) = spec.and_then(|s| s.volume_name.as_deref()).filter(|name| !name.is_empty()) {
             let bound =
                 claim.metadata.annotations.as_ref().is_some_and(|a| a.contains_key("pv.kubernetes.io/bind-completed"));
             return match self.volumes.get(volume) {
-                None => ClaimState::Lost,
-                Some(_) if !bound => ClaimState::Unbound,
-                Some(volume) if volume.metadata.deletion_timestamp.is_some() => ClaimState::Lost,
-                Some(volume) => ClaimState::Bound(volume),
+                None => VolumeClaimState::Lost,
+                Some(_) if !bound => VolumeClaimState::Unbound,
+                Some(volume) if volume.metadata.deletion_timestamp.is_some() => VolumeClaimState::Lost,
+                Some(volume) => VolumeClaimState::Bound(volume),
             };
         }
         let class = spec.and_then(|s| s.storage_class_name.as_ref()).and_then(|name| self.classes.get(name));
         match class {
             Some(class) if class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer") => {
-                ClaimState::Waiting(class)
+                VolumeClaimState::Waiting(class)
             }
-            Some(_) | None => ClaimState::Unbound,
+            Some(_) | None => VolumeClaimState::Unbound,
         }
     }
 

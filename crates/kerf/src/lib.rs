@@ -38,7 +38,7 @@ where
 
 /// What a run of the program left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Printed {
+pub struct RunOutput {
     /// Its exit code.
     pub code: u8,
     /// The result.
@@ -49,7 +49,7 @@ pub struct Printed {
 
 /// What [`run`] would print for `kerf plan` with these arguments, in an environment that says nothing: for whoever asks so often that starting
 /// the program and compiling the CRDs would take longer than the answers.
-pub fn plan<I>(arguments: I) -> Printed
+pub fn plan<I>(arguments: I) -> RunOutput
 where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
@@ -66,7 +66,7 @@ where
             (Vec::new(), Exit::BadInput)
         }
     };
-    Printed { code: exit.code(), stdout, stderr: String::from_utf8_lossy(&said).into_owned() }
+    RunOutput { code: exit.code(), stdout, stderr: String::from_utf8_lossy(&said).into_owned() }
 }
 
 /// The parser's own answers: help and version on stdout, bad usage on stderr.

@@ -8,7 +8,7 @@ use kerf_api::quantity::Quantity;
 
 use super::launch::witnesses;
 use crate::catalogue::InstanceType;
-use crate::manifests::{ExistingNode, Pool, World};
+use crate::manifests::{ClusterManifests, ExistingNode, Pool};
 use crate::placement::namespace;
 use crate::resources::{Resources, pod_requests, sum_of_requests};
 use crate::selectors::{node_selector, node_wanted, required_terms, satisfies};
@@ -16,12 +16,12 @@ use crate::taints::{repels, tolerates};
 
 /// One pod for each daemon set.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Daemons {
+pub(crate) struct DaemonPods {
     pods: Vec<Pod>,
 }
 
-impl Daemons {
-    pub(crate) fn of(world: &World) -> Self {
+impl DaemonPods {
+    pub(crate) fn of(world: &ClusterManifests) -> Self {
         Self { pods: world.daemon_sets.iter().map(|set| representative(world, set)).collect() }
     }
 
@@ -59,7 +59,7 @@ fn untroubled(pod: &Pod, taints: &[Taint]) -> bool {
     taints.iter().all(|taint| !repels(taint) || tolerates(pod, taint))
 }
 
-fn representative(world: &World, set: &k8s_openapi::api::apps::v1::DaemonSet) -> Pod {
+fn representative(world: &ClusterManifests, set: &k8s_openapi::api::apps::v1::DaemonSet) -> Pod {
     let home = set.metadata.namespace.as_deref().unwrap_or("default");
     let controlled = |pod: &&Pod| {
         let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
@@ -168,7 +168,7 @@ pub(crate) fn is_well_known(key: &str) -> bool {
 
 /// The least and the most that daemons ask for on any of these types: of the least, only what all have.
 pub(crate) fn overhead_range<'c>(
-    daemons: &Daemons,
+    daemons: &DaemonPods,
     pool: &Pool,
     types: impl IntoIterator<Item = &'c InstanceType>,
 ) -> (Resources, Resources) {

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::launch::with_aliases;
-use super::{Daemons, Rule, Violation};
+use super::{DaemonPods, PlanRule, Violation};
 use crate::filters::volumes_by_driver;
-use crate::manifests::{ExistingNode, World};
+use crate::manifests::{ClusterManifests, ExistingNode};
 use crate::placement::{namespace, pod_key};
 use crate::plan::Plan;
 use crate::ports;
 use crate::resources::{Resources, sum_of_requests};
 use crate::selectors::node_wanted;
-use crate::storage::{ClaimState, Storage, claim_names, class_reaches, volume_reaches_new_node};
+use crate::storage::{VolumeClaimState, VolumeObjects, claim_names, class_reaches, volume_reaches_new_node};
 use crate::taints::untolerated;
 
-pub(super) fn check(world: &World, plan: &Plan) -> Vec<Violation> {
-    let daemons = Daemons::of(world);
+pub(super) fn check(world: &ClusterManifests, plan: &Plan) -> Vec<Violation> {
+    let daemons = DaemonPods::of(world);
     let storage = world.storage();
     let nodes = world.existing_nodes();
     let pods: BTreeMap<String, &Pod> = world.pods.iter().map(|pod| (pod_key(pod), pod)).collect();
@@ -28,15 +28,15 @@ pub(super) fn check(world: &World, plan: &Plan) -> Vec<Violation> {
             violations.push(Violation { rule, pod: pod.map(pod_key), node, detail });
         };
         let Some(node) = nodes.iter().find(|node| node.name == placement.node) else {
-            broken(Rule::Claim, None, "there is no such node".to_owned());
+            broken(PlanRule::Claim, None, "there is no such node".to_owned());
             continue;
         };
         if node.deleting {
-            broken(Rule::Claim, None, "the node is going away".to_owned());
+            broken(PlanRule::Claim, None, "the node is going away".to_owned());
         }
         let placed: Vec<&Pod> = placement.pods.iter().filter_map(|key| pods.get(key).copied()).collect();
         for lack in sum_of_requests(placed.iter().copied()).lacking_in(&room(node, &daemons)) {
-            broken(Rule::Resources, None, lack.to_string());
+            broken(PlanRule::Resources, None, lack.to_string());
         }
         for (i, pod) in placed.iter().enumerate() {
             for (rule, detail) in refusals(pod, node, &storage) {
@@ -44,41 +44,41 @@ pub(super) fn check(world: &World, plan: &Plan) -> Vec<Violation> {
             }
             let others = node.pods.iter().chain(&placed[..i]);
             if let Some((ours, theirs)) = others.into_iter().find_map(|other| ports::conflict(pod, other)) {
-                broken(Rule::HostPorts, Some(pod), format!("{ours} against {theirs}"));
+                broken(PlanRule::HostPorts, Some(pod), format!("{ours} against {theirs}"));
             }
         }
         for (driver, count, limit) in too_many_volumes(node, &placed, &storage, world) {
-            broken(Rule::VolumeLimits, None, format!("{driver}: {count} volumes, {limit} allowed"));
+            broken(PlanRule::VolumeLimits, None, format!("{driver}: {count} volumes, {limit} allowed"));
         }
     }
     violations
 }
 
 /// What is left for pods: allocatable, less what runs there, less what daemons will still need.
-pub(crate) fn room(node: &ExistingNode<'_>, daemons: &Daemons) -> Resources {
+pub(crate) fn room(node: &ExistingNode<'_>, daemons: &DaemonPods) -> Resources {
     let used = sum_of_requests(node.pods.iter().copied());
     node.allocatable.minus(&used).minus(&daemons.outstanding(node))
 }
 
 /// Why the node, by itself, is wrong for the pod.
-pub(crate) fn refusals(pod: &Pod, node: &ExistingNode<'_>, storage: &Storage<'_>) -> Vec<(Rule, String)> {
+pub(crate) fn refusals(pod: &Pod, node: &ExistingNode<'_>, storage: &VolumeObjects<'_>) -> Vec<(PlanRule, String)> {
     let mut refusals = Vec::new();
     let labels = with_aliases(node.labels.clone());
     if let Some(taint) = untolerated(pod, &node.taints) {
-        refusals.push((Rule::Taints, format!("{}:{}", taint.key, taint.effect)));
+        refusals.push((PlanRule::Taints, format!("{}:{}", taint.key, taint.effect)));
     }
     if !node_wanted(pod, &node.name, &labels) {
-        refusals.push((Rule::NodeAffinity, "does not want the node".to_owned()));
+        refusals.push((PlanRule::NodeAffinity, "does not want the node".to_owned()));
     }
     for name in claim_names(pod) {
         let reaches = match storage.state(namespace(pod), &name) {
-            ClaimState::Bound(volume) => volume_reaches_new_node(volume, &labels),
-            ClaimState::Waiting(class) => class_reaches(class, &labels),
-            ClaimState::Missing => false,
-            ClaimState::Deleting | ClaimState::Lost | ClaimState::Unbound => true,
+            VolumeClaimState::Bound(volume) => volume_reaches_new_node(volume, &labels),
+            VolumeClaimState::Waiting(class) => class_reaches(class, &labels),
+            VolumeClaimState::Missing => false,
+            VolumeClaimState::Deleting | VolumeClaimState::Lost | VolumeClaimState::Unbound => true,
         };
         if !reaches {
-            refusals.push((Rule::Volumes, format!("claim {name} cannot be used there")));
+            refusals.push((PlanRule::Volumes, format!("claim {name} cannot be used there")));
         }
     }
     refusals
@@ -88,8 +88,8 @@ pub(crate) fn refusals(pod: &Pod, node: &ExistingNode<'_>, storage: &Storage<'_>
 pub(crate) fn too_many_volumes(
     node: &ExistingNode<'_>,
     placed: &[&Pod],
-    storage: &Storage<'_>,
-    world: &World,
+    storage: &VolumeObjects<'_>,
+    world: &ClusterManifests,
 ) -> Vec<(String, usize, usize)> {
     let drivers = world.csi_node(&node.name).into_iter().flat_map(|csi| &csi.spec.drivers);
     let limits = drivers.filter_map(|d| Some((&d.name, usize::try_from(d.allocatable.as_ref()?.count?).ok()?)));

@@ -82,7 +82,7 @@ pub(super) fn plan(claims: &[Value], existing: Value, unschedulable: &[&str]) ->
 /// The violations, as text.
 pub(super) fn verdict(objects: &[Value], plan: &Value) -> Vec<String> {
     let read = || -> Result<Vec<String>, Box<dyn std::error::Error>> {
-        let world = World::decode(&json!(objects))?;
+        let world = ClusterManifests::decode(&json!(objects))?;
         let catalogue = catalogue::read(&types().to_string())?;
         Ok(check(&world, &catalogue, &Plan::read(plan)?).iter().map(ToString::to_string).collect())
     };
@@ -100,7 +100,7 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-const LAWFUL: [&str; 0] = [];
+const NO_VIOLATIONS: [&str; 0] = [];
 
 /// A world of two pods and a node with room for one, and a lawful plan for it.
 fn world_and_plan() -> (Vec<Value>, Value) {
@@ -118,7 +118,7 @@ fn world_and_plan() -> (Vec<Value>, Value) {
 #[test]
 fn a_lawful_plan_is_lawful() {
     let (objects, plan) = world_and_plan();
-    assert_eq!(verdict(&objects, &plan), LAWFUL);
+    assert_eq!(verdict(&objects, &plan), NO_VIOLATIONS);
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn spec_02_14_15_pods_on_a_node_that_goes_away_are_placed_again() {
         json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "x", "uid": ""}]);
     let objects = [pool(json!({})), claim_object, going, running, ending, stateful];
     let good = plan(&[claim(&["x-0"], &["s"], &["a"]), claim(&["x-2"], &["s"], &["a"])], json!([]), &[]);
-    assert_eq!(verdict(&objects, &good), LAWFUL);
+    assert_eq!(verdict(&objects, &good), NO_VIOLATIONS);
     let back = plan(&[claim(&["x-0"], &["s"], &["a"])], json!([{"node": "n", "pods": ["default/x-2"]}]), &[]);
     assert!(verdict(&objects, &back).contains(&"Claim, on n: the node is going away".to_owned()));
     let budget = |name: &str| {
@@ -249,7 +249,7 @@ fn taints_must_be_tolerated_and_preferences_not() {
     let taint =
         |effect: &str| json!({"template": {"spec": {"taints": [{"key": "k", "value": "v", "effect": effect}]}}});
     merge(&mut objects[0]["spec"], taint("PreferNoSchedule"));
-    assert_eq!(verdict(&objects, &plan), LAWFUL);
+    assert_eq!(verdict(&objects, &plan), NO_VIOLATIONS);
     merge(&mut objects[0]["spec"], taint("NoSchedule"));
     objects[1]["spec"] = json!({"taints": [{"key": "k", "effect": "NoExecute"}]});
     assert_eq!(
@@ -373,7 +373,7 @@ fn spec_02_52_53_limits_hold_for_the_largest_that_may_come() {
     merge(&mut objects[0]["spec"], json!({"limits": {"cpu": "7"}}));
     assert_eq!(verdict(&objects, &plan), ["Limits: pool default, cpu: 8 used or claimed, 7 allowed"]);
     merge(&mut objects[0]["spec"], json!({"limits": {"cpu": 8}}));
-    assert_eq!(verdict(&objects, &plan), LAWFUL);
+    assert_eq!(verdict(&objects, &plan), NO_VIOLATIONS);
     // spec 02 #54: nodes of the pool that are there count.
     objects[1]["metadata"]["labels"]["karpenter.sh/nodepool"] = json!("default");
     assert_eq!(verdict(&objects, &plan), ["Limits: pool default, cpu: 9 used or claimed, 8 allowed"]);
@@ -387,7 +387,7 @@ fn spec_02_117_the_listed_types_must_offer_enough_values() {
     let (mut objects, mut plan) = world_and_plan();
     let demand = json!([{"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": 2}]);
     merge(&mut objects[0]["spec"], json!({"template": {"spec": {"requirements": demand}}}));
-    assert_eq!(verdict(&objects, &plan), LAWFUL);
+    assert_eq!(verdict(&objects, &plan), NO_VIOLATIONS);
     plan["provisioning"]["nodeClaims"][0] = claim(&["x-0"], &["s"], &["a"]);
     let short = "MinValues, on claim 0 (default): node.kubernetes.io/instance-type: 2 values demanded, 1 offered";
     assert_eq!(verdict(&objects, &plan), [short]);
@@ -414,7 +414,7 @@ fn the_estimate_is_the_cheapest_launch_and_types_are_sorted() {
     let mut spot = good;
     spot["provisioning"]["nodeClaims"][0]["requirements"][1]["values"] = json!(["spot", "on-demand"]);
     spot["provisioning"]["nodeClaims"][0]["requirements"][0]["values"] = json!(["a"]);
-    assert_eq!(verdict(&objects, &spot), LAWFUL);
+    assert_eq!(verdict(&objects, &spot), NO_VIOLATIONS);
 }
 
 #[test]
@@ -441,7 +441,7 @@ fn spec_02_119_custom_labels_of_a_claim_are_given_to_its_node() {
     if let Some(requirements) = requirements.as_array_mut() {
         requirements.push(json!({"key": "team", "operator": "In", "values": ["x"]}));
     }
-    assert_eq!(verdict(&objects, &plan), LAWFUL);
+    assert_eq!(verdict(&objects, &plan), NO_VIOLATIONS);
 }
 
 #[test]
@@ -466,8 +466,8 @@ fn spec_02_116_a_reservation_is_used_once_a_slot() {
     let broken = |capacity: i64| -> Result<Vec<String>, Box<dyn std::error::Error>> {
         let plan = Plan::read(&plan(&claims, json!([]), &[]))?;
         let catalogue = catalogue::read(&reserved(capacity).to_string())?;
-        Ok(check(&World::decode(&objects)?, &catalogue, &plan).iter().map(ToString::to_string).collect())
+        Ok(check(&ClusterManifests::decode(&objects)?, &catalogue, &plan).iter().map(ToString::to_string).collect())
     };
-    assert_eq!(broken(2).unwrap_or_default(), LAWFUL);
+    assert_eq!(broken(2).unwrap_or_default(), NO_VIOLATIONS);
     assert_eq!(broken(1).unwrap_or_default(), ["Reservation: r-1: 2 claims, 1 left"]);
 }

@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod};
 
-use super::pool_domains::Heed;
-use super::{Rule, Universe};
+use super::pool_domains::TaintPolicy;
+use super::{PlanRule, PoolDomains};
 use crate::check::launch::with_aliases;
-use crate::manifests::World;
+use crate::manifests::ClusterManifests;
 use crate::placement::{
     affinity_terms, anti_affinity_terms, is_terminating, pod_key, spread_constraints, spread_includes, spread_selects,
     term_selects,
@@ -21,11 +21,11 @@ use crate::placement::{
 use crate::selectors::{Labels, label_satisfies, node_selector, required_terms, term_matches};
 use crate::storage::HOSTNAME;
 
-pub use self::combinations::COMBINATIONS;
+pub use self::combinations::MAX_COMBINATIONS;
 pub(super) use self::combinations::{can_be_last, check};
 pub(crate) use self::combinations::{combinations, product};
-pub(crate) use self::placement_target::Place;
-use self::spread::Spread;
+pub(crate) use self::placement_target::PlacementTarget;
+use self::spread::SpreadRule;
 
 /// All rules between the pods of a world.
 #[derive(Debug)]
@@ -35,14 +35,14 @@ pub(crate) struct Topology<'w> {
     /// The pods that stay, with the index of their place.
     residents: Vec<(&'w Pod, usize)>,
     /// The nodes that are there, first among the places of every question.
-    pub(crate) existing: Vec<Place>,
+    pub(crate) existing: Vec<PlacementTarget>,
     rules: Vec<PodRule<'w>>,
 }
 
 #[derive(Debug)]
 struct PodRule<'w> {
-    owner: Owner,
-    kind: Kind<'w>,
+    owner: RuleOwner,
+    kind: PodRuleKind<'w>,
     key: &'w str,
     /// Which movers it speaks of.
     movers: Vec<bool>,
@@ -51,16 +51,16 @@ struct PodRule<'w> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owner {
-    Mover(usize),
-    Resident(usize),
+enum RuleOwner {
+    PodToPlace(usize),
+    StayingPod(usize),
 }
 
 #[derive(Debug)]
-enum Kind<'w> {
-    Spread(Spread<'w>),
-    Near,
-    Away,
+enum PodRuleKind<'w> {
+    Spread(SpreadRule<'w>),
+    Affinity,
+    AntiAffinity,
 }
 
 /// A spread of a mover that counts the mover itself.
@@ -78,17 +78,17 @@ pub(crate) struct SpreadBound<'w> {
 
 /// A rule that a pod breaks where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Broken {
-    pub(crate) rule: Rule,
+pub(crate) struct BrokenRule {
+    pub(crate) rule: PlanRule,
     pub(crate) detail: String,
 }
 
 /// Where the movers are so far, by index of their place.
-pub(crate) type Bound = Vec<Option<usize>>;
+pub(crate) type PodTargets = Vec<Option<usize>>;
 
 impl<'w> Topology<'w> {
     /// The rules of a world whose movers are these pods.
-    pub(crate) fn new(world: &'w World, universe: &Universe, movers: Vec<&'w Pod>) -> Self {
+    pub(crate) fn new(world: &'w ClusterManifests, universe: &PoolDomains, movers: Vec<&'w Pod>) -> Self {
         let moving: BTreeSet<String> = movers.iter().map(|pod| pod_key(pod)).collect();
         let mut existing = Vec::new();
         let mut residents = Vec::new();
@@ -96,7 +96,7 @@ impl<'w> Topology<'w> {
             let stay = node.pods.iter().filter(|pod| !moving.contains(&pod_key(pod)));
             residents.extend(stay.map(|pod| (*pod, existing.len())));
             let own_taints = node.node.and_then(|n| n.spec.as_ref()?.taints.clone());
-            existing.push(Place {
+            existing.push(PlacementTarget {
                 name: node.name,
                 labels: with_aliases(node.labels),
                 taints: own_taints.unwrap_or_else(|| node.taints.clone()),
@@ -114,69 +114,82 @@ impl<'w> Topology<'w> {
         topology
     }
 
-    fn rules_of_mover(&self, mover: usize, world: &'w World, universe: &Universe) -> Vec<PodRule<'w>> {
+    fn rules_of_mover(&self, mover: usize, world: &'w ClusterManifests, universe: &PoolDomains) -> Vec<PodRule<'w>> {
         let pod = self.movers[mover];
-        let owner = Owner::Mover(mover);
+        let owner = RuleOwner::PodToPlace(mover);
         let spread = spread_constraints(pod).map(|constraint| {
-            let kind = Kind::Spread(Spread::new(universe, constraint, pod));
+            let kind = PodRuleKind::Spread(SpreadRule::new(universe, constraint, pod));
             self.rule(owner, kind, &constraint.topology_key, |other| spread_selects(constraint, pod, other))
         });
         let near = affinity_terms(pod).iter().map(|term| {
             let speaks_of = |other: &Pod| term_selects(term, pod, other, &world.namespaces);
-            self.rule(owner, Kind::Near, &term.topology_key, speaks_of)
+            self.rule(owner, PodRuleKind::Affinity, &term.topology_key, speaks_of)
         });
         let away = anti_affinity_terms(pod).iter().map(|term| {
             let speaks_of = |other: &Pod| term_selects(term, pod, other, &world.namespaces);
-            self.rule(owner, Kind::Away, &term.topology_key, speaks_of)
+            self.rule(owner, PodRuleKind::AntiAffinity, &term.topology_key, speaks_of)
         });
         spread.chain(near).chain(away).collect()
     }
 
     /// Pods that stay can still keep others away.
-    fn rules_of_resident(&self, resident: usize, world: &'w World) -> Vec<PodRule<'w>> {
+    fn rules_of_resident(&self, resident: usize, world: &'w ClusterManifests) -> Vec<PodRule<'w>> {
         let (pod, _) = self.residents[resident];
         let away = anti_affinity_terms(pod).iter().map(|term| {
             let speaks_of = |other: &Pod| term_selects(term, pod, other, &world.namespaces);
-            self.rule(Owner::Resident(resident), Kind::Away, &term.topology_key, speaks_of)
+            self.rule(RuleOwner::StayingPod(resident), PodRuleKind::AntiAffinity, &term.topology_key, speaks_of)
         });
         away.collect()
     }
 
-    fn rule(&self, owner: Owner, kind: Kind<'w>, key: &'w str, speaks_of: impl Fn(&Pod) -> bool) -> PodRule<'w> {
+    fn rule(
+        &self,
+        owner: RuleOwner,
+        kind: PodRuleKind<'w>,
+        key: &'w str,
+        speaks_of: impl Fn(&Pod) -> bool,
+    ) -> PodRule<'w> {
         // A pod that is being deleted will be gone before the new one runs.
         let residents = self.residents.iter().map(|(pod, _)| !is_terminating(pod) && speaks_of(pod)).collect();
         PodRule { owner, kind, key, movers: self.movers.iter().map(|pod| speaks_of(pod)).collect(), residents }
     }
 
     /// What keeps the mover from being bound to the place now, if anything does.
-    pub(crate) fn objection(&self, mover: usize, place: usize, bound: &Bound, places: &[Place]) -> Option<Broken> {
+    pub(crate) fn objection(
+        &self,
+        mover: usize,
+        place: usize,
+        bound: &PodTargets,
+        places: &[PlacementTarget],
+    ) -> Option<BrokenRule> {
         let concerns = self.rules.iter().filter(|rule| match rule.owner {
-            Owner::Mover(owner) => {
-                owner == mover || (matches!(rule.kind, Kind::Away) && bound[owner].is_some() && rule.movers[mover])
+            RuleOwner::PodToPlace(owner) => {
+                owner == mover
+                    || (matches!(rule.kind, PodRuleKind::AntiAffinity) && bound[owner].is_some() && rule.movers[mover])
             }
-            Owner::Resident(_) => rule.movers[mover],
+            RuleOwner::StayingPod(_) => rule.movers[mover],
         });
         concerns.into_iter().find_map(|rule| {
-            let broken = if rule.owner == Owner::Mover(mover) {
+            let broken = if rule.owner == RuleOwner::PodToPlace(mover) {
                 match &rule.kind {
-                    Kind::Spread(spread) => self.spread_objection(rule, spread, mover, place, bound, places),
-                    Kind::Near => self.near_objection(rule, mover, place, bound, places),
-                    Kind::Away => self.away_objection(rule, mover, place, bound, places),
+                    PodRuleKind::Spread(spread) => self.spread_objection(rule, spread, mover, place, bound, places),
+                    PodRuleKind::Affinity => self.near_objection(rule, mover, place, bound, places),
+                    PodRuleKind::AntiAffinity => self.away_objection(rule, mover, place, bound, places),
                 }
             } else {
                 self.inverse_objection(rule, place, bound, places)
             };
             let kind = match rule.kind {
-                Kind::Spread(_) => Rule::TopologySpread,
-                Kind::Near => Rule::PodAffinity,
-                Kind::Away => Rule::PodAntiAffinity,
+                PodRuleKind::Spread(_) => PlanRule::TopologySpread,
+                PodRuleKind::Affinity => PlanRule::PodAffinity,
+                PodRuleKind::AntiAffinity => PlanRule::PodAntiAffinity,
             };
-            broken.map(|detail| Broken { rule: kind, detail })
+            broken.map(|detail| BrokenRule { rule: kind, detail })
         })
     }
 
     /// The places of the pods that a rule speaks of: those that stay, and those that are bound.
-    fn spoken_of<'a>(&'a self, rule: &'a PodRule<'w>, bound: &'a Bound) -> impl Iterator<Item = usize> + 'a {
+    fn spoken_of<'a>(&'a self, rule: &'a PodRule<'w>, bound: &'a PodTargets) -> impl Iterator<Item = usize> + 'a {
         self.staying(rule).chain(moved(rule, bound))
     }
 
@@ -187,11 +200,11 @@ impl<'w> Topology<'w> {
     fn spread_objection(
         &self,
         rule: &PodRule<'w>,
-        spread: &Spread<'w>,
+        spread: &SpreadRule<'w>,
         mover: usize,
         place: usize,
-        bound: &Bound,
-        places: &[Place],
+        bound: &PodTargets,
+        places: &[PlacementTarget],
     ) -> Option<String> {
         let pod = self.movers[mover];
         let Some(domain) = places[place].labels.get(rule.key) else {
@@ -224,14 +237,15 @@ impl<'w> Topology<'w> {
     fn spread_counts<'p>(
         &self,
         rule: &PodRule<'w>,
-        spread: &'p Spread<'w>,
-        heed: Heed,
+        spread: &'p SpreadRule<'w>,
+        heed: TaintPolicy,
         pod: &Pod,
-        bound: &Bound,
-        places: &'p [Place],
+        bound: &PodTargets,
+        places: &'p [PlacementTarget],
     ) -> BTreeMap<&'p str, i64> {
         let minds = |taint: &_| heed.minds(taint);
-        let looks_at = |p: &Place, taints| spread_includes(spread.constraint, pod, &p.name, &p.labels, taints, minds);
+        let looks_at =
+            |p: &PlacementTarget, taints| spread_includes(spread.constraint, pod, &p.name, &p.labels, taints, minds);
         let mut counts: BTreeMap<&str, i64> = spread.offered(heed).iter().map(|domain| (domain.as_str(), 0)).collect();
         let included: Vec<bool> = places.iter().map(|p| looks_at(p, &p.taints)).collect();
         let there = places.iter().zip(&included).take(self.existing.len());
@@ -255,8 +269,8 @@ impl<'w> Topology<'w> {
         rule: &PodRule<'w>,
         mover: usize,
         place: usize,
-        bound: &Bound,
-        places: &[Place],
+        bound: &PodTargets,
+        places: &[PlacementTarget],
     ) -> Option<String> {
         let pod = self.movers[mover];
         let Some(domain) = places[place].labels.get(rule.key) else {
@@ -281,8 +295,8 @@ impl<'w> Topology<'w> {
         rule: &PodRule<'w>,
         mover: usize,
         place: usize,
-        bound: &Bound,
-        places: &[Place],
+        bound: &PodTargets,
+        places: &[PlacementTarget],
     ) -> Option<String> {
         let domain = places[place].labels.get(rule.key)?;
         let others = bound.iter().enumerate().filter(|(other, _)| *other != mover && rule.movers[*other]);
@@ -295,16 +309,22 @@ impl<'w> Topology<'w> {
     }
 
     /// A pod that is bound keeps this one away.
-    fn inverse_objection(&self, rule: &PodRule<'w>, place: usize, bound: &Bound, places: &[Place]) -> Option<String> {
+    fn inverse_objection(
+        &self,
+        rule: &PodRule<'w>,
+        place: usize,
+        bound: &PodTargets,
+        places: &[PlacementTarget],
+    ) -> Option<String> {
         let at = match rule.owner {
-            Owner::Mover(owner) => bound[owner]?,
-            Owner::Resident(resident) => self.residents[resident].1,
+            RuleOwner::PodToPlace(owner) => bound[owner]?,
+            RuleOwner::StayingPod(resident) => self.residents[resident].1,
         };
         let domain = places[place].labels.get(rule.key)?;
         let there = places[at].labels.get(rule.key) == Some(domain);
         let owner = match rule.owner {
-            Owner::Mover(owner) => self.movers[owner],
-            Owner::Resident(resident) => self.residents[resident].0,
+            RuleOwner::PodToPlace(owner) => self.movers[owner],
+            RuleOwner::StayingPod(resident) => self.residents[resident].0,
         };
         there.then(|| format!("{} in {}={domain} must be away from it", pod_key(owner), rule.key))
     }
@@ -312,40 +332,41 @@ impl<'w> Topology<'w> {
     /// Labels that decide how rules apply to a place with these movers on it: the topology keys of all rules that concern them.
     pub(crate) fn keys_for(&self, on: impl Fn(usize) -> bool) -> BTreeSet<&'w str> {
         let concerns = |rule: &&PodRule<'w>| {
-            matches!(rule.owner, Owner::Mover(owner) if on(owner))
+            matches!(rule.owner, RuleOwner::PodToPlace(owner) if on(owner))
                 || rule.movers.iter().enumerate().any(|(mover, of)| *of && on(mover))
         };
         self.rules.iter().filter(concerns).map(|rule| rule.key).collect()
     }
 
     /// For each spread that speaks of one of these movers, whether it would look at the place.
-    fn inclusions(&self, place: &Place, on: impl Fn(usize) -> bool) -> Vec<bool> {
+    fn inclusions(&self, place: &PlacementTarget, on: impl Fn(usize) -> bool) -> Vec<bool> {
         let spreads =
             self.rules.iter().filter(|rule| rule.movers.iter().enumerate().any(|(mover, of)| *of && on(mover)));
         spreads
             .filter_map(|rule| match (&rule.kind, rule.owner) {
-                (Kind::Spread(spread), Owner::Mover(owner)) => {
+                (PodRuleKind::Spread(spread), RuleOwner::PodToPlace(owner)) => {
                     let pod = self.movers[owner];
                     Some(spread_includes(spread.constraint, pod, &place.name, &place.labels, &place.taints, |_| true))
                 }
-                (Kind::Spread(_), Owner::Resident(_)) | (Kind::Near | Kind::Away, _) => None,
+                (PodRuleKind::Spread(_), RuleOwner::StayingPod(_))
+                | (PodRuleKind::Affinity | PodRuleKind::AntiAffinity, _) => None,
             })
             .collect()
     }
 
     /// Whether the order in which the mover is bound matters for itself, and how tight its spread is.
     fn urgency(&self, mover: usize) -> (bool, i64) {
-        let own = self.rules.iter().filter(|rule| rule.owner == Owner::Mover(mover));
+        let own = self.rules.iter().filter(|rule| rule.owner == RuleOwner::PodToPlace(mover));
         let mut matters = false;
         let mut tightest = i64::MAX;
         for rule in own {
             match &rule.kind {
-                Kind::Spread(spread) => {
+                PodRuleKind::Spread(spread) => {
                     matters = true;
                     tightest = tightest.min(i64::from(spread.constraint.max_skew));
                 }
-                Kind::Near => matters = true,
-                Kind::Away => {}
+                PodRuleKind::Affinity => matters = true,
+                PodRuleKind::AntiAffinity => {}
             }
         }
         (matters, tightest)
@@ -355,8 +376,8 @@ impl<'w> Topology<'w> {
     pub(crate) fn apart(&self) -> Vec<Vec<BTreeSet<&'w str>>> {
         let number = self.movers.len();
         let mut apart = vec![vec![BTreeSet::new(); number]; number];
-        for rule in self.rules.iter().filter(|rule| matches!(rule.kind, Kind::Away)) {
-            let Owner::Mover(owner) = rule.owner else { continue };
+        for rule in self.rules.iter().filter(|rule| matches!(rule.kind, PodRuleKind::AntiAffinity)) {
+            let RuleOwner::PodToPlace(owner) = rule.owner else { continue };
             for other in (0..number).filter(|other| *other != owner && rule.movers[*other]) {
                 apart[owner][other].insert(rule.key);
                 apart[other][owner].insert(rule.key);
@@ -369,14 +390,14 @@ impl<'w> Topology<'w> {
     pub(crate) fn forbidden(&self) -> Vec<BTreeSet<(&'w str, String)>> {
         let mut forbidden = vec![BTreeSet::new(); self.movers.len()];
         let domain = |place: usize, key| self.existing[place].labels.get(key).cloned();
-        for rule in self.rules.iter().filter(|rule| matches!(rule.kind, Kind::Away)) {
+        for rule in self.rules.iter().filter(|rule| matches!(rule.kind, PodRuleKind::AntiAffinity)) {
             match rule.owner {
-                Owner::Mover(owner) => {
+                RuleOwner::PodToPlace(owner) => {
                     let there = self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of);
                     let domains = there.filter_map(|((_, place), _)| domain(*place, rule.key));
                     forbidden[owner].extend(domains.map(|domain| (rule.key, domain)));
                 }
-                Owner::Resident(resident) => {
+                RuleOwner::StayingPod(resident) => {
                     let Some(domain) = domain(self.residents[resident].1, rule.key) else { continue };
                     for (mover, _) in rule.movers.iter().enumerate().filter(|(_, of)| **of) {
                         forbidden[mover].insert((rule.key, domain.clone()));
@@ -390,12 +411,13 @@ impl<'w> Topology<'w> {
     /// The spreads of a mover, as far as a bound on them can be told before everybody has a place.
     pub(crate) fn spreads(&self, mover: usize) -> Vec<SpreadBound<'w>> {
         let pod = self.movers[mover];
-        let own = self.rules.iter().filter(|rule| rule.owner == Owner::Mover(mover) && rule.movers[mover]);
+        let own = self.rules.iter().filter(|rule| rule.owner == RuleOwner::PodToPlace(mover) && rule.movers[mover]);
         own.filter_map(|rule| {
-            let Kind::Spread(spread) = &rule.kind else { return None };
-            let looks_at = |p: &Place| spread_includes(spread.constraint, pod, &p.name, &p.labels, &p.taints, |_| true);
+            let PodRuleKind::Spread(spread) = &rule.kind else { return None };
+            let looks_at =
+                |p: &PlacementTarget| spread_includes(spread.constraint, pod, &p.name, &p.labels, &p.taints, |_| true);
             let mut residents: BTreeMap<String, i64> =
-                spread.offered(Heed::Taints).iter().map(|domain| (domain.clone(), 0)).collect();
+                spread.offered(TaintPolicy::AllTaints).iter().map(|domain| (domain.clone(), 0)).collect();
             for (_, place) in self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of).map(|(r, _)| r) {
                 let place = &self.existing[*place];
                 if let Some(domain) = place.labels.get(rule.key).filter(|_| looks_at(place)) {
@@ -422,19 +444,24 @@ impl<'w> Topology<'w> {
 
     /// The labels without which a place is nothing for the mover: the keys of its spreads and affinities.
     pub(crate) fn needed_keys(&self, mover: usize) -> BTreeSet<&'w str> {
-        let own = self.rules.iter().filter(|rule| rule.owner == Owner::Mover(mover));
-        own.filter(|rule| !matches!(rule.kind, Kind::Away)).map(|rule| rule.key).collect()
+        let own = self.rules.iter().filter(|rule| rule.owner == RuleOwner::PodToPlace(mover));
+        own.filter(|rule| !matches!(rule.kind, PodRuleKind::AntiAffinity)).map(|rule| rule.key).collect()
     }
 
     /// The labels of everything that keeps the mover and others apart. spec 02 §8.5 wants a domain; kube-scheduler does not care.
     pub(crate) fn keys_apart(&self, mover: usize) -> BTreeSet<&'w str> {
-        let away = self.rules.iter().filter(|rule| matches!(rule.kind, Kind::Away));
-        away.filter(|rule| rule.owner == Owner::Mover(mover) || rule.movers[mover]).map(|rule| rule.key).collect()
+        let away = self.rules.iter().filter(|rule| matches!(rule.kind, PodRuleKind::AntiAffinity));
+        away.filter(|rule| rule.owner == RuleOwner::PodToPlace(mover) || rule.movers[mover])
+            .map(|rule| rule.key)
+            .collect()
     }
 
     /// Whether the mover must be near somebody and there is nobody.
     pub(crate) fn is_lonely(&self, mover: usize) -> bool {
-        let own = self.rules.iter().filter(|rule| rule.owner == Owner::Mover(mover) && matches!(rule.kind, Kind::Near));
+        let own = self
+            .rules
+            .iter()
+            .filter(|rule| rule.owner == RuleOwner::PodToPlace(mover) && matches!(rule.kind, PodRuleKind::Affinity));
         own.into_iter().any(|rule| !rule.movers.contains(&true) && !rule.residents.contains(&true))
     }
 
@@ -442,13 +469,15 @@ impl<'w> Topology<'w> {
     pub(crate) fn has_certain_companions(
         &self,
         mover: usize,
-        bound: &Bound,
-        places: &[&Place],
+        bound: &PodTargets,
+        places: &[&PlacementTarget],
         certain: &dyn Fn(usize, &str) -> bool,
     ) -> bool {
         let Some(place) = bound[mover] else { return true };
         let near = |rule: &&PodRule<'w>| {
-            rule.owner == Owner::Mover(mover) && matches!(rule.kind, Kind::Near) && rule.key != HOSTNAME
+            rule.owner == RuleOwner::PodToPlace(mover)
+                && matches!(rule.kind, PodRuleKind::Affinity)
+                && rule.key != HOSTNAME
         };
         self.rules.iter().filter(near).all(|rule| {
             let here = |at: usize| places[at].labels.get(rule.key) == places[place].labels.get(rule.key);
@@ -462,22 +491,22 @@ impl<'w> Topology<'w> {
 
     /// Whether some mover's spread counts this one, so that it matters to others when it is bound.
     fn is_counted(&self, mover: usize) -> bool {
-        self.rules.iter().any(|rule| matches!(rule.kind, Kind::Spread(_)) && rule.movers[mover])
+        self.rules.iter().any(|rule| matches!(rule.kind, PodRuleKind::Spread(_)) && rule.movers[mover])
     }
 
     /// Whether the mover is somebody's companion.
     fn is_companion(&self, mover: usize) -> bool {
-        self.rules.iter().any(|rule| matches!(rule.kind, Kind::Near) && rule.movers[mover])
+        self.rules.iter().any(|rule| matches!(rule.kind, PodRuleKind::Affinity) && rule.movers[mover])
     }
 }
 
 /// The places of the bound movers that a rule speaks of.
-fn moved<'a>(rule: &'a PodRule<'_>, bound: &'a Bound) -> impl Iterator<Item = usize> + 'a {
+fn moved<'a>(rule: &'a PodRule<'_>, bound: &'a PodTargets) -> impl Iterator<Item = usize> + 'a {
     bound.iter().zip(&rule.movers).filter(|(_, of)| **of).filter_map(|(place, _)| *place)
 }
 
 /// The required node-affinity terms by which the pod may be on this place; `None` if it has no terms.
-fn alternatives<'a>(pod: &'a Pod, place: &Place) -> Vec<Option<&'a NodeSelectorTerm>> {
+fn alternatives<'a>(pod: &'a Pod, place: &PlacementTarget) -> Vec<Option<&'a NodeSelectorTerm>> {
     let terms = required_terms(pod).unwrap_or_default();
     let matching = terms.iter().filter(|term| term_matches(term, &place.name, &place.labels));
     let alternatives: Vec<_> = matching.map(Some).collect();

@@ -13,12 +13,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::median;
-use super::oracle::{Oracle, OracleFailed};
+use super::oracle::{Oracle, OracleError};
 use crate::disruption::faults;
-use crate::generator::{Generated, cluster};
+use crate::generator::{GeneratedCluster, cluster};
 use crate::plan::Plan;
 use crate::price::Price;
-use crate::program::{AT, Planner};
+use crate::program::{PLAN_TIME, Planner};
 
 /// Answers to a number of clusters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ impl RecordedClusters {
 }
 
 /// Words by which Karpenter says that a rule forbids it to take a node.
-const FORBIDDEN: [&str; 6] = [
+const FORBIDDEN_NODE_MESSAGES: [&str; 6] = [
     "do-not-disrupt",
     "Pdb prevents pod evictions",
     "Eviction does not support multiple PDBs",
@@ -84,15 +84,15 @@ const FORBIDDEN: [&str; 6] = [
 
 impl Oracle {
     /// Asks so many times what would be taken away, and keeps what a comparison needs.
-    pub fn ask_cluster(&self, made: &Generated, runs: usize) -> Result<RecordedCluster, OracleFailed> {
-        let refused = |message: String| OracleFailed::Refused { world: made.seed, message };
+    pub fn ask_cluster(&self, made: &GeneratedCluster, runs: usize) -> Result<RecordedCluster, OracleError> {
+        let refused = |message: String| OracleError::Refused { world: made.seed, message };
         let passes = (0..runs).map(|salt| {
             let answer = self.both_halves(made, salt)?;
             let plan = Plan::read(&answer).map_err(|error| refused(error.to_string()))?;
             let commands = &plan.disruption.commands;
             let mut nodes: Vec<String> = commands.iter().flat_map(|command| command.nodes.clone()).collect();
             nodes.sort();
-            let is_rule = |message: &str| FORBIDDEN.iter().any(|words| message.contains(words));
+            let is_rule = |message: &str| FORBIDDEN_NODE_MESSAGES.iter().any(|words| message.contains(words));
             let blocked = plan.disruption.blocked.iter().filter(|blocked| is_rule(&blocked.message));
             let mut forbidden: Vec<String> = blocked.map(|blocked| blocked.node.clone()).collect();
             forbidden.sort();
@@ -108,7 +108,7 @@ impl Oracle {
         Ok(RecordedCluster {
             seed: made.seed,
             fingerprint: made.fingerprint(),
-            runs: passes.collect::<Result<_, OracleFailed>>()?,
+            runs: passes.collect::<Result<_, OracleError>>()?,
         })
     }
 }
@@ -155,11 +155,11 @@ pub fn compare_cluster(kerf: &Planner<'_>, theirs: &RecordedCluster) -> ClusterC
 
 fn compare(
     kerf: &Planner<'_>,
-    made: &Generated,
+    made: &GeneratedCluster,
     theirs: &RecordedCluster,
     comparison: &mut ClusterComparison,
 ) -> Result<(), String> {
-    let at: Timestamp = AT.parse().map_err(|_| "the instant cannot be read".to_owned())?;
+    let at: Timestamp = PLAN_TIME.parse().map_err(|_| "the instant cannot be read".to_owned())?;
     let plan = Plan::read(&kerf(&made.manifests, &made.types)?).map_err(|error| format!("not a plan: {error}"))?;
     comparison.worse.extend(faults(&made.manifests, &made.types, &plan, at)?);
     let ours = &plan.disruption.commands;

@@ -10,11 +10,11 @@ use super::rules::{claim_of, name, node, of_kind, pods_that_move};
 use crate::catalogue::Catalogue;
 use crate::check::launches;
 use crate::manifests::{Pool, decode};
-use crate::plan::{Claim, Command};
+use crate::plan::{PlanClaim, PlanCommand};
 use crate::resources::Resources;
 
 /// The manifests after the command.
-pub fn after(cluster: &Value, catalogue: &Catalogue, command: &Command, at: Timestamp) -> Result<Value, String> {
+pub fn after(cluster: &Value, catalogue: &Catalogue, command: &PlanCommand, at: Timestamp) -> Result<Value, String> {
     let moved = pods_that_move(cluster, &command.nodes)?;
     let mut next = without(cluster, &command.nodes, &moved);
     let mut places: BTreeMap<&String, &String> = BTreeMap::new();
@@ -79,7 +79,7 @@ fn key(pod: &Value) -> String {
 }
 
 /// The node and claim that a replacement is expected to become.
-fn machine(cluster: &Value, catalogue: &Catalogue, claim: &Claim, at: Timestamp) -> Result<[Value; 2], String> {
+fn machine(cluster: &Value, catalogue: &Catalogue, claim: &PlanClaim, at: Timestamp) -> Result<[Value; 2], String> {
     let pool = of_kind(cluster, "NodePool").find(|pool| name(pool) == claim.node_pool).ok_or("no such pool")?;
     let decoded: Pool = decode(pool).map_err(|error| error.to_string())?;
     let said = &claim.estimate;

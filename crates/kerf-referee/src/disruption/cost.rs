@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::rules::{claim_of, node, of_kind};
 use crate::catalogue::{CAPACITY_TYPE, Catalogue, INSTANCE_TYPE, InstanceType, ZONE};
-use crate::check::{Launch, launches};
+use crate::check::{PossibleLaunch, launches};
 use crate::manifests::{Pool, decode};
-use crate::plan::{Claim, Command, Plan};
+use crate::plan::{Plan, PlanClaim, PlanCommand};
 use crate::price::Price;
 
 /// What a node costs: the first offering of its type in its zone and capacity type, in stock or not (spec 03 §5.4).
@@ -35,7 +35,7 @@ pub(super) fn plan_faults(cluster: &Value, catalogue: &Catalogue, plan: &Plan) -
 }
 
 /// Whether a command saves what it says, and enough.
-pub(super) fn command_faults(cluster: &Value, catalogue: &Catalogue, command: &Command) -> Vec<String> {
+pub(super) fn command_faults(cluster: &Value, catalogue: &Catalogue, command: &PlanCommand) -> Vec<String> {
     let before = total(cluster, catalogue, &command.nodes);
     let after: Price = command.replacements.iter().map(|claim| claim.estimate.price_per_hour).sum();
     let mut faults = Vec::new();
@@ -56,7 +56,7 @@ pub(super) fn command_faults(cluster: &Value, catalogue: &Catalogue, command: &C
 }
 
 /// However the replacements are launched, they must cost less than the nodes; a launch takes spot before on-demand.
-fn dear_launches(cluster: &Value, catalogue: &Catalogue, command: &Command, before: Price) -> Vec<String> {
+fn dear_launches(cluster: &Value, catalogue: &Catalogue, command: &PlanCommand, before: Price) -> Vec<String> {
     let is_spot = |name: &String| node(cluster, name).is_some_and(|n| n["metadata"]["labels"][CAPACITY_TYPE] == "spot");
     let all_spot = command.nodes.iter().all(is_spot);
     let mut faults = Vec::new();
@@ -76,14 +76,14 @@ fn dear_launches(cluster: &Value, catalogue: &Catalogue, command: &Command, befo
 }
 
 /// The most that a claim may come to cost: of each listed type the dearest offering of the kind that is taken first.
-fn worst(claim: &Claim, possible: &[Launch<'_>], catalogue: &Catalogue) -> Price {
+fn worst(claim: &PlanClaim, possible: &[PossibleLaunch<'_>], catalogue: &Catalogue) -> Price {
     let types = claim.instance_types.iter().filter_map(|name| catalogue.get(name));
     let worst_of = |instance_type: &InstanceType| {
         ["reserved", "spot", "on-demand"].into_iter().find_map(|kind| {
             let of_kind = possible.iter().filter(|launch| {
                 launch.instance_type.name == instance_type.name && launch.offering.capacity_type() == kind
             });
-            of_kind.map(Launch::price).max()
+            of_kind.map(PossibleLaunch::price).max()
         })
     };
     types.filter_map(worst_of).max().unwrap_or(Price::ZERO)

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::manifests::{decode, owned_by};
 use crate::placement::{is_terminal, is_terminating, pod_key};
-use crate::plan::Command;
+use crate::plan::PlanCommand;
 use crate::selectors::{pod_labels, satisfies, selects};
 use crate::taints::tolerates;
 
@@ -179,7 +179,7 @@ fn spares_unready(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
 }
 
 /// What is wrong with taking the command's nodes away.
-pub(super) fn node_faults(cluster: &Value, command: &Command, at: Timestamp) -> Result<Vec<String>, String> {
+pub(super) fn node_faults(cluster: &Value, command: &PlanCommand, at: Timestamp) -> Result<Vec<String>, String> {
     let mut faults = Vec::new();
     for wanted in &command.nodes {
         let Some(node) = node(cluster, wanted) else {
@@ -222,7 +222,7 @@ pub(super) fn node_faults(cluster: &Value, command: &Command, at: Timestamp) -> 
 /// Whether the reason is true, and the pool's policy goes with it.
 fn reason_faults(
     cluster: &Value,
-    command: &Command,
+    command: &PlanCommand,
     wanted: &str,
     claim: &Value,
     pool: &Value,
@@ -274,7 +274,7 @@ fn is_resting(claim: &Value, pool: &Value, at: Timestamp) -> bool {
 }
 
 /// What is wrong with the nodes that take pods in: they must be up, and for consolidation they must have rested (spec 03 §7).
-pub(super) fn target_faults(cluster: &Value, command: &Command, at: Timestamp) -> Result<Vec<String>, String> {
+pub(super) fn target_faults(cluster: &Value, command: &PlanCommand, at: Timestamp) -> Result<Vec<String>, String> {
     let moved = pods_that_move(cluster, &command.nodes)?;
     let mut faults = Vec::new();
     for placement in command.existing_nodes.iter().filter(|p| p.pods.iter().any(|pod| moved.contains(pod))) {
@@ -298,11 +298,11 @@ pub(super) fn target_faults(cluster: &Value, command: &Command, at: Timestamp) -
 }
 
 /// What the budgets of pools leave, before any command.
-pub(super) struct Budgets {
+pub(super) struct RemainingBudgets {
     left: BTreeMap<(String, String), i64>,
 }
 
-impl Budgets {
+impl RemainingBudgets {
     pub(super) fn of(cluster: &Value, at: Timestamp) -> Result<Self, String> {
         let mut left = BTreeMap::new();
         for pool in of_kind(cluster, "NodePool") {

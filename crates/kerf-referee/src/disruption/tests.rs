@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::faults;
 use crate::plan::Plan;
-use crate::program::AT;
+use crate::program::PLAN_TIME;
 
 const TYPES: &str = r#"[{"name": "t", "architecture": "amd64", "operatingSystems": ["linux"],
     "resources": {"cpu": "4", "memory": "8Gi", "pods": "10"}, "offerings": [{"Price": 1.0, "Available": true, "Requirements": [
@@ -56,7 +56,7 @@ fn plan() -> Value {
 }
 
 fn verdict(cluster: &Value, plan: &Value) -> Vec<String> {
-    faults(&cluster.to_string(), TYPES, &Plan::read(plan).unwrap(), AT.parse().unwrap()).unwrap()
+    faults(&cluster.to_string(), TYPES, &Plan::read(plan).unwrap(), PLAN_TIME.parse().unwrap()).unwrap()
 }
 
 /// What is said of the plan after something was changed.

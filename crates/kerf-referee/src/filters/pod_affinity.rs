@@ -7,29 +7,29 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{ClusterView, NodeView, Reason};
+use super::{ClusterView, FilterReason, NodeView};
 use crate::placement::{affinity_terms, anti_affinity_terms, term_selects};
 use crate::selectors::{Labels, node_labels};
 
 /// A topology key and one of its values.
-type Domain = (String, String);
+type TopologyDomain = (String, String);
 
 /// What the cluster means for one pod.
 #[derive(Debug)]
-pub(super) struct State<'a> {
+pub(super) struct PodAffinityFilter<'a> {
     /// Topology keys of the affinity terms.
     keys: Vec<&'a str>,
     /// Domains with a pod that all affinity terms select.
-    wanted: BTreeSet<Domain>,
+    wanted: BTreeSet<TopologyDomain>,
     /// Domains with a pod that an anti-affinity term selects.
-    unwanted: BTreeSet<Domain>,
+    unwanted: BTreeSet<TopologyDomain>,
     /// Domains with a pod that has an anti-affinity term which selects this pod.
-    unwelcome: BTreeSet<Domain>,
+    unwelcome: BTreeSet<TopologyDomain>,
     /// Whether all affinity terms select the pod itself.
     selects_itself: bool,
 }
 
-impl<'a> State<'a> {
+impl<'a> PodAffinityFilter<'a> {
     pub(super) fn new(pod: &'a Pod, cluster: &ClusterView<'_>) -> Self {
         let near = affinity_terms(pod);
         let away = anti_affinity_terms(pod);
@@ -57,28 +57,29 @@ impl<'a> State<'a> {
         state
     }
 
-    pub(super) fn reasons(&self, node: &NodeView<'_>) -> Option<Reason> {
+    pub(super) fn reasons(&self, node: &NodeView<'_>) -> Option<FilterReason> {
         let labels = node_labels(node.node);
-        let here = |domains: &BTreeSet<Domain>| domains.iter().any(|(key, value)| labels.get(key) == Some(value));
+        let here =
+            |domains: &BTreeSet<TopologyDomain>| domains.iter().any(|(key, value)| labels.get(key) == Some(value));
         if !self.near(labels) {
-            Some(Reason::PodAffinity)
+            Some(FilterReason::PodAffinity)
         } else if here(&self.unwanted) {
-            Some(Reason::PodAntiAffinity)
+            Some(FilterReason::PodAntiAffinity)
         } else if here(&self.unwelcome) {
-            Some(Reason::ExistingAntiAffinity)
+            Some(FilterReason::ExistingAntiAffinity)
         } else {
             None
         }
     }
 
     fn near(&self, labels: &Labels) -> bool {
-        let domains: Option<Vec<Domain>> = self.keys.iter().map(|key| domain(key, labels)).collect();
+        let domains: Option<Vec<TopologyDomain>> = self.keys.iter().map(|key| domain(key, labels)).collect();
         // A node that lacks a key is in no domain, so no pod is near there.
         let Some(domains) = domains else { return false };
         domains.iter().all(|domain| self.wanted.contains(domain)) || (self.wanted.is_empty() && self.selects_itself)
     }
 }
 
-fn domain(key: &str, labels: &Labels) -> Option<Domain> {
+fn domain(key: &str, labels: &Labels) -> Option<TopologyDomain> {
     Some((key.to_owned(), labels.get(key)?.clone()))
 }

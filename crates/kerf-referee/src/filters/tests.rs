@@ -76,7 +76,7 @@ fn cordons_taints_and_selectors() {
     let picky = pod("p", json!({}), json!({"nodeSelector": {"disk": "fast"}}));
     assert_eq!(verdicts(&picky, &cluster)[2], "node(s) didn't match Pod's node affinity/selector");
     let first = Filters::new(&picky, &cluster).refusal(&cluster.nodes[0]);
-    assert_eq!(first, [Reason::Unschedulable], "only the first plug-in that objects is reported");
+    assert_eq!(first, [FilterReason::Unschedulable], "only the first plug-in that objects is reported");
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn volumes_pin_a_pod_and_are_limited() {
     let (a, b, user) = (in_zone("a", "a"), in_zone("b", "b"), using("user", "data"));
     let mut nodes = cluster(&[view(&a, &[&user]), view(&b, &[])]);
     nodes.nodes[0].csi = Some(&csi);
-    nodes.storage = Storage::new([&claim, &new], [&volume], [&class]);
+    nodes.storage = VolumeObjects::new([&claim, &new], [&volume], [&class]);
     let elsewhere = "node(s) didn't match PersistentVolume's node affinity; node(s) had no available volume zone";
     assert_eq!(verdicts(&using("p", "data"), &nodes), ["ok", elsewhere], "a shared volume counts once");
     assert_eq!(

@@ -7,18 +7,18 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Pod, TopologySpreadConstraint};
 
-use super::{ClusterView, NodeView, Reason};
+use super::{ClusterView, FilterReason, NodeView};
 use crate::placement::{is_terminating, spread_constraints, spread_includes, spread_selects};
 use crate::selectors::node_labels;
 use crate::taints::repels;
 
 /// What the cluster means for one pod.
 #[derive(Debug)]
-pub(super) struct State<'a> {
+pub(super) struct TopologySpreadFilter<'a> {
     constraints: Vec<(&'a TopologySpreadConstraint, BTreeMap<String, i64>)>,
 }
 
-impl<'a> State<'a> {
+impl<'a> TopologySpreadFilter<'a> {
     pub(super) fn new(pod: &'a Pod, cluster: &ClusterView<'_>) -> Self {
         let all: Vec<_> = spread_constraints(pod).collect();
         let counts = all.iter().map(|constraint| {
@@ -36,17 +36,17 @@ impl<'a> State<'a> {
         Self { constraints: counts.collect() }
     }
 
-    pub(super) fn reason(&self, pod: &Pod, node: &NodeView<'_>) -> Option<Reason> {
+    pub(super) fn reason(&self, pod: &Pod, node: &NodeView<'_>) -> Option<FilterReason> {
         let labels = node_labels(node.node);
         self.constraints.iter().find_map(|(constraint, counts)| {
             let key = constraint.topology_key.clone();
-            let Some(domain) = labels.get(&key) else { return Some(Reason::SpreadLabelMissing { key }) };
+            let Some(domain) = labels.get(&key) else { return Some(FilterReason::SpreadLabelMissing { key }) };
             let too_few = counts.len() < usize::try_from(constraint.min_domains.unwrap_or(1)).unwrap_or(0);
             let minimum = if too_few { 0 } else { counts.values().copied().min().unwrap_or(0) };
             let itself = i64::from(spread_selects(constraint, pod, pod));
             let count = counts.get(domain).copied().unwrap_or(0) + itself;
             let max_skew = i64::from(constraint.max_skew);
-            (count - minimum > max_skew).then(|| Reason::TopologySpread {
+            (count - minimum > max_skew).then(|| FilterReason::TopologySpread {
                 key,
                 domain: domain.clone(),
                 count,

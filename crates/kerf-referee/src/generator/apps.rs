@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::instance_types::GPU;
-use super::{Draft, set};
+use super::{ClusterDraft, set};
 
-const CPU: [&str; 9] = ["50m", "100m", "250m", "500m", "500m", "1", "1500m", "2", "3500m"];
-const MEMORY: [&str; 8] = ["64Mi", "128Mi", "256Mi", "512Mi", "1Gi", "2Gi", "4Gi", "8Gi"];
+const CPU_REQUESTS: [&str; 9] = ["50m", "100m", "250m", "500m", "500m", "1", "1500m", "2", "3500m"];
+const MEMORY_REQUESTS: [&str; 8] = ["64Mi", "128Mi", "256Mi", "512Mi", "1Gi", "2Gi", "4Gi", "8Gi"];
 
 /// A group of pods that are alike.
 #[derive(Debug, Clone)]
@@ -34,12 +34,12 @@ impl App {
 
 /// A daemon set, as far as nodes need to know it.
 #[derive(Debug, Clone)]
-pub(super) struct DaemonPlan {
+pub(super) struct DaemonDraft {
     pub(super) name: String,
     pub(super) spec: Value,
 }
 
-impl Draft {
+impl ClusterDraft {
     pub(super) fn daemons(&mut self) {
         for index in 0..self.random.between(0, self.size.number(1, 2, 3)) {
             let random = &mut self.random;
@@ -68,7 +68,7 @@ impl Draft {
                 "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}")},
                 "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
             }));
-            self.daemons.push(DaemonPlan { name, spec });
+            self.daemons.push(DaemonDraft { name, spec });
         }
     }
 
@@ -119,7 +119,7 @@ impl Draft {
     /// Containers and what they ask for.
     fn containers(&mut self) -> Map<String, Value> {
         let random = &mut self.random;
-        let mut requests = json!({"cpu": random.pick(&CPU), "memory": random.pick(&MEMORY)});
+        let mut requests = json!({"cpu": random.pick(&CPU_REQUESTS), "memory": random.pick(&MEMORY_REQUESTS)});
         match random.below(100) {
             0..4 => requests["cpu"] = json!("500"),
             4..8 => requests[GPU] = json!("1"),
@@ -137,7 +137,7 @@ impl Draft {
         if random.percent(6) {
             let restart = if random.percent(50) { json!("Always") } else { Value::Null };
             let mut sidecar = json!({"name": "i", "image": "example.com/init"});
-            sidecar["resources"] = json!({"requests": {"cpu": random.pick(&CPU)}});
+            sidecar["resources"] = json!({"requests": {"cpu": random.pick(&CPU_REQUESTS)}});
             set(sidecar.as_object_mut().unwrap_or(&mut Map::new()), "restartPolicy", restart);
             init.push(sidecar);
         }
@@ -147,7 +147,7 @@ impl Draft {
             spec.insert("overhead".to_owned(), json!({"cpu": "250m", "memory": "64Mi"}));
         }
         if random.percent(3) {
-            spec.insert("resources".to_owned(), json!({"requests": {"cpu": random.pick(&CPU)}}));
+            spec.insert("resources".to_owned(), json!({"requests": {"cpu": random.pick(&CPU_REQUESTS)}}));
         }
         spec
     }

@@ -6,61 +6,61 @@
 
 use serde_json::{Map, Value, json};
 
-use super::instance_types::Machine;
+use super::instance_types::InstanceTypeSpec;
 use super::pools::{TIER, node_class};
-use super::{Draft, Generated, Size, set};
+use super::{ClusterDraft, ClusterSize, GeneratedCluster, set};
 
 /// The instant for which everybody plans, as manifests write it, and others before it.
-const LONG_AGO: &str = "2026-03-04T08:00:00Z";
-const JUST_NOW: &str = "2026-03-04T11:59:40Z";
+const OLD_TIMESTAMP: &str = "2026-03-04T08:00:00Z";
+const RECENT_TIMESTAMP: &str = "2026-03-04T11:59:40Z";
 
 /// A pool of a cluster.
 #[derive(Debug, Clone)]
-struct Pool {
+struct ClusterPool {
     name: String,
     capacity_types: Option<&'static str>,
     /// What nodes must be labelled, and what those that have drifted are labelled.
     tiered: bool,
     /// When a node may be consolidated after its last pod came or went.
-    patience: Patience,
+    patience: ConsolidateAfter,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Patience {
-    None,
-    Minute,
+enum ConsolidateAfter {
+    Zero,
+    OneMinute,
     Never,
 }
 
 /// A workload of a cluster.
 #[derive(Debug, Clone)]
-struct Workload {
+struct ClusterWorkload {
     name: String,
     cpu_millis: usize,
     memory_mib: usize,
-    constraint: Constraint,
+    constraint: WorkloadConstraint,
     /// `karpenter.sh/do-not-disrupt`, on some of its pods.
     protection: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Constraint {
+enum WorkloadConstraint {
     None,
-    OwnZone,
-    ApartByHost,
+    ZoneSelector,
+    HostAntiAffinity,
     ZoneSpread,
 }
 
 /// What is left of a node.
-struct Room {
+struct NodeFreeCapacity {
     cpu_millis: usize,
     memory_mib: usize,
     pods: usize,
 }
 
 /// The cluster of that seed.
-pub fn cluster(seed: u64) -> Generated {
-    let mut draft = Draft::new(seed ^ 0x00c1_0573, Size::Medium);
+pub fn cluster(seed: u64) -> GeneratedCluster {
+    let mut draft = ClusterDraft::new(seed ^ 0x00c1_0573, ClusterSize::Medium);
     draft.machines();
     let pools = draft.cluster_pools();
     let workloads = draft.workloads();
@@ -84,16 +84,16 @@ pub fn cluster(seed: u64) -> Generated {
             "spec": {"containers": [container("500", "1Gi")]},
         }));
     }
-    Generated::new(seed, Size::Medium, &draft)
+    GeneratedCluster::new(seed, ClusterSize::Medium, &draft)
 }
 
-impl Draft {
-    fn cluster_pools(&mut self) -> Vec<Pool> {
+impl ClusterDraft {
+    fn cluster_pools(&mut self) -> Vec<ClusterPool> {
         let number = self.random.between(1, 2);
         (0..number).map(|index| self.cluster_pool(format!("pool-{index}"))).collect()
     }
 
-    fn cluster_pool(&mut self, name: String) -> Pool {
+    fn cluster_pool(&mut self, name: String) -> ClusterPool {
         let random = &mut self.random;
         let capacity_types = match random.below(100) {
             0..15 => Some("on-demand"),
@@ -101,11 +101,11 @@ impl Draft {
             _ => None,
         };
         let patience = match random.below(100) {
-            0..70 => Patience::None,
-            70..92 => Patience::Minute,
-            _ => Patience::Never,
+            0..70 => ConsolidateAfter::Zero,
+            70..92 => ConsolidateAfter::OneMinute,
+            _ => ConsolidateAfter::Never,
         };
-        let pool = Pool { name, capacity_types, tiered: random.percent(30), patience };
+        let pool = ClusterPool { name, capacity_types, tiered: random.percent(30), patience };
         let mut requirements = Vec::new();
         if let Some(capacity_type) = pool.capacity_types {
             let only = json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity_type]});
@@ -120,9 +120,9 @@ impl Draft {
             _ => "Balanced",
         };
         let after = match pool.patience {
-            Patience::None => "0s",
-            Patience::Minute => "1m",
-            Patience::Never => "Never",
+            ConsolidateAfter::Zero => "0s",
+            ConsolidateAfter::OneMinute => "1m",
+            ConsolidateAfter::Never => "Never",
         };
         let mut disruption = Map::new();
         disruption.insert("consolidationPolicy".to_owned(), json!(policy));
@@ -141,20 +141,20 @@ impl Draft {
         pool
     }
 
-    fn workloads(&mut self) -> Vec<Workload> {
+    fn workloads(&mut self) -> Vec<ClusterWorkload> {
         let number = self.random.between(1, 5);
         (0..number)
             .map(|index| {
                 let random = &mut self.random;
-                Workload {
+                ClusterWorkload {
                     name: format!("app-{index}"),
                     cpu_millis: *random.pick(&[100, 250, 500, 500, 1000, 2000]),
                     memory_mib: *random.pick(&[64, 256, 512, 1024, 4096]),
                     constraint: match random.below(100) {
-                        0..10 => Constraint::OwnZone,
-                        10..20 => Constraint::ApartByHost,
-                        20..30 => Constraint::ZoneSpread,
-                        _ => Constraint::None,
+                        0..10 => WorkloadConstraint::ZoneSelector,
+                        10..20 => WorkloadConstraint::HostAntiAffinity,
+                        20..30 => WorkloadConstraint::ZoneSpread,
+                        _ => WorkloadConstraint::None,
                     },
                     protection: match random.below(100) {
                         0..8 => Some("true"),
@@ -169,7 +169,7 @@ impl Draft {
     }
 
     /// Budgets of pods: some that allow an eviction, some that do not, now and then two for one workload.
-    fn pod_budgets(&mut self, workloads: &[Workload]) {
+    fn pod_budgets(&mut self, workloads: &[ClusterWorkload]) {
         for workload in workloads {
             let number = match self.random.below(100) {
                 0..16 => 1,
@@ -190,7 +190,7 @@ impl Draft {
         }
     }
 
-    fn cluster_node(&mut self, name: &str, pools: &[Pool], workloads: &[Workload], daemon: bool) {
+    fn cluster_node(&mut self, name: &str, pools: &[ClusterPool], workloads: &[ClusterWorkload], daemon: bool) {
         let pool = self.random.pick(pools).clone();
         let machine = self.random.pick(&self.types).clone();
         let fits = |capacity_type: &str| pool.capacity_types.is_none_or(|only| only == capacity_type);
@@ -214,11 +214,11 @@ impl Draft {
         if pool.tiered {
             labels[TIER] = json!(if drifted { "silver" } else { "gold" });
         }
-        let touched = if self.random.percent(25) { JUST_NOW } else { LONG_AGO };
+        let touched = if self.random.percent(25) { RECENT_TIMESTAMP } else { OLD_TIMESTAMP };
         let claim = self.cluster_claim(name, &pool, &machine, &labels, touched, drifted);
         self.objects.push(claim);
         labels["kubernetes.io/hostname"] = json!(name);
-        let mut metadata = json!({"name": name, "labels": labels, "creationTimestamp": LONG_AGO});
+        let mut metadata = json!({"name": name, "labels": labels, "creationTimestamp": OLD_TIMESTAMP});
         if self.random.percent(6) {
             let value = if self.random.percent(70) { "true" } else { "false" };
             metadata["annotations"] = json!({"karpenter.sh/do-not-disrupt": value});
@@ -228,7 +228,7 @@ impl Draft {
             "apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"providerID": format!("kwok://{name}")},
             "status": {
                 "capacity": machine.capacity(), "allocatable": machine.allocatable(),
-                "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": LONG_AGO}],
+                "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": OLD_TIMESTAMP}],
             },
         }));
         self.residents(name, &machine, &sold.zone, workloads, daemon);
@@ -237,16 +237,16 @@ impl Draft {
     fn cluster_claim(
         &mut self,
         name: &str,
-        pool: &Pool,
-        machine: &Machine,
+        pool: &ClusterPool,
+        machine: &InstanceTypeSpec,
         labels: &Value,
         touched: &str,
         drifted: bool,
     ) -> Value {
         let rested = match pool.patience {
-            Patience::None => true,
-            Patience::Minute => touched == LONG_AGO,
-            Patience::Never => false,
+            ConsolidateAfter::Zero => true,
+            ConsolidateAfter::OneMinute => touched == OLD_TIMESTAMP,
+            ConsolidateAfter::Never => false,
         };
         let mut held = vec!["Launched", "Registered", "Initialized", "Ready"];
         held.extend(rested.then_some("Consolidatable"));
@@ -256,7 +256,7 @@ impl Draft {
             .map(|kind| {
                 let reason = if *kind == "Drifted" { "RequirementsDrifted" } else { kind };
                 json!({
-                    "type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": LONG_AGO,
+                    "type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": OLD_TIMESTAMP,
                 })
             })
             .collect();
@@ -271,7 +271,7 @@ impl Draft {
         }
         json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-            "metadata": {"name": format!("claim-{name}"), "labels": labels, "creationTimestamp": LONG_AGO},
+            "metadata": {"name": format!("claim-{name}"), "labels": labels, "creationTimestamp": OLD_TIMESTAMP},
             "spec": spec,
             "status": {
                 "providerID": format!("kwok://{name}"), "nodeName": name, "lastPodEventTime": touched,
@@ -281,8 +281,15 @@ impl Draft {
     }
 
     /// Pods for a node, few enough that most nodes have room to spare.
-    fn residents(&mut self, node: &str, machine: &Machine, zone: &str, workloads: &[Workload], daemon: bool) {
-        let mut room = Room {
+    fn residents(
+        &mut self,
+        node: &str,
+        machine: &InstanceTypeSpec,
+        zone: &str,
+        workloads: &[ClusterWorkload],
+        daemon: bool,
+    ) {
+        let mut room = NodeFreeCapacity {
             cpu_millis: machine.cpu * 1000 - 100,
             memory_mib: machine.memory_gib * 1024 - 10,
             pods: machine.pods,
@@ -308,7 +315,7 @@ impl Draft {
             if !fits || apart.contains(&workload.name.as_str()) {
                 continue;
             }
-            if workload.constraint == Constraint::ApartByHost {
+            if workload.constraint == WorkloadConstraint::HostAntiAffinity {
                 apart.push(&workload.name);
             }
             room.cpu_millis -= workload.cpu_millis;
@@ -320,22 +327,24 @@ impl Draft {
     }
 }
 
-impl Workload {
+impl ClusterWorkload {
     fn pod(&self, name: &str, node: &str, zone: &str, protected: bool) -> Value {
         let mut pod = owned(name, node, &json!({"app": self.name}), "ReplicaSet", &self.name);
         let amounts = (format!("{}m", self.cpu_millis), format!("{}Mi", self.memory_mib));
         pod["spec"]["containers"] = json!([container(&amounts.0, &amounts.1)]);
         let own = json!({"matchLabels": {"app": self.name}});
         match self.constraint {
-            Constraint::None => {}
-            Constraint::OwnZone => pod["spec"]["nodeSelector"] = json!({"topology.kubernetes.io/zone": zone}),
-            Constraint::ApartByHost => {
+            WorkloadConstraint::None => {}
+            WorkloadConstraint::ZoneSelector => {
+                pod["spec"]["nodeSelector"] = json!({"topology.kubernetes.io/zone": zone})
+            }
+            WorkloadConstraint::HostAntiAffinity => {
                 pod["spec"]["affinity"] = json!({"podAntiAffinity": {
                     "requiredDuringSchedulingIgnoredDuringExecution":
                         [{"labelSelector": own, "topologyKey": "kubernetes.io/hostname"}],
                 }});
             }
-            Constraint::ZoneSpread => {
+            WorkloadConstraint::ZoneSpread => {
                 pod["spec"]["topologySpreadConstraints"] = json!([{
                     "maxSkew": 3, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
                     "labelSelector": own,
@@ -376,7 +385,7 @@ fn owned(name: &str, node: &str, labels: &Value, kind: &str, owner: &str) -> Val
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
-            "name": name, "namespace": "default", "labels": labels, "creationTimestamp": LONG_AGO,
+            "name": name, "namespace": "default", "labels": labels, "creationTimestamp": OLD_TIMESTAMP,
             "ownerReferences": [{
                 "apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": format!("uid-{owner}"), "controller": true,
             }],

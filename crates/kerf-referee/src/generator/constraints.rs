@@ -4,13 +4,13 @@ use serde_json::{Map, Value, json};
 
 use super::apps::App;
 use super::pools::{TEAM, TIER};
-use super::{Draft, set};
+use super::{ClusterDraft, set};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 
-impl Draft {
+impl ClusterDraft {
     /// Gives the app its constraints; it is the `index`th.
     pub(super) fn constrain(&mut self, app: &mut App, index: usize, pods: usize) {
         let mut node_affinity = Map::new();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::Generated;
+use super::GeneratedCluster;
 
 macro_rules! features {
     ($($name:ident: $doc:literal,)*) => {
@@ -71,7 +71,7 @@ features! {
     HugePod: "A pod that fits nowhere.",
 }
 
-impl Generated {
+impl GeneratedCluster {
     /// What this world contains.
     pub fn features(&self) -> BTreeSet<Feature> {
         let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();

@@ -3,11 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::pools::{TEAM, TIER, node_class};
-use super::{Draft, set};
+use super::{ClusterDraft, set};
 
 /// How far a managed node has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum ManagedNodePhase {
     /// There is a claim with a machine, but no Node.
     Launched,
     /// The Node has registered and waits for its startup taints to go.
@@ -18,14 +18,16 @@ enum Phase {
     Deleting,
 }
 
-impl Draft {
+impl ClusterDraft {
     pub(super) fn nodes(&mut self) {
         for index in 0..self.random.between(0, self.size.number(2, 6, 18)) {
             let name = format!("node-{index}");
             let managed = if self.random.percent(65) { self.managed(&name) } else { None };
             match managed {
-                Some(Phase::Launched) => {}
-                Some(Phase::Registered | Phase::Initialized | Phase::Deleting) => self.fill(&name),
+                Some(ManagedNodePhase::Launched) => {}
+                Some(ManagedNodePhase::Registered | ManagedNodePhase::Initialized | ManagedNodePhase::Deleting) => {
+                    self.fill(&name)
+                }
                 None => {
                     self.unmanaged(&name);
                     self.fill(&name);
@@ -35,7 +37,7 @@ impl Draft {
     }
 
     /// A node of a pool, if the pool could have launched one.
-    fn managed(&mut self, name: &str) -> Option<Phase> {
+    fn managed(&mut self, name: &str) -> Option<ManagedNodePhase> {
         let pool = self.random.pick(&self.pools).clone();
         let machine = self.random.pick(&self.types).clone();
         let sold: Vec<_> =
@@ -45,10 +47,10 @@ impl Draft {
         }
         let sold = *self.random.pick(&sold);
         let phase = match self.random.below(100) {
-            0..8 => Phase::Launched,
-            8..18 => Phase::Registered,
-            18..24 => Phase::Deleting,
-            _ => Phase::Initialized,
+            0..8 => ManagedNodePhase::Launched,
+            8..18 => ManagedNodePhase::Registered,
+            18..24 => ManagedNodePhase::Deleting,
+            _ => ManagedNodePhase::Initialized,
         };
         let mut labels = json!({
             "karpenter.sh/nodepool": pool.name,
@@ -69,12 +71,12 @@ impl Draft {
         }
         let provider_id = format!("kwok://{name}");
         self.claim(&format!("{}-{name}", pool.name), &pool, &machine, &labels, &provider_id, phase);
-        if phase != Phase::Launched {
+        if phase != ManagedNodePhase::Launched {
             labels["kubernetes.io/hostname"] = json!(name);
             labels["karpenter.sh/registered"] = json!("true");
             let mut taints = pool.taints.clone();
             let mut allocatable = machine.allocatable();
-            if phase == Phase::Registered {
+            if phase == ManagedNodePhase::Registered {
                 taints.extend(pool.startup_taints.clone());
                 taints.push(json!({"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}));
                 if machine.gpus > 0 {
@@ -97,11 +99,11 @@ impl Draft {
     fn claim(
         &mut self,
         name: &str,
-        pool: &super::pools::PoolPlan,
-        machine: &super::instance_types::Machine,
+        pool: &super::pools::PoolDraft,
+        machine: &super::instance_types::InstanceTypeSpec,
         labels: &Value,
         provider_id: &str,
-        phase: Phase,
+        phase: ManagedNodePhase,
     ) {
         let mut spec = Map::new();
         spec.insert("nodeClassRef".to_owned(), node_class());
@@ -112,7 +114,7 @@ impl Draft {
         set(&mut spec, "taints", json!(pool.taints));
         set(&mut spec, "startupTaints", json!(pool.startup_taints));
         let mut metadata = json!({"name": name, "labels": labels});
-        if phase == Phase::Deleting {
+        if phase == ManagedNodePhase::Deleting {
             metadata["deletionTimestamp"] = json!("2026-03-04T11:00:00Z");
             metadata["finalizers"] = json!(["karpenter.sh/termination"]);
         }
@@ -122,10 +124,10 @@ impl Draft {
                 "lastTransitionTime": "2026-03-04T10:00:00Z",
             })
         };
-        let initialized = matches!(phase, Phase::Initialized | Phase::Deleting);
+        let initialized = matches!(phase, ManagedNodePhase::Initialized | ManagedNodePhase::Deleting);
         let conditions = [
             done("Launched", true),
-            done("Registered", phase != Phase::Launched),
+            done("Registered", phase != ManagedNodePhase::Launched),
             done("Initialized", initialized),
             done("Ready", initialized),
         ];

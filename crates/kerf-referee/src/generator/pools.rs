@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::instance_types::Machine;
-use super::{Draft, set};
+use super::instance_types::InstanceTypeSpec;
+use super::{ClusterDraft, set};
 
 /// The key of a label that only pools give to nodes.
 pub(super) const TIER: &str = "example.com/tier";
@@ -12,7 +12,7 @@ pub(super) const TEAM: &str = "example.com/team";
 
 /// A pool, as far as other parts of the world need to know it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct PoolPlan {
+pub(super) struct PoolDraft {
     pub(super) name: String,
     pub(super) arch: Option<&'static str>,
     pub(super) zones: Option<Vec<String>>,
@@ -24,9 +24,9 @@ pub(super) struct PoolPlan {
     pub(super) startup_taints: Vec<Value>,
 }
 
-impl PoolPlan {
+impl PoolDraft {
     /// Whether a machine in that zone and capacity type could be of this pool.
-    pub(super) fn admits(&self, machine: &Machine, zone: &String, capacity_type: &str) -> bool {
+    pub(super) fn admits(&self, machine: &InstanceTypeSpec, zone: &String, capacity_type: &str) -> bool {
         self.arch.is_none_or(|arch| arch == machine.arch)
             && self.zones.as_ref().is_none_or(|zones| zones.contains(zone))
             && self.capacity_types.as_ref().is_none_or(|types| types.contains(&capacity_type))
@@ -34,7 +34,7 @@ impl PoolPlan {
     }
 }
 
-impl Draft {
+impl ClusterDraft {
     pub(super) fn pools(&mut self) {
         for index in 0..self.random.between(1, self.size.number(1, 3, 4)) {
             let plan = self.pool_plan(index);
@@ -44,9 +44,9 @@ impl Draft {
         }
     }
 
-    fn pool_plan(&mut self, index: usize) -> PoolPlan {
+    fn pool_plan(&mut self, index: usize) -> PoolDraft {
         let random = &mut self.random;
-        let mut plan = PoolPlan { name: format!("pool-{index}"), ..PoolPlan::default() };
+        let mut plan = PoolDraft { name: format!("pool-{index}"), ..PoolDraft::default() };
         let special = if index == 0 { 50 } else { 100 };
         if random.percent(40) {
             plan.arch = Some(if random.percent(80) { "amd64" } else { "arm64" });
@@ -80,7 +80,7 @@ impl Draft {
         plan
     }
 
-    fn pool_object(&mut self, plan: &PoolPlan) -> Value {
+    fn pool_object(&mut self, plan: &PoolDraft) -> Value {
         let random = &mut self.random;
         let mut requirements = Vec::new();
         let one_of = |key: &str, values: Value| json!({"key": key, "operator": "In", "values": values});

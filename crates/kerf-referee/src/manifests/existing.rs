@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use kerf_api::quantity::Quantity;
 
 use super::pools::NODEPOOL;
-use super::{NodeClaim, World};
+use super::{ClusterManifests, NodeClaim};
 use crate::placement::is_terminal;
 use crate::resources::Resources;
 use crate::selectors::{Labels, labels_of, node_labels};
@@ -38,7 +38,7 @@ impl ExistingNode<'_> {
     }
 }
 
-impl World {
+impl ClusterManifests {
     /// The nodes that are there or on their way, by name.
     pub fn existing_nodes(&self) -> Vec<ExistingNode<'_>> {
         let claim_of = |node: &Node| {

@@ -5,16 +5,16 @@ use k8s_openapi::api::core::v1::{NodeSelectorRequirement, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::World;
+use super::ClusterManifests;
 use super::pools::NODEPOOL;
 use crate::placement::{is_terminal, is_terminating, namespace, pod_key};
 use crate::selectors::{node_selector, pod_labels, required_terms, selects};
-use crate::storage::{ClaimState, HOSTNAME, claim_names};
+use crate::storage::{HOSTNAME, VolumeClaimState, claim_names};
 use crate::taints::tolerates;
 
 /// A pod that a plan has to place.
 #[derive(Debug, Clone, Copy)]
-pub struct Pending<'w> {
+pub struct PendingPod<'w> {
     /// The pod.
     pub pod: &'w Pod,
     /// Whether it still runs on a node that is going away.
@@ -23,49 +23,51 @@ pub struct Pending<'w> {
 
 /// Why a pending pod must not be placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum NotPlannableReason {
     /// It asks not to run on a node of ours; such a pod may go unmentioned.
-    NotForUs,
+    ExcludesManagedNodes,
     /// It asks for what cannot be asked for.
     Invalid(String),
 }
 
-impl World {
+impl ClusterManifests {
     /// The pods that a plan has to place or to explain, by namespace and name.
-    pub fn pending(&self) -> Vec<Pending<'_>> {
+    pub fn pending(&self) -> Vec<PendingPod<'_>> {
         let unbound = self.pods.iter().filter(|pod| is_provisionable(pod));
-        let mut pending: Vec<_> = unbound.map(|pod| Pending { pod, leaving: false }).collect();
+        let mut pending: Vec<_> = unbound.map(|pod| PendingPod { pod, leaving: false }).collect();
         for node in self.existing_nodes().iter().filter(|node| node.deleting && node.node.is_some()) {
             let movable = node.pods.iter().copied().filter(|pod| self.moves(pod));
-            pending.extend(movable.map(|pod| Pending { pod, leaving: true }));
+            pending.extend(movable.map(|pod| PendingPod { pod, leaving: true }));
         }
         pending.sort_by_key(|pending| pod_key(pending.pod));
         pending
     }
 
     /// Why the pending pod must not be placed, if so. Pods that are leaving a node are placed as they are.
-    pub fn refusal(&self, pending: Pending<'_>) -> Option<Refusal> {
+    pub fn refusal(&self, pending: PendingPod<'_>) -> Option<NotPlannableReason> {
         let pod = pending.pod;
         if needs_devices(pod) {
-            return Some(Refusal::Invalid("asks for devices, which are not planned for".to_owned()));
+            return Some(NotPlannableReason::Invalid("asks for devices, which are not planned for".to_owned()));
         }
         if pending.leaving {
             return None;
         }
         if expressions(pod).any(|e| e.key == NODEPOOL && e.operator == "DoesNotExist") {
-            return Some(Refusal::NotForUs);
+            return Some(NotPlannableReason::ExcludesManagedNodes);
         }
         let keys = node_selector(pod).map(|(key, _)| key).chain(expressions(pod).map(|e| &e.key));
         if let Some(key) = keys.into_iter().find(|key| is_restricted(key)) {
-            return Some(Refusal::Invalid(format!("asks for label {key}, which is not for pods to ask for")));
+            return Some(NotPlannableReason::Invalid(format!(
+                "asks for label {key}, which is not for pods to ask for"
+            )));
         }
         if required_terms(pod).unwrap_or_default().iter().any(|term| term.match_fields.is_some()) {
-            return Some(Refusal::Invalid("asks for a field of the node".to_owned()));
+            return Some(NotPlannableReason::Invalid("asks for a field of the node".to_owned()));
         }
         let storage = self.storage();
         claim_names(pod).into_iter().find_map(|name| match storage.state(namespace(pod), &name) {
-            ClaimState::Bound(_) | ClaimState::Waiting(_) => None,
-            state => Some(Refusal::Invalid(format!("its volume claim {name} is {state:?}"))),
+            VolumeClaimState::Bound(_) | VolumeClaimState::Waiting(_) => None,
+            state => Some(NotPlannableReason::Invalid(format!("its volume claim {name} is {state:?}"))),
         })
     }
 

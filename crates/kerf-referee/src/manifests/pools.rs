@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Taint;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::plan::Requirement;
+use crate::plan::NodeRequirement;
 use crate::resources::Resources;
 use crate::selectors::Labels;
 
@@ -23,7 +23,7 @@ pub struct Pool {
     /// The labels of its nodes: the template's, the pool's name and the node class.
     pub labels: Labels,
     /// What its nodes' labels must satisfy.
-    pub requirements: Vec<Requirement>,
+    pub requirements: Vec<NodeRequirement>,
     /// Its nodes' taints.
     pub taints: Vec<Taint>,
     /// How much of each resource its nodes may have together; `nodes` counts them.
@@ -130,7 +130,7 @@ struct WireTemplate {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct WireTemplateSpec {
-    requirements: Vec<Requirement>,
+    requirements: Vec<NodeRequirement>,
     taints: Vec<Taint>,
     node_class_ref: WireNodeClassRef,
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::placement::pod_key;
 
 fn pending(objects: &[Value]) -> Vec<String> {
-    let world = World::decode(&json!({"kind": "List", "items": objects}));
+    let world = ClusterManifests::decode(&json!({"kind": "List", "items": objects}));
     world.map(|world| world.pending().iter().map(|p| pod_key(p.pod)).collect()).unwrap_or_default()
 }
 
@@ -41,7 +41,7 @@ fn spec_09_17_a_job_stands_for_the_pods_that_it_still_runs() {
     assert_eq!(pending(&[done]).len(), 0);
 }
 
-fn managed(node_labels: Value, claim_extra: Value) -> Result<World, Unreadable> {
+fn managed(node_labels: Value, claim_extra: Value) -> Result<ClusterManifests, ManifestError> {
     let mut claim = json!({
         "kind": "NodeClaim", "metadata": {"name": "c", "labels": {"karpenter.sh/nodepool": "p", "zone": "claimed"}},
         "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}],
@@ -57,11 +57,11 @@ fn managed(node_labels: Value, claim_extra: Value) -> Result<World, Unreadable> 
             {"key": "foo/readiness.k8s.io/bar", "effect": "NoSchedule"}]},
         "status": {"capacity": {"cpu": "4", "gpu": "0"}, "allocatable": {"cpu": "3500m", "gpu": "0"}},
     });
-    World::decode(&json!([claim, node]))
+    ClusterManifests::decode(&json!([claim, node]))
 }
 
 /// Name, zone label, taints, allocatable.
-fn seen(world: &World) -> (String, Option<&str>, Vec<String>, String) {
+fn seen(world: &ClusterManifests) -> (String, Option<&str>, Vec<String>, String) {
     let nodes = world.existing_nodes();
     let node = &nodes[0];
     let taints = node.taints.iter().map(|taint| taint.key.clone()).collect();
@@ -70,7 +70,7 @@ fn seen(world: &World) -> (String, Option<&str>, Vec<String>, String) {
 }
 
 #[test]
-fn spec_02_70_71_a_node_is_what_it_will_be_until_it_is_initialized() -> Result<(), Unreadable> {
+fn spec_02_70_71_a_node_is_what_it_will_be_until_it_is_initialized() -> Result<(), ManifestError> {
     let registered = managed(json!({"karpenter.sh/registered": "true"}), json!(null))?;
     let (name, _, taints, room) = seen(&registered);
     assert_eq!((name.as_str(), room.as_str()), ("n", "{cpu: 3500m, gpu: 1}"));
@@ -88,17 +88,18 @@ fn spec_02_70_71_a_node_is_what_it_will_be_until_it_is_initialized() -> Result<(
 
 #[test]
 fn what_cannot_be_read_is_named() {
-    let error = World::read("{").err().map(|error| error.to_string());
+    let error = ClusterManifests::read("{").err().map(|error| error.to_string());
     assert_eq!(error.as_deref(), Some("the manifests are not JSON"));
-    let error = World::decode(&json!({"kind": "Pod", "metadata": {"name": "p"}, "spec": 7})).err();
+    let error = ClusterManifests::decode(&json!({"kind": "Pod", "metadata": {"name": "p"}, "spec": 7})).err();
     assert_eq!(error.map(|error| error.to_string()).as_deref(), Some("Pod p cannot be decoded"));
 }
 
 #[test]
-fn pools_come_heaviest_first_and_then_by_later_name() -> Result<(), Unreadable> {
+fn pools_come_heaviest_first_and_then_by_later_name() -> Result<(), ManifestError> {
     let pool =
         |name: &str, weight: i64| json!({"kind": "NodePool", "metadata": {"name": name}, "spec": {"weight": weight}});
-    let world = World::decode(&json!([pool("np-1", 0), pool("np-2", 0), pool("light", 20), pool("heavy", 100)]))?;
+    let world =
+        ClusterManifests::decode(&json!([pool("np-1", 0), pool("np-2", 0), pool("light", 20), pool("heavy", 100)]))?;
     let names: Vec<&str> = world.pools.iter().map(|pool| pool.name.as_str()).collect();
     assert_eq!(names, ["heavy", "light", "np-2", "np-1"], "spec 02 #56 and #57");
     Ok(())

@@ -4,11 +4,11 @@ use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::Value;
 
-use super::{Unreadable, decode};
+use super::{ManifestError, decode};
 use crate::placement::namespace;
 
 /// The pods that these workloads lack, named `<workload>-<n>` with the lowest numbers that are free.
-pub(super) fn missing_pods(workloads: &[&Value], pods: &[Pod]) -> Result<Vec<Pod>, Unreadable> {
+pub(super) fn missing_pods(workloads: &[&Value], pods: &[Pod]) -> Result<Vec<Pod>, ManifestError> {
     let mut missing = Vec::new();
     for &workload in workloads {
         if is_owned_by_another(workload, workloads) {

@@ -12,14 +12,14 @@ use serde_json::Value;
 
 use crate::catalogue;
 use crate::disruption::{after, faults};
-use crate::generator::Generated;
+use crate::generator::GeneratedCluster;
 use crate::plan::Plan;
-use crate::program::{AT, Planner};
+use crate::program::{PLAN_TIME, Planner};
 use crate::random::Random;
 
 /// What a cluster showed.
 #[derive(Debug, Clone)]
-pub struct ClusterTrial {
+pub struct ClusterPropertyResult {
     /// The cluster's seed.
     pub seed: u64,
     /// Everything that is wrong with the plan.
@@ -31,16 +31,17 @@ pub struct ClusterTrial {
 }
 
 /// Asks for a plan and looks at it from all sides.
-pub fn examine_cluster(made: &Generated, kerf: &Planner<'_>) -> ClusterTrial {
-    let mut trial = ClusterTrial { seed: made.seed, faults: Vec::new(), reasons: Vec::new(), unfinished: false };
+pub fn examine_cluster(made: &GeneratedCluster, kerf: &Planner<'_>) -> ClusterPropertyResult {
+    let mut trial =
+        ClusterPropertyResult { seed: made.seed, faults: Vec::new(), reasons: Vec::new(), unfinished: false };
     if let Err(fault) = look(made, kerf, &mut trial) {
         trial.faults.push(fault);
     }
     trial
 }
 
-fn look(made: &Generated, kerf: &Planner<'_>, trial: &mut ClusterTrial) -> Result<(), String> {
-    let at: Timestamp = AT.parse().map_err(|_| "the instant cannot be read".to_owned())?;
+fn look(made: &GeneratedCluster, kerf: &Planner<'_>, trial: &mut ClusterPropertyResult) -> Result<(), String> {
+    let at: Timestamp = PLAN_TIME.parse().map_err(|_| "the instant cannot be read".to_owned())?;
     let (answer, plan) = ask(kerf, &made.manifests, &made.types)?;
     trial.reasons = plan.disruption.commands.iter().map(|command| command.reason.clone()).collect();
     trial.faults.extend(faults(&made.manifests, &made.types, &plan, at)?);
@@ -83,7 +84,7 @@ fn ask(kerf: &Planner<'_>, manifests: &str, types: &str) -> Result<(Value, Plan)
 
 /// The instance types without one that no node has and no command names; none if all are named. Every zone is still on offer, so
 /// that spreads have the same domains.
-fn without_an_unnamed_type(made: &Generated, plan: &Plan) -> Result<Option<(String, String)>, String> {
+fn without_an_unnamed_type(made: &GeneratedCluster, plan: &Plan) -> Result<Option<(String, String)>, String> {
     let types: Vec<Value> = serde_json::from_str(&made.types).map_err(|error| error.to_string())?;
     let replacements = plan.disruption.commands.iter().flat_map(|command| &command.replacements);
     let named: BTreeSet<&String> = replacements.flat_map(|claim| &claim.instance_types).collect();

@@ -7,39 +7,39 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod};
 use kerf_api::quantity::Quantity;
 
-use super::Commitment;
+use super::DomainChoice;
 use crate::catalogue::{Catalogue, InstanceType};
 use crate::check::{
-    Daemons, Launch, Place, Topology, launches, product, refusals, room, too_many_volumes, unreachable_claim, usage,
-    values_short,
+    DaemonPods, PlacementTarget, PossibleLaunch, Topology, launches, product, refusals, room, too_many_volumes,
+    unreachable_claim, usage, values_short,
 };
-use crate::manifests::{ExistingNode, Pool, World};
-use crate::plan::Requirement;
+use crate::manifests::{ClusterManifests, ExistingNode, Pool};
+use crate::plan::NodeRequirement;
 use crate::ports;
 use crate::price::Price;
 use crate::resources::{Resources, pod_requests, sum_of_requests};
 use crate::selectors::{Labels, node_wanted, required_terms, term_matches};
-use crate::storage::{HOSTNAME, Storage};
+use crate::storage::{HOSTNAME, VolumeObjects};
 use crate::taints::untolerated;
 
 /// A set of pods, one bit for each.
-pub(super) type Mask = u32;
+pub(super) type PodSet = u32;
 
 /// The set of the pods of which something is true.
-type MaskOf<'f> = dyn Fn(&dyn Fn(&Pod) -> bool) -> Mask + 'f;
+type PodSetFn<'f> = dyn Fn(&dyn Fn(&Pod) -> bool) -> PodSet + 'f;
 
 /// A node that is there and may be used.
-pub(super) struct Usable<'a> {
+pub(super) struct UsableNode<'a> {
     node: ExistingNode<'a>,
     pub(super) labels: Labels,
     /// Its index among the places of the topology.
     pub(super) place: usize,
     room: Resources,
     /// The pods that it suits by itself.
-    suits: Mask,
+    suits: PodSet,
 }
 
-impl Usable<'_> {
+impl UsableNode<'_> {
     /// How much of a resource is free.
     pub(super) fn free(&self, resource: &str) -> Quantity {
         self.room.get(resource).max(Quantity::ZERO)
@@ -47,19 +47,19 @@ impl Usable<'_> {
 }
 
 /// A pool that new nodes can come from.
-struct Source<'a> {
+struct PoolLaunches<'a> {
     pool: &'a Pool,
-    launches: Vec<(Launch<'a>, Mask)>,
+    launches: Vec<(PossibleLaunch<'a>, PodSet)>,
     /// For each type what is left of it beside its daemons, and the pods whose ports its daemons leave free.
-    types: BTreeMap<&'a str, (Resources, Mask)>,
+    types: BTreeMap<&'a str, (Resources, PodSet)>,
     /// The pods that tolerate its taints.
-    tolerant: Mask,
+    tolerant: PodSet,
     /// Whether its claims must list several types.
     varied: bool,
 }
 
 /// A kind of new node: a pool, and values of topology labels that it is to have.
-pub(super) struct Kind<'a> {
+pub(super) struct NewNodeKind<'a> {
     pub(super) pool: usize,
     pub(super) pins: BTreeMap<&'a str, String>,
 }
@@ -68,14 +68,14 @@ pub(super) struct Kind<'a> {
 #[derive(Debug)]
 pub(super) struct NewNode {
     /// What may be listed in its claim, cheapest first.
-    pub(super) choices: Vec<Choice>,
+    pub(super) choices: Vec<TypeChoice>,
     /// The labels that it may come to have, one set for each combination of topology labels; that of the cheapest first.
     pub(super) variants: Vec<Labels>,
 }
 
 /// Types that a claim may list.
 #[derive(Debug, Clone)]
-pub(super) struct Choice {
+pub(super) struct TypeChoice {
     pub(super) price: Price,
     /// The most of each resource that it may turn out to have.
     pub(super) largest: Resources,
@@ -88,55 +88,56 @@ impl NewNode {
 }
 
 /// All nodes that there are or could be.
-pub(super) struct Nodes<'a> {
-    world: &'a World,
-    storage: Storage<'a>,
+pub(super) struct NodeOptions<'a> {
+    world: &'a ClusterManifests,
+    storage: VolumeObjects<'a>,
     movers: &'a [&'a Pod],
     requests: Vec<Resources>,
     /// The pods with which each one cannot share a host because of its ports.
-    port_rivals: Vec<Mask>,
-    pub(super) existing: Vec<Usable<'a>>,
-    sources: Vec<Source<'a>>,
+    port_rivals: Vec<PodSet>,
+    pub(super) existing: Vec<UsableNode<'a>>,
+    sources: Vec<PoolLaunches<'a>>,
     /// What is left of each pool's limits.
     pub(super) left: Vec<Resources>,
     /// For each topology key the pods that decide in which of its domains their node is.
-    deciders: BTreeMap<&'a str, Mask>,
-    pub(super) kinds: Vec<Kind<'a>>,
+    deciders: BTreeMap<&'a str, PodSet>,
+    pub(super) kinds: Vec<NewNodeKind<'a>>,
     keys: Vec<&'a str>,
 }
 
-impl<'a> Nodes<'a> {
+impl<'a> NodeOptions<'a> {
     pub(super) fn new(
-        world: &'a World,
+        world: &'a ClusterManifests,
         catalogue: &'a Catalogue,
-        daemons: &'a Daemons,
+        daemons: &'a DaemonPods,
         topology: &'a Topology<'a>,
-        commitment: Commitment,
+        commitment: DomainChoice,
     ) -> Self {
         let storage = world.storage();
         let movers: &'a [&'a Pod] = &topology.movers;
         let mask = |wanted: &dyn Fn(&Pod) -> bool| {
             let bits = movers.iter().enumerate().filter(|(_, pod)| wanted(pod)).map(|(mover, _)| 1 << mover);
-            bits.fold(0, |mask: Mask, bit: Mask| mask | bit)
+            bits.fold(0, |mask: PodSet, bit: PodSet| mask | bit)
         };
         let needed: Vec<BTreeSet<&str>> = (0..movers.len()).map(|mover| topology.needed_keys(mover)).collect();
         let apart: Vec<BTreeSet<&str>> = match commitment {
-            Commitment::Free => vec![BTreeSet::new(); movers.len()],
-            Commitment::Late => (0..movers.len()).map(|mover| topology.keys_apart(mover)).collect(),
+            DomainChoice::Unrestricted => vec![BTreeSet::new(); movers.len()],
+            DomainChoice::OnlyWhenForced => (0..movers.len()).map(|mover| topology.keys_apart(mover)).collect(),
         };
         let keyed = |labels: &Labels| {
             let is_there = |key: &&str| *key == HOSTNAME || labels.contains_key(*key);
             let has = |mover: &usize| needed[*mover].iter().chain(&apart[*mover]).all(is_there);
-            (0..movers.len()).filter(has).fold(0, |mask: Mask, mover| mask | (1 << mover))
+            (0..movers.len()).filter(has).fold(0, |mask: PodSet, mover| mask | (1 << mover))
         };
         let pools: Vec<&Pool> = world.pools.iter().filter(|pool| pool.usable).collect();
         let left: Vec<Resources> = pools.iter().map(|pool| pool.limits.minus(&usage(world, pool))).collect();
-        let sources: Vec<Source<'a>> = pools
+        let sources: Vec<PoolLaunches<'a>> = pools
             .iter()
             .zip(&left)
             .map(|(pool, left)| {
                 // A label that a pod wants not to have some value may be generated (spec 02 §12.1); one need not.
-                let unwanted = if commitment == Commitment::Free { unwanted_values(movers) } else { Vec::new() };
+                let unwanted =
+                    if commitment == DomainChoice::Unrestricted { unwanted_values(movers) } else { Vec::new() };
                 let mut source = source(world, catalogue, daemons, pool, left, &unwanted, &storage, &mask);
                 for (launch, suits) in &mut source.launches {
                     *suits &= keyed(&launch.labels);
@@ -146,11 +147,11 @@ impl<'a> Nodes<'a> {
             .collect();
         let keys: Vec<&str> = topology.keys_for(|_| true).into_iter().filter(|key| *key != HOSTNAME).collect();
         let kinds = sources.iter().enumerate().flat_map(|(pool, source)| {
-            let open = commitment == Commitment::Late || source.varied;
+            let open = commitment == DomainChoice::OnlyWhenForced || source.varied;
             kinds(pool, &keys, source, open)
         });
         let usable = world.existing_nodes().into_iter().enumerate().filter(|(_, node)| !node.deleting);
-        let existing = usable.map(|(place, node)| Usable {
+        let existing = usable.map(|(place, node)| UsableNode {
             room: room(&node, daemons),
             suits: mask(&|pod| refusals(pod, &node, &storage).is_empty()) & keyed(&topology.existing[place].labels),
             labels: topology.existing[place].labels.clone(),
@@ -159,7 +160,7 @@ impl<'a> Nodes<'a> {
         });
         let decide = |key: &str| {
             let deciders = (0..movers.len()).filter(|mover| needed[*mover].contains(key));
-            deciders.fold(0, |mask: Mask, mover| mask | (1 << mover))
+            deciders.fold(0, |mask: PodSet, mover| mask | (1 << mover))
         };
         Self {
             world,
@@ -179,20 +180,20 @@ impl<'a> Nodes<'a> {
         }
     }
 
-    fn members(&self, pods: Mask) -> impl Iterator<Item = usize> {
+    fn members(&self, pods: PodSet) -> impl Iterator<Item = usize> {
         (0..self.movers.len()).filter(move |mover| pods & (1 << mover) != 0)
     }
 
-    fn asked(&self, pods: Mask) -> Resources {
+    fn asked(&self, pods: PodSet) -> Resources {
         self.members(pods).fold(Resources::new(), |sum, mover| sum.plus(&self.requests[mover]))
     }
 
-    fn ports_meet(&self, pods: Mask) -> bool {
+    fn ports_meet(&self, pods: PodSet) -> bool {
         self.members(pods).any(|mover| self.port_rivals[mover] & pods != 0)
     }
 
     /// Whether the pods can all be on that node, rules between pods aside.
-    pub(super) fn fits_existing(&self, node: usize, pods: Mask) -> bool {
+    pub(super) fn fits_existing(&self, node: usize, pods: PodSet) -> bool {
         let usable = &self.existing[node];
         if pods & !usable.suits != 0 || self.ports_meet(pods) || !self.asked(pods).fits_into(&usable.room) {
             return false;
@@ -203,7 +204,7 @@ impl<'a> Nodes<'a> {
     }
 
     /// What a new node of that kind can be for these pods, if anything.
-    pub(super) fn new_node(&self, kind: usize, pods: Mask) -> Option<NewNode> {
+    pub(super) fn new_node(&self, kind: usize, pods: PodSet) -> Option<NewNode> {
         let kind = &self.kinds[kind];
         let source = &self.sources[kind.pool];
         if pods & !source.tolerant != 0 || self.ports_meet(pods) {
@@ -221,8 +222,8 @@ impl<'a> Nodes<'a> {
                 && fitting.contains(launch.instance_type.name.as_str())
                 && kind.pins.iter().all(|(key, value)| launch.labels.get(*key) == Some(value))
         });
-        let suitable: Vec<&Launch<'a>> = suitable.map(|(launch, _)| launch).collect();
-        let mut choices: Vec<Choice> = Vec::new();
+        let suitable: Vec<&PossibleLaunch<'a>> = suitable.map(|(launch, _)| launch).collect();
+        let mut choices: Vec<TypeChoice> = Vec::new();
         for terms in self.alternatives(source, pods) {
             let wanted =
                 suitable.iter().filter(|launch| terms.iter().all(|term| term_matches(term, "", &launch.labels)));
@@ -246,7 +247,7 @@ impl<'a> Nodes<'a> {
 
     /// Every choice of one alternative of the node affinity of each of the pods. A claim cannot ask for one or the other, which matters
     /// where several types must be listed.
-    fn alternatives(&self, source: &Source<'_>, pods: Mask) -> Vec<Vec<&'a NodeSelectorTerm>> {
+    fn alternatives(&self, source: &PoolLaunches<'_>, pods: PodSet) -> Vec<Vec<&'a NodeSelectorTerm>> {
         let of_pods = self.members(pods).filter_map(|mover| required_terms(self.movers[mover]));
         let mut several: Vec<&[NodeSelectorTerm]> = of_pods.filter(|terms| source.varied && terms.len() > 1).collect();
         several.dedup();
@@ -255,7 +256,7 @@ impl<'a> Nodes<'a> {
 
     /// Whether a planner that decides as late as it can would open such a node: exactly the keys on which one of its pods (or, if
     /// not all are seated, of those `to_come`) decides are pinned.
-    pub(super) fn decided_late(&self, kind: usize, pods: Mask, to_come: Mask) -> bool {
+    pub(super) fn decided_late(&self, kind: usize, pods: PodSet, to_come: PodSet) -> bool {
         let pins = &self.kinds[kind].pins;
         self.deciders.iter().all(|(key, deciders)| {
             if pins.contains_key(key) { deciders & (pods | to_come) != 0 } else { deciders & pods == 0 }
@@ -268,7 +269,7 @@ impl<'a> Nodes<'a> {
     }
 
     /// How many values of the label such a node could have if its kind did not pin any.
-    pub(super) fn open_values(&self, kind: usize, pods: Mask, key: &str) -> usize {
+    pub(super) fn open_values(&self, kind: usize, pods: PodSet, key: &str) -> usize {
         let pool = self.kinds[kind].pool;
         let open = self.kinds.iter().position(|kind| kind.pool == pool && kind.pins.is_empty());
         let node = open.and_then(|open| self.new_node(open, pods));
@@ -282,11 +283,11 @@ impl<'a> Nodes<'a> {
     }
 
     /// The place of a new node with these labels.
-    pub(super) fn new_place(&self, kind: usize, index: usize, mut labels: Labels) -> Place {
+    pub(super) fn new_place(&self, kind: usize, index: usize, mut labels: Labels) -> PlacementTarget {
         let pool = self.sources[self.kinds[kind].pool].pool;
         let name = format!("new {index} ({})", pool.name);
         labels.insert(HOSTNAME.to_owned(), name.clone());
-        Place::planned(name, labels, pool.taints.clone())
+        PlacementTarget::planned(name, labels, pool.taints.clone())
     }
 
     /// The domains of a key in which there is a node or could be one.
@@ -310,15 +311,15 @@ impl<'a> Nodes<'a> {
 
 #[allow(clippy::too_many_arguments, reason = "all that a source of nodes depends on, once")]
 fn source<'a>(
-    world: &'a World,
+    world: &'a ClusterManifests,
     catalogue: &'a Catalogue,
-    daemons: &Daemons,
+    daemons: &DaemonPods,
     pool: &'a Pool,
     left: &Resources,
-    unwanted: &[Requirement],
-    storage: &Storage<'_>,
-    mask: &MaskOf<'_>,
-) -> Source<'a> {
+    unwanted: &[NodeRequirement],
+    storage: &VolumeObjects<'_>,
+    mask: &PodSetFn<'_>,
+) -> PoolLaunches<'a> {
     let within_limits = |t: &InstanceType| {
         let mut one = t.capacity.clone();
         one.set("nodes", Quantity::from_units(1));
@@ -345,7 +346,7 @@ fn source<'a>(
         })
         .collect();
     launches.sort_by_key(|(launch, _)| launch.price());
-    Source {
+    PoolLaunches {
         pool,
         launches,
         types: types.collect(),
@@ -355,12 +356,12 @@ fn source<'a>(
 }
 
 /// What pods want not to be the value of a label.
-fn unwanted_values(pods: &[&Pod]) -> Vec<Requirement> {
+fn unwanted_values(pods: &[&Pod]) -> Vec<NodeRequirement> {
     let terms = pods.iter().flat_map(|pod| required_terms(pod).unwrap_or_default());
     let expressions = terms.flat_map(|term| term.match_expressions.iter().flatten());
-    let mut unwanted: Vec<Requirement> = expressions
+    let mut unwanted: Vec<NodeRequirement> = expressions
         .filter(|expression| expression.operator == "NotIn")
-        .map(|expression| Requirement {
+        .map(|expression| NodeRequirement {
             key: expression.key.clone(),
             operator: expression.operator.clone(),
             values: expression.values.clone().unwrap_or_default(),
@@ -373,7 +374,7 @@ fn unwanted_values(pods: &[&Pod]) -> Vec<Requirement> {
 }
 
 /// What a claim may list of these launches, cheapest first: one type; or, if variety is demanded, all up to some size.
-fn choices(source: &Source<'_>, suitable: &[&Launch<'_>]) -> Vec<Choice> {
+fn choices(source: &PoolLaunches<'_>, suitable: &[&PossibleLaunch<'_>]) -> Vec<TypeChoice> {
     let mut types: BTreeMap<&str, (&InstanceType, Price)> = BTreeMap::new();
     for launch in suitable {
         types.entry(&launch.instance_type.name).or_insert((launch.instance_type, launch.price()));
@@ -381,9 +382,9 @@ fn choices(source: &Source<'_>, suitable: &[&Launch<'_>]) -> Vec<Choice> {
     let choice = |list: &[&(&InstanceType, Price)]| {
         let mut largest = list.iter().fold(Resources::new(), |most, (t, _)| most.max(&t.capacity));
         largest.set("nodes", Quantity::from_units(1));
-        Choice { price: list.iter().map(|(_, price)| *price).min().unwrap_or(Price::MAX), largest }
+        TypeChoice { price: list.iter().map(|(_, price)| *price).min().unwrap_or(Price::MAX), largest }
     };
-    let mut choices: Vec<Choice> = if source.varied {
+    let mut choices: Vec<TypeChoice> = if source.varied {
         let size = |t: &InstanceType| t.capacity.get("cpu");
         let lists = types.values().map(|(most, _)| {
             types.values().filter(|(t, _)| size(t) <= size(most)).collect::<Vec<&(&InstanceType, Price)>>()
@@ -401,7 +402,7 @@ fn choices(source: &Source<'_>, suitable: &[&Launch<'_>]) -> Vec<Choice> {
 }
 
 /// Every choice of a value for each key that has any, and with `open` also of no value.
-fn kinds<'a>(pool: usize, keys: &[&'a str], source: &Source<'_>, open: bool) -> Vec<Kind<'a>> {
+fn kinds<'a>(pool: usize, keys: &[&'a str], source: &PoolLaunches<'_>, open: bool) -> Vec<NewNodeKind<'a>> {
     let mut all: Vec<BTreeMap<&'a str, String>> = vec![BTreeMap::new()];
     for key in keys {
         let values: BTreeSet<&String> =
@@ -420,5 +421,5 @@ fn kinds<'a>(pool: usize, keys: &[&'a str], source: &Source<'_>, open: bool) -> 
     }
     // Pinned kinds first: with them a good placement is found early.
     all.sort_by_key(|pins| std::cmp::Reverse(pins.len()));
-    all.into_iter().map(|pins| Kind { pool, pins }).collect()
+    all.into_iter().map(|pins| NewNodeKind { pool, pins }).collect()
 }

@@ -47,26 +47,26 @@ fn spec_02_113_only_bound_and_waiting_claims_let_a_pod_go() {
     let waiting = claim(json!({"storageClassName": "sc"}), false);
     let named = claim(json!({"volumeName": "pv"}), false);
     let bound = claim(json!({"volumeName": "pv"}), true);
-    let of = |claim, class| Storage::new([claim], [&volume], [class]).state("default", "data");
-    assert!(matches!(of(&waiting, &wait), ClaimState::Waiting(_)));
-    assert!(matches!(of(&waiting, &immediate), ClaimState::Unbound));
-    assert!(matches!(of(&named, &wait), ClaimState::Unbound));
-    assert!(matches!(of(&bound, &wait), ClaimState::Bound(_)));
+    let of = |claim, class| VolumeObjects::new([claim], [&volume], [class]).state("default", "data");
+    assert!(matches!(of(&waiting, &wait), VolumeClaimState::Waiting(_)));
+    assert!(matches!(of(&waiting, &immediate), VolumeClaimState::Unbound));
+    assert!(matches!(of(&named, &wait), VolumeClaimState::Unbound));
+    assert!(matches!(of(&bound, &wait), VolumeClaimState::Bound(_)));
     let gone = claim(json!({"volumeName": "other"}), true);
-    assert!(matches!(of(&gone, &wait), ClaimState::Lost));
+    assert!(matches!(of(&gone, &wait), VolumeClaimState::Lost));
     let mut deleting = bound.clone();
     deleting.metadata.deletion_timestamp = object(json!("2026-01-01T00:00:00Z"));
-    assert!(matches!(of(&deleting, &wait), ClaimState::Deleting));
-    assert!(matches!(Storage::default().state("default", "data"), ClaimState::Missing));
+    assert!(matches!(of(&deleting, &wait), VolumeClaimState::Deleting));
+    assert!(matches!(VolumeObjects::default().state("default", "data"), VolumeClaimState::Missing));
 }
 
 #[test]
 fn spec_02_114_a_bound_claim_needs_no_class() {
     let volume = volume(json!({}));
     let bound = claim(json!({"volumeName": "pv", "storageClassName": ""}), true);
-    assert!(matches!(Storage::new([&bound], [&volume], []).state("default", "data"), ClaimState::Bound(_)));
+    assert!(matches!(VolumeObjects::new([&bound], [&volume], []).state("default", "data"), VolumeClaimState::Bound(_)));
     let unbound = claim(json!({"storageClassName": ""}), false);
-    assert!(matches!(Storage::new([&unbound], [], []).state("default", "data"), ClaimState::Unbound));
+    assert!(matches!(VolumeObjects::new([&unbound], [], []).state("default", "data"), VolumeClaimState::Unbound));
 }
 
 #[test]
@@ -100,11 +100,14 @@ fn spec_02_111_a_host_of_a_local_volume_is_no_pin_for_a_new_node() {
 fn drivers_are_found_through_volume_or_class() {
     let by_class = claim(json!({"storageClassName": "sc"}), false);
     let class = class("WaitForFirstConsumer");
-    assert_eq!(Storage::new([&by_class], [], [&class]).driver("default", "data").as_deref(), Some("ebs.csi.aws.com"));
+    assert_eq!(
+        VolumeObjects::new([&by_class], [], [&class]).driver("default", "data").as_deref(),
+        Some("ebs.csi.aws.com")
+    );
     let by_volume = claim(json!({"volumeName": "pv", "storageClassName": "sc"}), true);
     let csi = volume(json!({"csi": {"driver": "disk.example.com", "volumeHandle": "v"}}));
-    let found = Storage::new([&by_volume], [&csi], [&class]).driver("default", "data");
+    let found = VolumeObjects::new([&by_volume], [&csi], [&class]).driver("default", "data");
     assert_eq!(found.as_deref(), Some("disk.example.com"));
     let nfs = volume(json!({"nfs": {"path": "/", "server": "s"}}));
-    assert_eq!(Storage::new([&by_volume], [&nfs], [&class]).driver("default", "data"), None);
+    assert_eq!(VolumeObjects::new([&by_volume], [&nfs], [&class]).driver("default", "data"), None);
 }

@@ -34,18 +34,18 @@ enum Provider {
 }
 
 impl TypedCrds {
-    pub(super) fn resolve(self) -> Crds {
+    pub(super) fn resolve(self) -> CrdsOptions {
         let flavour = match self.provider {
             Provider::Aws => CrdVariant::Aws,
             Provider::Kwok => CrdVariant::Kwok,
         };
-        Crds { group: self.group, flavour, output: self.output }
+        CrdsOptions { group: self.group, flavour, output: self.output }
     }
 }
 
 /// Which manifests to print, and how.
 #[derive(Debug)]
-pub(crate) struct Crds {
+pub(crate) struct CrdsOptions {
     /// Only this group.
     pub(crate) group: Option<String>,
     /// Whose labels they know.

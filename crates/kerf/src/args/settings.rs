@@ -220,14 +220,14 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Program {
+    struct SettingsCli {
         #[command(flatten)]
         settings: TypedSettings,
     }
 
     fn resolve(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Settings, Vec<String>> {
         let program =
-            Program::try_parse_from([&["kerf"], arguments].concat()).map_err(|cause| vec![cause.to_string()])?;
+            SettingsCli::try_parse_from([&["kerf"], arguments].concat()).map_err(|cause| vec![cause.to_string()])?;
         let environment =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
         program.settings.resolve(&environment).map_err(|problems| problems.iter().map(Problem::to_string).collect())

@@ -17,7 +17,7 @@ use super::plan;
 use crate::args::{LogLevel, Settings};
 
 /// Where the controllers work, and with what. The clients are measured by the metrics.
-pub(super) struct Controlled {
+pub(super) struct ControllerEnvironment {
     /// The way to the API server.
     pub(super) client: Client,
     /// Another one, for the lease alone.
@@ -33,7 +33,7 @@ pub(super) struct Controlled {
 }
 
 /// What the controllers are told about their work.
-pub(super) struct Work {
+pub(super) struct ControllerSettings {
     /// Settings that change decisions.
     pub(super) settings: Settings,
     /// Cores of the process.
@@ -50,8 +50,8 @@ pub(super) struct Work {
 
 /// Runs the controllers until told to stop.
 pub(super) async fn run(
-    on: Controlled,
-    work: &Work,
+    on: ControllerEnvironment,
+    work: &ControllerSettings,
     process: &ProcessSettings,
     stop: ShutdownSignal,
 ) -> anyhow::Result<()> {

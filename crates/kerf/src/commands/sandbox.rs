@@ -23,32 +23,32 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::controller_process::{self, Controlled, Work};
+use super::controller_process::{self, ControllerEnvironment, ControllerSettings};
 use super::plan;
-use crate::args::{LogLevel, Sandbox, Settings};
-use crate::exit::{Exit, Failure};
-use crate::output::{self, Reader};
+use crate::args::{LogLevel, SandboxOptions, Settings};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{self, StdoutState};
 use kubeconfig::KubeconfigFile;
 pub(super) use simulate::simulate;
 
 /// What to type next, if Kerf runs the nodes.
-const NEXT_WITH_KERF: &str = "  \
+const HINTS_WITH_KERF: &str = "  \
   kubectl apply -f examples/kwok.yaml           # a NodePool: which machines Kerf may launch
   kubectl apply -f examples/deployment.yaml     # ten pods that need them
   kubectl get nodeclaims,nodes,pods
 ";
 /// What to type next, if there is a story to watch.
-const NEXT_IN_DEMO: &str = "  \
+const HINTS_IN_DEMO: &str = "  \
   kubectl get nodeclaims,nodes,pods -w
   kerf plan                                     # what would Kerf do now?
 ";
 /// What to type next, if nobody runs the nodes.
-const NEXT_ALONE: &str = "  \
+const HINTS_WITHOUT_KERF: &str = "  \
   kubectl get nodes
   kubectl create deployment web --image=nginx --replicas=3
 ";
 
-pub(super) fn run(wish: Sandbox) -> Result<Exit, Failure> {
+pub(super) fn run(wish: SandboxOptions) -> Result<Exit, CommandFailure> {
     let catalogue = plan::instance_types(wish.instance_types.as_deref())?;
     let clock = Clock::system();
     show_log(wish.log_level, clock)?;
@@ -57,29 +57,34 @@ pub(super) fn run(wish: Sandbox) -> Result<Exit, Failure> {
         .worker_threads(super::threads().get().min(4))
         .build()
         .context("cannot start the runtime")
-        .map_err(Failure::Work)?;
+        .map_err(CommandFailure::ExecutionFailed)?;
     let outcome = runtime.block_on(serve(wish, clock, catalogue));
     // Connections and watches are not waited for.
     runtime.shutdown_background();
     outcome
 }
 
-async fn serve(wish: Sandbox, clock: Clock, catalogue: Catalogue) -> Result<Exit, Failure> {
+async fn serve(wish: SandboxOptions, clock: Clock, catalogue: Catalogue) -> Result<Exit, CommandFailure> {
     // Asked for before anything is written, so that no signal finds something to leave behind.
-    let mut interrupted = Interruptions::listen().map_err(Failure::Work)?;
+    let mut interrupted = StopSignals::listen().map_err(CommandFailure::ExecutionFailed)?;
     let timing = if wish.instant { Timing::INSTANT } else { Timing::LIFELIKE };
     let (cluster, news) = Cluster::start_with_events(ClusterConfig { clock, seed: wish.seed, timing });
-    let serving = cluster.api().serve(wish.port).await.context("cannot start the cluster").map_err(Failure::Work)?;
-    cluster.add_nodes(wish.nodes).context("cannot make the nodes").map_err(Failure::Work)?;
+    let serving = cluster
+        .api()
+        .serve(wish.port)
+        .await
+        .context("cannot start the cluster")
+        .map_err(CommandFailure::ExecutionFailed)?;
+    cluster.add_nodes(wish.nodes).context("cannot make the nodes").map_err(CommandFailure::ExecutionFailed)?;
     let file = KubeconfigFile::write(wish.kubeconfig.as_deref(), serving.kubeconfig())?;
-    let kerf = Kerf {
+    let kerf = SandboxController {
         settings: wish.settings,
         seed: wish.seed,
         metrics_port: wish.metrics_port,
         cores: super::threads().get(),
     };
     if wish.demo {
-        if output::print_text(&format!("{}\n", greeting(&file, NEXT_IN_DEMO)))? == Reader::HasGone {
+        if output::print_text(&format!("{}\n", greeting(&file, HINTS_IN_DEMO)))? == StdoutState::Closed {
             return Ok(Exit::Done);
         }
         return tokio::select! {
@@ -89,7 +94,7 @@ async fn serve(wish: Sandbox, clock: Clock, catalogue: Catalogue) -> Result<Exit
         };
     }
     if wish.controller {
-        install(cluster.api()).await.map_err(Failure::Work)?;
+        install(cluster.api()).await.map_err(CommandFailure::ExecutionFailed)?;
     }
     let (_shutdown, stop) = Shutdown::new();
     let controlling = async {
@@ -105,26 +110,27 @@ async fn serve(wish: Sandbox, clock: Clock, catalogue: Catalogue) -> Result<Exit
         biased;
         outcome = used => outcome,
         // They end by themselves only if they cannot work.
-        outcome = controlling => outcome.map(|()| Exit::Failed).map_err(Failure::Work),
+        outcome = controlling => outcome.map(|()| Exit::Failed).map_err(CommandFailure::ExecutionFailed),
     }
 }
 
 /// Lets Kerf's own log be seen, if it is to be seen.
-fn show_log(level: Option<LogLevel>, clock: Clock) -> Result<(), Failure> {
+fn show_log(level: Option<LogLevel>, clock: Clock) -> Result<(), CommandFailure> {
     let Some(level) = level else { return Ok(()) };
     let settings = logs::LogSettings { level: controller_process::level(level), format: logs::LineFormat::Console };
-    controller_process::start_log(settings, clock, vec![Box::new(std::io::stderr())]).map_err(Failure::Work)
+    controller_process::start_log(settings, clock, vec![Box::new(std::io::stderr())])
+        .map_err(CommandFailure::ExecutionFailed)
 }
 
 /// Kerf itself, as it is to run on a cluster of this process.
-struct Kerf {
+struct SandboxController {
     settings: Settings,
     seed: u64,
     metrics_port: Option<u16>,
     cores: usize,
 }
 
-impl Kerf {
+impl SandboxController {
     /// Runs the controllers, with machines of the cluster's own cloud.
     fn run(
         self,
@@ -137,7 +143,7 @@ impl Kerf {
         let stock = Arc::new(CloudStock(cluster.cloud().clone()));
         let cloud = Kwok::new(client.clone(), clock, catalogue).with_availability(stock);
         let defaults = kerf_controllers::Settings::default();
-        let work = Work {
+        let work = ControllerSettings {
             settings: self.settings,
             cores: self.cores,
             batch_idle: defaults.batch_idle,
@@ -150,7 +156,7 @@ impl Kerf {
             metrics_port: self.metrics_port,
             ..ProcessSettings::default()
         };
-        let on = Controlled { lease_client: client.clone(), client, metrics, clock, cloud, seed: self.seed };
+        let on = ControllerEnvironment { lease_client: client.clone(), client, metrics, clock, cloud, seed: self.seed };
         async move { controller_process::run(on, &work, &process, stop).await }
     }
 }
@@ -179,24 +185,26 @@ async fn run_command(
     program: &OsString,
     arguments: &[OsString],
     file: &KubeconfigFile,
-    interrupted: &mut Interruptions,
-) -> Result<Exit, Failure> {
+    interrupted: &mut StopSignals,
+) -> Result<Exit, CommandFailure> {
     let mut command = Command::new(program);
     command.args(arguments).env("KUBECONFIG", file.path()).kill_on_drop(true);
-    let mut child =
-        command.spawn().with_context(|| format!("cannot run `{}`", program.display())).map_err(Failure::Work)?;
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("cannot run `{}`", program.display()))
+        .map_err(CommandFailure::ExecutionFailed)?;
     let mut asked_before = false;
     loop {
         tokio::select! {
             biased;
             status = child.wait() => {
-                let status = status.context("cannot wait for the command").map_err(Failure::Work)?;
-                return Ok(Exit::OfCommand(code(status)));
+                let status = status.context("cannot wait for the command").map_err(CommandFailure::ExecutionFailed)?;
+                return Ok(Exit::ChildExitCode(code(status)));
             }
             // A terminal tells the command too: it decides when to end. Told by somebody else, it would not know. It is asked first, so
             // that it can stop what it has started itself.
             stop = interrupted.next() => {
-                if stop == Asked::Terminate {
+                if stop == StopSignal::Terminate {
                     if asked_before || !ask_to_end(&child) {
                         let _ = child.start_kill();
                     }
@@ -240,10 +248,10 @@ async fn watch(
     file: &KubeconfigFile,
     with_kerf: bool,
     mut news: mpsc::UnboundedReceiver<ClusterEvent>,
-    interrupted: &mut Interruptions,
-) -> Result<Exit, Failure> {
-    let mut reader = output::print_text(&greeting(file, if with_kerf { NEXT_WITH_KERF } else { NEXT_ALONE }))?;
-    while reader == Reader::Listens {
+    interrupted: &mut StopSignals,
+) -> Result<Exit, CommandFailure> {
+    let mut reader = output::print_text(&greeting(file, if with_kerf { HINTS_WITH_KERF } else { HINTS_WITHOUT_KERF }))?;
+    while reader == StdoutState::Open {
         tokio::select! {
             biased;
             _ = interrupted.next() => return Ok(Exit::Done),
@@ -258,7 +266,7 @@ async fn watch(
 
 /// Why the program should end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum StopSignal {
     /// Ctrl-C on the terminal.
     Interrupt,
     /// `kill`.
@@ -266,13 +274,13 @@ enum Asked {
 }
 
 /// The signals that end the program cleanly.
-struct Interruptions {
+struct StopSignals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     hangup: tokio::signal::unix::Signal,
 }
 
-impl Interruptions {
+impl StopSignals {
     fn listen() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
         Ok(Self {
@@ -282,12 +290,12 @@ impl Interruptions {
         })
     }
 
-    async fn next(&mut self) -> Asked {
+    async fn next(&mut self) -> StopSignal {
         tokio::select! {
             biased;
-            _ = self.interrupt.recv() => Asked::Interrupt,
-            _ = self.terminate.recv() => Asked::Terminate,
-            _ = self.hangup.recv() => Asked::Terminate,
+            _ = self.interrupt.recv() => StopSignal::Interrupt,
+            _ = self.terminate.recv() => StopSignal::Terminate,
+            _ = self.hangup.recv() => StopSignal::Terminate,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::documents::Body;
+use super::documents::ObjectBody;
 
 /// The most problems that are listed of one object; beyond that it is not what it says it is.
 const PROBLEMS_MAX: usize = 20;
@@ -34,14 +34,14 @@ impl fmt::Display for FieldProblem {
 }
 
 /// Decodes an object, or says everything that keeps it from being one.
-pub(crate) fn decode<T: DeserializeOwned>(body: &Body<'_>) -> Result<T, Vec<FieldProblem>> {
+pub(crate) fn decode<T: DeserializeOwned>(body: &ObjectBody<'_>) -> Result<T, Vec<FieldProblem>> {
     let tree = match body {
-        Body::Json(text) => match serde_json::from_str(text) {
+        ObjectBody::Json(text) => match serde_json::from_str(text) {
             Ok(object) => return Ok(object),
             // Again from the tree, whose errors have no line within the object.
             Err(_) => body.tree().map_err(|problem| vec![problem])?,
         },
-        Body::Tree(tree) => match T::deserialize(tree) {
+        ObjectBody::Tree(tree) => match T::deserialize(tree) {
             Ok(object) => return Ok(object),
             Err(_) => tree.clone(),
         },
@@ -67,7 +67,7 @@ pub(crate) fn decode_tree<T: DeserializeOwned>(mut tree: Value) -> Result<T, Vec
     }
 }
 
-impl Body<'_> {
+impl ObjectBody<'_> {
     /// The object as a tree.
     pub(crate) fn tree(&self) -> Result<Value, FieldProblem> {
         match self {
@@ -137,8 +137,8 @@ mod tests {
             "priority": "high",
         }});
         let text = object.to_string();
-        let from_text = decode::<Pod>(&Body::Json(&text)).unwrap_err();
-        assert_eq!(decode::<Pod>(&Body::Tree(object)).unwrap_err(), from_text);
+        let from_text = decode::<Pod>(&ObjectBody::Json(&text)).unwrap_err();
+        assert_eq!(decode::<Pod>(&ObjectBody::Tree(object)).unwrap_err(), from_text);
         let mut paths: Vec<_> = from_text.iter().map(|problem| problem.path.as_str()).collect();
         paths.sort_unstable();
         let requests = "spec.containers[1].resources.requests";
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn an_object_that_is_none_is_one_problem() {
-        let problems = decode::<Pod>(&Body::Json("[1]")).unwrap_err();
+        let problems = decode::<Pod>(&ObjectBody::Json("[1]")).unwrap_err();
         assert_eq!((problems.len(), problems[0].path.as_str()), (1, ""));
     }
 
@@ -162,7 +162,7 @@ mod tests {
     fn a_nonsensical_object_ends_too() {
         let containers: Vec<Value> = (0..100).map(|_| json!({"name": 1})).collect();
         assert_eq!(
-            decode::<Pod>(&Body::Tree(json!({"spec": {"containers": containers}}))).unwrap_err().len(),
+            decode::<Pod>(&ObjectBody::Tree(json!({"spec": {"containers": containers}}))).unwrap_err().len(),
             PROBLEMS_MAX
         );
     }

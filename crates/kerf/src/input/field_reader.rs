@@ -5,17 +5,17 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::decode::{FieldProblem, decode_tree};
-use super::documents::Body;
+use super::documents::ObjectBody;
 
 /// An object that is being taken apart.
-pub(super) struct Parts {
+pub(super) struct FieldReader {
     tree: Value,
     problems: Vec<FieldProblem>,
 }
 
-impl Parts {
+impl FieldReader {
     /// Begins with an object.
-    pub(super) fn of(body: &Body<'_>) -> Result<Self, Vec<FieldProblem>> {
+    pub(super) fn of(body: &ObjectBody<'_>) -> Result<Self, Vec<FieldProblem>> {
         let tree = body.tree().map_err(|problem| vec![problem])?;
         Ok(Self { tree, problems: Vec::new() })
     }

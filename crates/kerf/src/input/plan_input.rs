@@ -14,17 +14,17 @@ use kerf_engine::{Input, PoolAvailability, PoolInput, Price, UnsupportedStorage}
 use kerf_kwok::Catalogue;
 use kerf_state::NodeClassState;
 
-use super::objects::{Given, Objects};
+use super::objects::{Objects, WithOrigin};
 
 /// The label that every namespace has.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
 /// The most names in one warning.
-const NAMES_MAX: usize = 5;
+const WARNING_NAMES_MAX: usize = 5;
 
 /// A cluster as the engine takes it, and what a person should know about it.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct PlanInput {
     /// The engine's input.
     pub(crate) input: Input,
     /// What the managed nodes cost an hour.
@@ -33,7 +33,7 @@ pub(crate) struct World {
     pub(crate) warnings: Vec<String>,
 }
 
-impl World {
+impl PlanInput {
     /// Puts objects and instance types together, as of an instant.
     pub(crate) fn new(objects: Objects, catalogue: Catalogue, at: Timestamp) -> Self {
         let mut warnings = Vec::new();
@@ -83,7 +83,7 @@ impl World {
     }
 }
 
-fn inner<T>(list: Vec<Given<T>>) -> Vec<T> {
+fn inner<T>(list: Vec<WithOrigin<T>>) -> Vec<T> {
     list.into_iter().map(|given| given.object).collect()
 }
 
@@ -119,7 +119,7 @@ fn why_unused(pool: &PoolInput) -> Option<String> {
 }
 
 /// Pods that are pending or whose node is known; and the names of the others (spec 09 #8).
-fn pods_with_a_node(pods: Vec<Given<Pod>>, nodes: &[Given<Node>]) -> (Vec<Pod>, Vec<String>) {
+fn pods_with_a_node(pods: Vec<WithOrigin<Pod>>, nodes: &[WithOrigin<Node>]) -> (Vec<Pod>, Vec<String>) {
     let known: BTreeSet<&str> = nodes.iter().map(|node| node.object.metadata.name.as_str()).collect();
     let mut homeless = Vec::new();
     let mut kept = inner(pods);
@@ -134,7 +134,7 @@ fn pods_with_a_node(pods: Vec<Given<Pod>>, nodes: &[Given<Node>]) -> (Vec<Pod>, 
 }
 
 /// Every namespace that a pod is in exists, and each carries its name as a label.
-fn complete_namespaces(given: Vec<Given<Namespace>>, pods: &[Pod]) -> Vec<Namespace> {
+fn complete_namespaces(given: Vec<WithOrigin<Namespace>>, pods: &[Pod]) -> Vec<Namespace> {
     let mut namespaces = inner(given);
     let known: BTreeSet<Str> = namespaces.iter().map(|namespace| namespace.metadata.name.clone()).collect();
     let used: BTreeSet<&Str> = pods.iter().map(|pod| &pod.metadata.namespace).collect();
@@ -189,8 +189,8 @@ fn price_of(labels: &Labels, types: &[InstanceType]) -> Option<Price> {
 /// `3 pods (a, b, c)`, with no more than a few of the names.
 fn count_of(names: &[String], noun: &str) -> String {
     let plural = if names.len() == 1 { "" } else { "s" };
-    let listed = names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let more = if names.len() > NAMES_MAX { ", …" } else { "" };
+    let listed = names.iter().take(WARNING_NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if names.len() > WARNING_NAMES_MAX { ", …" } else { "" };
     format!("{} {noun}{plural} ({listed}{more})", names.len())
 }
 

@@ -8,13 +8,13 @@ use kerf_api::slim::{Container, DaemonSet, Pod, PodSpec, Str};
 use serde_json::{Value, json};
 
 use super::decode::{FieldProblem, decode, decode_tree};
-use super::documents::Body;
-use super::field_reader::Parts;
-use super::objects::{Given, Outcome, Reading};
+use super::documents::ObjectBody;
+use super::field_reader::FieldReader;
+use super::objects::{ReadObject, ReadResult, WithOrigin};
 use super::runtime_class::RuntimeClass;
 
 /// Parts of the names of the fields that are completed from. An object without any of them in its text needs no second look.
-const MARKS: [&str; 3] = ["ClassName", "hostNetwork", "LabelKeys"];
+const DEFAULTED_FIELD_MARKERS: [&str; 3] = ["ClassName", "hostNetwork", "LabelKeys"];
 
 /// The priorities that every cluster knows.
 const SYSTEM_PRIORITIES: [(&str, i32); 2] =
@@ -56,16 +56,16 @@ impl Findings {
 }
 
 /// Reads a priority class.
-pub(super) fn read_priority_class(body: &Body<'_>) -> Outcome<PriorityClass> {
-    let mut parts = Parts::of(body)?;
+pub(super) fn read_priority_class(body: &ObjectBody<'_>) -> ReadResult<PriorityClass> {
+    let mut parts = FieldReader::of(body)?;
     let name = Str::from(parts.get::<String>("metadata.name"));
     let class = PriorityClass { name, value: parts.get("value"), is_default: parts.get("globalDefault") };
-    Ok(Reading::of(parts.finish(class)?))
+    Ok(ReadObject::of(parts.finish(class)?))
 }
 
 impl PodDefaults {
     /// What these classes say of pods.
-    pub(super) fn new(priorities: Vec<Given<PriorityClass>>, runtimes: Vec<Given<RuntimeClass>>) -> Self {
+    pub(super) fn new(priorities: Vec<WithOrigin<PriorityClass>>, runtimes: Vec<WithOrigin<RuntimeClass>>) -> Self {
         // Of several defaults the API server takes the lowest.
         let defaults = priorities.iter().filter(|class| class.object.is_default).map(|class| class.object.value);
         let default_priority = defaults.min();
@@ -76,13 +76,13 @@ impl PodDefaults {
     }
 
     /// Reads a pod.
-    pub(super) fn read_pod(&self, body: &Body<'_>) -> Outcome<Pod> {
+    pub(super) fn read_pod(&self, body: &ObjectBody<'_>) -> ReadResult<Pod> {
         let mut pod: Pod = decode(body)?;
         if !pod.metadata.uid.is_empty() {
-            return Ok(Reading::of(pod));
+            return Ok(ReadObject::of(pod));
         }
         let mut warnings = Vec::new();
-        if mentions_any(body, &MARKS) {
+        if mentions_any(body, &DEFAULTED_FIELD_MARKERS) {
             let mut tree = body.tree().map_err(|problem| vec![problem])?;
             let findings = self.complete(&mut tree);
             if !findings.refusals.is_empty() {
@@ -98,13 +98,13 @@ impl PodDefaults {
         }
         pod.spec.priority = pod.spec.priority.or(self.default_priority);
         requests_from_limits(&mut pod.spec);
-        Ok(Reading { object: pod, warnings })
+        Ok(ReadObject { object: pod, warnings })
     }
 
     /// Reads a daemon set. Its template's requests are completed where the daemons of a node are counted (spec 02 section 4.5).
-    pub(super) fn read_daemon_set(&self, body: &Body<'_>) -> Outcome<DaemonSet> {
-        if !mentions_any(body, &MARKS) {
-            return Ok(Reading::of(decode(body)?));
+    pub(super) fn read_daemon_set(&self, body: &ObjectBody<'_>) -> ReadResult<DaemonSet> {
+        if !mentions_any(body, &DEFAULTED_FIELD_MARKERS) {
+            return Ok(ReadObject::of(decode(body)?));
         }
         let mut tree = body.tree().map_err(|problem| vec![problem])?;
         let findings = tree.pointer_mut("/spec/template").map(|template| self.complete(template));
@@ -112,7 +112,7 @@ impl PodDefaults {
         // One of a cluster comes without the classes that the cluster has.
         let is_of_cluster = !object.metadata.uid.is_empty();
         let warnings = findings.filter(|_| !is_of_cluster).unwrap_or_default().of_template();
-        Ok(Reading { object, warnings })
+        Ok(ReadObject { object, warnings })
     }
 
     /// Completes a pod or pod template as it is written. What is not as it should be stays, for the decoder to complain of.
@@ -201,10 +201,10 @@ fn select_by_label_keys(term: &mut Value, labels: &Value) {
     }
 }
 
-fn mentions_any(body: &Body<'_>, marks: &[&str]) -> bool {
+fn mentions_any(body: &ObjectBody<'_>, marks: &[&str]) -> bool {
     match body {
-        Body::Json(text) => marks.iter().any(|mark| text.contains(mark)),
-        Body::Tree(_) => true,
+        ObjectBody::Json(text) => marks.iter().any(|mark| text.contains(mark)),
+        ObjectBody::Tree(_) => true,
     }
 }
 
@@ -216,8 +216,8 @@ mod tests {
     use crate::input::runtime_class::read_runtime_class;
 
     fn defaults() -> PodDefaults {
-        let class = |text: &str| read_priority_class(&Body::Json(text)).unwrap().object;
-        let runtime = |text: &str| read_runtime_class(&Body::Json(text)).unwrap().object;
+        let class = |text: &str| read_priority_class(&ObjectBody::Json(text)).unwrap().object;
+        let runtime = |text: &str| read_runtime_class(&ObjectBody::Json(text)).unwrap().object;
         PodDefaults {
             default_priority: Some(7),
             ..PodDefaults::new(
@@ -230,14 +230,14 @@ mod tests {
         }
     }
 
-    fn given<T>(object: T) -> Given<T> {
-        let origin = crate::input::source::Origin { source: 0, document: 1, item: 0, line: 1 };
-        Given { origin, object }
+    fn given<T>(object: T) -> WithOrigin<T> {
+        let origin = crate::input::source::ObjectOrigin { source: 0, document: 1, item: 0, line: 1 };
+        WithOrigin { origin, object }
     }
 
     fn pod(object: &Value) -> Pod {
-        let from_text = defaults().read_pod(&Body::Json(&object.to_string())).unwrap().object;
-        assert_eq!(defaults().read_pod(&Body::Tree(object.clone())).unwrap().object, from_text);
+        let from_text = defaults().read_pod(&ObjectBody::Json(&object.to_string())).unwrap().object;
+        assert_eq!(defaults().read_pod(&ObjectBody::Tree(object.clone())).unwrap().object, from_text);
         from_text
     }
 
@@ -282,11 +282,11 @@ mod tests {
     fn a_pod_that_contradicts_its_runtime_class_is_refused() {
         let spec = json!({"runtimeClassName": "vm", "nodeSelector": {"vm": "no"}});
         let object = json!({"metadata": {"name": "a"}, "spec": spec});
-        let problems = defaults().read_pod(&Body::Tree(object.clone())).unwrap_err();
+        let problems = defaults().read_pod(&ObjectBody::Tree(object.clone())).unwrap_err();
         let expected = "spec.nodeSelector: Forbidden: conflict: runtimeClass.scheduling.nodeSelector[vm] = yes; pod.spec.nodeSelector[vm] = no";
         assert_eq!(problems.problems.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
         let set = json!({"metadata": {"name": "d"}, "spec": {"template": object}});
-        let warnings = defaults().read_daemon_set(&Body::Tree(set)).unwrap().warnings;
+        let warnings = defaults().read_daemon_set(&ObjectBody::Tree(set)).unwrap().warnings;
         assert_eq!(warnings, [format!("its pods are refused: {expected}")]);
     }
 
@@ -295,11 +295,11 @@ mod tests {
         let spec = json!({"runtimeClassName": "unknown", "containers": [{}]});
         let template = json!({"metadata": {"name": "a"}, "spec": spec});
         let told = "RuntimeClass `unknown` is not in the input: a cluster without it refuses the pod, and what it adds is not counted";
-        assert_eq!(defaults().read_pod(&Body::Tree(template.clone())).unwrap().warnings, [told]);
+        assert_eq!(defaults().read_pod(&ObjectBody::Tree(template.clone())).unwrap().warnings, [told]);
         let set = json!({"metadata": {"name": "d"}, "spec": {"template": template}});
-        assert_eq!(defaults().read_daemon_set(&Body::Tree(set)).unwrap().warnings, [told]);
+        assert_eq!(defaults().read_daemon_set(&ObjectBody::Tree(set)).unwrap().warnings, [told]);
         let of_cluster = json!({"metadata": {"name": "d", "uid": "u"}, "spec": {"template": template}});
-        assert_eq!(defaults().read_daemon_set(&Body::Tree(of_cluster)).unwrap().warnings, Vec::<String>::new());
+        assert_eq!(defaults().read_daemon_set(&ObjectBody::Tree(of_cluster)).unwrap().warnings, Vec::<String>::new());
     }
 
     #[test]

@@ -5,9 +5,9 @@ use kerf_api::slim::Str;
 use serde_json::{Map, Value, json};
 
 use super::decode::FieldProblem;
-use super::documents::Body;
-use super::field_reader::Parts;
-use super::objects::{Outcome, Reading};
+use super::documents::ObjectBody;
+use super::field_reader::FieldReader;
+use super::objects::{ReadObject, ReadResult};
 
 /// A runtime class, as far as it says something about pods.
 #[derive(Debug)]
@@ -22,15 +22,15 @@ pub(super) struct RuntimeClass {
 }
 
 /// Reads a runtime class.
-pub(super) fn read_runtime_class(body: &Body<'_>) -> Outcome<RuntimeClass> {
-    let mut parts = Parts::of(body)?;
+pub(super) fn read_runtime_class(body: &ObjectBody<'_>) -> ReadResult<RuntimeClass> {
+    let mut parts = FieldReader::of(body)?;
     let class = RuntimeClass {
         name: Str::from(parts.get::<String>("metadata.name")),
         overhead: parts.get("overhead.podFixed"),
         node_selector: parts.get("scheduling.nodeSelector"),
         tolerations: parts.get("scheduling.tolerations"),
     };
-    Ok(Reading::of(parts.finish(class)?))
+    Ok(ReadObject::of(parts.finish(class)?))
 }
 
 impl RuntimeClass {

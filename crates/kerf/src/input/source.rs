@@ -23,7 +23,7 @@ pub(crate) struct Source {
 
 /// Where an object stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Origin {
+pub(crate) struct ObjectOrigin {
     /// Which source.
     pub(crate) source: u32,
     /// Which document of it, from 1.
@@ -44,20 +44,20 @@ impl SourceNames {
     }
 
     /// An origin as a person reads it: `pools.yaml, document 3, line 17`.
-    pub(crate) fn place(&self, origin: Origin) -> Place<'_> {
-        Place { name: self.0.get(origin.source as usize).map_or("?", String::as_str), origin }
+    pub(crate) fn place(&self, origin: ObjectOrigin) -> OriginDisplay<'_> {
+        OriginDisplay { name: self.0.get(origin.source as usize).map_or("?", String::as_str), origin }
     }
 }
 
 /// See [`SourceNames::place`].
-pub(crate) struct Place<'n> {
+pub(crate) struct OriginDisplay<'n> {
     name: &'n str,
-    origin: Origin,
+    origin: ObjectOrigin,
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for OriginDisplay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Origin { document, item, line, .. } = self.origin;
+        let ObjectOrigin { document, item, line, .. } = self.origin;
         write!(f, "{}, document {document}, line {line}", self.name)?;
         if item > 0 { write!(f, ", item {item}") } else { Ok(()) }
     }
@@ -65,7 +65,7 @@ impl fmt::Display for Place<'_> {
 
 /// Reads every place. The problems are those places that cannot be read.
 pub(crate) fn read(places: &[InputPath]) -> (Vec<Source>, Vec<Problem>) {
-    let mut reader = Reader::default();
+    let mut reader = SourceReader::default();
     for place in places {
         match place {
             InputPath::Stdin => reader.stdin(),
@@ -77,7 +77,7 @@ pub(crate) fn read(places: &[InputPath]) -> (Vec<Source>, Vec<Problem>) {
 }
 
 #[derive(Default)]
-struct Reader {
+struct SourceReader {
     sources: Vec<Source>,
     problems: Vec<Problem>,
     /// Folders that were entered, by their real path: links may lead in circles.
@@ -85,7 +85,7 @@ struct Reader {
     stdin_is_read: bool,
 }
 
-impl Reader {
+impl SourceReader {
     fn stdin(&mut self) {
         if std::mem::replace(&mut self.stdin_is_read, true) {
             self.problems.push(Problem::new("stdin: can be read only once, and `-f -` was given twice"));

@@ -11,26 +11,31 @@ use kerf_api::slim::{
 use kerf_sandbox::{DryCreateReport, dry_create_built_in};
 
 use super::decode::{FieldProblem, remove_at};
-use super::documents::Body;
-use super::kind::Kind;
-use super::objects::{Named, Outcome, Reading, Refused};
+use super::documents::ObjectBody;
+use super::kind::InputKind;
+use super::objects::{NamedObject, ReadObject, ReadResult, RejectedObject};
 use super::workloads::Workload;
 
 /// Which objects are judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scrutiny {
+pub(crate) enum ValidationScope {
     /// Those that would lead a decision astray.
-    OfDoubtful,
+    SuspiciousOnly,
     /// All of them.
-    OfAll,
+    All,
 }
 
-impl Scrutiny {
+impl ValidationScope {
     /// What was read of an object, and what an API server says of it.
-    pub(super) fn judge<T: Named>(self, kind: Kind, body: &Body<'_>, outcome: Outcome<T>) -> Outcome<T> {
+    pub(super) fn judge<T: NamedObject>(
+        self,
+        kind: InputKind,
+        body: &ObjectBody<'_>,
+        outcome: ReadResult<T>,
+    ) -> ReadResult<T> {
         let is_judged = match self {
-            Self::OfAll => true,
-            Self::OfDoubtful => outcome.as_ref().is_ok_and(|reading| reading.object.is_doubtful()),
+            Self::All => true,
+            Self::SuspiciousOnly => outcome.as_ref().is_ok_and(|reading| reading.object.is_doubtful()),
         };
         if !is_judged {
             return outcome;
@@ -47,16 +52,20 @@ impl Scrutiny {
         let mut problems: Vec<_> = refused.map(|message| FieldProblem { path: String::new(), message }).collect();
         let unknown = unknown_fields.iter().map(|path| format!("unknown field \"{path}\""));
         match outcome {
-            Ok(Reading { object, mut warnings }) => {
+            Ok(ReadObject { object, mut warnings }) => {
                 // What a plan only warns of may be among what is refused.
                 warnings.retain(|warning| !errors.iter().any(|error| warning.starts_with(&format!("{}:", error.path))));
                 warnings.extend(unknown);
-                if problems.is_empty() { Ok(Reading { object, warnings }) } else { Err(Refused { problems, warnings }) }
+                if problems.is_empty() {
+                    Ok(ReadObject { object, warnings })
+                } else {
+                    Err(RejectedObject { problems, warnings })
+                }
             }
-            Err(Refused { problems: told, mut warnings }) => {
+            Err(RejectedObject { problems: told, mut warnings }) => {
                 warnings.extend(unknown);
                 problems.splice(..0, told);
-                Err(Refused { problems, warnings })
+                Err(RejectedObject { problems, warnings })
             }
         }
     }

@@ -8,27 +8,27 @@ use serde_json::ser::{Formatter, Serializer};
 
 /// Writes a value and a line end.
 pub(crate) fn write(value: &impl Serialize, to: &mut dyn io::Write) -> io::Result<()> {
-    let mut serializer = Serializer::with_formatter(&mut *to, Lines { depth: 0, has_value: false });
+    let mut serializer = Serializer::with_formatter(&mut *to, ObjectLineFormatter { depth: 0, has_value: false });
     value.serialize(&mut serializer).map_err(io::Error::from)?;
     to.write_all(b"\n")
 }
 
 /// Objects over several lines, lists on one.
-struct Lines {
+struct ObjectLineFormatter {
     /// How many objects we are in.
     depth: usize,
     /// Whether the object or list that ends now had anything in it.
     has_value: bool,
 }
 
-impl Lines {
+impl ObjectLineFormatter {
     fn line<W: io::Write + ?Sized>(&self, to: &mut W) -> io::Result<()> {
         to.write_all(b"\n")?;
         (0..self.depth).try_for_each(|_| to.write_all(b"  "))
     }
 }
 
-impl Formatter for Lines {
+impl Formatter for ObjectLineFormatter {
     fn begin_object<W: io::Write + ?Sized>(&mut self, to: &mut W) -> io::Result<()> {
         self.depth += 1;
         self.has_value = false;

@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 
-use crate::exit::{Exit, Failure, Problem, Severity};
+use crate::exit::{CommandFailure, Exit, Problem, Severity};
 
 /// The writer of messages.
 pub(crate) struct Messages<'t> {
@@ -31,10 +31,10 @@ impl<'t> Messages<'t> {
     }
 
     /// Tells why there is no result, and with which code the program ends.
-    pub(crate) fn failure(&mut self, failure: &Failure) -> Exit {
+    pub(crate) fn failure(&mut self, failure: &CommandFailure) -> Exit {
         match failure {
-            Failure::BadInput(problems) => problems.iter().for_each(|problem| self.problem(problem)),
-            Failure::Work(error) => self.line("error", "31", &format_args!("{error:#}")),
+            CommandFailure::BadInput(problems) => problems.iter().for_each(|problem| self.problem(problem)),
+            CommandFailure::ExecutionFailed(error) => self.line("error", "31", &format_args!("{error:#}")),
         }
         failure.exit()
     }

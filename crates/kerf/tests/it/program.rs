@@ -8,25 +8,25 @@ use std::process::Stdio;
 use assert_cmd::Command;
 
 /// A run of the program that is being put together.
-pub(crate) struct Program {
+pub(crate) struct KerfCommand {
     command: Command,
 }
 
 /// What can be seen of a run.
-pub(crate) struct Seen {
+pub(crate) struct RunResult {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
 /// The program with arguments, in an environment that says nothing.
-pub(crate) fn kerf(arguments: &[&str]) -> Program {
+pub(crate) fn kerf(arguments: &[&str]) -> KerfCommand {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("kerf"));
     command.args(arguments).env_clear().env("HOME", "/nonexistent");
-    Program { command }
+    KerfCommand { command }
 }
 
-impl Program {
+impl KerfCommand {
     /// In this folder, so that paths in messages are the same everywhere.
     pub(crate) fn within(mut self, folder: &Path) -> Self {
         self.command.current_dir(folder);
@@ -45,9 +45,9 @@ impl Program {
     }
 
     /// Runs it to its end.
-    pub(crate) fn run(mut self) -> Seen {
+    pub(crate) fn run(mut self) -> RunResult {
         let output = self.command.output().unwrap();
-        Seen {
+        RunResult {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::program::kerf;
 
 /// A sandbox that runs a shell command.
-fn shell(arguments: &[&str], script: &str) -> crate::program::Seen {
+fn shell(arguments: &[&str], script: &str) -> crate::program::RunResult {
     let mut all = vec!["sandbox", "--no-controller"];
     all.extend_from_slice(arguments);
     all.extend_from_slice(&["--", "/bin/sh", "-c", script]);
@@ -104,7 +104,7 @@ fn a_command_is_asked_to_end_before_it_is_killed() {
 }
 
 /// A pool, and a deployment of twelve pods of a cpu each.
-const GROWING: &str = r#"
+const POOL_AND_DEPLOYMENT: &str = r#"
 apiVersion: karpenter.kwok.sh/v1alpha1
 kind: KWOKNodeClass
 metadata: {name: default}
@@ -134,7 +134,7 @@ spec:
 // pods find another.
 #[test]
 fn kerf_grows_the_cluster_and_drains_a_node_that_is_deleted() {
-    let folder = crate::program::folder(&[("growing.yaml", GROWING)]);
+    let folder = crate::program::folder(&[("growing.yaml", POOL_AND_DEPLOYMENT)]);
     let script = format!(
         "export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/nonexistent; set -e
         kubectl apply -f {} >&2

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::program::{Seen, folder, kerf, unread};
+use crate::program::{RunResult, folder, kerf, unread};
 
-fn story(arguments: &[&str]) -> Seen {
+fn story(arguments: &[&str]) -> RunResult {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/story.yaml");
     kerf(&[&["sandbox", "run", path], arguments].concat()).run()
 }
@@ -61,7 +61,7 @@ fn bad_weather_at_the_cloud_does_not_change_what_holds() {
 }
 
 /// Nobody can place a pod of a thousand cpus, and nobody said that it may wait.
-const TOO_BIG: &str = "
+const UNPLACEABLE_POD_SCENARIO: &str = "
 name: Too big
 until: 1m
 steps:
@@ -75,7 +75,7 @@ steps:
 
 #[test]
 fn what_must_not_happen_ends_with_1_and_says_how_to_repeat_it() {
-    let folder = folder(&[("big.yaml", TOO_BIG)]);
+    let folder = folder(&[("big.yaml", UNPLACEABLE_POD_SCENARIO)]);
     let seen = kerf(&["sandbox", "run", "big.yaml", "--seed", "9"]).within(folder.path()).run();
     assert_eq!(seen.code, 1, "{}", seen.stderr);
     assert!(seen.stdout.contains("1 broken (the same seed, 9, repeats it)"), "{}", seen.stdout);
@@ -88,7 +88,7 @@ fn what_must_not_happen_ends_with_1_and_says_how_to_repeat_it() {
 fn a_story_ends_with_its_reader_and_has_not_passed() {
     // Told to its end, it would take minutes.
     let endless = "{name: Endless, until: 1000h, steps: [{at: 0s, every: 10s, say: tick}]}";
-    let files = folder(&[("endless.yaml", endless), ("big.yaml", TOO_BIG)]);
+    let files = folder(&[("endless.yaml", endless), ("big.yaml", UNPLACEABLE_POD_SCENARIO)]);
     let path = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
     let (code, stderr) = unread(&["sandbox", "run", &path("endless.yaml")], "");
     assert_eq!(code, Some(1));
@@ -99,7 +99,7 @@ fn a_story_ends_with_its_reader_and_has_not_passed() {
 /// Forty minutes with the same demand: jobs every five minutes, a deployment that is rolled out anew, one that
 /// shrinks at the beginning. Costs are compared while a job runs, since its room is part of the demand.
 /// `scenarios/week.yaml` is the long form of it (`make week`).
-fn steady(consolidate_after: &str, until: &str) -> Seen {
+fn steady(consolidate_after: &str, until: &str) -> RunResult {
     let workload = |name: &str, replicas: u32, cpu: &str| {
         format!(
             "{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: {name}}}, spec: {{replicas: {replicas}, \

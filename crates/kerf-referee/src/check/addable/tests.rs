@@ -9,7 +9,7 @@ use crate::check::tests::{claim, node, plan, pod, pool, types};
 fn could_add(objects: &[Value], plan: &Value) -> Vec<(String, String)> {
     let added = || -> Result<_, Box<dyn std::error::Error>> {
         let catalogue = catalogue::read(&types().to_string())?;
-        Ok(addable(&World::decode(&json!(objects))?, &catalogue, &Plan::read(plan)?))
+        Ok(addable(&ClusterManifests::decode(&json!(objects))?, &catalogue, &Plan::read(plan)?))
     };
     added().unwrap_or_default()
 }
@@ -161,10 +161,11 @@ fn a_pod_that_is_spread_over_zones_wants_a_claim_for_one() {
     }]});
     let catalogue = catalogue::read(&types().to_string()).expect("the types of the tests");
     let objects = json!([pool(json!({})), pod("x-0", "1", spread), pod("y-0", "1", json!({}))]);
-    let world = World::decode(&objects).expect("a pool and two pods");
+    let world = ClusterManifests::decode(&objects).expect("a pool and two pods");
     let all = launches(&world.pools[0], &[], &["s".to_owned()], &catalogue);
     let settles = |pod: usize, zones: &[&str]| {
-        let there: Vec<&Launch<'_>> = all.iter().filter(|launch| zones.contains(&launch.offering.zone())).collect();
+        let there: Vec<&PossibleLaunch<'_>> =
+            all.iter().filter(|launch| zones.contains(&launch.offering.zone())).collect();
         assert_eq!(there.len(), zones.len());
         is_settled(&world.pods[pod], &there)
     };

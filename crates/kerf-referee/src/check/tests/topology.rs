@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{LAWFUL, claim, node, plan, pod, pool, verdict};
+use super::{NO_VIOLATIONS, claim, node, plan, pod, pool, verdict};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOST: &str = "kubernetes.io/hostname";
@@ -34,7 +34,7 @@ fn same(names: &[&str], spec: &Value) -> Vec<Value> {
 fn spec_02_80_zones_that_a_pool_could_offer_count_as_empty() {
     let pods = same(&["x-0", "x-1"], &spread(ZONE, 1));
     let apart = [claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b"])];
-    assert_eq!(judge(&pods, &apart), LAWFUL);
+    assert_eq!(judge(&pods, &apart), NO_VIOLATIONS);
     let together = [claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])];
     assert_eq!(
         judge(&pods, &together),
@@ -42,7 +42,7 @@ fn spec_02_80_zones_that_a_pool_could_offer_count_as_empty() {
             "TopologySpread, pod default/x-1, on claim 1 (default): {ZONE}=a would have 2 pods, the emptiest has 0, maxSkew is 1"
         )]
     );
-    assert_eq!(judge(&same(&["x-0", "x-1"], &spread(ZONE, 2)), &together), LAWFUL);
+    assert_eq!(judge(&same(&["x-0", "x-1"], &spread(ZONE, 2)), &together), NO_VIOLATIONS);
 }
 
 // A spread may have to wait for pods that nothing constrains to fill its emptiest zone, while others must not come before it.
@@ -59,7 +59,7 @@ fn pods_that_fill_the_emptiest_zone_are_bound_in_between() {
     let objects: Vec<Value> = std::iter::once(pool(zones)).chain(pods.into_iter().map(of_app)).collect();
     let in_a = claim(&["a-0", "a-1", "a-2", "a-3", "x-0", "x-1", "x-2"], &["l"], &["a"]);
     let claims = [in_a.clone(), claim(&["b-0", "b-1"], &["l"], &["b"])];
-    assert_eq!(verdict(&objects, &plan(&claims, json!([]), &[])), LAWFUL);
+    assert_eq!(verdict(&objects, &plan(&claims, json!([]), &[])), NO_VIOLATIONS);
     // With one pod less in zone b the third can never be bound.
     let objects: Vec<Value> = objects.into_iter().filter(|object| object["metadata"]["name"] != "b-1").collect();
     let claims = [in_a, claim(&["b-0"], &["l"], &["b"])];
@@ -81,7 +81,7 @@ fn pods_that_nobody_counts_are_bound_first() {
         claim(&["x-2"], &["s"], &["a"]),
         claim(&["x-3"], &["s"], &["a"]),
     ];
-    assert_eq!(judge(&pods, &claims), LAWFUL);
+    assert_eq!(judge(&pods, &claims), NO_VIOLATIONS);
 }
 
 // Pods that may be bound at any time must not fill the zone of others who wait for their turn there.
@@ -110,7 +110,7 @@ fn pods_that_can_be_last_are_held_back() {
         claim(&["f-1"], &["s"], &["b"]),
         claim(&["f-2", "f-3", "x-0", "x-1", "x-2", "x-3"], &["l"], &["c"]),
     ];
-    assert_eq!(verdict(&objects, &plan(&claims, json!([]), &[])), LAWFUL);
+    assert_eq!(verdict(&objects, &plan(&claims, json!([]), &[])), NO_VIOLATIONS);
 }
 
 // Two kinds that count each other: those first who are in nobody's way where they are.
@@ -129,7 +129,7 @@ fn pods_that_spoil_nothing_for_others_are_bound_first() {
     ];
     let claims =
         [claim(&["q-0", "q-1", "q-2", "x-3", "x-4"], &["l"], &["a"]), claim(&["x-0", "x-1", "x-2"], &["l"], &["a"])];
-    assert_eq!(judge(&pods.concat(), &claims), LAWFUL);
+    assert_eq!(judge(&pods.concat(), &claims), NO_VIOLATIONS);
 }
 
 // Two kinds that both come too late once all others are bound, one of which fills the zone of the other: the other waits in between for pods
@@ -158,7 +158,7 @@ fn pods_that_are_in_the_way_let_others_go_on() {
         claim(&["f-0", "f-1", "f-2"], &["l"], &["a"]),
         claim(&["f-3", "f-4"], &["l"], &["b"]),
     ];
-    assert_eq!(verdict(&objects, &plan(&claims, json!([]), &[])), LAWFUL);
+    assert_eq!(verdict(&objects, &plan(&claims, json!([]), &[])), NO_VIOLATIONS);
 }
 
 // To a pod that has accepted soft taints those who are on nodes with such taints count, and so do the zones where there could be more.
@@ -173,7 +173,7 @@ fn pods_on_nodes_with_soft_taints_count_for_those_who_accept_them() {
     let together = verdict(&objects, &plan(&[claim(&["x-0", "x-1"], &["l"], &["a"])], json!([]), &[]));
     assert!(together.iter().any(|broken| broken.starts_with("TopologySpread")), "{together:?}");
     let apart = [claim(&["x-0"], &["l"], &["a"]), claim(&["x-1"], &["l"], &["b"])];
-    assert_eq!(verdict(&objects, &plan(&apart, json!([]), &[])), LAWFUL);
+    assert_eq!(verdict(&objects, &plan(&apart, json!([]), &[])), NO_VIOLATIONS);
 }
 
 // A node that is starting will have lost its taints when a pod is bound to it, so that the pod counts there.
@@ -208,7 +208,7 @@ fn spec_02_81_zones_outside_the_pool_are_no_domains() {
     let only_a = json!({"template": {"spec": {"requirements": [{"key": ZONE, "operator": "In", "values": ["a"]}]}}});
     let objects = [vec![pool(only_a)], pods].concat();
     let claims = [claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])];
-    assert_eq!(verdict(&objects, &plan(&claims, json!([]), &[])), LAWFUL);
+    assert_eq!(verdict(&objects, &plan(&claims, json!([]), &[])), NO_VIOLATIONS);
 }
 
 // A pod that wants any tier but gold gets a node whose tier is made up; nobody has to be spread over that.
@@ -229,7 +229,7 @@ fn a_label_that_is_made_up_for_a_planned_node_is_no_domain_of_a_spread() {
     }
     let mut in_silver = claim(&["x-0", "x-1"], &["l"], &["a"]);
     in_silver["nodePool"] = json!("tiered");
-    assert_eq!(verdict(&objects, &plan(&[any_but_gold, in_silver], json!([]), &[])), LAWFUL);
+    assert_eq!(verdict(&objects, &plan(&[any_but_gold, in_silver], json!([]), &[])), NO_VIOLATIONS);
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn spec_02_83_pods_that_run_count() {
         [vec![pool(json!({})), node("n", "a", "4"), running("x-8"), running("x-9")], same(&["x-0"], &spread(ZONE, 1))]
             .concat();
     let on = |zone: &str| verdict(&objects, &plan(&[claim(&["x-0"], &["s"], &[zone])], json!([]), &[]));
-    assert_eq!(on("b"), LAWFUL);
+    assert_eq!(on("b"), NO_VIOLATIONS);
     assert_eq!(on("a").len(), 1);
 }
 
@@ -251,7 +251,7 @@ fn spec_02_85_too_few_domains_count_as_an_empty_one() {
     let three = [("x-0", "a"), ("x-1", "b"), ("x-2", "c")].map(|(pod, zone)| claim(&[pod], &["s"], &[zone]));
     let objects = [vec![pool(json!({}))], pods].concat();
     // Zone d is sold out, but it is a zone; with minDomains 5 there would be too few.
-    assert_eq!(verdict(&objects, &plan(&three, json!([]), &["x-3"])), LAWFUL);
+    assert_eq!(verdict(&objects, &plan(&three, json!([]), &["x-3"])), NO_VIOLATIONS);
     let four: Vec<Value> = three.into_iter().chain([claim(&["x-3"], &["s"], &["a"])]).collect();
     assert_eq!(verdict(&objects, &plan(&four, json!([]), &[])).len(), 1);
 }
@@ -259,17 +259,17 @@ fn spec_02_85_too_few_domains_count_as_an_empty_one() {
 #[test]
 fn spec_02_88_hosts_are_spread_as_if_there_were_always_an_empty_one() {
     let pods = same(&["x-0", "x-1"], &spread(HOST, 1));
-    assert_eq!(judge(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])]), LAWFUL);
+    assert_eq!(judge(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])]), NO_VIOLATIONS);
     assert_eq!(judge(&pods, &[claim(&["x-0", "x-1"], &["l"], &["b"])]).len(), 1);
 }
 
 #[test]
 fn spec_02_87_a_spread_of_others_limits_nobody() {
     let mut pods = same(&["y-0", "y-1"], &spread(ZONE, 1));
-    assert_eq!(judge(&pods, &[claim(&["y-0", "y-1"], &["l"], &["b"])]), LAWFUL);
+    assert_eq!(judge(&pods, &[claim(&["y-0", "y-1"], &["l"], &["b"])]), NO_VIOLATIONS);
     // The others themselves may come later, so nothing keeps them from the same zone.
     pods.extend(same(&["x-0", "x-1"], &json!({})));
-    assert_eq!(judge(&pods, &[claim(&["y-0", "x-0", "x-1", "y-1"], &["l"], &["b"])]), LAWFUL);
+    assert_eq!(judge(&pods, &[claim(&["y-0", "x-0", "x-1", "y-1"], &["l"], &["b"])]), NO_VIOLATIONS);
 }
 
 #[test]
@@ -295,13 +295,13 @@ fn a_spread_pod_needs_one_certain_zone() {
         )]
     );
     // One that is alone may be anywhere.
-    assert_eq!(judge(&pods[..1], &open[..1]), LAWFUL);
+    assert_eq!(judge(&pods[..1], &open[..1]), NO_VIOLATIONS);
 }
 
 #[test]
 fn spec_02_102_anti_affine_pods_need_zones_that_cannot_meet() {
     let pods = same(&["x-0", "x-1"], &related("podAntiAffinity", ZONE, "x"));
-    assert_eq!(judge(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b", "c"])]), LAWFUL);
+    assert_eq!(judge(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b", "c"])]), NO_VIOLATIONS);
     let meeting = judge(&pods, &[claim(&["x-0"], &["s"], &["a", "b"]), claim(&["x-1"], &["s"], &["b", "c"])]);
     assert_eq!(meeting.len(), 1);
     assert!(meeting[0].ends_with("when claim 0 (default) in b, claim 1 (default) in b"), "{meeting:?}");
@@ -322,7 +322,7 @@ fn spec_02_103_pods_that_run_keep_others_away() {
     );
     let objects = [vec![pool(json!({})), node("n", "a", "4"), shy], same(&["x-0"], &json!({}))].concat();
     let on = |zones: &[&str]| verdict(&objects, &plan(&[claim(&["x-0"], &["s"], zones)], json!([]), &[]));
-    assert_eq!(on(&["b", "c"]), LAWFUL);
+    assert_eq!(on(&["b", "c"]), NO_VIOLATIONS);
     assert_eq!(
         on(&["a", "b"]),
         [format!(
@@ -336,11 +336,11 @@ fn spec_02_101_affinity_needs_a_certain_companion() {
     let mut pods = same(&["x-0"], &related("podAffinity", ZONE, "y"));
     pods.push(pod("y-0", "1", json!({})));
     let at = |x: &[&str], y: &[&str]| judge(&pods, &[claim(&["x-0"], &["s"], x), claim(&["y-0"], &["s"], y)]);
-    assert_eq!(at(&["b"], &["b"]), LAWFUL);
+    assert_eq!(at(&["b"], &["b"]), NO_VIOLATIONS);
     assert_eq!(at(&["b"], &["a", "b"]).len(), 1);
     assert_eq!(at(&["a", "b"], &["b"]).len(), 1);
     let together = claim(&["x-0", "y-0"], &["l"], &["b", "c"]);
-    assert_eq!(judge(&pods, &[together]), LAWFUL, "on one node they are together wherever it is");
+    assert_eq!(judge(&pods, &[together]), NO_VIOLATIONS, "on one node they are together wherever it is");
 }
 
 #[test]
@@ -353,7 +353,7 @@ fn spec_02_99_affinity_to_nobody_is_never_satisfied() {
 fn spec_02_98_the_first_of_a_kind_starts_its_domain() {
     let mine = related("podAffinity", ZONE, "x");
     let pods = same(&["x-0", "x-1"], &mine);
-    assert_eq!(judge(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])]), LAWFUL);
+    assert_eq!(judge(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])]), NO_VIOLATIONS);
     assert_eq!(judge(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b"])]).len(), 1);
     let pinned: Vec<Value> = [("x-0", "a"), ("x-1", "b")]
         .map(|(name, zone)| {
@@ -362,7 +362,7 @@ fn spec_02_98_the_first_of_a_kind_starts_its_domain() {
             pod(name, "1", spec)
         })
         .to_vec();
-    assert_eq!(judge(&pinned, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b"])]), LAWFUL);
+    assert_eq!(judge(&pinned, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b"])]), NO_VIOLATIONS);
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn spec_02_100_a_chain_of_affinities_is_bound_from_its_start() {
         pod("b-0", "1", related("podAffinity", HOST, "a")),
         pod("a-0", "1", json!({})),
     ];
-    assert_eq!(judge(&chain, &[claim(&["a-0", "b-0", "c-0", "d-0"], &["l"], &["b"])]), LAWFUL);
+    assert_eq!(judge(&chain, &[claim(&["a-0", "b-0", "c-0", "d-0"], &["l"], &["b"])]), NO_VIOLATIONS);
     let torn = [claim(&["a-0", "b-0", "c-0"], &["l"], &["b"]), claim(&["d-0"], &["s"], &["b"])];
     assert_eq!(judge(&chain, &torn).len(), 1);
 }

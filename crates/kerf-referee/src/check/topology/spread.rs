@@ -6,58 +6,58 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Pod, Taint, TopologySpreadConstraint};
 
-use super::Place;
-use crate::check::Universe;
-use crate::check::pool_domains::Heed;
+use super::PlacementTarget;
+use crate::check::PoolDomains;
+use crate::check::pool_domains::TaintPolicy;
 use crate::taints::{repels, tolerates};
 
 /// A pod's spread, and the domains that pools could offer to the pod.
 #[derive(Debug)]
-pub(super) struct Spread<'w> {
+pub(super) struct SpreadRule<'w> {
     pub(super) constraint: &'w TopologySpreadConstraint,
     at_first: BTreeSet<String>,
     /// Once the pod has accepted soft taints.
     in_the_end: BTreeSet<String>,
 }
 
-impl<'w> Spread<'w> {
-    pub(super) fn new(universe: &Universe, constraint: &'w TopologySpreadConstraint, pod: &Pod) -> Self {
+impl<'w> SpreadRule<'w> {
+    pub(super) fn new(universe: &PoolDomains, constraint: &'w TopologySpreadConstraint, pod: &Pod) -> Self {
         let (first, end) = if minds_taints(constraint) {
-            (Heed::Taints, Heed::RepellingTaints)
+            (TaintPolicy::AllTaints, TaintPolicy::SchedulingTaints)
         } else {
-            (Heed::Nothing, Heed::Nothing)
+            (TaintPolicy::IgnoreTaints, TaintPolicy::IgnoreTaints)
         };
         let domains = |heed| universe.domains(&constraint.topology_key, pod, heed);
         Self { constraint, at_first: domains(first), in_the_end: domains(end) }
     }
 
     /// The domains that could be offered to the pod.
-    pub(super) fn offered(&self, heed: Heed) -> &BTreeSet<String> {
+    pub(super) fn offered(&self, heed: TaintPolicy) -> &BTreeSet<String> {
         match heed {
-            Heed::Nothing | Heed::Taints => &self.at_first,
-            Heed::RepellingTaints => &self.in_the_end,
+            TaintPolicy::IgnoreTaints | TaintPolicy::AllTaints => &self.at_first,
+            TaintPolicy::SchedulingTaints => &self.in_the_end,
         }
     }
 
     /// What the pod minds if it goes to this place.
-    pub(super) fn heed(&self, pod: &Pod, place: &Place) -> Heed {
+    pub(super) fn heed(&self, pod: &Pod, place: &PlacementTarget) -> TaintPolicy {
         let has_accepted = place.lasting_taints.iter().any(|taint| !repels(taint) && !tolerates(pod, taint));
         if !minds_taints(self.constraint) {
-            Heed::Nothing
+            TaintPolicy::IgnoreTaints
         } else if has_accepted {
-            Heed::RepellingTaints
+            TaintPolicy::SchedulingTaints
         } else {
-            Heed::Taints
+            TaintPolicy::AllTaints
         }
     }
 }
 
-impl Heed {
+impl TaintPolicy {
     /// Whether such a taint matters.
     pub(super) fn minds(self, taint: &Taint) -> bool {
         match self {
-            Self::Nothing | Self::Taints => true,
-            Self::RepellingTaints => repels(taint),
+            Self::IgnoreTaints | Self::AllTaints => true,
+            Self::SchedulingTaints => repels(taint),
         }
     }
 }

@@ -22,11 +22,11 @@ use super::*;
 use crate::args::FeatureGates;
 
 /// What a claim is for and what it may become: pool, instance types, requests.
-type Wanted = (String, Vec<String>, Vec<(String, String)>);
+type ClaimSummary = (String, Vec<String>, Vec<(String, String)>);
 
 const CLUSTERS: u64 = 200;
 const ZONE: &str = "topology.kubernetes.io/zone";
-const TYPE: &str = "node.kubernetes.io/instance-type";
+const INSTANCE_TYPE_LABEL: &str = "node.kubernetes.io/instance-type";
 
 fn settings() -> Settings {
     let settings = crate::args::Settings {
@@ -151,9 +151,9 @@ async fn cluster(seed: u64) -> ApiServer {
 }
 
 /// What a plan of the live cluster says: claims, and pods that find no place.
-async fn planned(server: &ApiServer) -> (Vec<Wanted>, Vec<String>) {
-    let objects = input::load_by(server.client(), Selectors::Unwanted).await.unwrap().objects;
-    let world = World::new(objects, kerf_kwok::built_in_catalogue(), server.clock().now());
+async fn planned(server: &ApiServer) -> (Vec<ClaimSummary>, Vec<String>) {
+    let objects = input::load_by(server.client(), SelectorKinds::Skip).await.unwrap().objects;
+    let world = PlanInput::new(objects, kerf_kwok::built_in_catalogue(), server.clock().now());
     let solution = kerf_engine::solve(&world.input, &settings());
     let claims = solution.claims.iter().map(|claim| {
         let mut types: Vec<String> = claim.launch.instance_types.iter().map(ToString::to_string).collect();
@@ -161,13 +161,13 @@ async fn planned(server: &ApiServer) -> (Vec<Wanted>, Vec<String>) {
         let requests = claim.requests.iter().map(|(name, amount)| (name.to_string(), amount.to_string())).collect();
         (claim.pool.to_string(), types, requests)
     });
-    let mut claims: Vec<Wanted> = claims.collect();
+    let mut claims: Vec<ClaimSummary> = claims.collect();
     claims.sort();
     (claims, solution.unplaced.iter().map(|unplaced| unplaced.pod.to_string()).collect())
 }
 
 /// What the controllers do: claims, and pods of which they say that they find no place.
-async fn done(server: &ApiServer) -> (Vec<Wanted>, Vec<String>) {
+async fn done(server: &ApiServer) -> (Vec<ClaimSummary>, Vec<String>) {
     let (client, clock) = (server.client_as("kerf"), server.clock());
     let recorder = Arc::new(Recorder::new(client.clone(), clock, 0));
     let ctx = Context {
@@ -188,13 +188,13 @@ async fn done(server: &ApiServer) -> (Vec<Wanted>, Vec<String>) {
     let claims: Api<NodeClaim> = Api::all(server.client());
     let claims = claims.list(&ListParams::default()).await.unwrap().items.into_iter().map(|claim| {
         let pool = claim.metadata.labels.unwrap()["karpenter.sh/nodepool"].clone();
-        let types = claim.spec.requirements.into_iter().find(|requirement| requirement.key == TYPE);
+        let types = claim.spec.requirements.into_iter().find(|requirement| requirement.key == INSTANCE_TYPE_LABEL);
         let mut types = types.and_then(|requirement| requirement.values).unwrap_or_default();
         types.sort();
         let requests = claim.spec.resources.unwrap().requests.unwrap();
         (pool, types, requests.into_iter().map(|(name, amount)| (name, amount.to_string())).collect())
     });
-    let mut claims: Vec<Wanted> = claims.collect();
+    let mut claims: Vec<ClaimSummary> = claims.collect();
     claims.sort();
     let events: Api<Event> = Api::default_namespaced(server.client());
     let events = events.list(&ListParams::default()).await.unwrap().items;

@@ -8,7 +8,9 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Body, Found, LIST_DEPTH_MAX, Origin, Split, TOO_DEEP, list_of, without_position};
+use super::{
+    LIST_DEPTH_MAX, LISTS_TOO_DEEP_MESSAGE, ObjectBody, ObjectOrigin, RawObject, SplitText, list_of, without_position,
+};
 
 /// The outside of a document.
 #[derive(Deserialize)]
@@ -23,13 +25,14 @@ struct Outside<'s> {
 }
 
 /// The objects of a JSON text.
-pub(super) fn split(source: u32, text: &str) -> Split<'_> {
-    let mut splitter = Splitter { lines: Lines { text, at: 0, line: 1 }, items: 0, split: Split::default() };
+pub(super) fn split(source: u32, text: &str) -> SplitText<'_> {
+    let mut splitter =
+        JsonSplitter { lines: LineCounter { text, at: 0, line: 1 }, items: 0, split: SplitText::default() };
     let mut rest = text;
     for document in 1.. {
         rest = rest.trim_start();
         let start = text.len() - rest.len();
-        let origin = Origin { source, document, item: 0, line: splitter.lines.line_of(start) };
+        let origin = ObjectOrigin { source, document, item: 0, line: splitter.lines.line_of(start) };
         let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<Outside<'_>>();
         match stream.next() {
             Some(Ok(outside)) => {
@@ -41,7 +44,7 @@ pub(super) fn split(source: u32, text: &str) -> Split<'_> {
             Some(Err(cause)) => {
                 // After a syntax error nobody knows where the next document begins.
                 let line = origin.line + (cause.line() as u32).saturating_sub(1);
-                splitter.split.refuse(Origin { line, ..origin }, in_words(&cause));
+                splitter.split.refuse(ObjectOrigin { line, ..origin }, in_words(&cause));
                 break;
             }
             None => break,
@@ -50,30 +53,30 @@ pub(super) fn split(source: u32, text: &str) -> Split<'_> {
     splitter.split
 }
 
-struct Splitter<'s> {
-    lines: Lines<'s>,
+struct JsonSplitter<'s> {
+    lines: LineCounter<'s>,
     /// How many objects the lists of this document have given so far.
     items: u32,
-    split: Split<'s>,
+    split: SplitText<'s>,
 }
 
-impl<'s> Splitter<'s> {
+impl<'s> JsonSplitter<'s> {
     /// Takes an object, or all that its list holds.
-    fn open(&mut self, origin: Origin, outside: Outside<'s>, body: &'s str, depth: usize) {
+    fn open(&mut self, origin: ObjectOrigin, outside: Outside<'s>, body: &'s str, depth: usize) {
         let Outside { api_version, kind, items } = outside;
         let (Some(of), Some(items)) = (list_of(&kind), items) else {
-            self.split.objects.push(Found { origin, api_version, kind, body: Body::Json(body) });
+            self.split.objects.push(RawObject { origin, api_version, kind, body: ObjectBody::Json(body) });
             return;
         };
         if depth == LIST_DEPTH_MAX {
-            self.split.refuse(origin, TOO_DEEP.to_owned());
+            self.split.refuse(origin, LISTS_TOO_DEEP_MESSAGE.to_owned());
             return;
         }
         for item in items {
             let text = item.get();
             let line = self.lines.line_of_piece(text);
             self.items += 1;
-            let origin = Origin { item: self.items, line, ..origin };
+            let origin = ObjectOrigin { item: self.items, line, ..origin };
             let head = match head(text) {
                 Ok(head) => head,
                 Err(cause) => {
@@ -85,7 +88,7 @@ impl<'s> Splitter<'s> {
             let kind = head.kind.unwrap_or_else(|| Cow::Owned(of.to_owned()));
             let api_version = head.api_version.unwrap_or_else(|| api_version.clone());
             if list_of(&kind).is_none() {
-                self.split.objects.push(Found { origin, api_version, kind, body: Body::Json(text) });
+                self.split.objects.push(RawObject { origin, api_version, kind, body: ObjectBody::Json(text) });
                 continue;
             }
             match serde_json::from_str::<Outside<'s>>(text) {
@@ -173,13 +176,13 @@ enum Key {
 struct Text<'s>(#[serde(borrow)] Cow<'s, str>);
 
 /// Line numbers of places that are asked for in rising order, so that the text is counted through once.
-struct Lines<'s> {
+struct LineCounter<'s> {
     text: &'s str,
     at: usize,
     line: u32,
 }
 
-impl Lines<'_> {
+impl LineCounter<'_> {
     /// The line of a byte.
     fn line_of(&mut self, byte: usize) -> u32 {
         let ahead = self.text.as_bytes().get(self.at..byte).unwrap_or_default();

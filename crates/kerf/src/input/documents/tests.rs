@@ -5,12 +5,12 @@
 use super::*;
 
 /// Kind, document, item and line of an object.
-type Row = (String, u32, u32, u32);
+type ObjectRow = (String, u32, u32, u32);
 /// Document, line and message of what cannot be read.
-type Trouble = (u32, u32, String);
+type UnreadableRow = (u32, u32, String);
 
-fn outline(text: &str) -> (Vec<Row>, Vec<Trouble>) {
-    let Split { objects, unreadable } = split(0, text);
+fn outline(text: &str) -> (Vec<ObjectRow>, Vec<UnreadableRow>) {
+    let SplitText { objects, unreadable } = split(0, text);
     let objects = objects
         .iter()
         .map(|found| (found.kind.to_string(), found.origin.document, found.origin.item, found.origin.line));
@@ -19,13 +19,13 @@ fn outline(text: &str) -> (Vec<Row>, Vec<Trouble>) {
     (objects.collect(), unreadable.collect())
 }
 
-fn objects(text: &str) -> Vec<Row> {
+fn objects(text: &str) -> Vec<ObjectRow> {
     let (objects, unreadable) = outline(text);
     assert_eq!(unreadable, [], "{text}");
     objects
 }
 
-fn row(kind: &str, document: u32, item: u32, line: u32) -> Row {
+fn row(kind: &str, document: u32, item: u32, line: u32) -> ObjectRow {
     (kind.to_owned(), document, item, line)
 }
 
@@ -94,7 +94,7 @@ fn json_documents_may_stand_between_yaml_markers() {
 
 #[test]
 fn merge_keys_and_anchors_are_resolved() {
-    let Split { objects: found, unreadable } = split(0, "base: &b {x: 1}\nkind: A\nmore:\n  <<: *b\n  z: 2\n");
+    let SplitText { objects: found, unreadable } = split(0, "base: &b {x: 1}\nkind: A\nmore:\n  <<: *b\n  z: 2\n");
     assert_eq!(unreadable, []);
     assert_eq!(found[0].body.tree().unwrap()["more"], serde_json::json!({"x": 1, "z": 2}));
 }

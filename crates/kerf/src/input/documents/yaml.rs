@@ -4,7 +4,7 @@
 use kerf_api::yaml;
 use serde_json::Value;
 
-use super::{Body, Found, LIST_DEPTH_MAX, Origin, Split, TOO_DEEP, list_of};
+use super::{LIST_DEPTH_MAX, LISTS_TOO_DEEP_MESSAGE, ObjectBody, ObjectOrigin, RawObject, SplitText, list_of};
 
 /// One document of a stream.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,11 +20,11 @@ pub(super) fn has_several_documents(text: &str) -> bool {
 }
 
 /// The objects of a YAML text.
-pub(super) fn split(source: u32, text: &str) -> Split<'_> {
-    let mut splitter = Splitter { items: 0, split: Split::default() };
+pub(super) fn split(source: u32, text: &str) -> SplitText<'_> {
+    let mut splitter = YamlSplitter { items: 0, split: SplitText::default() };
     for (index, document) in documents(text).into_iter().enumerate() {
         let skipped = document.text.lines().take_while(|line| is_blank(line)).count() as u32;
-        let origin = Origin { source, document: index as u32 + 1, item: 0, line: document.line + skipped };
+        let origin = ObjectOrigin { source, document: index as u32 + 1, item: 0, line: document.line + skipped };
         match yaml::parse(document.text) {
             Ok(Value::Null) => {}
             Ok(tree) => {
@@ -34,7 +34,7 @@ pub(super) fn split(source: u32, text: &str) -> Split<'_> {
             Err(errors) => {
                 for error in errors {
                     let line = (document.line + error.line).saturating_sub(1);
-                    splitter.split.refuse(Origin { line, ..origin }, error.to_string());
+                    splitter.split.refuse(ObjectOrigin { line, ..origin }, error.to_string());
                 }
             }
         }
@@ -43,20 +43,20 @@ pub(super) fn split(source: u32, text: &str) -> Split<'_> {
 }
 
 /// A list that items stand in, for what they do not say themselves.
-struct List<'l> {
+struct ParentList<'l> {
     api_version: &'l str,
     of: &'l str,
 }
 
-struct Splitter<'s> {
+struct YamlSplitter<'s> {
     /// How many objects the lists of this document have given so far.
     items: u32,
-    split: Split<'s>,
+    split: SplitText<'s>,
 }
 
-impl Splitter<'_> {
+impl YamlSplitter<'_> {
     /// Takes an object, or all that its list holds.
-    fn open(&mut self, origin: Origin, mut tree: Value, list: Option<&List<'_>>, depth: usize) {
+    fn open(&mut self, origin: ObjectOrigin, mut tree: Value, list: Option<&ParentList<'_>>, depth: usize) {
         let (api_version, kind) = match head(&tree, list) {
             Ok(head) => head,
             Err(message) => {
@@ -65,27 +65,28 @@ impl Splitter<'_> {
             }
         };
         let Some((of, Value::Array(items))) = list_of(&kind).zip(tree.get_mut("items")) else {
-            let found = Found { origin, api_version: api_version.into(), kind: kind.into(), body: Body::Tree(tree) };
+            let found =
+                RawObject { origin, api_version: api_version.into(), kind: kind.into(), body: ObjectBody::Tree(tree) };
             self.split.objects.push(found);
             return;
         };
         if depth == LIST_DEPTH_MAX {
-            self.split.refuse(origin, TOO_DEEP.to_owned());
+            self.split.refuse(origin, LISTS_TOO_DEEP_MESSAGE.to_owned());
             return;
         }
-        let list = List { api_version: &api_version, of };
+        let list = ParentList { api_version: &api_version, of };
         for item in std::mem::take(items) {
             let is_list = item.get("kind").and_then(Value::as_str).is_some_and(|kind| list_of(kind).is_some());
             if !is_list {
                 self.items += 1;
             }
-            self.open(Origin { item: self.items.max(1), ..origin }, item, Some(&list), depth + 1);
+            self.open(ObjectOrigin { item: self.items.max(1), ..origin }, item, Some(&list), depth + 1);
         }
     }
 }
 
 /// What an object says that it is, or what its list says for it.
-fn head(tree: &Value, list: Option<&List<'_>>) -> Result<(String, String), String> {
+fn head(tree: &Value, list: Option<&ParentList<'_>>) -> Result<(String, String), String> {
     let Value::Object(fields) = tree else {
         return Err(format!("expected fields like `apiVersion` and `kind`, found {}", shape(tree)));
     };

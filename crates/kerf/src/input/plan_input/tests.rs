@@ -16,9 +16,9 @@ spec: {nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: defau
 status: {providerID: \"kwok://n\"}
 ";
 
-fn world(manifest: &str) -> World {
+fn world(manifest: &str) -> PlanInput {
     let objects = load_text(manifest, NonZeroUsize::MIN).unwrap();
-    World::new(objects, kerf_kwok::built_in_catalogue(), Timestamp::UNIX_EPOCH)
+    PlanInput::new(objects, kerf_kwok::built_in_catalogue(), Timestamp::UNIX_EPOCH)
 }
 
 fn node(rest: &str) -> String {

@@ -10,24 +10,28 @@ use crate::input::documents;
 fn created(text: &str) -> (Vec<String>, Vec<String>) {
     let split = documents::split(0, text);
     assert_eq!(split.unreadable, []);
-    fn all<T>(found: &[documents::Found<'_>], kind: Kind, read: impl Fn(&Body<'_>) -> T) -> Vec<Given<T>> {
-        let of_kind = found.iter().filter(|found| Kind::of(&found.api_version, &found.kind) == Some(kind));
-        of_kind.map(|found| Given { origin: found.origin, object: read(&found.body) }).collect()
+    fn all<T>(
+        found: &[documents::RawObject<'_>],
+        kind: InputKind,
+        read: impl Fn(&ObjectBody<'_>) -> T,
+    ) -> Vec<WithOrigin<T>> {
+        let of_kind = found.iter().filter(|found| InputKind::of(&found.api_version, &found.kind) == Some(kind));
+        of_kind.map(|found| WithOrigin { origin: found.origin, object: read(&found.body) }).collect()
     }
     let of_workloads =
         |kind| all(&split.objects, kind, |body| read(kind, body, &PodDefaults::default()).unwrap().object);
     let workloads = Workloads {
-        deployments: of_workloads(Kind::Deployment),
-        replica_sets: of_workloads(Kind::ReplicaSet),
-        stateful_sets: of_workloads(Kind::StatefulSet),
-        replication_controllers: of_workloads(Kind::ReplicationController),
-        jobs: of_workloads(Kind::Job),
+        deployments: of_workloads(InputKind::Deployment),
+        replica_sets: of_workloads(InputKind::ReplicaSet),
+        stateful_sets: of_workloads(InputKind::StatefulSet),
+        replication_controllers: of_workloads(InputKind::ReplicationController),
+        jobs: of_workloads(InputKind::Job),
     };
-    let pods = all(&split.objects, Kind::Pod, |body| decode(body).unwrap());
-    let claims = all(&split.objects, Kind::PersistentVolumeClaim, |body| decode(body).unwrap());
+    let pods = all(&split.objects, InputKind::Pod, |body| decode(body).unwrap());
+    let claims = all(&split.objects, InputKind::PersistentVolumeClaim, |body| decode(body).unwrap());
     let created = create_lacking(&workloads, &pods, &claims).unwrap();
-    let pod = |given: &Given<Pod>| given.object.metadata.name.to_string();
-    let claim = |given: &Given<PersistentVolumeClaim>| given.object.metadata.name.to_string();
+    let pod = |given: &WithOrigin<Pod>| given.object.metadata.name.to_string();
+    let claim = |given: &WithOrigin<PersistentVolumeClaim>| given.object.metadata.name.to_string();
     (created.pods.iter().map(pod).collect(), created.volume_claims.iter().map(claim).collect())
 }
 
@@ -43,14 +47,14 @@ fn pod(name: &str, owner: &str, rest: &str) -> String {
     )
 }
 
-const BY_DEPLOYMENT: &str = "{apiVersion: apps/v1, kind: Deployment, name: web}";
-const BY_REPLICA_SET: &str = "{apiVersion: apps/v1, kind: ReplicaSet, name: web-5d4f, controller: true}";
+const OWNED_BY_DEPLOYMENT: &str = "{apiVersion: apps/v1, kind: Deployment, name: web}";
+const OWNED_BY_REPLICA_SET: &str = "{apiVersion: apps/v1, kind: ReplicaSet, name: web-5d4f, controller: true}";
 const REPLICA_SET: &str = "---\napiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: web-5d4f, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: u1}]}\nspec: {replicas: 3}\n";
 
 #[test]
 fn spec_09_16_a_deployment_of_three_with_two_pods_lacks_one() {
     assert_eq!(pods(DEPLOYMENT), ["web-0", "web-1", "web-2"]);
-    for owner in [BY_DEPLOYMENT, BY_REPLICA_SET] {
+    for owner in [OWNED_BY_DEPLOYMENT, OWNED_BY_REPLICA_SET] {
         let two = format!("{DEPLOYMENT}{}{}", pod("web-0", owner, ""), pod("web-x", owner, ""));
         assert_eq!(pods(&two), ["web-1"], "{owner}");
         // The replica set between them makes no difference, and lacks nothing on its own account.
@@ -86,10 +90,10 @@ fn a_workload_that_is_going_lacks_nothing() {
 #[test]
 fn pods_that_are_over_or_going_are_replaced() {
     for rest in ["status: {phase: Succeeded}", "status: {phase: Failed}"] {
-        assert_eq!(pods(&format!("{DEPLOYMENT}{}", pod("x", BY_DEPLOYMENT, rest))).len(), 3, "{rest}");
+        assert_eq!(pods(&format!("{DEPLOYMENT}{}", pod("x", OWNED_BY_DEPLOYMENT, rest))).len(), 3, "{rest}");
     }
-    let going =
-        pod("x", BY_DEPLOYMENT, "").replace("metadata: {", "metadata: {deletionTimestamp: \"2026-03-04T12:00:00Z\", ");
+    let going = pod("x", OWNED_BY_DEPLOYMENT, "")
+        .replace("metadata: {", "metadata: {deletionTimestamp: \"2026-03-04T12:00:00Z\", ");
     assert_eq!(pods(&format!("{DEPLOYMENT}{going}")).len(), 3);
     let set = DEPLOYMENT.replace("Deployment", "StatefulSet");
     assert_eq!(pods(&format!("{set}{}", going.replace("Deployment", "StatefulSet"))).len(), 2);
@@ -162,8 +166,8 @@ fn two_workloads_of_one_name_share_the_names_of_pods() {
 #[test]
 fn created_pods_look_like_their_template_and_name_their_owner() {
     let split = documents::split(0, DEPLOYMENT);
-    let deployment = read(Kind::Deployment, &split.objects[0].body, &PodDefaults::default()).unwrap().object;
-    let deployments = vec![Given { origin: split.objects[0].origin, object: deployment }];
+    let deployment = read(InputKind::Deployment, &split.objects[0].body, &PodDefaults::default()).unwrap().object;
+    let deployments = vec![WithOrigin { origin: split.objects[0].origin, object: deployment }];
     let created = create_lacking(&Workloads { deployments, ..Workloads::default() }, &[], &[]).unwrap();
     let metadata = &created.pods[0].object.metadata;
     assert!(metadata.labels.has_value("app", "web") && metadata.is_owned_by("apps/v1", "ReplicaSet"));
@@ -174,8 +178,8 @@ fn created_pods_look_like_their_template_and_name_their_owner() {
 fn a_slip_of_the_pen_is_no_cluster() {
     let text = DEPLOYMENT.replace("replicas: 3", "replicas: 2000000000");
     let split = documents::split(0, &text);
-    let deployment = read(Kind::Deployment, &split.objects[0].body, &PodDefaults::default()).unwrap().object;
-    let deployments = vec![Given { origin: split.objects[0].origin, object: deployment }];
+    let deployment = read(InputKind::Deployment, &split.objects[0].body, &PodDefaults::default()).unwrap().object;
+    let deployments = vec![WithOrigin { origin: split.objects[0].origin, object: deployment }];
     let (_, message) = create_lacking(&Workloads { deployments, ..Workloads::default() }, &[], &[]).unwrap_err();
     assert_eq!(message, "Deployment `web` lacks 2000000000 pods; with them the input has more than 1000000");
 }

@@ -6,13 +6,16 @@ use std::fmt::Write as _;
 
 use kerf_api::slim::Str;
 
-use super::{Blocked, Command, Cost, ExistingNode, NodeClaim, Plan, Unschedulable};
+use super::{
+    PublishedBlock, PublishedCommand, PublishedCost, PublishedNodeClaim, PublishedPlacement, PublishedPlan,
+    PublishedUnschedulable,
+};
 use crate::output::table;
 
 /// The most rows of a table; what is beyond is counted.
 const ROWS_MAX: usize = 20;
 
-pub(super) fn render(plan: &Plan<'_>) -> String {
+pub(super) fn render(plan: &PublishedPlan<'_>) -> String {
     let sections = [
         ("New nodes", new_nodes(&plan.provisioning.node_claims)),
         ("Pods for nodes that are there", existing(&plan.provisioning.existing_nodes)),
@@ -32,7 +35,7 @@ pub(super) fn render(plan: &Plan<'_>) -> String {
 }
 
 /// Machines of the same kind are one row.
-fn new_nodes(claims: &[NodeClaim<'_>]) -> String {
+fn new_nodes(claims: &[PublishedNodeClaim<'_>]) -> String {
     let mut rows: BTreeMap<[String; 5], (usize, usize)> = BTreeMap::new();
     for claim in claims {
         let [kind, zone, capacity, price] = claim.estimate.as_ref().map_or_else(Default::default, |estimate| {
@@ -51,13 +54,13 @@ fn new_nodes(claims: &[NodeClaim<'_>]) -> String {
     cut(&head, rows.iter().map(row).collect())
 }
 
-fn existing(nodes: &[ExistingNode<'_>]) -> String {
-    let row = |node: &ExistingNode<'_>| vec![node.node.to_owned(), first_of(node.pods)];
+fn existing(nodes: &[PublishedPlacement<'_>]) -> String {
+    let row = |node: &PublishedPlacement<'_>| vec![node.node.to_owned(), first_of(node.pods)];
     cut(&["NODE", "PODS"], nodes.iter().map(row).collect())
 }
 
 /// Pods that wait for the same reason are one row.
-fn unschedulable(pods: &[Unschedulable<'_>]) -> String {
+fn unschedulable(pods: &[PublishedUnschedulable<'_>]) -> String {
     let mut rows: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for pod in pods {
         rows.entry((pod.code, &pod.message)).or_default().push(pod.pod);
@@ -69,8 +72,8 @@ fn unschedulable(pods: &[Unschedulable<'_>]) -> String {
 }
 
 /// Commands in the order of execution.
-fn going(commands: &[Command<'_>]) -> String {
-    let row = |command: &Command<'_>| {
+fn going(commands: &[PublishedCommand<'_>]) -> String {
+    let row = |command: &PublishedCommand<'_>| {
         let new = command.replacements.iter().map(|replacement| match &replacement.estimate {
             Some(estimate) => abbreviated(estimate.instance_type, replacement.instance_types.len()),
             None => replacement.node_pool.to_owned(),
@@ -88,7 +91,7 @@ fn going(commands: &[Command<'_>]) -> String {
 }
 
 /// Nodes that stay for the same reason are one row.
-fn staying(nodes: &[Blocked<'_>]) -> String {
+fn staying(nodes: &[PublishedBlock<'_>]) -> String {
     let mut rows: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for node in nodes {
         rows.entry((node.code, &node.message)).or_default().push(node.node);
@@ -118,7 +121,7 @@ fn first_of(names: &[Str]) -> String {
     abbreviated(names.first().map_or("", Str::as_str), names.len())
 }
 
-fn money(cost: Cost) -> String {
+fn money(cost: PublishedCost) -> String {
     let change = cost.planned_per_hour - cost.current_per_hour;
     let sign = if change < 0.0 { "-" } else { "+" };
     format!(

@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kerf_referee::differential::{ClusterReport, RecordedClusters, compare_cluster};
 use kerf_referee::generator::cluster;
-use kerf_referee::properties::{ClusterTrial, examine_cluster};
+use kerf_referee::properties::{ClusterPropertyResult, examine_cluster};
 
 use super::kerf;
 
 /// How many clusters are tried; those before are on record.
-const CLUSTERS: std::ops::Range<u64> = 50..150;
+const CLUSTER_SEEDS: std::ops::Range<u64> = 50..150;
 
 #[test]
 fn no_rule_is_broken_nothing_is_left_to_do_and_unnamed_types_do_not_matter() {
     let (kerf, _scratch) = kerf();
-    let next = AtomicU64::new(CLUSTERS.start);
-    let trials: Mutex<Vec<ClusterTrial>> = Mutex::default();
+    let next = AtomicU64::new(CLUSTER_SEEDS.start);
+    let trials: Mutex<Vec<ClusterPropertyResult>> = Mutex::default();
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= CLUSTERS.end {
+            if seed >= CLUSTER_SEEDS.end {
                 return;
             }
             let trial = examine_cluster(&cluster(seed), &|manifests, types| kerf.answer(manifests, types));

@@ -5,37 +5,37 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kerf_referee::catalogue;
 use kerf_referee::check::check;
-use kerf_referee::generator::{Size, world};
-use kerf_referee::manifests::World;
+use kerf_referee::generator::{ClusterSize, world};
+use kerf_referee::manifests::ClusterManifests;
 use kerf_referee::plan::Plan;
-use kerf_referee::properties::{Care, Trial, describe_gaps, examine};
+use kerf_referee::properties::{CheckOptions, PropertyResult, describe_gaps, examine};
 
 use super::kerf;
 
 /// How many worlds are tried.
-const WORLDS: u64 = 500;
+const WORLD_COUNT: u64 = 500;
 
 /// How many steps of exhaustive search a world is worth in an unoptimised build.
-const STEPS: u64 = 2_000;
+const SEARCH_STEPS: u64 = 2_000;
 
 /// Mostly small worlds, which the exhaustive search can judge and which are quick; every tenth is a medium one.
-fn size_of(seed: u64) -> Size {
-    if seed % 10 == 9 { Size::Medium } else { Size::Small }
+fn size_of(seed: u64) -> ClusterSize {
+    if seed % 10 == 9 { ClusterSize::Medium } else { ClusterSize::Small }
 }
 
 #[test]
 fn plans_are_lawful_complete_and_the_same_however_they_are_asked_for() {
     let (kerf, _scratch) = kerf();
     let next = AtomicU64::new(0);
-    let trials: Mutex<Vec<Trial>> = Mutex::default();
+    let trials: Mutex<Vec<PropertyResult>> = Mutex::default();
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= WORLDS {
+            if seed >= WORLD_COUNT {
                 return;
             }
             // Asking three times costs three times as much.
-            let care = Care { again: seed % 6 == 3, steps: STEPS };
+            let care = CheckOptions { again: seed % 6 == 3, steps: SEARCH_STEPS };
             let trial = examine(&world(seed, size_of(seed)), &kerf, care);
             trials.lock().unwrap().push(trial);
         }
@@ -57,9 +57,9 @@ fn plans_are_lawful_complete_and_the_same_however_they_are_asked_for() {
 #[test]
 fn a_spread_that_counts_pods_in_open_zones_is_kept() {
     let (kerf, _scratch) = kerf();
-    let made = world(127, Size::Large);
+    let made = world(127, ClusterSize::Large);
     let bytes = kerf.plan(&made.manifests, &made.types, &["--only", "provisioning"]).unwrap();
     let plan = Plan::read(&serde_json::from_slice(&bytes).unwrap()).unwrap();
     let types = catalogue::read(&made.types).unwrap();
-    assert_eq!(check(&World::read(&made.manifests).unwrap(), &types, &plan), []);
+    assert_eq!(check(&ClusterManifests::read(&made.manifests).unwrap(), &types, &plan), []);
 }

@@ -5,7 +5,7 @@ use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodepool::NodePool;
 use serde_json::{Value, json};
 
-use super::scenario_cluster::{Ground, condition, label, scenario};
+use super::scenario_cluster::{ScenarioCluster, condition, label, scenario};
 
 /// A pool that lets its nodes go soon.
 fn eager() -> Value {
@@ -17,7 +17,7 @@ fn apart(name: &str) -> Value {
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": name}}}]}}})
 }
 
-async fn names(g: &Ground) -> Vec<String> {
+async fn names(g: &ScenarioCluster) -> Vec<String> {
     g.nodes().await.iter().map(kube::ResourceExt::name_any).collect()
 }
 

@@ -3,14 +3,14 @@
 use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::json;
 
-use super::scenario_cluster::{Ground, scenario};
+use super::scenario_cluster::{ScenarioCluster, scenario};
 
-async fn holder(g: &Ground) -> String {
+async fn holder(g: &ScenarioCluster) -> String {
     let lease = g.own::<Lease>().get_opt("kerf").await.unwrap();
     lease.and_then(|lease| lease.spec).and_then(|spec| spec.holder_identity).unwrap_or_default()
 }
 
-async fn until_led(g: &Ground, by: &str) {
+async fn until_led(g: &ScenarioCluster, by: &str) {
     g.until(&format!("{by} leads"), async || holder(g).await == by).await;
 }
 

@@ -8,10 +8,10 @@ use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use super::scenario_cluster::{Ground, node_of, scenario};
+use super::scenario_cluster::{ScenarioCluster, node_of, scenario};
 
 /// Two pods on one node.
-async fn settled(g: &mut Ground, pool: serde_json::Value) -> (NodeClaim, Node) {
+async fn settled(g: &mut ScenarioCluster, pool: serde_json::Value) -> (NodeClaim, Node) {
     g.pool("general", pool).await;
     g.start();
     g.deployment("web", 2, "1", json!({})).await;
@@ -20,7 +20,7 @@ async fn settled(g: &mut Ground, pool: serde_json::Value) -> (NodeClaim, Node) {
     (g.claims().await.remove(0), g.node().await)
 }
 
-async fn gone(g: &Ground, claim: &NodeClaim, node: &Node) {
+async fn gone(g: &ScenarioCluster, claim: &NodeClaim, node: &Node) {
     g.until("claim and node are gone", async || {
         g.all::<NodeClaim>().get_opt(&claim.name_any()).await.unwrap().is_none()
             && g.all::<Node>().get_opt(&node.name_any()).await.unwrap().is_none()

@@ -26,41 +26,41 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 /// How long anything may take that a scenario waits for.
-const PATIENCE: Duration = Duration::from_mins(2);
-const PAUSE: Duration = Duration::from_millis(250);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A cluster and those who work on it.
-pub(crate) struct Ground {
+pub(crate) struct ScenarioCluster {
     client: Client,
     clock: Clock,
     sandbox: Option<Cluster>,
-    working: Vec<(String, Working)>,
+    working: Vec<(String, KerfTask)>,
 }
 
 /// Kerf at work; dropping it is a crash.
-struct Working {
+struct KerfTask {
     shutdown: Shutdown,
     task: JoinHandle<()>,
 }
 
-impl Drop for Working {
+impl Drop for KerfTask {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 /// There is one real cluster.
-static REAL: Mutex<()> = Mutex::new(());
+static REAL_CLUSTER_LOCK: Mutex<()> = Mutex::new(());
 
 /// Plays a scenario on the ground at hand.
-pub(crate) fn scenario(play: impl AsyncFnOnce(&mut Ground)) {
+pub(crate) fn scenario(play: impl AsyncFnOnce(&mut ScenarioCluster)) {
     if std::env::var_os("KERF_CONTROLPLANE").is_some() {
-        let _alone = REAL.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = REAL_CLUSTER_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         tokio::runtime::Runtime::new().unwrap().block_on(async {
             let mut config = kube::Config::infer().await.unwrap();
             config.default_retry = false;
             let client = Client::try_from(config).unwrap();
-            let mut ground = Ground { client, clock: Clock::system(), sandbox: None, working: Vec::new() };
+            let mut ground = ScenarioCluster { client, clock: Clock::system(), sandbox: None, working: Vec::new() };
             ground.clear().await;
             ground.prepare().await;
             play(&mut ground).await;
@@ -71,7 +71,7 @@ pub(crate) fn scenario(play: impl AsyncFnOnce(&mut Ground)) {
             let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
             let cluster = Cluster::start(ClusterConfig { clock, seed: 7, timing: Timing::LIFELIKE });
             let client = cluster.api().client_as("kerf");
-            let mut ground = Ground { client, clock, sandbox: Some(cluster), working: Vec::new() };
+            let mut ground = ScenarioCluster { client, clock, sandbox: Some(cluster), working: Vec::new() };
             ground.prepare().await;
             play(&mut ground).await;
         });
@@ -107,7 +107,7 @@ pub(crate) fn merge(object: &mut Value, change: Value) {
     }
 }
 
-impl Ground {
+impl ScenarioCluster {
     pub(crate) fn client(&self) -> Client {
         self.client.clone()
     }
@@ -193,7 +193,7 @@ impl Ground {
             // Losing the lease ends a process; the scenario sees that by what is no longer done.
             let _ = kerf_controllers::run(ctx, &settings, client, Some(recorder), stop).await;
         });
-        self.working.push((name.to_owned(), Working { shutdown, task }));
+        self.working.push((name.to_owned(), KerfTask { shutdown, task }));
     }
 
     /// Ends Kerf as SIGTERM does.
@@ -323,13 +323,13 @@ impl Ground {
 
     /// Waits until something is so.
     pub(crate) async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
-        let waited = tokio::time::timeout(PATIENCE, async {
+        let waited = tokio::time::timeout(WAIT_TIMEOUT, async {
             while !holds().await {
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         });
         let is_so = waited.await.is_ok();
-        assert!(is_so, "not so after {PATIENCE:?}: {what}\n{}", self.told().await);
+        assert!(is_so, "not so after {WAIT_TIMEOUT:?}: {what}\n{}", self.told().await);
     }
 
     /// Waits until all claims are ready nodes.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use k8s_openapi::api::core::v1::Pod;
 use kerf_referee::filters::{ClusterView, Filters, NodeView};
 use kerf_referee::placement::Namespaces;
-use kerf_referee::storage::Storage;
+use kerf_referee::storage::VolumeObjects;
 
 use super::fixture::ClusterFixture;
 use super::placement::feasible as fast;
@@ -31,7 +31,7 @@ pub(super) fn feasible(world: &ClusterFixture) -> Option<Vec<String>> {
     let cluster = ClusterView {
         nodes: nodes.collect(),
         namespaces,
-        storage: Storage::new(&objects.claims, &objects.volumes, &objects.classes),
+        storage: VolumeObjects::new(&objects.claims, &objects.volumes, &objects.classes),
     };
     let pod = objects.pods.iter().find(|pod| pod.metadata.name.as_deref() == Some("new"))?;
     let filters = Filters::new(pod, &cluster);
