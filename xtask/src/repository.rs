@@ -45,7 +45,7 @@ pub(crate) struct Dependency {
     /// The name of the other crate.
     pub(crate) name: String,
     /// Whether only tests and benchmarks need it.
-    pub(crate) for_tests: bool,
+    pub(crate) is_dev_only: bool,
 }
 
 impl Repository {
@@ -152,7 +152,7 @@ fn crates(root: &Path) -> Result<Vec<Crate>, String> {
             let roots =
                 list(&package["targets"]).map(|target| from_root(root, &PathBuf::from(text(&target["src_path"]))));
             let dependencies = list(&package["dependencies"])
-                .map(|needed| Dependency { name: text(&needed["name"]), for_tests: needed["kind"] == "dev" });
+                .map(|needed| Dependency { name: text(&needed["name"]), is_dev_only: needed["kind"] == "dev" });
             let name = text(&package["name"]);
             if name.is_empty() {
                 return Err("cargo metadata lists a package without a name".to_owned());
@@ -178,8 +178,10 @@ impl Repository {
 
     /// The same with one more crate.
     pub(crate) fn with_crate(mut self, name: &str, roots: &[&str], dependencies: &[(&str, bool)]) -> Self {
-        let dependencies =
-            dependencies.iter().map(|&(name, for_tests)| Dependency { name: name.to_owned(), for_tests }).collect();
+        let dependencies = dependencies
+            .iter()
+            .map(|&(name, for_tests)| Dependency { name: name.to_owned(), is_dev_only: for_tests })
+            .collect();
         let roots = roots.iter().map(|&root| root.to_owned()).collect();
         self.crates.push(Crate { name: name.to_owned(), roots, dependencies });
         self

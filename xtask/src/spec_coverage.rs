@@ -51,7 +51,7 @@ pub(crate) fn coverage(repository: &Repository) -> Coverage {
     for file in &repository.files {
         let Some((name, number)) = spec_number(&file.path) else { continue };
         let cases = edge_cases::parse(&file.text);
-        problems.extend(edge_cases::gaps(&cases).into_iter().map(|gap| format!("{}: {gap}", file.path)));
+        problems.extend(edge_cases::numbering_problems(&cases).into_iter().map(|gap| format!("{}: {gap}", file.path)));
         existing.extend(cases.iter().map(|case| (number.to_owned(), case.number)));
         let total = cases.len();
         let missing = cases.into_iter().filter(|case| !named.contains(&(number.to_owned(), case.number))).collect();

@@ -46,13 +46,13 @@ pub(crate) fn problems(repository: &Repository) -> Vec<TidyProblem> {
     let rules = [
         dead_files::check,
         edges::check_crates,
-        edges::check_sentences,
+        edges::check_dependency_table,
         links::check,
-        sources::check_heads,
+        sources::check_module_docs,
         sources::check_names,
         sources::check_lengths,
         sources::check_left_overs,
-        sources::check_machine_paths,
+        sources::check_local_paths,
         sources::check_module_layout,
         style::check,
     ];

@@ -9,7 +9,7 @@ use std::error::Error;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use kerf_referee::differential::{DifferentialReport, KarpenterAnswers, Oracle, differential};
+use kerf_referee::differential::{DifferentialReport, KarpenterAnswers, Oracle, compare_with_karpenter};
 use kerf_referee::generator::ClusterSize;
 use kerf_referee::program::KerfProgram;
 use serde_json::Value;
@@ -27,15 +27,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let oracle = Oracle { program: PathBuf::from(oracle), scratch: std::env::temp_dir() };
     let kerf = KerfProgram::new(PathBuf::from(kerf), std::env::temp_dir());
     // What cannot be run or read is no plan, and the comparison says so.
-    let ask = |manifests: &str, types: &str| match kerf.plan(manifests, types, &[]) {
+    let ask = |manifests: &str, types: &str| match kerf.plan_output(manifests, types, &[]) {
         Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or(Value::Null),
         Err(error) => Value::String(error.to_string()),
     };
     let threads = std::thread::available_parallelism()?.get();
     let compare = |part: usize| {
         let seeds = (first..first + worlds).skip(part).step_by(threads);
-        let worlds = seeds.map(|seed| (seed, ClusterSize::of_seed(seed))).collect();
-        differential(&ask, &KarpenterAnswers::Live { oracle: &oracle, worlds, runs: KARPENTER_RUNS })
+        let worlds = seeds.map(|seed| (seed, ClusterSize::for_seed(seed))).collect();
+        compare_with_karpenter(&ask, &KarpenterAnswers::Live { oracle: &oracle, worlds, runs: KARPENTER_RUNS })
     };
     let mut report = DifferentialReport::default();
     std::thread::scope(|scope| {

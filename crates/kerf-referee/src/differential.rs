@@ -34,11 +34,11 @@ use serde_json::Value;
 
 use crate::catalogue;
 use crate::check::{Violation, check};
-use crate::generator::{ClusterSize, GeneratedCluster, world};
+use crate::generator::{ClusterSize, GeneratedCluster, provisioning_cluster};
 use crate::manifests::ClusterManifests;
 use crate::placement::pod_key;
 use crate::plan::Plan;
-use crate::search::kind_of;
+use crate::search::pod_equivalence_key;
 
 pub use self::clusters::{
     ClusterComparison, ClusterReport, RecordedCluster, RecordedClusters, RecordedPass, compare_cluster,
@@ -67,12 +67,16 @@ pub enum KarpenterAnswers<'a> {
 }
 
 /// Compares Kerf with Karpenter.
-pub fn differential(kerf: &dyn Fn(&str, &str) -> Value, answers: &KarpenterAnswers<'_>) -> DifferentialReport {
+pub fn compare_with_karpenter(
+    kerf: &dyn Fn(&str, &str) -> Value,
+    answers: &KarpenterAnswers<'_>,
+) -> DifferentialReport {
     let comparisons = match answers {
         KarpenterAnswers::Recorded(recorded) => recorded.worlds.iter().map(|theirs| compare(kerf, theirs)).collect(),
-        KarpenterAnswers::Live { oracle, worlds, runs } => {
-            worlds.iter().map(|(seed, size)| compare_live(kerf, oracle, &world(*seed, *size), *runs)).collect()
-        }
+        KarpenterAnswers::Live { oracle, worlds, runs } => worlds
+            .iter()
+            .map(|(seed, size)| compare_live(kerf, oracle, &provisioning_cluster(*seed, *size), *runs))
+            .collect(),
     };
     DifferentialReport { comparisons }
 }
@@ -85,7 +89,7 @@ fn compare_live(
     made: &GeneratedCluster,
     runs: usize,
 ) -> WorldComparison {
-    let compared = |runs| match oracle.ask(made, runs) {
+    let compared = |runs| match oracle.record_world(made, runs) {
         Ok(theirs) => compare(kerf, &theirs),
         Err(error) => WorldComparison::failed(made.seed, made.size, error.to_string()),
     };
@@ -97,12 +101,12 @@ fn compare_live(
 }
 
 fn compare(kerf: &dyn Fn(&str, &str) -> Value, theirs: &RecordedWorld) -> WorldComparison {
-    let made = world(theirs.seed, theirs.size);
+    let made = provisioning_cluster(theirs.seed, theirs.size);
     let failed = |why: String| WorldComparison::failed(theirs.seed, theirs.size, why);
     if made.fingerprint() != theirs.fingerprint {
         return failed("the generator has changed since the record was made: record anew".to_owned());
     }
-    let (plan, violations) = match judge(&made, &kerf(&made.manifests, &made.types)) {
+    let (plan, violations) = match read_and_check_plan(&made, &kerf(&made.manifests, &made.types)) {
         Ok(judged) => judged,
         Err(why) => return failed(why),
     };
@@ -113,7 +117,7 @@ fn compare(kerf: &dyn Fn(&str, &str) -> Value, theirs: &RecordedWorld) -> WorldC
     comparison.price = plan.price();
     comparison.violations = violations;
     comparison.left_out = match ClusterManifests::read(&made.manifests) {
-        Ok(world) => left_out(&world, &plan, &lawful),
+        Ok(world) => pods_left_out(&world, &plan, &lawful),
         Err(error) => return failed(error.to_string()),
     };
     let placed = |run: &RecordedRun| theirs.pods.saturating_sub(run.unplaced.len());
@@ -124,7 +128,7 @@ fn compare(kerf: &dyn Fn(&str, &str) -> Value, theirs: &RecordedWorld) -> WorldC
 }
 
 /// The plan, and the constraints that it breaks.
-pub(crate) fn judge(made: &GeneratedCluster, answer: &Value) -> Result<(Plan, Vec<Violation>), String> {
+pub(crate) fn read_and_check_plan(made: &GeneratedCluster, answer: &Value) -> Result<(Plan, Vec<Violation>), String> {
     let world = ClusterManifests::read(&made.manifests).map_err(|error| error.to_string())?;
     let catalogue = catalogue::read(&made.types).map_err(|error| error.to_string())?;
     let plan = Plan::read(answer).map_err(|error| format!("not a plan: {error}"))?;
@@ -133,11 +137,11 @@ pub(crate) fn judge(made: &GeneratedCluster, answer: &Value) -> Result<(Plan, Ve
 }
 
 /// Pods that the plan does not place although every run places so many pods of their kind.
-fn left_out(world: &ClusterManifests, plan: &Plan, runs: &[&RecordedRun]) -> Vec<String> {
+fn pods_left_out(world: &ClusterManifests, plan: &Plan, runs: &[&RecordedRun]) -> Vec<String> {
     let unplaced: BTreeSet<&str> = plan.provisioning.unschedulable.iter().map(|u| u.pod.as_str()).collect();
     let mut kinds: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for pending in world.pending() {
-        kinds.entry(kind_of(pending.pod)).or_default().push(pod_key(pending.pod));
+    for pending in world.pending_pods() {
+        kinds.entry(pod_equivalence_key(pending.pod)).or_default().push(pod_key(pending.pod));
     }
     let missing = |alike: Vec<String>| {
         let most = runs.iter().map(|run| alike.iter().filter(|pod| run.unplaced.contains(pod)).count()).max();

@@ -18,12 +18,12 @@ use k8s_openapi::api::storage::v1::CSINode;
 use crate::placement::{Namespaces, is_terminal};
 use crate::ports;
 use crate::resources::{PODS, Resources, pod_requests, sum_of_requests};
-use crate::selectors::node_wanted;
+use crate::selectors::node_affinity_matches;
 use crate::storage::VolumeObjects;
-use crate::taints::{tolerates, untolerated};
+use crate::taints::{first_untolerated_taint, tolerates};
 
 pub use self::reason::{FilterPlugin, FilterReason};
-pub(crate) use self::volumes::volumes_by_driver;
+pub(crate) use self::volumes::volume_claims_by_driver;
 
 /// A node and the pods that are bound to it.
 #[derive(Debug, Clone)]
@@ -94,12 +94,12 @@ impl<'a> Filters<'a> {
         reasons.extend(resources_fit(&self.requests, node));
         reasons.extend(self.volumes.reasons(node));
         reasons.extend(self.spread.reason(self.pod, node));
-        reasons.extend(self.affinity.reasons(node));
+        reasons.extend(self.affinity.reason(node));
         reasons
     }
 
     /// What kube-scheduler reports: the reasons of the first plug-in that objects.
-    pub fn refusal(&self, node: &NodeView<'_>) -> Vec<FilterReason> {
+    pub fn reported_reasons(&self, node: &NodeView<'_>) -> Vec<FilterReason> {
         let mut reasons = self.reasons(node);
         if let Some(first) = reasons.first().map(FilterReason::plugin) {
             reasons.retain(|reason| reason.plugin() == first);
@@ -120,12 +120,13 @@ fn unschedulable(pod: &Pod, node: &NodeView<'_>) -> Option<FilterReason> {
 }
 
 fn taint_toleration(pod: &Pod, node: &NodeView<'_>) -> Option<FilterReason> {
-    let taint = untolerated(pod, node.taints())?;
+    let taint = first_untolerated_taint(pod, node.taints())?;
     Some(FilterReason::UntoleratedTaint { key: taint.key.clone(), value: taint.value.clone().unwrap_or_default() })
 }
 
 fn node_affinity(pod: &Pod, node: &NodeView<'_>) -> Option<FilterReason> {
-    (!node_wanted(pod, node.name(), crate::selectors::node_labels(node.node))).then_some(FilterReason::NodeAffinity)
+    (!node_affinity_matches(pod, node.name(), crate::selectors::node_labels(node.node)))
+        .then_some(FilterReason::NodeAffinity)
 }
 
 fn node_ports(pod: &Pod, node: &NodeView<'_>) -> Option<FilterReason> {
@@ -136,7 +137,8 @@ fn node_ports(pod: &Pod, node: &NodeView<'_>) -> Option<FilterReason> {
 /// The sum of all pods' requests, this one's included, must not exceed what the node can allocate; what the pod does not ask
 /// for is not looked at.
 fn resources_fit(requests: &Resources, node: &NodeView<'_>) -> Vec<FilterReason> {
-    let allocatable = Resources::read(node.node.status.as_ref().and_then(|status| status.allocatable.as_ref()));
+    let allocatable =
+        Resources::from_quantities(node.node.status.as_ref().and_then(|status| status.allocatable.as_ref()));
     let used = sum_of_requests(node.live_pods());
     let zero = kerf_api::quantity::Quantity::ZERO;
     let asked = requests.iter().filter(|(_, amount)| *amount > zero);

@@ -25,7 +25,7 @@ pub use self::existing::ExistingNode;
 pub use self::pending::{NotPlannableReason, PendingPod};
 pub use self::pools::{NodeClaim, Pool};
 
-pub(crate) use self::pending::owned_by;
+pub(crate) use self::pending::is_owned_by_kind;
 
 /// The pods, nodes, pools and the rest.
 #[derive(Debug, Clone, Default)]
@@ -44,9 +44,9 @@ pub struct ClusterManifests {
     pub namespaces: Namespaces,
     /// Whether a claim may offer fewer values than `minValues` asks for (policy `BestEffort`).
     pub min_values_best_effort: bool,
-    claims: Vec<PersistentVolumeClaim>,
+    volume_claims: Vec<PersistentVolumeClaim>,
     volumes: Vec<PersistentVolume>,
-    classes: Vec<StorageClass>,
+    storage_classes: Vec<StorageClass>,
     csi_nodes: BTreeMap<String, CSINode>,
     disruption_budgets: Vec<PodDisruptionBudget>,
 }
@@ -81,7 +81,7 @@ impl ClusterManifests {
         let mut world = Self::default();
         let mut workloads = Vec::new();
         let mut named_namespaces = Vec::new();
-        for object in objects(manifests) {
+        for object in flatten_lists(manifests) {
             named_namespaces.extend(object["metadata"]["namespace"].as_str().map(str::to_owned));
             match object["kind"].as_str().unwrap_or_default() {
                 "NodePool" => world.pools.push(decode(object)?),
@@ -89,9 +89,9 @@ impl ClusterManifests {
                 "Node" => world.nodes.push(decode(object)?),
                 "Pod" => world.pods.push(decode(object)?),
                 "DaemonSet" => world.daemon_sets.push(decode(object)?),
-                "PersistentVolumeClaim" => world.claims.push(decode(object)?),
+                "PersistentVolumeClaim" => world.volume_claims.push(decode(object)?),
                 "PersistentVolume" => world.volumes.push(decode(object)?),
-                "StorageClass" => world.classes.push(decode(object)?),
+                "StorageClass" => world.storage_classes.push(decode(object)?),
                 "PodDisruptionBudget" => world.disruption_budgets.push(decode(object)?),
                 "CSINode" => {
                     let csi: CSINode = decode(object)?;
@@ -126,7 +126,7 @@ impl ClusterManifests {
 
     /// Volumes, claims and classes.
     pub fn storage(&self) -> VolumeObjects<'_> {
-        VolumeObjects::new(&self.claims, &self.volumes, &self.classes)
+        VolumeObjects::new(&self.volume_claims, &self.volumes, &self.storage_classes)
     }
 
     /// The pool of that name.
@@ -141,9 +141,9 @@ impl ClusterManifests {
 }
 
 /// The objects of a document: its own, or those of the list that it is.
-fn objects(manifests: &Value) -> Vec<&Value> {
+fn flatten_lists(manifests: &Value) -> Vec<&Value> {
     if let Some(items) = manifests.as_array().or_else(|| manifests["items"].as_array()) {
-        items.iter().flat_map(objects).collect()
+        items.iter().flat_map(flatten_lists).collect()
     } else {
         vec![manifests]
     }

@@ -23,7 +23,7 @@ pub type RunProgram = dyn Fn(Vec<OsString>) -> Result<Vec<u8>, KerfError> + Send
 pub struct KerfProgram {
     run: Box<RunProgram>,
     scratch: PathBuf,
-    questions: AtomicU64,
+    runs_started: AtomicU64,
 }
 
 /// Whoever answers manifests and instance types with a plan, in JSON.
@@ -62,23 +62,23 @@ impl KerfProgram {
             }
             Ok(output.stdout)
         };
-        Self::run_by(Box::new(run), scratch)
+        Self::with_runner(Box::new(run), scratch)
     }
 
     /// The program run in another way, with a folder for the files that it reads.
-    pub fn run_by(run: Box<RunProgram>, scratch: PathBuf) -> Self {
-        Self { run, scratch, questions: AtomicU64::new(0) }
+    pub fn with_runner(run: Box<RunProgram>, scratch: PathBuf) -> Self {
+        Self { run, scratch, runs_started: AtomicU64::new(0) }
     }
 
     /// Its plan for these manifests and instance types, without measurements.
-    pub fn answer(&self, manifests: &str, types: &str) -> Result<Value, String> {
-        let bytes = self.plan(manifests, types, &["--threads", "1"]).map_err(|error| error.to_string())?;
+    pub fn plan_json(&self, manifests: &str, types: &str) -> Result<Value, String> {
+        let bytes = self.plan_output(manifests, types, &["--threads", "1"]).map_err(|error| error.to_string())?;
         serde_json::from_slice(&bytes).map_err(|error| format!("not JSON: {error}"))
     }
 
     /// What it prints for these manifests and instance types, without measurements.
-    pub fn plan(&self, manifests: &str, types: &str, more: &[&str]) -> Result<Vec<u8>, KerfError> {
-        let question = self.questions.fetch_add(1, Ordering::Relaxed);
+    pub fn plan_output(&self, manifests: &str, types: &str, more: &[&str]) -> Result<Vec<u8>, KerfError> {
+        let question = self.runs_started.fetch_add(1, Ordering::Relaxed);
         let file = |kind: &str| self.scratch.join(format!("kerf-{}-{question}-{kind}.json", std::process::id()));
         let (manifest_file, types_file) = (file("manifests"), file("types"));
         fs::write(&manifest_file, manifests)?;

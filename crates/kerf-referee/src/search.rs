@@ -66,7 +66,7 @@ pub fn optimum(
     commitment: DomainChoice,
     steps: u64,
 ) -> Option<Optimum> {
-    let plannable = world.pending().into_iter().filter(|pending| world.refusal(*pending).is_none());
+    let plannable = world.pending_pods().into_iter().filter(|pending| world.not_plannable_reason(*pending).is_none());
     let mut movers: Vec<&Pod> = plannable.map(|pending| pending.pod).collect();
     if movers.len() > MAX_PODS {
         return None;
@@ -74,9 +74,9 @@ pub fn optimum(
     // Large pods first, because they decide most; alike ones side by side, so that only one of their orders is tried.
     movers.sort_by_cached_key(|pod| {
         let requests = pod_requests(pod);
-        (std::cmp::Reverse((requests.get("cpu"), requests.get("memory"))), kind_of(pod))
+        (std::cmp::Reverse((requests.get("cpu"), requests.get("memory"))), pod_equivalence_key(pod))
     });
-    let kinds: Vec<String> = movers.iter().map(|pod| kind_of(pod)).collect();
+    let kinds: Vec<String> = movers.iter().map(|pod| pod_equivalence_key(pod)).collect();
     let universe = PoolDomains::of(world, catalogue);
     let daemons = DaemonPods::of(world);
     let topology = Topology::new(world, &universe, movers);
@@ -85,21 +85,25 @@ pub fn optimum(
         bounds: SearchBounds::new(&nodes, &topology, &kinds),
         topology: &topology,
         nodes: &nodes,
-        kinds,
-        commitment,
+        pod_kinds: kinds,
+        domain_choice: commitment,
         best: None,
-        steps,
-        trials: steps.saturating_mul(TRIALS_PER_STEP),
-        cache: BTreeMap::new(),
+        steps_left: steps,
+        trials_left: steps.saturating_mul(TRIALS_PER_STEP),
+        new_node_cache: BTreeMap::new(),
     };
-    let start =
-        PartialPlacement { seats: Vec::new(), existing: vec![0; nodes.existing.len()], new: Vec::new(), unplaced: 0 };
-    (search.branch(&start) && search.trials > 0).then_some(())?;
+    let start = PartialPlacement {
+        positions: Vec::new(),
+        existing_node_pods: vec![0; nodes.existing.len()],
+        new_nodes: Vec::new(),
+        unplaced: 0,
+    };
+    (search.branch(&start) && search.trials_left > 0).then_some(())?;
     search.best
 }
 
 /// What makes two pods alike: everything but the name.
-pub(crate) fn kind_of(pod: &Pod) -> String {
+pub(crate) fn pod_equivalence_key(pod: &Pod) -> String {
     let labels = serde_json::to_string(&pod.metadata.labels).unwrap_or_default();
     let spec = serde_json::to_string(&pod.spec).unwrap_or_default();
     format!("{} {labels} {spec}", namespace(pod))
@@ -124,10 +128,10 @@ struct OpenedNode {
 /// A placement of the first pods.
 #[derive(Debug, Clone)]
 struct PartialPlacement {
-    seats: Vec<PodPosition>,
+    positions: Vec<PodPosition>,
     /// The pods on each node that is there.
-    existing: Vec<PodSet>,
-    new: Vec<OpenedNode>,
+    existing_node_pods: Vec<PodSet>,
+    new_nodes: Vec<OpenedNode>,
     unplaced: usize,
 }
 
@@ -135,58 +139,58 @@ struct BranchAndBound<'a> {
     topology: &'a Topology<'a>,
     nodes: &'a NodeOptions<'a>,
     bounds: SearchBounds<'a>,
-    kinds: Vec<String>,
-    commitment: DomainChoice,
+    pod_kinds: Vec<String>,
+    domain_choice: DomainChoice,
     best: Option<Optimum>,
-    steps: u64,
+    steps_left: u64,
     /// How many choices of types for all new nodes may still be tried where pools have limits.
-    trials: u64,
-    cache: BTreeMap<(usize, PodSet), Option<Rc<NewNode>>>,
+    trials_left: u64,
+    new_node_cache: BTreeMap<(usize, PodSet), Option<Rc<NewNode>>>,
 }
 
 impl BranchAndBound<'_> {
     /// Places the next pod in every possible way; false if the steps are used up.
     fn branch(&mut self, state: &PartialPlacement) -> bool {
-        if self.steps == 0 || self.trials == 0 {
+        if self.steps_left == 0 || self.trials_left == 0 {
             return false;
         }
-        self.steps -= 1;
-        if self.is_hopeless(state) {
+        self.steps_left -= 1;
+        if self.cannot_improve(state) {
             return true;
         }
-        let mover = state.seats.len();
-        if mover == self.kinds.len() {
-            self.judge(state);
+        let mover = state.positions.len();
+        if mover == self.pod_kinds.len() {
+            self.record_if_better(state);
             return true;
         }
         // Alike pods are seated in ascending order.
-        let alike = mover > 0 && self.kinds[mover] == self.kinds[mover - 1];
-        let least = if alike { state.seats[mover - 1] } else { PodPosition::Existing(0) };
+        let alike = mover > 0 && self.pod_kinds[mover] == self.pod_kinds[mover - 1];
+        let least = if alike { state.positions[mover - 1] } else { PodPosition::Existing(0) };
         let existing = (0..self.nodes.existing.len()).map(|node| (PodPosition::Existing(node), None));
-        let opened = (0..state.new.len()).map(|node| (PodPosition::New(node), None));
-        let fresh = (0..self.nodes.kinds.len()).map(|kind| (PodPosition::New(state.new.len()), Some(kind)));
+        let opened = (0..state.new_nodes.len()).map(|node| (PodPosition::New(node), None));
+        let fresh = (0..self.nodes.node_kinds.len()).map(|kind| (PodPosition::New(state.new_nodes.len()), Some(kind)));
         for (seat, kind) in existing.chain(opened).chain(fresh).filter(|(seat, _)| *seat >= least) {
-            let next = self.seated(state, mover, seat, kind);
+            let next = self.with_pod_at(state, mover, seat, kind);
             if !next.is_none_or(|next| self.branch(&next)) {
                 return false;
             }
         }
         let mut next = state.clone();
-        next.seats.push(PodPosition::Unplaced);
+        next.positions.push(PodPosition::Unplaced);
         next.unplaced += 1;
         self.branch(&next)
     }
 
     /// Whether nothing better than what was found can come of it.
-    fn is_hopeless(&self, state: &PartialPlacement) -> bool {
+    fn cannot_improve(&self, state: &PartialPlacement) -> bool {
         let Some(best) = &self.best else { return false };
-        let left_out = self.kinds.len() - best.placed;
-        let unplaced = state.unplaced + self.bounds.hopeless_from(state.seats.len());
-        unplaced > left_out || (unplaced == left_out && self.bounds.price(self.nodes, state) >= best.price)
+        let left_out = self.pod_kinds.len() - best.placed;
+        let unplaced = state.unplaced + self.bounds.unplaceable_count_from(state.positions.len());
+        unplaced > left_out || (unplaced == left_out && self.bounds.min_price(self.nodes, state) >= best.price)
     }
 
     /// The state with the pod on that seat, unless that is impossible whatever follows.
-    fn seated(
+    fn with_pod_at(
         &mut self,
         state: &PartialPlacement,
         mover: usize,
@@ -197,35 +201,35 @@ impl BranchAndBound<'_> {
         let mut next = state.clone();
         match seat {
             PodPosition::Existing(node) => {
-                next.existing[node] |= bit;
-                self.nodes.fits_existing(node, next.existing[node]).then_some(())?;
+                next.existing_node_pods[node] |= bit;
+                self.nodes.fits_existing(node, next.existing_node_pods[node]).then_some(())?;
             }
             PodPosition::New(node) => {
-                next.new.extend(kind.map(|kind| OpenedNode { kind, pods: 0, price: Price::ZERO }));
-                let pods = next.new[node].pods | bit;
-                let price = self.node(next.new[node].kind, pods)?.cheapest();
-                next.new[node].pods = pods;
-                next.new[node].price = price;
+                next.new_nodes.extend(kind.map(|kind| OpenedNode { kind, pods: 0, price: Price::ZERO }));
+                let pods = next.new_nodes[node].pods | bit;
+                let price = self.cached_new_node(next.new_nodes[node].kind, pods)?.cheapest_price();
+                next.new_nodes[node].pods = pods;
+                next.new_nodes[node].price = price;
             }
             PodPosition::Unplaced => {}
         }
-        next.seats.push(seat);
-        let to_come = !0 << next.seats.len();
-        let in_time = |opened: &OpenedNode| self.nodes.decided_late(opened.kind, opened.pods, to_come);
-        (self.commitment == DomainChoice::Unrestricted || next.new.iter().all(in_time)).then_some(())?;
-        self.bounds.allow(self.nodes, &next).then_some(next)
+        next.positions.push(seat);
+        let to_come = !0 << next.positions.len();
+        let in_time = |opened: &OpenedNode| self.nodes.is_pinned_only_when_forced(opened.kind, opened.pods, to_come);
+        (self.domain_choice == DomainChoice::Unrestricted || next.new_nodes.iter().all(in_time)).then_some(())?;
+        self.bounds.allows_last_placed(self.nodes, &next).then_some(next)
     }
 
     /// What the new node can be, if anything.
-    fn node(&mut self, kind: usize, pods: PodSet) -> Option<Rc<NewNode>> {
+    fn cached_new_node(&mut self, kind: usize, pods: PodSet) -> Option<Rc<NewNode>> {
         let nodes = self.nodes;
-        self.cache.entry((kind, pods)).or_insert_with(|| nodes.new_node(kind, pods).map(Rc::new)).clone()
+        self.new_node_cache.entry((kind, pods)).or_insert_with(|| nodes.new_node(kind, pods).map(Rc::new)).clone()
     }
 
-    fn place_of(&self, seat: PodPosition) -> Option<usize> {
+    fn target_index(&self, seat: PodPosition) -> Option<usize> {
         match seat {
-            PodPosition::Existing(node) => Some(self.nodes.existing[node].place),
-            PodPosition::New(node) => Some(self.topology.existing.len() + node),
+            PodPosition::Existing(node) => Some(self.nodes.existing[node].target),
+            PodPosition::New(node) => Some(self.topology.existing_targets.len() + node),
             PodPosition::Unplaced => None,
         }
     }

@@ -26,9 +26,9 @@ pub(crate) fn run(command: Command, messages: &mut Messages<'_>) -> Result<Exit,
 }
 
 /// What a command would print, if it is one that only answers.
-pub(crate) fn printed(command: &Command, messages: &mut Messages<'_>) -> Result<(Vec<u8>, Exit), CommandFailure> {
+pub(crate) fn run_to_bytes(command: &Command, messages: &mut Messages<'_>) -> Result<(Vec<u8>, Exit), CommandFailure> {
     match command {
-        Command::Plan(wish) => plan::printed(wish, messages),
+        Command::Plan(wish) => plan::run_to_bytes(wish, messages),
         Command::Controller(_)
         | Command::Crds(_)
         | Command::Sandbox(_)
@@ -40,6 +40,6 @@ pub(crate) fn printed(command: &Command, messages: &mut Messages<'_>) -> Result<
 }
 
 /// How many threads the machine gives us.
-fn threads() -> NonZeroUsize {
+fn available_threads() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }

@@ -20,6 +20,6 @@ mod validation;
 mod workloads;
 
 pub(crate) use live::SelectorKinds;
-pub(crate) use load::{load, load_by, load_live};
+pub(crate) use load::{load, load_live, load_with_client};
 pub(crate) use plan_input::PlanInput;
 pub(crate) use validation::ValidationScope;

@@ -29,9 +29,9 @@ where
             let outcome = wish
                 .resolve(&|name| std::env::var(name).ok())
                 .and_then(|command| commands::run(command, &mut messages));
-            outcome.unwrap_or_else(|failure| messages.failure(&failure))
+            outcome.unwrap_or_else(|failure| messages.print_failure(&failure))
         }
-        Err(answer) => print_parser_answer(&answer),
+        Err(answer) => print_parser_message(&answer),
     };
     exit.into()
 }
@@ -57,9 +57,9 @@ where
     let mut said = Vec::new();
     let (stdout, exit) = match args::parse(arguments) {
         Ok(wish) => {
-            let mut messages = Messages::on(&mut said);
-            let outcome = wish.resolve(&|_| None).and_then(|command| commands::printed(&command, &mut messages));
-            outcome.unwrap_or_else(|failure| (Vec::new(), messages.failure(&failure)))
+            let mut messages = Messages::to_buffer(&mut said);
+            let outcome = wish.resolve(&|_| None).and_then(|command| commands::run_to_bytes(&command, &mut messages));
+            outcome.unwrap_or_else(|failure| (Vec::new(), messages.print_failure(&failure)))
         }
         Err(answer) => {
             said = answer.to_string().into_bytes();
@@ -70,13 +70,13 @@ where
 }
 
 /// The parser's own answers: help and version on stdout, bad usage on stderr.
-fn print_parser_answer(answer: &clap::Error) -> Exit {
+fn print_parser_message(answer: &clap::Error) -> Exit {
     let exit = if answer.use_stderr() { Exit::BadInput } else { Exit::Done };
     // What stdout keeps in its buffer is not written yet.
     match answer.print().and_then(|()| std::io::stdout().flush()) {
         // A reader that has gone away has read enough.
         Err(cause) if cause.kind() != ErrorKind::BrokenPipe && exit == Exit::Done => {
-            Messages::on_stderr().failure(&output::cannot_write(cause))
+            Messages::on_stderr().print_failure(&output::stdout_write_failure(cause))
         }
         Ok(()) | Err(_) => exit,
     }

@@ -12,7 +12,7 @@ use std::io::{self, ErrorKind, Write};
 pub(crate) use messages::Messages;
 pub(crate) use plan::{PublishedPlan, PublishedStats};
 pub(crate) use progress::StageProgress;
-pub(crate) use report::report;
+pub(crate) use report::render_report;
 pub(crate) use table::table;
 
 use crate::exit::CommandFailure;
@@ -40,13 +40,13 @@ pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Res
             if cause.kind() == ErrorKind::BrokenPipe {
                 return Ok(StdoutState::Closed);
             }
-            Err(cannot_write(cause))
+            Err(stdout_write_failure(cause))
         }
     }
 }
 
 /// What came of writing to a full disk, or to one that is broken.
-pub(crate) fn cannot_write(cause: io::Error) -> CommandFailure {
+pub(crate) fn stdout_write_failure(cause: io::Error) -> CommandFailure {
     CommandFailure::ExecutionFailed(anyhow::Error::new(cause).context("cannot write the result to stdout"))
 }
 

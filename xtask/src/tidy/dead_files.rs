@@ -22,7 +22,7 @@ pub(super) fn check(repository: &Repository) -> Vec<TidyProblem> {
             continue;
         }
         let folder = module_folder(&path, roots.contains(&path));
-        for module in code::modules(file.code()).into_iter().filter(|module| module.elsewhere) {
+        for module in code::modules(file.code()).into_iter().filter(|module| module.is_in_other_file) {
             pending.push(format!("{folder}/{}.rs", module.name));
             pending.push(format!("{folder}/{}/mod.rs", module.name));
         }

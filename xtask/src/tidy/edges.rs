@@ -18,7 +18,7 @@ const SIMULATED_CLOUD_EDGE: (&str, &str) = ("kerf-controllers", "kerf-kwok");
 
 /// What one crate may and may not need.
 struct CrateRule {
-    own: AllowedCrates,
+    own_crates: AllowedCrates,
     never: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn check_crates(repository: &Repository) -> Vec<TidyProblem> {
     let Some(page) = repository.file(ARCHITECTURE_PAGE) else {
         return vec![TidyProblem::in_file(ARCHITECTURE_PAGE, "is missing")];
     };
-    let rules = rules(&page.text);
+    let rules = parse_crate_rules(&page.text);
     let own: BTreeSet<&str> = repository.crates.iter().map(|krate| krate.name.as_str()).collect();
 
     let mut problems = Vec::new();
@@ -56,9 +56,9 @@ pub(super) fn check_crates(repository: &Repository) -> Vec<TidyProblem> {
         for needed in &krate.dependencies {
             let name = needed.name.as_str();
             let allowed = if own.contains(name) {
-                rule.own.allows(name) || (needed.for_tests && tests_may_use(&krate.name, name))
+                rule.own_crates.allows(name) || (needed.is_dev_only && tests_may_use(&krate.name, name))
             } else {
-                needed.for_tests || !rule.never.iter().any(|pattern| matches(pattern, name))
+                needed.is_dev_only || !rule.never.iter().any(|pattern| matches_pattern(pattern, name))
             };
             if !allowed {
                 let message =
@@ -77,13 +77,13 @@ pub(super) fn check_crates(repository: &Repository) -> Vec<TidyProblem> {
 }
 
 /// Every dependency of the workspace has its sentence, and every sentence its dependency.
-pub(super) fn check_sentences(repository: &Repository) -> Vec<TidyProblem> {
+pub(super) fn check_dependency_table(repository: &Repository) -> Vec<TidyProblem> {
     let (Some(page), Some(manifest)) = (repository.file(ARCHITECTURE_PAGE), repository.file(WORKSPACE_MANIFEST)) else {
         return vec![TidyProblem::in_file(ARCHITECTURE_PAGE, format!("is missing, or {WORKSPACE_MANIFEST} is"))];
     };
     let declared = workspace_dependencies(&manifest.text);
     let explained: BTreeSet<&str> =
-        rows(&page.text, "## Dependencies").filter_map(|row| names(row[0]).next()).collect();
+        table_rows(&page.text, "## Dependencies").filter_map(|row| backticked_names(row[0]).next()).collect();
     let missing = declared.difference(&explained).map(|name| {
         TidyProblem::in_file(ARCHITECTURE_PAGE, format!("the table of dependencies has no sentence for `{name}`"))
     });
@@ -102,30 +102,35 @@ fn tests_may_use(krate: &str, name: &str) -> bool {
         || (krate, name) == SIMULATED_CLOUD_EDGE
 }
 
-fn matches(pattern: &str, name: &str) -> bool {
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),
         None => name == pattern,
     }
 }
 
-fn rules(page: &str) -> BTreeMap<String, CrateRule> {
+fn parse_crate_rules(page: &str) -> BTreeMap<String, CrateRule> {
     let mut rules = BTreeMap::new();
-    for row in rows(page, "## Edges") {
-        let (Some(krate), Some(own), Some(never)) = (names(row[0]).next(), row.get(1), row.get(2)) else { continue };
-        let listed: BTreeSet<String> = names(own).map(str::to_owned).collect();
+    for row in table_rows(page, "## Edges") {
+        let (Some(krate), Some(own), Some(never)) = (backticked_names(row[0]).next(), row.get(1), row.get(2)) else {
+            continue;
+        };
+        let listed: BTreeSet<String> = backticked_names(own).map(str::to_owned).collect();
         let own = if own.trim_start().starts_with("all") {
             AllowedCrates::AllBut(listed)
         } else {
             AllowedCrates::Only(listed)
         };
-        rules.insert(krate.to_owned(), CrateRule { own, never: names(never).map(str::to_owned).collect() });
+        rules.insert(
+            krate.to_owned(),
+            CrateRule { own_crates: own, never: backticked_names(never).map(str::to_owned).collect() },
+        );
     }
     rules
 }
 
 /// The rows of the tables under a heading, cell by cell, without heads and rules.
-fn rows<'p>(page: &'p str, heading: &str) -> impl Iterator<Item = Vec<&'p str>> {
+fn table_rows<'p>(page: &'p str, heading: &str) -> impl Iterator<Item = Vec<&'p str>> {
     let section =
         page.lines().skip_while(move |line| *line != heading).skip(1).take_while(|line| !line.starts_with("## "));
     section
@@ -136,7 +141,7 @@ fn rows<'p>(page: &'p str, heading: &str) -> impl Iterator<Item = Vec<&'p str>> 
 }
 
 /// The names in backticks.
-fn names(cell: &str) -> impl Iterator<Item = &str> {
+fn backticked_names(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
@@ -174,7 +179,7 @@ mod tests {
 ";
     const CARGO: &str = "[workspace.dependencies]\nkerf-api = { path = \"x\" }\n# note\ntokio = \"1\"\nserde = { version = \"1\" }\n[lints]\n";
 
-    fn complaints(engine_needs: &[(&str, bool)]) -> Vec<String> {
+    fn crate_problems(engine_needs: &[(&str, bool)]) -> Vec<String> {
         let repository = Repository::of(&[(ARCHITECTURE_PAGE, TABLES), (WORKSPACE_MANIFEST, CARGO)])
             .with_crate("kerf-engine", &[], engine_needs)
             .with_crate("kerf", &[], &[("kerf-engine", false)])
@@ -187,7 +192,7 @@ mod tests {
     #[test]
     fn allowed_edges_pass() {
         assert_eq!(
-            complaints(&[("kerf-api", false), ("jiff", false), ("kerf-referee", true), ("tokio", true)]),
+            crate_problems(&[("kerf-api", false), ("jiff", false), ("kerf-referee", true), ("tokio", true)]),
             [""; 0]
         );
     }
@@ -195,7 +200,7 @@ mod tests {
     #[test]
     fn forbidden_edges_are_named() {
         let found =
-            complaints(&[("kerf-referee", false), ("kerf-aws-sdk", true), ("aws-config", false), ("tokio", false)]);
+            crate_problems(&[("kerf-referee", false), ("kerf-aws-sdk", true), ("aws-config", false), ("tokio", false)]);
         assert_eq!(found.len(), 4, "{found:?}");
         assert!(found[2].starts_with("`kerf-engine` may not depend on `aws-config`"), "{found:?}");
     }
@@ -211,7 +216,7 @@ mod tests {
     #[test]
     fn every_dependency_needs_its_sentence() {
         let repository = Repository::of(&[(ARCHITECTURE_PAGE, TABLES), (WORKSPACE_MANIFEST, CARGO)]);
-        let found: Vec<_> = check_sentences(&repository).into_iter().map(|problem| problem.message).collect();
+        let found: Vec<_> = check_dependency_table(&repository).into_iter().map(|problem| problem.message).collect();
         assert!(found[0].contains("no sentence for `serde`") && found[1].contains("explains `gone`"), "{found:?}");
         assert_eq!(found.len(), 2);
     }

@@ -26,7 +26,7 @@ const LEFT_OVERS: [(&str, &str); 4] = [
 const LOCAL_PATHS: [&str; 4] =
     [concat!("../", "shared"), concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 
-pub(super) fn check_heads(repository: &Repository) -> Vec<TidyProblem> {
+pub(super) fn check_module_docs(repository: &Repository) -> Vec<TidyProblem> {
     let headless = |file: &&TextFile| !file.text.starts_with("//! ");
     let message = "the file must open with `//!`: why it exists and what always holds";
     repository.rust().filter(headless).map(|file| TidyProblem::on_line(&file.path, 1, message)).collect()
@@ -41,7 +41,7 @@ pub(super) fn check_names(repository: &Repository) -> Vec<TidyProblem> {
                 problems.push(TidyProblem::in_file(&file.path, complaint(part)));
             }
         }
-        for module in code::modules(file.code()).into_iter().filter(|module| !module.elsewhere) {
+        for module in code::modules(file.code()).into_iter().filter(|module| !module.is_in_other_file) {
             if MEANINGLESS_NAMES.contains(&module.name.as_str()) {
                 problems.push(TidyProblem::in_file(&file.path, complaint(&module.name)));
             }
@@ -62,10 +62,10 @@ pub(super) fn check_module_layout(repository: &Repository) -> Vec<TidyProblem> {
 }
 
 pub(super) fn check_lengths(repository: &Repository) -> Vec<TidyProblem> {
-    lengths(repository, &LENGTH_EXCEPTIONS)
+    length_problems(repository, &LENGTH_EXCEPTIONS)
 }
 
-fn lengths(repository: &Repository, longer_for_now: &[(&str, usize)]) -> Vec<TidyProblem> {
+fn length_problems(repository: &Repository, longer_for_now: &[(&str, usize)]) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
     for file in repository.rust().filter(|file| file.path.contains("/src/") && !file.is_for_tests()) {
         let lines = code::test_lines(file.code()).iter().filter(|for_tests| !**for_tests).count();
@@ -102,7 +102,7 @@ pub(super) fn check_left_overs(repository: &Repository) -> Vec<TidyProblem> {
     problems
 }
 
-pub(super) fn check_machine_paths(repository: &Repository) -> Vec<TidyProblem> {
+pub(super) fn check_local_paths(repository: &Repository) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
     for file in &repository.files {
         for (index, line) in file.text.lines().enumerate() {
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_file_without_a_head_is_named() {
         let repository = Repository::of(&[("a.rs", "//! Why.\n"), ("b.rs", "// Why.\n"), ("c.md", "")]);
-        assert_eq!(messages(check_heads(&repository)).len(), 1);
+        assert_eq!(messages(check_module_docs(&repository)).len(), 1);
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
         ]);
         let list =
             [("a/src/listed.rs", 501), ("a/src/grown.rs", 500), ("a/src/shrunk.rs", 600), ("a/src/gone.rs", 600)];
-        let found: Vec<_> = lengths(&repository, &list).into_iter().map(|problem| problem.path).collect();
+        let found: Vec<_> = length_problems(&repository, &list).into_iter().map(|problem| problem.path).collect();
         assert_eq!(found, ["a/src/grown.rs", "a/src/long.rs", "a/src/shrunk.rs", "a/src/gone.rs"]);
     }
 
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn machine_paths_are_found_in_every_file() {
         let text = format!("see\n{}/DESIGN.md\n", LOCAL_PATHS[0]);
-        let found = messages(check_machine_paths(&Repository::of(&[("README.md", &text)])));
+        let found = messages(check_local_paths(&Repository::of(&[("README.md", &text)])));
         assert!(found.len() == 1 && found[0].starts_with("README.md:2: "), "{found:?}");
     }
 }

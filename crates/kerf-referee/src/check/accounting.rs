@@ -8,8 +8,11 @@ use crate::placement::pod_key;
 use crate::plan::Plan;
 
 pub(super) fn check(world: &ClusterManifests, plan: &Plan) -> Vec<Violation> {
-    let pending: BTreeMap<String, _> =
-        world.pending().into_iter().map(|pending| (pod_key(pending.pod), world.refusal(pending))).collect();
+    let pending: BTreeMap<String, _> = world
+        .pending_pods()
+        .into_iter()
+        .map(|pending| (pod_key(pending.pod), world.not_plannable_reason(pending)))
+        .collect();
     let mut violations = Vec::new();
     let mut broken = |rule, pod: &str, detail: String| {
         violations.push(Violation { rule, pod: Some(pod.to_owned()), node: None, detail });

@@ -38,7 +38,7 @@ impl PossibleLaunch<'_> {
 }
 
 /// Everything that a claim of the pool with these requirements may become, if it lists these types.
-pub(crate) fn launches<'c, 't>(
+pub(crate) fn possible_launches<'c, 't>(
     pool: &Pool,
     requirements: &[NodeRequirement],
     types: impl IntoIterator<Item = &'t String>,
@@ -49,7 +49,8 @@ pub(crate) fn launches<'c, 't>(
         demands.entry(&requirement.key).or_default().push(requirement);
     }
     let types = types.into_iter().filter_map(|name| catalogue.get(name));
-    let offerings = types.flat_map(|t| t.offerings.iter().filter(|o| o.available).map(move |offering| (t, offering)));
+    let offerings =
+        types.flat_map(|t| t.offerings.iter().filter(|o| o.is_available).map(move |offering| (t, offering)));
     offerings
         .flat_map(|(instance_type, offering)| {
             let variants = label_variants(pool, &demands, instance_type, offering);
@@ -80,7 +81,7 @@ fn label_variants(
     }
     for (&key, demands) in demands {
         if !labels.contains_key(key) && !open.contains_key(key) && key != HOSTNAME {
-            match picks(demands) {
+            match open_label_values(demands) {
                 OpenLabel::NoLabel => {}
                 OpenLabel::Values(values) => drop(open.insert(key, values)),
             }
@@ -109,7 +110,7 @@ fn label_variants(
             .filter(|(key, _)| **key != HOSTNAME)
             .all(|(key, demands)| demands.iter().all(|demand| demand.allows(labels.get(*key).map(String::as_str))))
     });
-    variants.into_iter().map(with_aliases).collect()
+    variants.into_iter().map(with_label_aliases).collect()
 }
 
 enum OpenLabel {
@@ -119,19 +120,22 @@ enum OpenLabel {
 
 /// The values that a label may get which only the claim's requirements speak of: one of those listed, or any other that is
 /// allowed; no label if one is forbidden.
-fn picks(demands: &[&NodeRequirement]) -> OpenLabel {
+fn open_label_values(demands: &[&NodeRequirement]) -> OpenLabel {
     if demands.iter().any(|demand| demand.operator == "DoesNotExist") {
         return OpenLabel::NoLabel;
     }
     let listed = demands.iter().any(|demand| demand.operator == "In");
-    let witnesses = witnesses(demands.iter().map(|demand| (demand.operator.as_str(), demand.values.as_slice())));
+    let witnesses =
+        sample_label_values(demands.iter().map(|demand| (demand.operator.as_str(), demand.values.as_slice())));
     let allowed = witnesses.into_iter().filter(|value| demands.iter().all(|demand| demand.allows(Some(value))));
     OpenLabel::Values(if listed { allowed.collect() } else { allowed.take(1).collect() })
 }
 
 /// Values that decide whether expressions about one label can all be satisfied: those that are mentioned, the numbers next to
 /// them, and one that nobody mentions.
-pub(crate) fn witnesses<'a>(expressions: impl IntoIterator<Item = (&'a str, &'a [String])>) -> BTreeSet<String> {
+pub(crate) fn sample_label_values<'a>(
+    expressions: impl IntoIterator<Item = (&'a str, &'a [String])>,
+) -> BTreeSet<String> {
     let mut witnesses = BTreeSet::from(["987654321".to_owned()]);
     for (_, values) in expressions {
         for value in values {
@@ -146,7 +150,7 @@ pub(crate) fn witnesses<'a>(expressions: impl IntoIterator<Item = (&'a str, &'a 
 }
 
 /// The same labels and their old names.
-pub(crate) fn with_aliases(mut labels: Labels) -> Labels {
+pub(crate) fn with_label_aliases(mut labels: Labels) -> Labels {
     for (old, new) in LABEL_ALIASES {
         if let Some(value) = labels.get(new).cloned() {
             labels.entry(old.to_owned()).or_insert(value);

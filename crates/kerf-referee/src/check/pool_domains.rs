@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Pod, Taint};
 
 use crate::catalogue::Catalogue;
 use crate::manifests::{ClusterManifests, Pool};
-use crate::taints::{repels, tolerates};
+use crate::taints::{prevents_scheduling, tolerates};
 
 /// Which taints of pools a pod looks at when it asks for domains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,15 +28,15 @@ pub(crate) struct PoolDomains {
 impl PoolDomains {
     pub(crate) fn of(world: &ClusterManifests, catalogue: &Catalogue) -> Self {
         let mut universe = Self::default();
-        for pool in world.pools.iter().filter(|pool| pool.usable && !catalogue.is_empty()) {
+        for pool in world.pools.iter().filter(|pool| pool.is_usable && !catalogue.is_empty()) {
             for (key, values) in catalogue.values().flat_map(|instance_type| &instance_type.values) {
-                for value in values.iter().filter(|value| allows(pool, key, value)) {
+                for value in values.iter().filter(|value| pool_allows(pool, key, value)) {
                     universe.add(key, value, pool);
                 }
             }
             let required = pool.requirements.iter().filter(|requirement| requirement.operator == "In");
             for (key, value) in required.flat_map(|r| r.values.iter().map(|value| (&r.key, value))) {
-                if allows(pool, key, value) {
+                if pool_allows(pool, key, value) {
                     universe.add(key, value, pool);
                 }
             }
@@ -52,7 +52,7 @@ impl PoolDomains {
         let accepts = |taint: &Taint| match heed {
             TaintPolicy::IgnoreTaints => true,
             TaintPolicy::AllTaints => tolerates(pod, taint),
-            TaintPolicy::SchedulingTaints => !repels(taint) || tolerates(pod, taint),
+            TaintPolicy::SchedulingTaints => !prevents_scheduling(taint) || tolerates(pod, taint),
         };
         let is_welcome = |pools: &Vec<Vec<Taint>>| pools.iter().any(|taints| taints.iter().all(accepts));
         let domains = self.domains.get(key).into_iter().flatten();
@@ -67,7 +67,7 @@ impl PoolDomains {
     }
 }
 
-fn allows(pool: &Pool, key: &str, value: &str) -> bool {
+fn pool_allows(pool: &Pool, key: &str, value: &str) -> bool {
     let demands = pool.requirements.iter().filter(|requirement| requirement.key == key);
     demands.into_iter().all(|demand| demand.allows(Some(value)))
         && pool.labels.get(key).is_none_or(|label| label == value)

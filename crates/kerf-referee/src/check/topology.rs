@@ -12,18 +12,18 @@ use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod};
 
 use super::pool_domains::TaintPolicy;
 use super::{PlanRule, PoolDomains};
-use crate::check::launch::with_aliases;
+use crate::check::launch::with_label_aliases;
 use crate::manifests::ClusterManifests;
 use crate::placement::{
-    affinity_terms, anti_affinity_terms, is_terminating, pod_key, spread_constraints, spread_includes, spread_selects,
-    term_selects,
+    affinity_terms, anti_affinity_terms, is_terminating, pod_key, spread_constraints, spread_includes_node,
+    spread_selects, term_selects,
 };
-use crate::selectors::{Labels, label_satisfies, node_selector, required_terms, term_matches};
+use crate::selectors::{Labels, expression_matches, node_selector, required_node_affinity_terms, term_matches};
 use crate::storage::HOSTNAME;
 
 pub use self::combinations::MAX_COMBINATIONS;
-pub(super) use self::combinations::{can_be_last, check};
-pub(crate) use self::combinations::{combinations, product};
+pub(super) use self::combinations::{can_be_bound_last, check};
+pub(crate) use self::combinations::{cartesian_product, combinations};
 pub(crate) use self::placement_target::PlacementTarget;
 use self::spread::SpreadRule;
 
@@ -31,11 +31,11 @@ use self::spread::SpreadRule;
 #[derive(Debug)]
 pub(crate) struct Topology<'w> {
     /// The pods that are to be placed.
-    pub(crate) movers: Vec<&'w Pod>,
+    pub(crate) pods_to_place: Vec<&'w Pod>,
     /// The pods that stay, with the index of their place.
-    residents: Vec<(&'w Pod, usize)>,
+    staying_pods: Vec<(&'w Pod, usize)>,
     /// The nodes that are there, first among the places of every question.
-    pub(crate) existing: Vec<PlacementTarget>,
+    pub(crate) existing_targets: Vec<PlacementTarget>,
     rules: Vec<PodRule<'w>>,
 }
 
@@ -45,9 +45,9 @@ struct PodRule<'w> {
     kind: PodRuleKind<'w>,
     key: &'w str,
     /// Which movers it speaks of.
-    movers: Vec<bool>,
+    selects_to_place: Vec<bool>,
     /// Which residents it speaks of.
-    residents: Vec<bool>,
+    selects_staying: Vec<bool>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,11 +69,11 @@ pub(crate) struct SpreadBound<'w> {
     pub(crate) key: &'w str,
     pub(crate) max_skew: i64,
     /// Which movers it counts.
-    pub(crate) counts: Vec<bool>,
+    pub(crate) counted_pods: Vec<bool>,
     /// The pods that stay and that it counts, by domain.
-    pub(crate) residents: BTreeMap<String, i64>,
+    pub(crate) staying_pod_counts: BTreeMap<String, i64>,
     /// Domains that it compares with for certain; none if the emptiest counts as empty.
-    pub(crate) compared: Vec<String>,
+    pub(crate) compared_domains: Vec<String>,
 }
 
 /// A rule that a pod breaks where it is.
@@ -98,51 +98,58 @@ impl<'w> Topology<'w> {
             let own_taints = node.node.and_then(|n| n.spec.as_ref()?.taints.clone());
             existing.push(PlacementTarget {
                 name: node.name,
-                labels: with_aliases(node.labels),
+                labels: with_label_aliases(node.labels),
                 taints: own_taints.unwrap_or_else(|| node.taints.clone()),
                 lasting_taints: node.taints,
-                leaving: node.deleting,
+                is_deleting: node.is_deleting,
             });
         }
-        let mut topology = Self { movers, residents, existing, rules: Vec::new() };
-        let rules: Vec<_> =
-            (0..topology.movers.len()).flat_map(|i| topology.rules_of_mover(i, world, universe)).collect();
+        let mut topology =
+            Self { pods_to_place: movers, staying_pods: residents, existing_targets: existing, rules: Vec::new() };
+        let rules: Vec<_> = (0..topology.pods_to_place.len())
+            .flat_map(|i| topology.rules_of_pod_to_place(i, world, universe))
+            .collect();
         let inverse: Vec<_> =
-            (0..topology.residents.len()).flat_map(|i| topology.rules_of_resident(i, world)).collect();
+            (0..topology.staying_pods.len()).flat_map(|i| topology.rules_of_staying_pod(i, world)).collect();
         topology.rules = rules;
         topology.rules.extend(inverse);
         topology
     }
 
-    fn rules_of_mover(&self, mover: usize, world: &'w ClusterManifests, universe: &PoolDomains) -> Vec<PodRule<'w>> {
-        let pod = self.movers[mover];
+    fn rules_of_pod_to_place(
+        &self,
+        mover: usize,
+        world: &'w ClusterManifests,
+        universe: &PoolDomains,
+    ) -> Vec<PodRule<'w>> {
+        let pod = self.pods_to_place[mover];
         let owner = RuleOwner::PodToPlace(mover);
         let spread = spread_constraints(pod).map(|constraint| {
             let kind = PodRuleKind::Spread(SpreadRule::new(universe, constraint, pod));
-            self.rule(owner, kind, &constraint.topology_key, |other| spread_selects(constraint, pod, other))
+            self.new_rule(owner, kind, &constraint.topology_key, |other| spread_selects(constraint, pod, other))
         });
         let near = affinity_terms(pod).iter().map(|term| {
             let speaks_of = |other: &Pod| term_selects(term, pod, other, &world.namespaces);
-            self.rule(owner, PodRuleKind::Affinity, &term.topology_key, speaks_of)
+            self.new_rule(owner, PodRuleKind::Affinity, &term.topology_key, speaks_of)
         });
         let away = anti_affinity_terms(pod).iter().map(|term| {
             let speaks_of = |other: &Pod| term_selects(term, pod, other, &world.namespaces);
-            self.rule(owner, PodRuleKind::AntiAffinity, &term.topology_key, speaks_of)
+            self.new_rule(owner, PodRuleKind::AntiAffinity, &term.topology_key, speaks_of)
         });
         spread.chain(near).chain(away).collect()
     }
 
     /// Pods that stay can still keep others away.
-    fn rules_of_resident(&self, resident: usize, world: &'w ClusterManifests) -> Vec<PodRule<'w>> {
-        let (pod, _) = self.residents[resident];
+    fn rules_of_staying_pod(&self, resident: usize, world: &'w ClusterManifests) -> Vec<PodRule<'w>> {
+        let (pod, _) = self.staying_pods[resident];
         let away = anti_affinity_terms(pod).iter().map(|term| {
             let speaks_of = |other: &Pod| term_selects(term, pod, other, &world.namespaces);
-            self.rule(RuleOwner::StayingPod(resident), PodRuleKind::AntiAffinity, &term.topology_key, speaks_of)
+            self.new_rule(RuleOwner::StayingPod(resident), PodRuleKind::AntiAffinity, &term.topology_key, speaks_of)
         });
         away.collect()
     }
 
-    fn rule(
+    fn new_rule(
         &self,
         owner: RuleOwner,
         kind: PodRuleKind<'w>,
@@ -150,12 +157,18 @@ impl<'w> Topology<'w> {
         speaks_of: impl Fn(&Pod) -> bool,
     ) -> PodRule<'w> {
         // A pod that is being deleted will be gone before the new one runs.
-        let residents = self.residents.iter().map(|(pod, _)| !is_terminating(pod) && speaks_of(pod)).collect();
-        PodRule { owner, kind, key, movers: self.movers.iter().map(|pod| speaks_of(pod)).collect(), residents }
+        let residents = self.staying_pods.iter().map(|(pod, _)| !is_terminating(pod) && speaks_of(pod)).collect();
+        PodRule {
+            owner,
+            kind,
+            key,
+            selects_to_place: self.pods_to_place.iter().map(|pod| speaks_of(pod)).collect(),
+            selects_staying: residents,
+        }
     }
 
     /// What keeps the mover from being bound to the place now, if anything does.
-    pub(crate) fn objection(
+    pub(crate) fn binding_violation(
         &self,
         mover: usize,
         place: usize,
@@ -165,19 +178,21 @@ impl<'w> Topology<'w> {
         let concerns = self.rules.iter().filter(|rule| match rule.owner {
             RuleOwner::PodToPlace(owner) => {
                 owner == mover
-                    || (matches!(rule.kind, PodRuleKind::AntiAffinity) && bound[owner].is_some() && rule.movers[mover])
+                    || (matches!(rule.kind, PodRuleKind::AntiAffinity)
+                        && bound[owner].is_some()
+                        && rule.selects_to_place[mover])
             }
-            RuleOwner::StayingPod(_) => rule.movers[mover],
+            RuleOwner::StayingPod(_) => rule.selects_to_place[mover],
         });
         concerns.into_iter().find_map(|rule| {
             let broken = if rule.owner == RuleOwner::PodToPlace(mover) {
                 match &rule.kind {
-                    PodRuleKind::Spread(spread) => self.spread_objection(rule, spread, mover, place, bound, places),
-                    PodRuleKind::Affinity => self.near_objection(rule, mover, place, bound, places),
-                    PodRuleKind::AntiAffinity => self.away_objection(rule, mover, place, bound, places),
+                    PodRuleKind::Spread(spread) => self.spread_violation(rule, spread, mover, place, bound, places),
+                    PodRuleKind::Affinity => self.affinity_violation(rule, mover, place, bound, places),
+                    PodRuleKind::AntiAffinity => self.anti_affinity_violation(rule, mover, place, bound, places),
                 }
             } else {
-                self.inverse_objection(rule, place, bound, places)
+                self.inverse_anti_affinity_violation(rule, place, bound, places)
             };
             let kind = match rule.kind {
                 PodRuleKind::Spread(_) => PlanRule::TopologySpread,
@@ -189,15 +204,19 @@ impl<'w> Topology<'w> {
     }
 
     /// The places of the pods that a rule speaks of: those that stay, and those that are bound.
-    fn spoken_of<'a>(&'a self, rule: &'a PodRule<'w>, bound: &'a PodTargets) -> impl Iterator<Item = usize> + 'a {
-        self.staying(rule).chain(moved(rule, bound))
+    fn targets_of_selected_pods<'a>(
+        &'a self,
+        rule: &'a PodRule<'w>,
+        bound: &'a PodTargets,
+    ) -> impl Iterator<Item = usize> + 'a {
+        self.targets_of_staying_pods(rule).chain(targets_of_bound_pods(rule, bound))
     }
 
-    fn staying<'a>(&'a self, rule: &'a PodRule<'w>) -> impl Iterator<Item = usize> + 'a {
-        self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of).map(|((_, place), _)| *place)
+    fn targets_of_staying_pods<'a>(&'a self, rule: &'a PodRule<'w>) -> impl Iterator<Item = usize> + 'a {
+        self.staying_pods.iter().zip(&rule.selects_staying).filter(|(_, of)| **of).map(|((_, place), _)| *place)
     }
 
-    fn spread_objection(
+    fn spread_violation(
         &self,
         rule: &PodRule<'w>,
         spread: &SpreadRule<'w>,
@@ -206,18 +225,21 @@ impl<'w> Topology<'w> {
         bound: &PodTargets,
         places: &[PlacementTarget],
     ) -> Option<String> {
-        let pod = self.movers[mover];
+        let pod = self.pods_to_place[mover];
         let Some(domain) = places[place].labels.get(rule.key) else {
             return Some(format!("{} has no label {}", places[place].name, rule.key));
         };
         let constraint = spread.constraint;
-        let counts = self.spread_counts(rule, spread, spread.heed(pod, &places[place]), pod, bound, places);
-        let count = counts.get(domain.as_str()).copied().unwrap_or(0) + i64::from(rule.movers[mover]);
+        let counts = self.spread_counts(rule, spread, spread.taint_policy_at(pod, &places[place]), pod, bound, places);
+        let count = counts.get(domain.as_str()).copied().unwrap_or(0) + i64::from(rule.selects_to_place[mover]);
         let max_skew = i64::from(constraint.max_skew);
         let min_domains = usize::try_from(constraint.min_domains.unwrap_or(0)).unwrap_or(0);
-        let objections = alternatives(pod, &places[place]).into_iter().map(|term| {
-            let open: Vec<i64> =
-                counts.iter().filter(|(domain, _)| accepts(pod, term, rule.key, domain)).map(|(_, n)| *n).collect();
+        let objections = matching_affinity_terms(pod, &places[place]).into_iter().map(|term| {
+            let open: Vec<i64> = counts
+                .iter()
+                .filter(|(domain, _)| accepts_domain(pod, term, rule.key, domain))
+                .map(|(_, n)| *n)
+                .collect();
             // A new host can always be added, so the emptiest host is an empty one.
             let empty = rule.key == HOSTNAME || open.len() < min_domains;
             let minimum = if empty { 0 } else { open.into_iter().min().unwrap_or(0) };
@@ -243,19 +265,21 @@ impl<'w> Topology<'w> {
         bound: &PodTargets,
         places: &'p [PlacementTarget],
     ) -> BTreeMap<&'p str, i64> {
-        let minds = |taint: &_| heed.minds(taint);
-        let looks_at =
-            |p: &PlacementTarget, taints| spread_includes(spread.constraint, pod, &p.name, &p.labels, taints, minds);
-        let mut counts: BTreeMap<&str, i64> = spread.offered(heed).iter().map(|domain| (domain.as_str(), 0)).collect();
+        let minds = |taint: &_| heed.honours(taint);
+        let looks_at = |p: &PlacementTarget, taints| {
+            spread_includes_node(spread.constraint, pod, &p.name, &p.labels, taints, minds)
+        };
+        let mut counts: BTreeMap<&str, i64> =
+            spread.offered_domains(heed).iter().map(|domain| (domain.as_str(), 0)).collect();
         let included: Vec<bool> = places.iter().map(|p| looks_at(p, &p.taints)).collect();
-        let there = places.iter().zip(&included).take(self.existing.len());
-        for (p, _) in there.filter(|(p, included)| **included && !p.leaving) {
+        let there = places.iter().zip(&included).take(self.existing_targets.len());
+        for (p, _) in there.filter(|(p, included)| **included && !p.is_deleting) {
             if let Some(domain) = p.labels.get(rule.key) {
                 counts.entry(domain).or_insert(0);
             }
         }
-        let staying = self.staying(rule).filter(|at| included[*at]);
-        let moved = moved(rule, bound).filter(|at| looks_at(&places[*at], &places[*at].lasting_taints));
+        let staying = self.targets_of_staying_pods(rule).filter(|at| included[*at]);
+        let moved = targets_of_bound_pods(rule, bound).filter(|at| looks_at(&places[*at], &places[*at].lasting_taints));
         for at in staying.chain(moved) {
             if let Some(domain) = places[at].labels.get(rule.key) {
                 *counts.entry(domain).or_insert(0) += 1;
@@ -264,7 +288,7 @@ impl<'w> Topology<'w> {
         counts
     }
 
-    fn near_objection(
+    fn affinity_violation(
         &self,
         rule: &PodRule<'w>,
         mover: usize,
@@ -272,25 +296,25 @@ impl<'w> Topology<'w> {
         bound: &PodTargets,
         places: &[PlacementTarget],
     ) -> Option<String> {
-        let pod = self.movers[mover];
+        let pod = self.pods_to_place[mover];
         let Some(domain) = places[place].labels.get(rule.key) else {
             return Some(format!("{} has no label {}", places[place].name, rule.key));
         };
         let companions: BTreeSet<&String> =
-            self.spoken_of(rule, bound).filter_map(|at| places[at].labels.get(rule.key)).collect();
+            self.targets_of_selected_pods(rule, bound).filter_map(|at| places[at].labels.get(rule.key)).collect();
         if companions.contains(domain) {
             return None;
         }
-        let first = alternatives(pod, &places[place])
+        let first = matching_affinity_terms(pod, &places[place])
             .into_iter()
-            .any(|term| !companions.iter().any(|domain| accepts(pod, term, rule.key, domain)));
-        if rule.movers[mover] && first {
+            .any(|term| !companions.iter().any(|domain| accepts_domain(pod, term, rule.key, domain)));
+        if rule.selects_to_place[mover] && first {
             return None;
         }
         Some(format!("no companion in {}={domain}, but in {companions:?}", rule.key))
     }
 
-    fn away_objection(
+    fn anti_affinity_violation(
         &self,
         rule: &PodRule<'w>,
         mover: usize,
@@ -299,17 +323,17 @@ impl<'w> Topology<'w> {
         places: &[PlacementTarget],
     ) -> Option<String> {
         let domain = places[place].labels.get(rule.key)?;
-        let others = bound.iter().enumerate().filter(|(other, _)| *other != mover && rule.movers[*other]);
+        let others = bound.iter().enumerate().filter(|(other, _)| *other != mover && rule.selects_to_place[*other]);
         let mut bound_places = others.filter_map(|(_, at)| *at);
         let mut resident_places =
-            self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of).map(|((_, at), _)| *at);
+            self.staying_pods.iter().zip(&rule.selects_staying).filter(|(_, of)| **of).map(|((_, at), _)| *at);
         let there = |at: usize| places[at].labels.get(rule.key) == Some(domain);
         let taken = bound_places.any(there) || resident_places.any(there);
         taken.then(|| format!("a pod that it must be away from is in {}={domain}", rule.key))
     }
 
     /// A pod that is bound keeps this one away.
-    fn inverse_objection(
+    fn inverse_anti_affinity_violation(
         &self,
         rule: &PodRule<'w>,
         place: usize,
@@ -318,35 +342,44 @@ impl<'w> Topology<'w> {
     ) -> Option<String> {
         let at = match rule.owner {
             RuleOwner::PodToPlace(owner) => bound[owner]?,
-            RuleOwner::StayingPod(resident) => self.residents[resident].1,
+            RuleOwner::StayingPod(resident) => self.staying_pods[resident].1,
         };
         let domain = places[place].labels.get(rule.key)?;
         let there = places[at].labels.get(rule.key) == Some(domain);
         let owner = match rule.owner {
-            RuleOwner::PodToPlace(owner) => self.movers[owner],
-            RuleOwner::StayingPod(resident) => self.residents[resident].0,
+            RuleOwner::PodToPlace(owner) => self.pods_to_place[owner],
+            RuleOwner::StayingPod(resident) => self.staying_pods[resident].0,
         };
         there.then(|| format!("{} in {}={domain} must be away from it", pod_key(owner), rule.key))
     }
 
     /// Labels that decide how rules apply to a place with these movers on it: the topology keys of all rules that concern them.
-    pub(crate) fn keys_for(&self, on: impl Fn(usize) -> bool) -> BTreeSet<&'w str> {
+    pub(crate) fn topology_keys_for(&self, on: impl Fn(usize) -> bool) -> BTreeSet<&'w str> {
         let concerns = |rule: &&PodRule<'w>| {
             matches!(rule.owner, RuleOwner::PodToPlace(owner) if on(owner))
-                || rule.movers.iter().enumerate().any(|(mover, of)| *of && on(mover))
+                || rule.selects_to_place.iter().enumerate().any(|(mover, of)| *of && on(mover))
         };
         self.rules.iter().filter(concerns).map(|rule| rule.key).collect()
     }
 
     /// For each spread that speaks of one of these movers, whether it would look at the place.
-    fn inclusions(&self, place: &PlacementTarget, on: impl Fn(usize) -> bool) -> Vec<bool> {
-        let spreads =
-            self.rules.iter().filter(|rule| rule.movers.iter().enumerate().any(|(mover, of)| *of && on(mover)));
+    fn spread_inclusions(&self, place: &PlacementTarget, on: impl Fn(usize) -> bool) -> Vec<bool> {
+        let spreads = self
+            .rules
+            .iter()
+            .filter(|rule| rule.selects_to_place.iter().enumerate().any(|(mover, of)| *of && on(mover)));
         spreads
             .filter_map(|rule| match (&rule.kind, rule.owner) {
                 (PodRuleKind::Spread(spread), RuleOwner::PodToPlace(owner)) => {
-                    let pod = self.movers[owner];
-                    Some(spread_includes(spread.constraint, pod, &place.name, &place.labels, &place.taints, |_| true))
+                    let pod = self.pods_to_place[owner];
+                    Some(spread_includes_node(
+                        spread.constraint,
+                        pod,
+                        &place.name,
+                        &place.labels,
+                        &place.taints,
+                        |_| true,
+                    ))
                 }
                 (PodRuleKind::Spread(_), RuleOwner::StayingPod(_))
                 | (PodRuleKind::Affinity | PodRuleKind::AntiAffinity, _) => None,
@@ -355,7 +388,7 @@ impl<'w> Topology<'w> {
     }
 
     /// Whether the order in which the mover is bound matters for itself, and how tight its spread is.
-    fn urgency(&self, mover: usize) -> (bool, i64) {
+    fn order_sensitivity(&self, mover: usize) -> (bool, i64) {
         let own = self.rules.iter().filter(|rule| rule.owner == RuleOwner::PodToPlace(mover));
         let mut matters = false;
         let mut tightest = i64::MAX;
@@ -373,12 +406,12 @@ impl<'w> Topology<'w> {
     }
 
     /// For each pair of movers the keys in whose domains they must be apart, whoever of them says so.
-    pub(crate) fn apart(&self) -> Vec<Vec<BTreeSet<&'w str>>> {
-        let number = self.movers.len();
+    pub(crate) fn pairwise_anti_affinity_keys(&self) -> Vec<Vec<BTreeSet<&'w str>>> {
+        let number = self.pods_to_place.len();
         let mut apart = vec![vec![BTreeSet::new(); number]; number];
         for rule in self.rules.iter().filter(|rule| matches!(rule.kind, PodRuleKind::AntiAffinity)) {
             let RuleOwner::PodToPlace(owner) = rule.owner else { continue };
-            for other in (0..number).filter(|other| *other != owner && rule.movers[*other]) {
+            for other in (0..number).filter(|other| *other != owner && rule.selects_to_place[*other]) {
                 apart[owner][other].insert(rule.key);
                 apart[other][owner].insert(rule.key);
             }
@@ -387,19 +420,19 @@ impl<'w> Topology<'w> {
     }
 
     /// For each mover the domains that pods which stay keep it from.
-    pub(crate) fn forbidden(&self) -> Vec<BTreeSet<(&'w str, String)>> {
-        let mut forbidden = vec![BTreeSet::new(); self.movers.len()];
-        let domain = |place: usize, key| self.existing[place].labels.get(key).cloned();
+    pub(crate) fn forbidden_domains(&self) -> Vec<BTreeSet<(&'w str, String)>> {
+        let mut forbidden = vec![BTreeSet::new(); self.pods_to_place.len()];
+        let domain = |place: usize, key| self.existing_targets[place].labels.get(key).cloned();
         for rule in self.rules.iter().filter(|rule| matches!(rule.kind, PodRuleKind::AntiAffinity)) {
             match rule.owner {
                 RuleOwner::PodToPlace(owner) => {
-                    let there = self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of);
+                    let there = self.staying_pods.iter().zip(&rule.selects_staying).filter(|(_, of)| **of);
                     let domains = there.filter_map(|((_, place), _)| domain(*place, rule.key));
                     forbidden[owner].extend(domains.map(|domain| (rule.key, domain)));
                 }
                 RuleOwner::StayingPod(resident) => {
-                    let Some(domain) = domain(self.residents[resident].1, rule.key) else { continue };
-                    for (mover, _) in rule.movers.iter().enumerate().filter(|(_, of)| **of) {
+                    let Some(domain) = domain(self.staying_pods[resident].1, rule.key) else { continue };
+                    for (mover, _) in rule.selects_to_place.iter().enumerate().filter(|(_, of)| **of) {
                         forbidden[mover].insert((rule.key, domain.clone()));
                     }
                 }
@@ -409,64 +442,67 @@ impl<'w> Topology<'w> {
     }
 
     /// The spreads of a mover, as far as a bound on them can be told before everybody has a place.
-    pub(crate) fn spreads(&self, mover: usize) -> Vec<SpreadBound<'w>> {
-        let pod = self.movers[mover];
-        let own = self.rules.iter().filter(|rule| rule.owner == RuleOwner::PodToPlace(mover) && rule.movers[mover]);
+    pub(crate) fn spread_bounds(&self, mover: usize) -> Vec<SpreadBound<'w>> {
+        let pod = self.pods_to_place[mover];
+        let own =
+            self.rules.iter().filter(|rule| rule.owner == RuleOwner::PodToPlace(mover) && rule.selects_to_place[mover]);
         own.filter_map(|rule| {
             let PodRuleKind::Spread(spread) = &rule.kind else { return None };
-            let looks_at =
-                |p: &PlacementTarget| spread_includes(spread.constraint, pod, &p.name, &p.labels, &p.taints, |_| true);
+            let looks_at = |p: &PlacementTarget| {
+                spread_includes_node(spread.constraint, pod, &p.name, &p.labels, &p.taints, |_| true)
+            };
             let mut residents: BTreeMap<String, i64> =
-                spread.offered(TaintPolicy::AllTaints).iter().map(|domain| (domain.clone(), 0)).collect();
-            for (_, place) in self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of).map(|(r, _)| r) {
-                let place = &self.existing[*place];
+                spread.offered_domains(TaintPolicy::AllTaints).iter().map(|domain| (domain.clone(), 0)).collect();
+            for (_, place) in self.staying_pods.iter().zip(&rule.selects_staying).filter(|(_, of)| **of).map(|(r, _)| r)
+            {
+                let place = &self.existing_targets[*place];
                 if let Some(domain) = place.labels.get(rule.key).filter(|_| looks_at(place)) {
                     *residents.entry(domain.clone()).or_insert(0) += 1;
                 }
             }
-            let terms = required_terms(pod).unwrap_or_default();
+            let terms = required_node_affinity_terms(pod).unwrap_or_default();
             let all_accept = |domain: &String| {
-                accepts(pod, None, rule.key, domain)
-                    && terms.iter().all(|term| accepts(pod, Some(term), rule.key, domain))
+                accepts_domain(pod, None, rule.key, domain)
+                    && terms.iter().all(|term| accepts_domain(pod, Some(term), rule.key, domain))
             };
             let compared =
                 residents.keys().filter(|domain| rule.key != HOSTNAME && all_accept(domain)).cloned().collect();
             Some(SpreadBound {
                 key: rule.key,
                 max_skew: i64::from(spread.constraint.max_skew),
-                counts: rule.movers.clone(),
-                residents,
-                compared,
+                counted_pods: rule.selects_to_place.clone(),
+                staying_pod_counts: residents,
+                compared_domains: compared,
             })
         })
         .collect()
     }
 
     /// The labels without which a place is nothing for the mover: the keys of its spreads and affinities.
-    pub(crate) fn needed_keys(&self, mover: usize) -> BTreeSet<&'w str> {
+    pub(crate) fn required_topology_keys(&self, mover: usize) -> BTreeSet<&'w str> {
         let own = self.rules.iter().filter(|rule| rule.owner == RuleOwner::PodToPlace(mover));
         own.filter(|rule| !matches!(rule.kind, PodRuleKind::AntiAffinity)).map(|rule| rule.key).collect()
     }
 
     /// The labels of everything that keeps the mover and others apart. spec 02 §8.5 wants a domain; kube-scheduler does not care.
-    pub(crate) fn keys_apart(&self, mover: usize) -> BTreeSet<&'w str> {
+    pub(crate) fn anti_affinity_keys(&self, mover: usize) -> BTreeSet<&'w str> {
         let away = self.rules.iter().filter(|rule| matches!(rule.kind, PodRuleKind::AntiAffinity));
-        away.filter(|rule| rule.owner == RuleOwner::PodToPlace(mover) || rule.movers[mover])
+        away.filter(|rule| rule.owner == RuleOwner::PodToPlace(mover) || rule.selects_to_place[mover])
             .map(|rule| rule.key)
             .collect()
     }
 
     /// Whether the mover must be near somebody and there is nobody.
-    pub(crate) fn is_lonely(&self, mover: usize) -> bool {
+    pub(crate) fn lacks_affinity_match(&self, mover: usize) -> bool {
         let own = self
             .rules
             .iter()
             .filter(|rule| rule.owner == RuleOwner::PodToPlace(mover) && matches!(rule.kind, PodRuleKind::Affinity));
-        own.into_iter().any(|rule| !rule.movers.contains(&true) && !rule.residents.contains(&true))
+        own.into_iter().any(|rule| !rule.selects_to_place.contains(&true) && !rule.selects_staying.contains(&true))
     }
 
     /// Whether each affinity of the mover is to itself, or to somebody in its domain whose domain is certain.
-    pub(crate) fn has_certain_companions(
+    pub(crate) fn has_certain_affinity_matches(
         &self,
         mover: usize,
         bound: &PodTargets,
@@ -481,42 +517,44 @@ impl<'w> Topology<'w> {
         };
         self.rules.iter().filter(near).all(|rule| {
             let here = |at: usize| places[at].labels.get(rule.key) == places[place].labels.get(rule.key);
-            let residents = self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of).map(|((_, at), _)| *at);
-            let mut movers = bound.iter().enumerate().filter(|(other, _)| *other != mover && rule.movers[*other]);
-            rule.movers[mover]
+            let residents =
+                self.staying_pods.iter().zip(&rule.selects_staying).filter(|(_, of)| **of).map(|((_, at), _)| *at);
+            let mut movers =
+                bound.iter().enumerate().filter(|(other, _)| *other != mover && rule.selects_to_place[*other]);
+            rule.selects_to_place[mover]
                 || residents.into_iter().any(here)
                 || movers.any(|(other, at)| at.is_some_and(here) && certain(other, rule.key))
         })
     }
 
     /// Whether some mover's spread counts this one, so that it matters to others when it is bound.
-    fn is_counted(&self, mover: usize) -> bool {
-        self.rules.iter().any(|rule| matches!(rule.kind, PodRuleKind::Spread(_)) && rule.movers[mover])
+    fn is_counted_by_spread(&self, mover: usize) -> bool {
+        self.rules.iter().any(|rule| matches!(rule.kind, PodRuleKind::Spread(_)) && rule.selects_to_place[mover])
     }
 
     /// Whether the mover is somebody's companion.
-    fn is_companion(&self, mover: usize) -> bool {
-        self.rules.iter().any(|rule| matches!(rule.kind, PodRuleKind::Affinity) && rule.movers[mover])
+    fn is_affinity_match(&self, mover: usize) -> bool {
+        self.rules.iter().any(|rule| matches!(rule.kind, PodRuleKind::Affinity) && rule.selects_to_place[mover])
     }
 }
 
 /// The places of the bound movers that a rule speaks of.
-fn moved<'a>(rule: &'a PodRule<'_>, bound: &'a PodTargets) -> impl Iterator<Item = usize> + 'a {
-    bound.iter().zip(&rule.movers).filter(|(_, of)| **of).filter_map(|(place, _)| *place)
+fn targets_of_bound_pods<'a>(rule: &'a PodRule<'_>, bound: &'a PodTargets) -> impl Iterator<Item = usize> + 'a {
+    bound.iter().zip(&rule.selects_to_place).filter(|(_, of)| **of).filter_map(|(place, _)| *place)
 }
 
 /// The required node-affinity terms by which the pod may be on this place; `None` if it has no terms.
-fn alternatives<'a>(pod: &'a Pod, place: &PlacementTarget) -> Vec<Option<&'a NodeSelectorTerm>> {
-    let terms = required_terms(pod).unwrap_or_default();
+fn matching_affinity_terms<'a>(pod: &'a Pod, place: &PlacementTarget) -> Vec<Option<&'a NodeSelectorTerm>> {
+    let terms = required_node_affinity_terms(pod).unwrap_or_default();
     let matching = terms.iter().filter(|term| term_matches(term, &place.name, &place.labels));
     let alternatives: Vec<_> = matching.map(Some).collect();
     if alternatives.is_empty() { vec![terms.first()] } else { alternatives }
 }
 
 /// Whether the pod, under that term, could be in a domain.
-fn accepts(pod: &Pod, term: Option<&NodeSelectorTerm>, key: &str, domain: &str) -> bool {
+fn accepts_domain(pod: &Pod, term: Option<&NodeSelectorTerm>, key: &str, domain: &str) -> bool {
     let labels = Labels::from([(key.to_owned(), domain.to_owned())]);
     let mut expressions = term.into_iter().flat_map(|term| term.match_expressions.iter().flatten());
     node_selector(pod).all(|(selected, value)| selected != key || value == domain)
-        && expressions.all(|expression| expression.key != key || label_satisfies(expression, &labels))
+        && expressions.all(|expression| expression.key != key || expression_matches(expression, &labels))
 }

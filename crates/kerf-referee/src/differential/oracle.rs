@@ -49,7 +49,7 @@ impl Oracle {
     }
 
     /// The same, with what would be taken away.
-    pub(super) fn both_halves(&self, made: &GeneratedCluster, salt: usize) -> Result<Value, OracleError> {
+    pub(super) fn plan_with_disruption(&self, made: &GeneratedCluster, salt: usize) -> Result<Value, OracleError> {
         self.run(made, salt, &[])
     }
 
@@ -78,15 +78,15 @@ impl Oracle {
     }
 
     /// Asks so many times and keeps what a comparison needs.
-    pub fn ask(&self, made: &GeneratedCluster, runs: usize) -> Result<RecordedWorld, OracleError> {
+    pub fn record_world(&self, made: &GeneratedCluster, runs: usize) -> Result<RecordedWorld, OracleError> {
         let refused = |message: String| OracleError::Refused { world: made.seed, message };
         let world = ClusterManifests::read(&made.manifests).map_err(|error| refused(error.to_string()))?;
         let ours = |pending: &crate::manifests::PendingPod<'_>| {
-            world.refusal(*pending) != Some(NotPlannableReason::ExcludesManagedNodes)
+            world.not_plannable_reason(*pending) != Some(NotPlannableReason::ExcludesManagedNodes)
         };
-        let pending: Vec<String> = world.pending().iter().filter(|p| ours(p)).map(|p| pod_key(p.pod)).collect();
+        let pending: Vec<String> = world.pending_pods().iter().filter(|p| ours(p)).map(|p| pod_key(p.pod)).collect();
         let answers = (0..runs).map(|salt| {
-            let (plan, violations) = super::judge(made, &self.plan(made, salt)?).map_err(refused)?;
+            let (plan, violations) = super::read_and_check_plan(made, &self.plan(made, salt)?).map_err(refused)?;
             let placed: Vec<&str> = plan.placed_pods().collect();
             let mut broken: Vec<String> = violations.iter().map(|v| format!("{:?}", v.rule)).collect();
             broken.sort();

@@ -63,7 +63,7 @@ impl WorldComparison {
     }
 
     /// Whether Kerf pays more for the same pods.
-    pub fn is_dearer(&self) -> bool {
+    pub fn is_more_expensive(&self) -> bool {
         self.karpenter_price.is_some_and(|theirs| self.price > theirs)
     }
 }
@@ -71,14 +71,14 @@ impl WorldComparison {
 impl DifferentialReport {
     /// Whether Kerf is lawful, complete and never dearer, on worlds that could all be compared.
     pub fn is_clean(&self) -> bool {
-        self.worse().next().is_none()
+        self.regressions().next().is_none()
     }
 
     /// The worlds on which Kerf does worse, or that failed.
-    pub fn worse(&self) -> impl Iterator<Item = &WorldComparison> {
+    pub fn regressions(&self) -> impl Iterator<Item = &WorldComparison> {
         self.comparisons.iter().filter(|c| {
             let leaves_out = !c.left_out.is_empty() || c.places_fewer();
-            c.failure.is_some() || !c.violations.is_empty() || leaves_out || c.is_dearer()
+            c.failure.is_some() || !c.violations.is_empty() || leaves_out || c.is_more_expensive()
         })
     }
 
@@ -107,7 +107,7 @@ impl fmt::Display for DifferentialReport {
                 at(100),
             )?;
         }
-        for c in self.worse() {
+        for c in self.regressions() {
             writeln!(f, "world {} ({:?}):", c.seed, c.size)?;
             if let Some(why) = &c.failure {
                 writeln!(f, "  {why}")?;
@@ -121,7 +121,7 @@ impl fmt::Display for DifferentialReport {
             if let Some(theirs) = c.karpenter_placed.filter(|_| c.places_fewer()) {
                 writeln!(f, "  places {} pods instead of {theirs}", c.placed)?;
             }
-            if let Some(theirs) = c.karpenter_price.filter(|_| c.is_dearer()) {
+            if let Some(theirs) = c.karpenter_price.filter(|_| c.is_more_expensive()) {
                 writeln!(f, "  costs {} instead of {theirs}", c.price)?;
             }
         }

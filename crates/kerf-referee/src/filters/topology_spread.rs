@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Pod, TopologySpreadConstraint};
 
 use super::{ClusterView, FilterReason, NodeView};
-use crate::placement::{is_terminating, spread_constraints, spread_includes, spread_selects};
+use crate::placement::{is_terminating, spread_constraints, spread_includes_node, spread_selects};
 use crate::selectors::node_labels;
-use crate::taints::repels;
+use crate::taints::prevents_scheduling;
 
 /// What the cluster means for one pod.
 #[derive(Debug)]
@@ -27,8 +27,10 @@ impl<'a> TopologySpreadFilter<'a> {
                 let labels = node_labels(node.node);
                 let has_all_keys = all.iter().all(|constraint| labels.contains_key(&constraint.topology_key));
                 let Some(domain) = labels.get(&constraint.topology_key) else { continue };
-                if has_all_keys && spread_includes(constraint, pod, node.name(), labels, node.taints(), repels) {
-                    *counts.entry(domain.clone()).or_insert(0) += matching(constraint, pod, node);
+                if has_all_keys
+                    && spread_includes_node(constraint, pod, node.name(), labels, node.taints(), prevents_scheduling)
+                {
+                    *counts.entry(domain.clone()).or_insert(0) += count_matching_pods(constraint, pod, node);
                 }
             }
             (*constraint, counts)
@@ -58,7 +60,7 @@ impl<'a> TopologySpreadFilter<'a> {
 }
 
 /// The pods of a node that the constraint counts. One that selects everything counts nobody: kube-scheduler's way.
-fn matching(constraint: &TopologySpreadConstraint, pod: &Pod, node: &NodeView<'_>) -> i64 {
+fn count_matching_pods(constraint: &TopologySpreadConstraint, pod: &Pod, node: &NodeView<'_>) -> i64 {
     let selector = constraint.label_selector.as_ref();
     let everything = selector.is_some_and(|selector| {
         selector.match_labels.iter().flatten().next().is_none()

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::pools::{TEAM, TIER, node_class};
-use super::{ClusterDraft, set};
+use super::pools::{TEAM, TIER, node_class_ref};
+use super::{ClusterDraft, set_unless_empty};
 
 /// How far a managed node has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,29 +19,29 @@ enum ManagedNodePhase {
 }
 
 impl ClusterDraft {
-    pub(super) fn nodes(&mut self) {
-        for index in 0..self.random.between(0, self.size.number(2, 6, 18)) {
+    pub(super) fn add_nodes(&mut self) {
+        for index in 0..self.random.between(0, self.size.by_size(2, 6, 18)) {
             let name = format!("node-{index}");
-            let managed = if self.random.percent(65) { self.managed(&name) } else { None };
+            let managed = if self.random.happens_percent(65) { self.add_managed_node(&name) } else { None };
             match managed {
                 Some(ManagedNodePhase::Launched) => {}
                 Some(ManagedNodePhase::Registered | ManagedNodePhase::Initialized | ManagedNodePhase::Deleting) => {
-                    self.fill(&name)
+                    self.add_bound_pods(&name)
                 }
                 None => {
-                    self.unmanaged(&name);
-                    self.fill(&name);
+                    self.add_unmanaged_node(&name);
+                    self.add_bound_pods(&name);
                 }
             }
         }
     }
 
     /// A node of a pool, if the pool could have launched one.
-    fn managed(&mut self, name: &str) -> Option<ManagedNodePhase> {
+    fn add_managed_node(&mut self, name: &str) -> Option<ManagedNodePhase> {
         let pool = self.random.pick(&self.pools).clone();
         let machine = self.random.pick(&self.types).clone();
         let sold: Vec<_> =
-            machine.offerings.iter().filter(|o| pool.admits(&machine, &o.zone, o.capacity_type)).collect();
+            machine.offerings.iter().filter(|o| pool.allows_offering(&machine, &o.zone, o.capacity_type)).collect();
         if sold.is_empty() {
             return None;
         }
@@ -70,7 +70,7 @@ impl ClusterDraft {
             labels[TEAM] = json!(team);
         }
         let provider_id = format!("kwok://{name}");
-        self.claim(&format!("{}-{name}", pool.name), &pool, &machine, &labels, &provider_id, phase);
+        self.add_node_claim(&format!("{}-{name}", pool.name), &pool, &machine, &labels, &provider_id, phase);
         if phase != ManagedNodePhase::Launched {
             labels["kubernetes.io/hostname"] = json!(name);
             labels["karpenter.sh/registered"] = json!("true");
@@ -87,7 +87,7 @@ impl ClusterDraft {
             }
             let mut spec = Map::new();
             spec.insert("providerID".to_owned(), json!(provider_id));
-            set(&mut spec, "taints", Value::Array(taints));
+            set_unless_empty(&mut spec, "taints", Value::Array(taints));
             self.objects.push(json!({
                 "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec,
                 "status": {"capacity": machine.capacity(), "allocatable": allocatable},
@@ -96,7 +96,7 @@ impl ClusterDraft {
         Some(phase)
     }
 
-    fn claim(
+    fn add_node_claim(
         &mut self,
         name: &str,
         pool: &super::pools::PoolDraft,
@@ -106,13 +106,13 @@ impl ClusterDraft {
         phase: ManagedNodePhase,
     ) {
         let mut spec = Map::new();
-        spec.insert("nodeClassRef".to_owned(), node_class());
+        spec.insert("nodeClassRef".to_owned(), node_class_ref());
         spec.insert(
             "requirements".to_owned(),
             json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [machine.name]}]),
         );
-        set(&mut spec, "taints", json!(pool.taints));
-        set(&mut spec, "startupTaints", json!(pool.startup_taints));
+        set_unless_empty(&mut spec, "taints", json!(pool.taints));
+        set_unless_empty(&mut spec, "startupTaints", json!(pool.startup_taints));
         let mut metadata = json!({"name": name, "labels": labels});
         if phase == ManagedNodePhase::Deleting {
             metadata["deletionTimestamp"] = json!("2026-03-04T11:00:00Z");
@@ -140,22 +140,22 @@ impl ClusterDraft {
         }));
     }
 
-    fn unmanaged(&mut self, name: &str) {
+    fn add_unmanaged_node(&mut self, name: &str) {
         let random = &mut self.random;
         let cpu = random.between(1, 8);
         let mut labels = json!({
             "kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
-            "kubernetes.io/arch": if random.percent(85) { "amd64" } else { "arm64" },
+            "kubernetes.io/arch": if random.happens_percent(85) { "amd64" } else { "arm64" },
         });
-        if random.percent(90) {
+        if random.happens_percent(90) {
             labels["topology.kubernetes.io/zone"] = json!(random.pick(&self.zones));
         }
         let mut spec = Map::new();
-        if random.percent(10) {
+        if random.happens_percent(10) {
             spec.insert("unschedulable".to_owned(), json!(true));
             let taint = json!([{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]);
             spec.insert("taints".to_owned(), taint);
-        } else if random.percent(15) {
+        } else if random.happens_percent(15) {
             let taint = json!([{"key": "example.com/dedicated", "value": "batch", "effect": "NoSchedule"}]);
             spec.insert("taints".to_owned(), taint);
         }
@@ -164,7 +164,7 @@ impl ClusterDraft {
             "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec,
             "status": {"capacity": room, "allocatable": room},
         }));
-        if random.percent(30) {
+        if random.happens_percent(30) {
             let driver =
                 json!({"name": "disk.example.com", "nodeID": name, "allocatable": {"count": random.between(1, 2)}});
             self.objects.push(json!({
@@ -175,16 +175,16 @@ impl ClusterDraft {
     }
 
     /// Puts pods on a node: daemons, pods of the apps, and others.
-    fn fill(&mut self, node: &str) {
+    fn add_bound_pods(&mut self, node: &str) {
         for daemon in self.daemons.clone() {
-            if self.random.percent(60) {
+            if self.random.happens_percent(60) {
                 let mut spec = daemon.spec.clone();
                 spec["nodeName"] = json!(node);
                 // The API server fills in missing requests from limits; and a pod may be older than its template.
                 let resources = &mut spec["containers"][0]["resources"];
                 if resources["requests"].is_null() {
                     resources["requests"] = resources["limits"].clone();
-                } else if self.random.percent(15) {
+                } else if self.random.happens_percent(15) {
                     resources["requests"]["cpu"] = json!("20m");
                 }
                 let second = self.objects.len();
@@ -205,7 +205,7 @@ impl ClusterDraft {
         }
         for n in 0..self.random.between(0, 3) {
             let name = format!("run-{node}-{n}");
-            let mut pod = if self.random.percent(50) && !self.apps.is_empty() {
+            let mut pod = if self.random.happens_percent(50) && !self.apps.is_empty() {
                 let app = self.random.pick(&self.apps).clone();
                 app.pod(&name, Some(node))
             } else {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core;
-use kerf_referee::selectors::node_wanted;
-use kerf_referee::taints::{repels, tolerates};
+use kerf_referee::selectors::node_affinity_matches;
+use kerf_referee::taints::{prevents_scheduling, tolerates};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
@@ -109,7 +109,7 @@ fn template_as_pod(template: &Value) -> core::Pod {
 fn daemon_fit(model: &core::Pod, node: &Node) -> DaemonFit {
     let labels =
         node.metadata.labels.as_slice().iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    if !node_wanted(model, &node.metadata.name, &labels) {
+    if !node_affinity_matches(model, &node.metadata.name, &labels) {
         return DaemonFit::MustNotRun;
     }
     let mut fit = DaemonFit::ShouldRun;
@@ -120,7 +120,7 @@ fn daemon_fit(model: &core::Pod, node: &Node) -> DaemonFit {
             effect: taint.effect.to_string(),
             time_added: None,
         };
-        if repels(&taint) && !tolerates(model, &taint) {
+        if prevents_scheduling(&taint) && !tolerates(model, &taint) {
             if taint.effect == "NoExecute" {
                 return DaemonFit::MustNotRun;
             }

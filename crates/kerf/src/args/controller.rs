@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::settings::{Environment, Settings, TypedSettings, boolean, duration};
+use super::settings::{Environment, Settings, TypedSettings, parse_bool, parse_duration};
 use crate::exit::{CommandFailure, Problem};
 
 /// Run the controllers on a cluster, with the simulated provider.
@@ -76,7 +76,7 @@ pub(super) struct TypedController {
     #[command(flatten)]
     settings: TypedSettings,
     #[command(flatten)]
-    without_effect: IgnoredFlags,
+    ignored_flags: IgnoredFlags,
 }
 
 /// Settings that Karpenter has and that change nothing here; deployments name them all the same.
@@ -164,8 +164,8 @@ impl TypedController {
         let mut reader = SettingReader { environment, problems: Vec::new() };
         let is_disabled = reader.boolean(self.disable_leader_election.as_deref(), "disable-leader-election", false);
         for (value, name) in [
-            (&self.without_effect.enable_profiling, "enable-profiling"),
-            (&self.without_effect.disable_controller_warmup, "disable-controller-warmup"),
+            (&self.ignored_flags.enable_profiling, "enable-profiling"),
+            (&self.ignored_flags.disable_controller_warmup, "disable-controller-warmup"),
         ] {
             reader.boolean(value.as_deref(), name, false);
         }
@@ -181,12 +181,12 @@ impl TypedController {
             None | Some("info") => LogLevel::Info,
             Some("debug") => LogLevel::Debug,
             Some("error") => LogLevel::Error,
-            Some(other) => reader.invalid("LOG_LEVEL", other, LogLevel::Info),
+            Some(other) => reader.report_invalid("LOG_LEVEL", other, LogLevel::Info),
         };
         let log_format = match reader.text(self.log_format, "LOG_FORMAT").as_deref() {
             None | Some("json") => LogFormat::Json,
             Some("console") => LogFormat::Console,
-            Some(other) => reader.invalid("LOG_FORMAT", other, LogFormat::Json),
+            Some(other) => reader.report_invalid("LOG_FORMAT", other, LogFormat::Json),
         };
         let paths = reader.text(self.log_output_paths, "LOG_OUTPUT_PATHS").unwrap_or_else(|| "stdout".to_owned());
         let port = |number: u16| (number > 0).then_some(number);
@@ -259,23 +259,23 @@ impl SettingReader<'_> {
             }
             None => {
                 let variable = self.variable(&name.to_uppercase().replace('-', "_"));
-                variable.and_then(|value| boolean(&value)).unwrap_or(default)
+                variable.and_then(|value| parse_bool(&value)).unwrap_or(default)
             }
         }
     }
 
     fn duration(&mut self, flag: Option<String>, name: &str, default: Duration) -> Duration {
         match flag {
-            Some(text) => duration(&text).unwrap_or_else(|why| {
+            Some(text) => parse_duration(&text).unwrap_or_else(|why| {
                 let flag = name.to_lowercase().replace('_', "-");
                 self.problems.push(Problem::new(format!("--{flag}: \"{text}\" is not a valid duration: {why}")));
                 default
             }),
-            None => self.variable(name).and_then(|text| duration(text.trim()).ok()).unwrap_or(default),
+            None => self.variable(name).and_then(|text| parse_duration(text.trim()).ok()).unwrap_or(default),
         }
     }
 
-    fn invalid<T>(&mut self, name: &str, value: &str, default: T) -> T {
+    fn report_invalid<T>(&mut self, name: &str, value: &str, default: T) -> T {
         self.problems.push(Problem::new(format!("validating cli flags / env vars, invalid {name} \"{value}\"")));
         default
     }

@@ -10,7 +10,7 @@ use kerf_sandbox::sim::NamedFault;
 use super::Command;
 use super::controller::LogLevel;
 use super::output::{Format, TypedOutput};
-use super::settings::{Environment, Settings, TypedSettings, duration};
+use super::settings::{Environment, Settings, TypedSettings, parse_duration};
 use crate::exit::CommandFailure;
 
 /// Start a whole Kubernetes cluster in this process.
@@ -98,7 +98,7 @@ struct TypedSandboxRun {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', help_heading = "Scenario")]
     faults: Vec<NamedFault>,
     /// How long it takes, instead of what the scenario says (24h).
-    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Scenario")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Scenario")]
     until: Option<Duration>,
     /// Instance types of the simulated cloud, in KWOK's file format; without it a built-in set of 144.
     #[arg(long, value_name = "FILE", help_heading = "Scenario")]
@@ -129,7 +129,7 @@ impl TypedSandbox {
         let mut words = self.command.into_iter();
         Ok(Command::Sandbox(SandboxOptions {
             demo: self.demo,
-            controller: !self.no_controller,
+            with_controller: !self.no_controller,
             nodes: self.nodes,
             instant: self.instant,
             seed: self.seed,
@@ -171,7 +171,7 @@ pub(crate) struct SandboxOptions {
     /// Whether to play a story.
     pub(crate) demo: bool,
     /// Whether Kerf's own part is wanted.
-    pub(crate) controller: bool,
+    pub(crate) with_controller: bool,
     /// How many nodes there are from the start.
     pub(crate) nodes: u32,
     /// Whether machines and pods take no time.

@@ -40,14 +40,14 @@ pub(super) fn run(wish: &ControllerOptions) -> Result<Exit, CommandFailure> {
             let problem = Problem::new(format!("no cluster: {cause}"));
             CommandFailure::bad_input(problem.with_hint("set KUBECONFIG, or run in a pod with a service account"))
         })?;
-        control(wish, clock, config, catalogue).await.map_err(CommandFailure::ExecutionFailed)
+        run_until_signal(wish, clock, config, catalogue).await.map_err(CommandFailure::ExecutionFailed)
     });
     // What is still open (watches, connections) is not waited for.
     runtime.shutdown_background();
     outcome
 }
 
-async fn control(
+async fn run_until_signal(
     wish: &ControllerOptions,
     clock: Clock,
     config: Config,
@@ -80,7 +80,7 @@ async fn control(
     };
     let cloud = Kwok::new(client.clone(), clock, catalogue);
     let (shutdown, stop) = Shutdown::new();
-    let running = controller_process::run(
+    let running = controller_process::run_controllers(
         ControllerEnvironment { client, lease_client, metrics, clock, cloud, seed },
         &work,
         &process,
@@ -125,7 +125,7 @@ fn identity(seed: u64) -> String {
 /// How the log looks, by the settings.
 fn log_settings(wish: &ControllerOptions) -> logs::LogSettings {
     logs::LogSettings {
-        level: controller_process::level(wish.log_level),
+        level: controller_process::log_level(wish.log_level),
         format: match wish.log_format {
             LogFormat::Json => LineFormat::Json,
             LogFormat::Console => LineFormat::Console,

@@ -49,7 +49,7 @@ pub(super) struct ControllerSettings {
 }
 
 /// Runs the controllers until told to stop.
-pub(super) async fn run(
+pub(super) async fn run_controllers(
     on: ControllerEnvironment,
     work: &ControllerSettings,
     process: &ProcessSettings,
@@ -92,7 +92,7 @@ pub(super) fn start_log(
 }
 
 /// The level of the log as the log's own settings name it.
-pub(super) fn level(level: LogLevel) -> Level {
+pub(super) fn log_level(level: LogLevel) -> Level {
     match level {
         LogLevel::Debug => Level::Debug,
         LogLevel::Info => Level::Info,

@@ -12,7 +12,7 @@ use crate::exit::{CommandFailure, Exit, Problem};
 use crate::output;
 
 pub(super) fn run(wish: &CrdsOptions) -> Result<Exit, CommandFailure> {
-    let chosen = choose(wish.flavour, wish.group.as_deref())?;
+    let chosen = choose(wish.crd_variant, wish.group.as_deref())?;
     match &wish.output {
         CrdsOutput::Yaml => output::print_text(&stream(&chosen)),
         CrdsOutput::Json => output::print(|to| output::json::write(&list(&chosen), to)),

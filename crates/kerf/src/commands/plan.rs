@@ -23,59 +23,59 @@ const INSTANCE_TYPES_MAX: usize = 600;
 
 pub(super) fn run(wish: &PlanOptions, messages: &mut Messages<'_>) -> Result<Exit, CommandFailure> {
     // A gate that has tripped has tripped, whether or not the plan was read to its end.
-    show(wish, messages, |plan| output::print(|to| plan.write(wish.format, to)).map(|_| ()))
+    make_plan(wish, messages, |plan| output::print(|to| plan.write(wish.format, to)).map(|_| ()))
 }
 
 /// What [`run`] would print.
-pub(super) fn printed(wish: &PlanOptions, messages: &mut Messages<'_>) -> Result<(Vec<u8>, Exit), CommandFailure> {
+pub(super) fn run_to_bytes(wish: &PlanOptions, messages: &mut Messages<'_>) -> Result<(Vec<u8>, Exit), CommandFailure> {
     let mut bytes = Vec::new();
-    let exit = show(wish, messages, |plan| {
+    let exit = make_plan(wish, messages, |plan| {
         plan.write(wish.format, &mut bytes).map_err(|cause| CommandFailure::ExecutionFailed(anyhow::Error::new(cause)))
     })?;
     Ok((bytes, exit))
 }
 
 /// Makes a plan and shows it.
-fn show(
+fn make_plan(
     wish: &PlanOptions,
     messages: &mut Messages<'_>,
     show: impl FnOnce(&output::PublishedPlan<'_>) -> Result<(), CommandFailure>,
 ) -> Result<Exit, CommandFailure> {
     let clock = Clock::system();
-    let threads = wish.threads.unwrap_or_else(super::threads);
+    let threads = wish.threads.unwrap_or_else(super::available_threads);
     let mut stopwatch = Stopwatch { clock, last: 0.0 };
 
-    let progress = StageProgress::of("reading the cluster");
+    let progress = StageProgress::start("reading the cluster");
     let is_live = wish.input.is_empty();
-    let selectors = SelectorKinds::of(&wish.settings);
+    let selectors = SelectorKinds::needed_by(&wish.settings);
     let loaded = if is_live {
         input::load_live(selectors, threads)
     } else {
         input::load(&wish.input, ValidationScope::SuspiciousOnly, threads)
     };
     let catalogue = instance_types(wish.instance_types.as_deref());
-    let (loaded, catalogue) = both(loaded, catalogue)?;
-    let mut world = PlanInput::new(loaded.objects, catalogue, wish.at.unwrap_or_else(|| this_second(clock)));
+    let (loaded, catalogue) = combine_results(loaded, catalogue)?;
+    let mut world = PlanInput::new(loaded.objects, catalogue, wish.at.unwrap_or_else(|| now_in_whole_seconds(clock)));
     drop(progress);
     for warning in loaded.warnings.iter().chain(&world.warnings) {
-        messages.warning(warning);
+        messages.print_warning(warning);
     }
     for gate in gates_without_effect(wish) {
-        messages.warning(format_args!("the feature gate {gate} has no effect on a plan yet"));
+        messages.print_warning(format_args!("the feature gate {gate} has no effect on a plan yet"));
     }
     let load_seconds = stopwatch.lap();
 
     let settings = Settings { seed: wish.seed, ..engine_settings(&wish.settings, is_live, threads.get()) };
-    let progress = StageProgress::of("looking for places for pods");
+    let progress = StageProgress::start("looking for places for pods");
     let solution = (wish.only != Some(PlanPart::Disruption)).then(|| kerf_engine::solve(&world.input, &settings));
     let provisioning_seconds = stopwatch.lap();
 
     let unready =
-        solution.as_ref().map(|solution| unready_pools(&mut world.input, &settings, solution)).unwrap_or_default();
+        solution.as_ref().map(|solution| unready_pool_notes(&mut world.input, &settings, solution)).unwrap_or_default();
 
     drop(progress);
 
-    let progress = StageProgress::of("looking for nodes that may go");
+    let progress = StageProgress::start("looking for nodes that may go");
     if let Some(solution) = &solution {
         nominate(&mut world.input, solution);
     }
@@ -94,7 +94,7 @@ fn show(
     let disruption_seconds = stopwatch.lap();
     drop(progress);
     for notice in disruption.iter().flat_map(|plan| &plan.warnings) {
-        messages.warning(format_args!("{}: {} ({})", notice.object, notice.message, notice.code));
+        messages.print_warning(format_args!("{}: {} ({})", notice.object, notice.message, notice.code));
     }
 
     let counted = solution.as_ref().map(|solution| solution.stats).unwrap_or_default();
@@ -120,11 +120,11 @@ fn show(
         stats,
     );
     show(&plan)?;
-    Ok(gate(&wish.fail_on, &plan, messages))
+    Ok(check_gates(&wish.fail_on, &plan, messages))
 }
 
 /// Everything that is wrong with two parts of the input, not only with the first.
-fn both<A, B>(a: Result<A, CommandFailure>, b: Result<B, CommandFailure>) -> Result<(A, B), CommandFailure> {
+fn combine_results<A, B>(a: Result<A, CommandFailure>, b: Result<B, CommandFailure>) -> Result<(A, B), CommandFailure> {
     match (a, b) {
         (Ok(a), Ok(b)) => Ok((a, b)),
         (Err(CommandFailure::BadInput(a)), Err(CommandFailure::BadInput(b))) => {
@@ -183,7 +183,7 @@ fn gates_without_effect(wish: &PlanOptions) -> Vec<&'static str> {
 
 /// The pods that a pool could serve if it were ready, each with what keeps it from being so (spec 09 #6). The engine is asked the same
 /// question once more as if all of them were ready.
-fn unready_pools(input: &mut Input, settings: &Settings, solution: &Solution) -> BTreeMap<Str, String> {
+fn unready_pool_notes(input: &mut Input, settings: &Settings, solution: &Solution) -> BTreeMap<Str, String> {
     let causes: BTreeMap<Str, Str> = input
         .pools
         .iter()
@@ -231,7 +231,7 @@ fn nominate(input: &mut Input, solution: &Solution) {
 }
 
 /// Whether something happened that the person wants to fail on.
-fn gate(gates: &[Gate], plan: &output::PublishedPlan<'_>, messages: &mut Messages<'_>) -> Exit {
+fn check_gates(gates: &[Gate], plan: &output::PublishedPlan<'_>, messages: &mut Messages<'_>) -> Exit {
     let mut exit = Exit::Done;
     for gate in gates {
         let tripped = match gate {
@@ -245,7 +245,7 @@ fn gate(gates: &[Gate], plan: &output::PublishedPlan<'_>, messages: &mut Message
                 .then(|| "the plan costs more than what is there".to_owned()),
         };
         if let Some(why) = tripped {
-            messages.warning(format_args!("gate tripped: {why}"));
+            messages.print_warning(format_args!("gate tripped: {why}"));
             exit = Exit::GateTripped;
         }
     }
@@ -253,7 +253,7 @@ fn gate(gates: &[Gate], plan: &output::PublishedPlan<'_>, messages: &mut Message
 }
 
 /// The time now, as Kubernetes writes it: in whole seconds.
-fn this_second(clock: Clock) -> Timestamp {
+fn now_in_whole_seconds(clock: Clock) -> Timestamp {
     let now = clock.now();
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }

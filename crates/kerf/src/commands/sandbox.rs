@@ -51,10 +51,10 @@ const HINTS_WITHOUT_KERF: &str = "  \
 pub(super) fn run(wish: SandboxOptions) -> Result<Exit, CommandFailure> {
     let catalogue = plan::instance_types(wish.instance_types.as_deref())?;
     let clock = Clock::system();
-    show_log(wish.log_level, clock)?;
+    start_stderr_log(wish.log_level, clock)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        .worker_threads(super::threads().get().min(4))
+        .worker_threads(super::available_threads().get().min(4))
         .build()
         .context("cannot start the runtime")
         .map_err(CommandFailure::ExecutionFailed)?;
@@ -81,29 +81,29 @@ async fn serve(wish: SandboxOptions, clock: Clock, catalogue: Catalogue) -> Resu
         settings: wish.settings,
         seed: wish.seed,
         metrics_port: wish.metrics_port,
-        cores: super::threads().get(),
+        cores: super::available_threads().get(),
     };
     if wish.demo {
-        if output::print_text(&format!("{}\n", greeting(&file, HINTS_IN_DEMO)))? == StdoutState::Closed {
+        if output::print_text(&format!("{}\n", usage_text(&file, HINTS_IN_DEMO)))? == StdoutState::Closed {
             return Ok(Exit::Done);
         }
         return tokio::select! {
             biased;
             _ = interrupted.next() => Ok(Exit::Done),
-            outcome = simulate::demonstrate(&cluster, kerf, catalogue) => outcome,
+            outcome = simulate::run_demo(&cluster, kerf, catalogue) => outcome,
         };
     }
-    if wish.controller {
-        install(cluster.api()).await.map_err(CommandFailure::ExecutionFailed)?;
+    if wish.with_controller {
+        install_kwok_crds(cluster.api()).await.map_err(CommandFailure::ExecutionFailed)?;
     }
     let (_shutdown, stop) = Shutdown::new();
     let controlling = async {
-        if wish.controller { kerf.run(&cluster, catalogue, stop).await } else { std::future::pending().await }
+        if wish.with_controller { kerf.run(&cluster, catalogue, stop).await } else { std::future::pending().await }
     };
     let used = async {
         match &wish.command {
             Some((program, arguments)) => run_command(program, arguments, &file, &mut interrupted).await,
-            None => watch(&file, wish.controller, news, &mut interrupted).await,
+            None => print_events_until_stopped(&file, wish.with_controller, news, &mut interrupted).await,
         }
     };
     tokio::select! {
@@ -115,9 +115,9 @@ async fn serve(wish: SandboxOptions, clock: Clock, catalogue: Catalogue) -> Resu
 }
 
 /// Lets Kerf's own log be seen, if it is to be seen.
-fn show_log(level: Option<LogLevel>, clock: Clock) -> Result<(), CommandFailure> {
+fn start_stderr_log(level: Option<LogLevel>, clock: Clock) -> Result<(), CommandFailure> {
     let Some(level) = level else { return Ok(()) };
-    let settings = logs::LogSettings { level: controller_process::level(level), format: logs::LineFormat::Console };
+    let settings = logs::LogSettings { level: controller_process::log_level(level), format: logs::LineFormat::Console };
     controller_process::start_log(settings, clock, vec![Box::new(std::io::stderr())])
         .map_err(CommandFailure::ExecutionFailed)
 }
@@ -157,7 +157,7 @@ impl SandboxController {
             ..ProcessSettings::default()
         };
         let on = ControllerEnvironment { lease_client: client.clone(), client, metrics, clock, cloud, seed: self.seed };
-        async move { controller_process::run(on, &work, &process, stop).await }
+        async move { controller_process::run_controllers(on, &work, &process, stop).await }
     }
 }
 
@@ -176,7 +176,7 @@ impl InstanceAvailability for CloudStock {
 }
 
 /// Makes Kerf's API known.
-pub(super) async fn install(server: &ApiServer) -> anyhow::Result<()> {
+pub(super) async fn install_kwok_crds(server: &ApiServer) -> anyhow::Result<()> {
     Ok(install_crds(&server.client_as("kerf"), CrdVariant::Kwok).await?)
 }
 
@@ -199,13 +199,13 @@ async fn run_command(
             biased;
             status = child.wait() => {
                 let status = status.context("cannot wait for the command").map_err(CommandFailure::ExecutionFailed)?;
-                return Ok(Exit::ChildExitCode(code(status)));
+                return Ok(Exit::ChildExitCode(shell_exit_code(status)));
             }
             // A terminal tells the command too: it decides when to end. Told by somebody else, it would not know. It is asked first, so
             // that it can stop what it has started itself.
             stop = interrupted.next() => {
                 if stop == StopSignal::Terminate {
-                    if asked_before || !ask_to_end(&child) {
+                    if asked_before || !send_sigterm(&child) {
                         let _ = child.start_kill();
                     }
                     asked_before = true;
@@ -216,21 +216,21 @@ async fn run_command(
 }
 
 /// Passes on that it is time to end; false if that cannot be said.
-fn ask_to_end(child: &Child) -> bool {
+fn send_sigterm(child: &Child) -> bool {
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     pid.is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok())
 }
 
 /// The code that a shell would report.
-fn code(status: ExitStatus) -> u8 {
+fn shell_exit_code(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt as _;
     let signal = status.signal().map(|signal| 128 + signal);
     u8::try_from(status.code().or(signal).unwrap_or(1)).unwrap_or(1)
 }
 
 /// How to use the cluster.
-fn greeting(file: &KubeconfigFile, next: &str) -> String {
-    let path = for_shell(&file.path().display().to_string());
+fn usage_text(file: &KubeconfigFile, next: &str) -> String {
+    let path = shell_quoted(&file.path().display().to_string());
     format!(
         "A Kubernetes cluster runs in this process. In another terminal:\n\n  \
          export KUBECONFIG={path}\n{next}\nCtrl-C ends it; nothing is kept.\n\n"
@@ -238,19 +238,20 @@ fn greeting(file: &KubeconfigFile, next: &str) -> String {
 }
 
 /// A text as a shell takes it for one word.
-fn for_shell(text: &str) -> String {
+fn shell_quoted(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%=,".contains(&byte) || !byte.is_ascii();
     if text.bytes().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 /// Says how to use the cluster, and then what happens in it, until somebody ends it.
-async fn watch(
+async fn print_events_until_stopped(
     file: &KubeconfigFile,
     with_kerf: bool,
     mut news: mpsc::UnboundedReceiver<ClusterEvent>,
     interrupted: &mut StopSignals,
 ) -> Result<Exit, CommandFailure> {
-    let mut reader = output::print_text(&greeting(file, if with_kerf { HINTS_WITH_KERF } else { HINTS_WITHOUT_KERF }))?;
+    let mut reader =
+        output::print_text(&usage_text(file, if with_kerf { HINTS_WITH_KERF } else { HINTS_WITHOUT_KERF }))?;
     while reader == StdoutState::Open {
         tokio::select! {
             biased;
@@ -302,11 +303,11 @@ impl StopSignals {
 
 #[cfg(test)]
 mod tests {
-    use super::for_shell;
+    use super::shell_quoted;
 
     #[test]
     fn paths_are_one_word_for_a_shell() {
-        assert_eq!(for_shell("/tmp/kerf-sandbox-1-0/kubeconfig"), "/tmp/kerf-sandbox-1-0/kubeconfig");
-        assert_eq!(for_shell("/tmp/a b/it's"), r"'/tmp/a b/it'\''s'");
+        assert_eq!(shell_quoted("/tmp/kerf-sandbox-1-0/kubeconfig"), "/tmp/kerf-sandbox-1-0/kubeconfig");
+        assert_eq!(shell_quoted("/tmp/a b/it's"), r"'/tmp/a b/it'\''s'");
     }
 }

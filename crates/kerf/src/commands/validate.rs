@@ -9,9 +9,9 @@ use crate::input::{self, ValidationScope};
 use crate::output::{self, Messages};
 
 pub(super) fn run(wish: &ValidateOptions, messages: &mut Messages<'_>) -> Result<Exit, CommandFailure> {
-    let loaded = input::load(&wish.input, ValidationScope::All, super::threads())?;
+    let loaded = input::load(&wish.input, ValidationScope::All, super::available_threads())?;
     for warning in &loaded.warnings {
-        messages.warning(warning);
+        messages.print_warning(warning);
     }
     let mut result = String::new();
     for (kind, count) in &loaded.counts {

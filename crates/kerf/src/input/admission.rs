@@ -36,20 +36,20 @@ impl KindAdmission {
     pub(super) fn of<K: CustomKind>() -> Arc<Self> {
         let mut known = COMPILED_CRDS.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || Self {
-            kwok: LazyLock::new(|| compile::<K>(CrdVariant::Kwok)),
-            aws: LazyLock::new(|| compile::<K>(CrdVariant::Aws)),
+            kwok: LazyLock::new(|| compile_crd::<K>(CrdVariant::Kwok)),
+            aws: LazyLock::new(|| compile_crd::<K>(CrdVariant::Aws)),
         };
         known.entry(K::KIND).or_insert_with(|| Arc::new(make())).clone()
     }
 
     /// Admits an object, or says everything that is wrong with it. An object that names no node class is judged by the flavour.
-    pub(super) fn read<K: CustomKind + DeserializeOwned>(
+    pub(super) fn admit<K: CustomKind + DeserializeOwned>(
         &self,
         body: &ObjectBody<'_>,
         unsaid: CrdVariant,
     ) -> ReadResult<K> {
-        let tree = whole::<K>(body)?;
-        let crd = match (class_group(&tree), unsaid) {
+        let tree = tree_with_kind::<K>(body)?;
+        let crd = match (node_class_group(&tree), unsaid) {
             (Some(AWS_GROUP), _) | (None, CrdVariant::Aws) => &self.aws,
             (Some(_), _) | (None, CrdVariant::Kwok) => &self.kwok,
         };
@@ -59,7 +59,7 @@ impl KindAdmission {
                 Ok(ReadObject { object, warnings: admitted.warnings })
             }
             Err(AdmissionRejection::Invalid(errors)) => {
-                let mut warnings = unknown_fields(crd, K::VERSION, whole::<K>(body)?);
+                let mut warnings = unknown_fields(crd, K::VERSION, tree_with_kind::<K>(body)?);
                 // The API server may say the same twice; once is enough for a person.
                 let mut seen = BTreeSet::new();
                 let mut problems = Vec::new();
@@ -80,7 +80,7 @@ impl KindAdmission {
 }
 
 /// The object as a tree. An item of a typed list does not repeat what it is; that was known before.
-fn whole<K: CustomKind>(body: &ObjectBody<'_>) -> Result<Value, Vec<FieldProblem>> {
+fn tree_with_kind<K: CustomKind>(body: &ObjectBody<'_>) -> Result<Value, Vec<FieldProblem>> {
     let mut tree = body.tree().map_err(|problem| vec![problem])?;
     if let Some(fields) = tree.as_object_mut() {
         fields.insert("apiVersion".to_owned(), K::API_VERSION.into());
@@ -97,12 +97,12 @@ fn unknown_fields(crd: &CustomResource, version: &str, tree: Value) -> Vec<Strin
     }
 }
 
-fn compile<K: CustomKind>(flavour: CrdVariant) -> CustomResource {
+fn compile_crd<K: CustomKind>(flavour: CrdVariant) -> CustomResource {
     CustomResource::compile(crds::of::<K>(flavour).json()).expect("tests of kerf-api compile every CRD")
 }
 
 /// The group of the node class that an object names, or is.
-pub(super) fn class_group(tree: &Value) -> Option<&str> {
+pub(super) fn node_class_group(tree: &Value) -> Option<&str> {
     let spec = &tree["spec"];
     let named = [&spec["nodeClassRef"], &spec["template"]["spec"]["nodeClassRef"]].map(|class| class["group"].as_str());
     let own = tree["apiVersion"].as_str().and_then(|version| version.split('/').next());

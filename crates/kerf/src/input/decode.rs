@@ -57,9 +57,9 @@ pub(crate) fn decode_tree<T: DeserializeOwned>(mut tree: Value) -> Result<T, Vec
             Ok(object) if problems.is_empty() => return Ok(object),
             Ok(_) => return Err(problems),
             Err(cause) => {
-                let (path, problem) = located(&cause.to_string());
+                let (path, problem) = split_error_path(&cause.to_string());
                 problems.push(problem);
-                if problems.len() == PROBLEMS_MAX || !remove(&mut tree, &path) {
+                if problems.len() == PROBLEMS_MAX || !remove_field(&mut tree, &path) {
                     return Err(problems);
                 }
             }
@@ -79,7 +79,7 @@ impl ObjectBody<'_> {
 }
 
 /// Takes `.spec.ports[0]: cause` apart. A cause begins with a letter, a path with a dot or a bracket.
-fn located(text: &str) -> (Vec<String>, FieldProblem) {
+fn split_error_path(text: &str) -> (Vec<String>, FieldProblem) {
     let mut steps = Vec::new();
     let mut rest = text;
     loop {
@@ -98,23 +98,23 @@ fn located(text: &str) -> (Vec<String>, FieldProblem) {
 }
 
 /// Takes the field at the path of a problem out of the tree.
-pub(crate) fn remove_at(tree: &mut Value, path: &str) {
-    let (steps, _) = located(&format!(".{path}"));
-    remove(tree, &steps);
+pub(crate) fn remove_field_at(tree: &mut Value, path: &str) {
+    let (steps, _) = split_error_path(&format!(".{path}"));
+    remove_field(tree, &steps);
 }
 
 /// Takes the field that a path leads to out of the tree. For an element of a list that is the whole list: without the element alone the
 /// others would answer to wrong numbers.
-fn remove(tree: &mut Value, path: &[String]) -> bool {
+fn remove_field(tree: &mut Value, path: &[String]) -> bool {
     let Some((step, rest)) = path.split_first() else { return false };
     match tree {
         Value::Object(fields) => {
-            let is_deeper = !rest.is_empty() && fields.get_mut(step).is_some_and(|field| remove(field, rest));
+            let is_deeper = !rest.is_empty() && fields.get_mut(step).is_some_and(|field| remove_field(field, rest));
             is_deeper || fields.remove(step).is_some()
         }
         Value::Array(elements) => {
             let element = step.parse().ok().and_then(|index: usize| elements.get_mut(index));
-            element.is_some_and(|element| remove(element, rest))
+            element.is_some_and(|element| remove_field(element, rest))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }

@@ -55,7 +55,7 @@ pub(crate) struct SplitText<'s> {
 }
 
 impl SplitText<'_> {
-    fn refuse(&mut self, origin: ObjectOrigin, message: String) {
+    fn add_unreadable(&mut self, origin: ObjectOrigin, message: String) {
         self.unreadable.push(UnreadableDocument { origin, message });
     }
 }
@@ -83,7 +83,7 @@ fn without_position(cause: &str) -> String {
 }
 
 /// Whether a kind is a list of others, and of which: `List` of anything, `PodList` of pods.
-fn list_of(kind: &str) -> Option<&str> {
+fn list_item_kind(kind: &str) -> Option<&str> {
     kind.strip_suffix("List")
 }
 

@@ -91,7 +91,7 @@ impl InputKind {
 
     /// Why no API server serves this kind, in kubectl's words, if Kerf's CRDs are to say: they are all there is of Karpenter's groups, and
     /// of other groups they know only their own kinds (the buffers' group is not Kerf's alone).
-    pub(crate) fn why_unserved(api_version: &str, name: &str) -> Option<String> {
+    pub(crate) fn unserved_message(api_version: &str, name: &str) -> Option<String> {
         let group = group(api_version);
         let of_group = || KINDS[..CUSTOM_KIND_COUNT].iter().filter(|(_, version, ..)| self::group(version) == group);
         // A list without items has nothing in it that could be refused.
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn what_kerfs_crds_do_not_serve_is_told_as_kubectl_tells_it() {
-        let why = |version, name| InputKind::why_unserved(version, name);
+        let why = |version, name| InputKind::unserved_message(version, name);
         assert_eq!(
             why("karpenter.sh/v1", "NodePol").as_deref(),
             Some(

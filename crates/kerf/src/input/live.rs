@@ -55,7 +55,7 @@ pub(crate) enum SelectorKinds {
 
 impl SelectorKinds {
     /// What the settings of a decision want.
-    pub(crate) fn of(settings: &Settings) -> Self {
+    pub(crate) fn needed_by(settings: &Settings) -> Self {
         if settings.default_spread.is_empty() { Self::Skip } else { Self::Read }
     }
 }
@@ -66,16 +66,18 @@ pub(super) fn read(selectors: SelectorKinds) -> Result<Vec<Source>, CommandFailu
     let runtime =
         runtime.map_err(|cause| CommandFailure::ExecutionFailed(anyhow::Error::new(cause).context("cannot start")))?;
     runtime.block_on(async {
-        let Ok(config) = Config::infer().await else { return Err(CommandFailure::bad_input(no_cluster().await)) };
+        let Ok(config) = Config::infer().await else {
+            return Err(CommandFailure::bad_input(missing_cluster_problem().await));
+        };
         let client = Client::try_from(config).map_err(|cause| {
             CommandFailure::ExecutionFailed(anyhow::Error::new(cause).context("cannot use the kubeconfig"))
         })?;
-        read_by(client, selectors).await
+        read_with_client(client, selectors).await
     })
 }
 
 /// Why the kubeconfig leads to no cluster: nobody has given one, or what is wrong with the one that was given.
-async fn no_cluster() -> Problem {
+async fn missing_cluster_problem() -> Problem {
     let named = std::env::var("KUBECONFIG").ok().filter(|paths| !paths.is_empty());
     let kubeconfig = Config::from_kubeconfig(&KubeConfigOptions::default()).await;
     let wrong = match kubeconfig.err() {
@@ -99,9 +101,9 @@ async fn no_cluster() -> Problem {
 }
 
 /// Reads the cluster that a client speaks to.
-pub(super) async fn read_by(client: Client, selectors: SelectorKinds) -> Result<Vec<Source>, CommandFailure> {
+pub(super) async fn read_with_client(client: Client, selectors: SelectorKinds) -> Result<Vec<Source>, CommandFailure> {
     let selecting = if selectors == SelectorKinds::Read { SELECTOR_KINDS.as_slice() } else { &[] };
-    ListOnlyClient(client).all(LISTED_KINDS.iter().chain(selecting)).await
+    ListOnlyClient(client).list_all(LISTED_KINDS.iter().chain(selecting)).await
 }
 
 /// A client that can list and nothing else.
@@ -109,7 +111,7 @@ struct ListOnlyClient(Client);
 
 impl ListOnlyClient {
     /// Every kind. All that may not be read is reported, not the first.
-    async fn all(&self, listed: impl Iterator<Item = &'static ListedKind>) -> Result<Vec<Source>, CommandFailure> {
+    async fn list_all(&self, listed: impl Iterator<Item = &'static ListedKind>) -> Result<Vec<Source>, CommandFailure> {
         let mut sources = Vec::new();
         let mut problems = Vec::new();
         for &(kind, path) in listed {
@@ -117,7 +119,7 @@ impl ListOnlyClient {
             match self.list(path).await {
                 Ok(text) => sources.push(Source { name, text }),
                 // A cluster has the node classes of its own provider, and may have no volumes API.
-                Err(kube::Error::Api(status)) if status.code == 404 && is_optional(kind) => {}
+                Err(kube::Error::Api(status)) if status.code == 404 && is_optional_kind(kind) => {}
                 Err(kube::Error::Api(status)) if status.code == 403 => {
                     problems.push(Problem::new(format!("not allowed to list {}: {}", kind.plural(), status.message)));
                 }
@@ -140,7 +142,7 @@ impl ListOnlyClient {
     }
 }
 
-fn is_optional(kind: InputKind) -> bool {
+fn is_optional_kind(kind: InputKind) -> bool {
     matches!(
         kind,
         InputKind::KwokNodeClass

@@ -12,7 +12,7 @@ use kerf_api::nodeoverlay::NodeOverlay;
 use kerf_api::slim::{ReplicaOwner, Str, VolumeAttachment};
 use serde::de::DeserializeOwned;
 
-use super::admission::{KWOK_GROUP, KindAdmission, class_group};
+use super::admission::{KWOK_GROUP, KindAdmission, node_class_group};
 use super::decode::{FieldProblem, decode};
 use super::documents::{self, ObjectBody, RawObject};
 use super::kind::InputKind;
@@ -51,7 +51,7 @@ pub(crate) fn load(
 ) -> Result<Loaded, CommandFailure> {
     let (sources, unreadable) = source::read(places);
     let (loaded, problems) = load_sources(&sources, scrutiny, threads, WorkloadControllers::Absent);
-    let loaded = sound(loaded, unreadable.into_iter().chain(problems).collect())?;
+    let loaded = fail_on_problems(loaded, unreadable.into_iter().chain(problems).collect())?;
     if loaded.counts.is_empty() && loaded.warnings.is_empty() {
         let names: Vec<String> = places.iter().map(ToString::to_string).collect();
         if names.is_empty() {
@@ -70,19 +70,19 @@ pub(crate) fn load(
 pub(crate) fn load_live(selectors: SelectorKinds, threads: NonZeroUsize) -> Result<Loaded, CommandFailure> {
     let (loaded, problems) =
         load_sources(&live::read(selectors)?, ValidationScope::SuspiciousOnly, threads, WorkloadControllers::Present);
-    sound(loaded, problems)
+    fail_on_problems(loaded, problems)
 }
 
 /// The same by a client, for whoever has a cluster of their own.
-pub(crate) async fn load_by(client: kube::Client, selectors: SelectorKinds) -> Result<Loaded, CommandFailure> {
-    let sources = live::read_by(client, selectors).await?;
+pub(crate) async fn load_with_client(client: kube::Client, selectors: SelectorKinds) -> Result<Loaded, CommandFailure> {
+    let sources = live::read_with_client(client, selectors).await?;
     let (loaded, problems) =
         load_sources(&sources, ValidationScope::SuspiciousOnly, NonZeroUsize::MIN, WorkloadControllers::Present);
-    sound(loaded, problems)
+    fail_on_problems(loaded, problems)
 }
 
 /// What was read if nothing is wrong with it. If something is, warnings are told with it: a person wants to mend a manifest once.
-fn sound(loaded: Loaded, mut problems: Vec<Problem>) -> Result<Loaded, CommandFailure> {
+fn fail_on_problems(loaded: Loaded, mut problems: Vec<Problem>) -> Result<Loaded, CommandFailure> {
     if problems.is_empty() {
         return Ok(loaded);
     }
@@ -108,26 +108,26 @@ fn load_sources(
     let names = SourceNames::of(sources);
     let mut loader = Loader {
         names: &names,
-        scrutiny,
+        validation_scope: scrutiny,
         threads,
-        found: BTreeMap::new(),
+        raw_objects: BTreeMap::new(),
         ignored: BTreeMap::new(),
         problems: Vec::new(),
         warnings: Vec::new(),
         counts: BTreeMap::new(),
-        flavour: CrdVariant::default(),
+        crd_variant: CrdVariant::default(),
     };
     for (source, index) in sources.iter().zip(0..) {
         let split = documents::split(index, &source.text);
         for trouble in split.unreadable {
-            loader.complain(trouble.origin, &trouble.message);
+            loader.add_problem(trouble.origin, &trouble.message);
         }
         for found in split.objects {
-            loader.sort(found);
+            loader.add_by_kind(found);
         }
     }
-    if loader.is_simulated() {
-        loader.flavour = CrdVariant::Kwok;
+    if loader.uses_only_kwok() {
+        loader.crd_variant = CrdVariant::Kwok;
     }
     let defaults = PodDefaults::new(
         loader.read_with(InputKind::PriorityClass, &read_priority_class),
@@ -161,14 +161,14 @@ fn load_sources(
         }
         WorkloadControllers::Absent => {
             let workloads = loader.workloads(&defaults);
-            match workloads::create_lacking(&workloads, &objects.pods, &objects.volume_claims) {
-                Ok(created) => objects.add(created),
-                Err((origin, message)) => loader.complain(origin, &message),
+            match workloads::create_missing_pods(&workloads, &objects.pods, &objects.volume_claims) {
+                Ok(created) => objects.add_created(created),
+                Err((origin, message)) => loader.add_problem(origin, &message),
             }
             objects.replica_owners = workloads.replica_owners();
         }
     }
-    let ignored = loader.ignored_in_words();
+    let ignored = loader.ignored_kinds_warning();
     let Loader { mut problems, mut warnings, counts, .. } = loader;
     problems.sort();
     warnings.sort();
@@ -179,10 +179,10 @@ fn load_sources(
 
 struct Loader<'n, 's> {
     names: &'n SourceNames,
-    scrutiny: ValidationScope,
+    validation_scope: ValidationScope,
     threads: NonZeroUsize,
     /// What is still to be read.
-    found: BTreeMap<InputKind, Vec<RawObject<'s>>>,
+    raw_objects: BTreeMap<InputKind, Vec<RawObject<'s>>>,
     /// Kinds that nobody reads, with how many there were of each.
     ignored: BTreeMap<String, usize>,
     /// Each with its place, by which they are sorted in the end.
@@ -190,23 +190,23 @@ struct Loader<'n, 's> {
     warnings: Vec<(ObjectOrigin, String)>,
     counts: BTreeMap<InputKind, usize>,
     /// Whose labels objects must not use that name no node class, as overlays do.
-    flavour: CrdVariant,
+    crd_variant: CrdVariant,
 }
 
 impl<'s> Loader<'_, 's> {
     /// Puts an object with those of its kind.
-    fn sort(&mut self, found: RawObject<'s>) {
+    fn add_by_kind(&mut self, found: RawObject<'s>) {
         match InputKind::of(&found.api_version, &found.kind) {
-            Some(kind) => self.found.entry(kind).or_default().push(found),
+            Some(kind) => self.raw_objects.entry(kind).or_default().push(found),
             None if found.kind.is_empty() || found.api_version.is_empty() => {
                 let missing = if found.kind.is_empty() { "kind" } else { "apiVersion" };
                 let message = format!("{missing}: Required value: every object names its apiVersion and kind");
-                self.complain(found.origin, &message);
+                self.add_problem(found.origin, &message);
             }
-            None if let Some(why) = InputKind::why_unserved(&found.api_version, &found.kind) => {
-                let name = name_in(&found.body).map_or(String::new(), |name| format!(" `{name}`"));
+            None if let Some(why) = InputKind::unserved_message(&found.api_version, &found.kind) => {
+                let name = name_of_body(&found.body).map_or(String::new(), |name| format!(" `{name}`"));
                 let message = format!("{}{name}: {why}", found.kind);
-                self.complain(found.origin, &message);
+                self.add_problem(found.origin, &message);
             }
             None => {
                 let (version, kind) = (&found.api_version, &found.kind);
@@ -218,12 +218,12 @@ impl<'s> Loader<'_, 's> {
     }
 
     /// Whether the input is for the simulated provider: it has pools or node classes, and all of them are.
-    fn is_simulated(&self) -> bool {
-        let of_kind = |kind| self.found.get(&kind).map_or(&[][..], Vec::as_slice);
+    fn uses_only_kwok(&self) -> bool {
+        let of_kind = |kind| self.raw_objects.get(&kind).map_or(&[][..], Vec::as_slice);
         let (pools, classes) = (of_kind(InputKind::NodePool), of_kind(InputKind::KwokNodeClass));
         !(pools.is_empty() && classes.is_empty())
             && of_kind(InputKind::Ec2NodeClass).is_empty()
-            && pools.iter().all(|pool| pool.body.tree().is_ok_and(|tree| class_group(&tree) == Some(KWOK_GROUP)))
+            && pools.iter().all(|pool| pool.body.tree().is_ok_and(|tree| node_class_group(&tree) == Some(KWOK_GROUP)))
     }
 
     /// Reads all objects of a kind that is decoded and no more.
@@ -251,12 +251,12 @@ impl<'s> Loader<'_, 's> {
 
     /// Reads all objects of a kind that passes admission.
     fn admit<K: NamedObject + CustomKind + DeserializeOwned + Send>(&mut self, kind: InputKind) -> Vec<WithOrigin<K>> {
-        if !self.found.contains_key(&kind) {
+        if !self.raw_objects.contains_key(&kind) {
             return Vec::new();
         }
         let admission = KindAdmission::of::<K>();
-        let flavour = self.flavour;
-        self.read_with(kind, &|body| admission.read::<K>(body, flavour))
+        let flavour = self.crd_variant;
+        self.read_with(kind, &|body| admission.admit::<K>(body, flavour))
     }
 
     fn read_with<T: NamedObject + Send>(
@@ -264,23 +264,23 @@ impl<'s> Loader<'_, 's> {
         kind: InputKind,
         read: &(dyn Fn(&ObjectBody<'_>) -> ReadResult<T> + Sync),
     ) -> Vec<WithOrigin<T>> {
-        let Some(found) = self.found.remove(&kind) else { return Vec::new() };
+        let Some(found) = self.raw_objects.remove(&kind) else { return Vec::new() };
         self.counts.insert(kind, found.len());
         let DecodedObjects { mut objects, problems, warnings } =
-            decode_all(&found, self.threads, &|body| self.scrutiny.judge(kind, body, read(body)));
+            decode_all(&found, self.threads, &|body| self.validation_scope.validate(kind, body, read(body)));
         for (origin, problem) in &problems {
-            let text = self.place_of(kind, at(&found, *origin), problem);
+            let text = self.message_with_origin(kind, raw_object_at(&found, *origin), problem);
             self.problems.push((*origin, text));
         }
         for (origin, warning) in &warnings {
-            let text = self.place_of(kind, at(&found, *origin), warning);
+            let text = self.message_with_origin(kind, raw_object_at(&found, *origin), warning);
             self.warnings.push((*origin, text));
         }
         objects.retain_mut(|given| {
             let (namespace, name) = given.object.identity();
             if name.is_empty() {
                 let problem = FieldProblem::required("metadata.name", "name is required");
-                let text = self.place_of(kind, at(&found, given.origin), &problem);
+                let text = self.message_with_origin(kind, raw_object_at(&found, given.origin), &problem);
                 self.problems.push((given.origin, text));
                 return false;
             }
@@ -305,29 +305,31 @@ impl<'s> Loader<'_, 's> {
         objects.sort_unstable_by(|a, b| (a.object.identity(), a.origin).cmp(&(b.object.identity(), b.origin)));
         objects.dedup_by(|again, first| {
             let is_same_object = again.object.identity() == first.object.identity();
-            if is_same_object && !say_the_same(&at(found, again.origin).body, &at(found, first.origin).body) {
+            if is_same_object
+                && !is_same_content(&raw_object_at(found, again.origin).body, &raw_object_at(found, first.origin).body)
+            {
                 let name = full_name(&again.object);
-                let there = self.names.place(first.origin);
+                let there = self.names.display_origin(first.origin);
                 let message = format!("{} `{name}` differs from the one of the same name at {there}", kind.name());
-                self.complain(again.origin, &message);
+                self.add_problem(again.origin, &message);
             }
             is_same_object
         });
     }
 
-    fn complain(&mut self, origin: ObjectOrigin, message: &str) {
-        self.problems.push((origin, format!("{}: {message}", self.names.place(origin))));
+    fn add_problem(&mut self, origin: ObjectOrigin, message: &str) {
+        self.problems.push((origin, format!("{}: {message}", self.names.display_origin(origin))));
     }
 
     /// A remark on an object, with its place and name in front.
-    fn place_of(&self, kind: InputKind, found: &RawObject<'_>, remark: &dyn fmt::Display) -> String {
+    fn message_with_origin(&self, kind: InputKind, found: &RawObject<'_>, remark: &dyn fmt::Display) -> String {
         let kind = kind.name();
-        let object = name_in(&found.body).map_or_else(|| kind.to_owned(), |name| format!("{kind} `{name}`"));
-        format!("{}: {object}: {remark}", self.names.place(found.origin))
+        let object = name_of_body(&found.body).map_or_else(|| kind.to_owned(), |name| format!("{kind} `{name}`"));
+        format!("{}: {object}: {remark}", self.names.display_origin(found.origin))
     }
 
     /// One line on all that nobody reads.
-    fn ignored_in_words(&self) -> Option<String> {
+    fn ignored_kinds_warning(&self) -> Option<String> {
         let total: usize = self.ignored.values().sum();
         let kinds: Vec<String> = self.ignored.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
         let objects = if total == 1 { "object" } else { "objects" };
@@ -350,17 +352,17 @@ fn decode_all<T: Send>(
 ) -> DecodedObjects<T> {
     let threads = threads.get().min(found.len() / PARALLEL_MIN_OBJECTS).max(1);
     if threads == 1 {
-        return decode_part(found, read);
+        return decode_chunk(found, read);
     }
     let parts: Vec<DecodedObjects<T>> = std::thread::scope(|scope| {
         let parts = found.chunks(found.len().div_ceil(threads));
-        let workers: Vec<_> = parts.map(|part| scope.spawn(move || decode_part(part, read))).collect();
+        let workers: Vec<_> = parts.map(|part| scope.spawn(move || decode_chunk(part, read))).collect();
         let results =
             workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         results.collect()
     });
     let mut parts = parts.into_iter();
-    let first = parts.next().unwrap_or_else(|| decode_part(&[], read));
+    let first = parts.next().unwrap_or_else(|| decode_chunk(&[], read));
     parts.fold(first, |mut all, part| {
         all.objects.extend(part.objects);
         all.problems.extend(part.problems);
@@ -369,7 +371,7 @@ fn decode_all<T: Send>(
     })
 }
 
-fn decode_part<T>(found: &[RawObject<'_>], read: &dyn Fn(&ObjectBody<'_>) -> ReadResult<T>) -> DecodedObjects<T> {
+fn decode_chunk<T>(found: &[RawObject<'_>], read: &dyn Fn(&ObjectBody<'_>) -> ReadResult<T>) -> DecodedObjects<T> {
     let mut decoded =
         DecodedObjects { objects: Vec::with_capacity(found.len()), problems: Vec::new(), warnings: Vec::new() };
     for RawObject { origin, body, .. } in found {
@@ -388,13 +390,13 @@ fn decode_part<T>(found: &[RawObject<'_>], read: &dyn Fn(&ObjectBody<'_>) -> Rea
 }
 
 /// What was found at a place; objects are found in the order of their places.
-fn at<'f, 's>(found: &'f [RawObject<'s>], origin: ObjectOrigin) -> &'f RawObject<'s> {
+fn raw_object_at<'f, 's>(found: &'f [RawObject<'s>], origin: ObjectOrigin) -> &'f RawObject<'s> {
     let index = found.binary_search_by(|found| found.origin.cmp(&origin));
     &found[index.expect("an object's origin is that of what was found there")]
 }
 
 /// Whether two objects say the same, however they are written. What a list has said for its items does not count.
-fn say_the_same(a: &ObjectBody<'_>, b: &ObjectBody<'_>) -> bool {
+fn is_same_content(a: &ObjectBody<'_>, b: &ObjectBody<'_>) -> bool {
     if let (ObjectBody::Json(a), ObjectBody::Json(b)) = (a, b)
         && a == b
     {
@@ -412,7 +414,7 @@ fn say_the_same(a: &ObjectBody<'_>, b: &ObjectBody<'_>) -> bool {
 }
 
 /// The name of an object that may not decode as a whole.
-fn name_in(body: &ObjectBody<'_>) -> Option<String> {
+fn name_of_body(body: &ObjectBody<'_>) -> Option<String> {
     let tree = body.tree().ok()?;
     let text = |name: &str| tree["metadata"][name].as_str().filter(|text| !text.is_empty());
     let name = text("name")?;

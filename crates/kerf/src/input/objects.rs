@@ -52,7 +52,7 @@ pub(crate) struct Objects {
 
 impl Objects {
     /// Puts what workload controllers would have created with what was read.
-    pub(super) fn add(&mut self, created: CreatedObjects) {
+    pub(super) fn add_created(&mut self, created: CreatedObjects) {
         self.pods.extend(created.pods);
         self.volume_claims.extend(created.volume_claims);
         sort(&mut self.pods);
@@ -103,7 +103,7 @@ pub(super) trait NamedObject {
     fn set_namespace(&mut self, namespace: &'static str);
 
     /// Whether what decisions read of it makes one doubt that an API server would take it.
-    fn is_doubtful(&self) -> bool {
+    fn is_suspicious(&self) -> bool {
         false
     }
 }
@@ -117,7 +117,7 @@ pub(super) fn full_name(object: &impl NamedObject) -> String {
 }
 
 macro_rules! impl_named_for_slim_types {
-    ($($type:ty $(: $doubt:path)?),+ $(,)?) => {
+    ($($type:ty $(: $check:path)?),+ $(,)?) => {
         $(impl NamedObject for $type {
             fn identity(&self) -> (&str, &str) {
                 (&self.metadata.namespace, &self.metadata.name)
@@ -127,11 +127,11 @@ macro_rules! impl_named_for_slim_types {
                 self.metadata.namespace = Str::new_static(namespace);
             }
 
-            fn is_doubtful(&self) -> bool {
-                let doubts: &[fn(&Self) -> bool] = &[$($doubt)?];
-                let is_doubted =
-                    validation::doubts_namespace(&self.metadata.namespace) || doubts.iter().any(|doubt| doubt(self));
-                is_doubted && self.metadata.uid.is_empty()
+            fn is_suspicious(&self) -> bool {
+                let checks: &[fn(&Self) -> bool] = &[$($check)?];
+                let is_suspicious =
+                    validation::is_suspicious_namespace(&self.metadata.namespace) || checks.iter().any(|check| check(self));
+                is_suspicious && self.metadata.uid.is_empty()
             }
         })+
     };
@@ -154,18 +154,18 @@ macro_rules! impl_named_for_custom_kinds {
 
 impl_named_for_slim_types!(
     CsiNode,
-    DaemonSet: validation::doubts_daemon_set,
+    DaemonSet: validation::is_suspicious_daemon_set,
     Namespace,
-    Node: validation::doubts_node,
+    Node: validation::is_suspicious_node,
     PersistentVolume,
     PersistentVolumeClaim,
-    Pod: validation::doubts_pod,
-    PodDisruptionBudget: validation::doubts_budget,
+    Pod: validation::is_suspicious_pod,
+    PodDisruptionBudget: validation::is_suspicious_budget,
     ReplicaOwner,
     Service,
     StorageClass,
     VolumeAttachment,
-    Workload: validation::doubts_workload,
+    Workload: validation::is_suspicious_workload,
 );
 
 macro_rules! impl_named_for_classes {

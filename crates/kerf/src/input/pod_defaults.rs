@@ -49,7 +49,7 @@ pub(super) struct Findings {
 
 impl Findings {
     /// All of it as warnings: a template is not refused, its pods are.
-    pub(super) fn of_template(self) -> Vec<String> {
+    pub(super) fn into_template_warnings(self) -> Vec<String> {
         let refusals = self.refusals.into_iter().map(|problem| format!("its pods are refused: {problem}"));
         self.warnings.into_iter().chain(refusals).collect()
     }
@@ -82,9 +82,9 @@ impl PodDefaults {
             return Ok(ReadObject::of(pod));
         }
         let mut warnings = Vec::new();
-        if mentions_any(body, &DEFAULTED_FIELD_MARKERS) {
+        if contains_any(body, &DEFAULTED_FIELD_MARKERS) {
             let mut tree = body.tree().map_err(|problem| vec![problem])?;
-            let findings = self.complete(&mut tree);
+            let findings = self.apply_defaults(&mut tree);
             if !findings.refusals.is_empty() {
                 return Err(findings.refusals.into());
             }
@@ -97,26 +97,26 @@ impl PodDefaults {
             warnings.push("spec.containers: Required value: an API server refuses a pod without containers".to_owned());
         }
         pod.spec.priority = pod.spec.priority.or(self.default_priority);
-        requests_from_limits(&mut pod.spec);
+        default_requests_to_limits(&mut pod.spec);
         Ok(ReadObject { object: pod, warnings })
     }
 
     /// Reads a daemon set. Its template's requests are completed where the daemons of a node are counted (spec 02 section 4.5).
     pub(super) fn read_daemon_set(&self, body: &ObjectBody<'_>) -> ReadResult<DaemonSet> {
-        if !mentions_any(body, &DEFAULTED_FIELD_MARKERS) {
+        if !contains_any(body, &DEFAULTED_FIELD_MARKERS) {
             return Ok(ReadObject::of(decode(body)?));
         }
         let mut tree = body.tree().map_err(|problem| vec![problem])?;
-        let findings = tree.pointer_mut("/spec/template").map(|template| self.complete(template));
+        let findings = tree.pointer_mut("/spec/template").map(|template| self.apply_defaults(template));
         let object: DaemonSet = decode_tree(tree)?;
         // One of a cluster comes without the classes that the cluster has.
         let is_of_cluster = !object.metadata.uid.is_empty();
-        let warnings = findings.filter(|_| !is_of_cluster).unwrap_or_default().of_template();
+        let warnings = findings.filter(|_| !is_of_cluster).unwrap_or_default().into_template_warnings();
         Ok(ReadObject { object, warnings })
     }
 
     /// Completes a pod or pod template as it is written. What is not as it should be stays, for the decoder to complain of.
-    pub(super) fn complete(&self, pod: &mut Value) -> Findings {
+    pub(super) fn apply_defaults(&self, pod: &mut Value) -> Findings {
         let mut findings = Findings::default();
         let labels = pod.pointer("/metadata/labels").cloned().unwrap_or(Value::Null);
         let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return findings };
@@ -128,7 +128,7 @@ impl PodDefaults {
         let class = |field: &str| spec.get(field).and_then(Value::as_str).map(str::to_owned);
         if let Some(name) = class("runtimeClassName").filter(|name| !name.is_empty()) {
             match self.runtimes.get(name.as_str()) {
-                Some(class) => findings.refusals = class.complete(spec),
+                Some(class) => findings.refusals = class.apply_to_spec(spec),
                 None => findings.warnings.push(format!(
                     "RuntimeClass `{name}` is not in the input: a cluster without it refuses the pod, and what it adds is not counted"
                 )),
@@ -137,7 +137,7 @@ impl PodDefaults {
         if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
             for list in ["containers", "initContainers"] {
                 let containers = spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
-                containers.for_each(open_ports_on_host);
+                containers.for_each(set_host_ports);
             }
         }
         for kind in ["podAffinity", "podAntiAffinity"] {
@@ -149,7 +149,7 @@ impl PodDefaults {
                     let is_weighted = entry.get("podAffinityTerm").is_some();
                     let term = if is_weighted { entry.get_mut("podAffinityTerm") } else { Some(entry) };
                     if let Some(term) = term {
-                        select_by_label_keys(term, &labels);
+                        expand_label_keys(term, &labels);
                     }
                 }
             }
@@ -159,7 +159,7 @@ impl PodDefaults {
 }
 
 /// A request that is not given is what the limit says.
-pub(super) fn requests_from_limits(spec: &mut PodSpec) {
+pub(super) fn default_requests_to_limits(spec: &mut PodSpec) {
     let complete = |container: &mut Container| {
         let resources = &mut container.resources;
         if resources.limits.iter().any(|(name, _)| resources.requests.get(name).is_none()) {
@@ -173,7 +173,7 @@ pub(super) fn requests_from_limits(spec: &mut PodSpec) {
 }
 
 /// On the host's network a container's port is the host's.
-fn open_ports_on_host(container: &mut Value) {
+fn set_host_ports(container: &mut Value) {
     for port in container.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(fields) = port.as_object_mut()
             && let Some(number) = fields.get("containerPort").cloned()
@@ -184,7 +184,7 @@ fn open_ports_on_host(container: &mut Value) {
 }
 
 /// Writes out the expressions that `matchLabelKeys` and `mismatchLabelKeys` of an affinity term stand for.
-fn select_by_label_keys(term: &mut Value, labels: &Value) {
+fn expand_label_keys(term: &mut Value, labels: &Value) {
     let mut expressions = Vec::new();
     for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
         for key in term.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
@@ -201,7 +201,7 @@ fn select_by_label_keys(term: &mut Value, labels: &Value) {
     }
 }
 
-fn mentions_any(body: &ObjectBody<'_>, marks: &[&str]) -> bool {
+fn contains_any(body: &ObjectBody<'_>, marks: &[&str]) -> bool {
     match body {
         ObjectBody::Json(text) => marks.iter().any(|mark| text.contains(mark)),
         ObjectBody::Tree(_) => true,
@@ -221,8 +221,8 @@ mod tests {
         PodDefaults {
             default_priority: Some(7),
             ..PodDefaults::new(
-                vec![given(class(r#"{"metadata":{"name":"high"},"value":1000}"#))],
-                vec![given(runtime(
+                vec![with_origin(class(r#"{"metadata":{"name":"high"},"value":1000}"#))],
+                vec![with_origin(runtime(
                     r#"{"metadata":{"name":"vm"},"overhead":{"podFixed":{"memory":"64Mi"}},"scheduling":{
                         "nodeSelector":{"vm":"yes"},"tolerations":[{"key":"vm","operator":"Exists"}]}}"#,
                 ))],
@@ -230,7 +230,7 @@ mod tests {
         }
     }
 
-    fn given<T>(object: T) -> WithOrigin<T> {
+    fn with_origin<T>(object: T) -> WithOrigin<T> {
         let origin = crate::input::source::ObjectOrigin { source: 0, document: 1, item: 0, line: 1 };
         WithOrigin { origin, object }
     }
@@ -346,7 +346,7 @@ mod tests {
         ] {
             let mut pod = json!({"metadata": [], "spec": spec});
             let before = pod.clone();
-            defaults().complete(&mut pod);
+            defaults().apply_defaults(&mut pod);
             assert_eq!(pod, before);
         }
     }

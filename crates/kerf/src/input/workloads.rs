@@ -14,7 +14,7 @@ use super::documents::ObjectBody;
 use super::field_reader::FieldReader;
 use super::kind::InputKind;
 use super::objects::{ReadObject, ReadResult, WithOrigin};
-use super::pod_defaults::{PodDefaults, requests_from_limits};
+use super::pod_defaults::{PodDefaults, default_requests_to_limits};
 use super::source::ObjectOrigin;
 
 /// The label by which a deployment tells its replica sets apart.
@@ -66,7 +66,7 @@ struct JobCondition {
 /// Reads a workload, or says everything that keeps it from being one.
 pub(super) fn read(kind: InputKind, body: &ObjectBody<'_>, defaults: &PodDefaults) -> ReadResult<Workload> {
     let mut parts = FieldReader::of(body)?;
-    let findings = parts.change("/spec/template", |template| defaults.complete(template)).unwrap_or_default();
+    let findings = parts.change("/spec/template", |template| defaults.apply_defaults(template)).unwrap_or_default();
     let parallelism = parts.count("spec.parallelism");
     let completions = parts.count("spec.completions");
     let conditions: Vec<JobCondition> = parts.get("status.conditions");
@@ -82,7 +82,7 @@ pub(super) fn read(kind: InputKind, body: &ObjectBody<'_>, defaults: &PodDefault
         is_finished: conditions.iter().any(is_end),
     };
     let mut template: PodTemplate = parts.get("spec.template");
-    requests_from_limits(&mut template.spec);
+    default_requests_to_limits(&mut template.spec);
     let workload = Workload {
         metadata: parts.get("metadata"),
         selector: if kind == InputKind::ReplicationController {
@@ -96,7 +96,7 @@ pub(super) fn read(kind: InputKind, body: &ObjectBody<'_>, defaults: &PodDefault
         claim_templates: parts.get("spec.volumeClaimTemplates"),
         job,
     };
-    Ok(ReadObject { object: parts.finish(workload)?, warnings: findings.of_template() })
+    Ok(ReadObject { object: parts.finish(workload)?, warnings: findings.into_template_warnings() })
 }
 
 impl Workloads {
@@ -133,17 +133,17 @@ pub(crate) struct CreatedObjects {
 }
 
 /// The pods that workloads lack, with the claims that they need; or the workload with which the number of pods is beyond all reason.
-pub(crate) fn create_lacking(
+pub(crate) fn create_missing_pods(
     workloads: &Workloads,
     pods: &[WithOrigin<Pod>],
     volume_claims: &[WithOrigin<PersistentVolumeClaim>],
 ) -> Result<CreatedObjects, (ObjectOrigin, String)> {
-    let owners = WorkloadIndex::of(workloads);
+    let owners = WorkloadIndex::new(workloads);
     let mut owned: BTreeMap<WorkloadKey, OwnedPodCounts> = BTreeMap::new();
     for pod in pods {
-        if let Some(owner) = owners.of_pod(&pod.object) {
+        if let Some(owner) = owners.workload_of_pod(&pod.object) {
             let kind = owner.kind;
-            owned.entry(owner).or_default().count(&pod.object, kind);
+            owned.entry(owner).or_default().add_pod(&pod.object, kind);
         }
     }
     let mut taken: BTreeSet<(Str, Str)> = pods.iter().map(|pod| identity(&pod.object.metadata)).collect();
@@ -155,7 +155,7 @@ pub(crate) fn create_lacking(
             continue;
         }
         let owner = WorkloadKey::new(kind, &given.object.metadata);
-        let lacking = given.object.lacking(kind, owned.get(&owner).copied().unwrap_or_default());
+        let lacking = given.object.missing_pods(kind, owned.get(&owner).copied().unwrap_or_default());
         if created.pods.len() + lacking > PODS_MAX {
             let text = format!(
                 "{} `{}` lacks {lacking} pods; with them the input has more than {PODS_MAX}",
@@ -164,7 +164,7 @@ pub(crate) fn create_lacking(
             );
             return Err((given.origin, text));
         }
-        given.create(kind, lacking, &mut taken, &mut claims, &mut created);
+        given.create_pods(kind, lacking, &mut taken, &mut claims, &mut created);
     }
     Ok(created)
 }
@@ -192,7 +192,7 @@ struct OwnedPodCounts {
 }
 
 impl OwnedPodCounts {
-    fn count(&mut self, pod: &Pod, kind: InputKind) {
+    fn add_pod(&mut self, pod: &Pod, kind: InputKind) {
         // A stateful set waits until a pod that is going has gone, for it will use the name again.
         let is_leaving = pod.metadata.is_terminating() && kind != InputKind::StatefulSet;
         match pod.status.phase {
@@ -210,7 +210,7 @@ struct WorkloadIndex<'w> {
 }
 
 impl<'w> WorkloadIndex<'w> {
-    fn of(workloads: &'w Workloads) -> Self {
+    fn new(workloads: &'w Workloads) -> Self {
         let lists = [
             (InputKind::Deployment, &workloads.deployments),
             (InputKind::ReplicaSet, &workloads.replica_sets),
@@ -248,7 +248,7 @@ impl<'w> WorkloadIndex<'w> {
     }
 
     /// The workload in the input for which a pod counts.
-    fn of_pod(&self, pod: &Pod) -> Option<WorkloadKey> {
+    fn workload_of_pod(&self, pod: &Pod) -> Option<WorkloadKey> {
         pod.metadata.owner_references.iter().find_map(|reference| match self.get(&pod.metadata.namespace, reference) {
             Some(owner) if owner.kind == InputKind::ReplicaSet => {
                 let replica_set = self.workloads.get(&owner)?;
@@ -270,11 +270,11 @@ impl<'w> WorkloadIndex<'w> {
 }
 
 impl Workload {
-    fn lacking(&self, kind: InputKind, owned: OwnedPodCounts) -> usize {
+    fn missing_pods(&self, kind: InputKind, owned: OwnedPodCounts) -> usize {
         let wanted = match kind {
             // Its controller makes no more pods for what is going.
             _ if self.metadata.is_terminating() => 0,
-            InputKind::Job => self.job.wanted(owned.succeeded),
+            InputKind::Job => self.job.desired_pods(owned.succeeded),
             _ => self.replicas,
         };
         wanted.saturating_sub(owned.active) as usize
@@ -283,7 +283,7 @@ impl Workload {
 
 impl JobDemand {
     /// How many pods are to run now.
-    fn wanted(&self, succeeded_in_input: u32) -> u32 {
+    fn desired_pods(&self, succeeded_in_input: u32) -> u32 {
         let succeeded = self.succeeded.max(succeeded_in_input);
         match self.completions {
             _ if self.is_suspended || self.is_finished => 0,
@@ -295,7 +295,7 @@ impl JobDemand {
 }
 
 impl WithOrigin<Workload> {
-    fn create(
+    fn create_pods(
         &self,
         kind: InputKind,
         lacking: usize,
@@ -322,7 +322,7 @@ impl WithOrigin<Workload> {
             };
             let mut pod = Pod { spec: template.spec.clone(), ..Pod::default() };
             for claim_template in claim_templates {
-                let claim = claim_of(claim_template, metadata, &name);
+                let claim = volume_claim_for_pod(claim_template, metadata, &name);
                 pod.spec.volumes.retain(|volume| volume.name != claim_template.metadata.name);
                 let source = VolumeClaimSource::Claim(claim.metadata.name.clone());
                 pod.spec.volumes.push(PodVolume { name: claim_template.metadata.name.clone(), source });
@@ -331,7 +331,7 @@ impl WithOrigin<Workload> {
                 }
             }
             pod.metadata = ObjectMeta {
-                labels: labels(kind, &template.metadata.labels, metadata, &name),
+                labels: labels_of_pod(kind, &template.metadata.labels, metadata, &name),
                 annotations: template.metadata.annotations.clone(),
                 namespace: metadata.namespace.clone(),
                 owner_references: vec![owner.clone()],
@@ -344,7 +344,7 @@ impl WithOrigin<Workload> {
 }
 
 /// A stateful set's claim for one of its pods.
-fn claim_of(template: &PersistentVolumeClaim, owner: &ObjectMeta, pod: &str) -> PersistentVolumeClaim {
+fn volume_claim_for_pod(template: &PersistentVolumeClaim, owner: &ObjectMeta, pod: &str) -> PersistentVolumeClaim {
     let metadata = ObjectMeta {
         name: Str::from(format!("{}-{pod}", template.metadata.name)),
         namespace: owner.namespace.clone(),
@@ -354,7 +354,7 @@ fn claim_of(template: &PersistentVolumeClaim, owner: &ObjectMeta, pod: &str) -> 
 }
 
 /// The template's labels and those that the controller adds.
-fn labels(kind: InputKind, template: &Labels, owner: &ObjectMeta, pod: &Str) -> Labels {
+fn labels_of_pod(kind: InputKind, template: &Labels, owner: &ObjectMeta, pod: &Str) -> Labels {
     let added: &[(&'static str, &Str)] = match kind {
         InputKind::Job => &[("batch.kubernetes.io/job-name", &owner.name), ("job-name", &owner.name)],
         InputKind::StatefulSet => &[("statefulset.kubernetes.io/pod-name", pod)],

@@ -22,7 +22,7 @@ struct ObjectLineFormatter {
 }
 
 impl ObjectLineFormatter {
-    fn line<W: io::Write + ?Sized>(&self, to: &mut W) -> io::Result<()> {
+    fn write_line_start<W: io::Write + ?Sized>(&self, to: &mut W) -> io::Result<()> {
         to.write_all(b"\n")?;
         (0..self.depth).try_for_each(|_| to.write_all(b"  "))
     }
@@ -38,7 +38,7 @@ impl Formatter for ObjectLineFormatter {
     fn end_object<W: io::Write + ?Sized>(&mut self, to: &mut W) -> io::Result<()> {
         self.depth -= 1;
         if self.has_value {
-            self.line(to)?;
+            self.write_line_start(to)?;
         }
         self.has_value = true;
         to.write_all(b"}")
@@ -48,7 +48,7 @@ impl Formatter for ObjectLineFormatter {
         if !first {
             to.write_all(b",")?;
         }
-        self.line(to)
+        self.write_line_start(to)
     }
 
     fn begin_object_value<W: io::Write + ?Sized>(&mut self, to: &mut W) -> io::Result<()> {

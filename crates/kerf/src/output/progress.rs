@@ -16,11 +16,16 @@ pub(crate) struct StageProgress {
 
 impl StageProgress {
     /// Begins to watch over a stage, if a person is there to be told.
-    pub(crate) fn of(stage: &'static str) -> Self {
-        Self::on(stage, std::io::stderr().is_terminal(), PROGRESS_DELAY, std::io::stderr())
+    pub(crate) fn start(stage: &'static str) -> Self {
+        Self::start_with(stage, std::io::stderr().is_terminal(), PROGRESS_DELAY, std::io::stderr())
     }
 
-    fn on(stage: &'static str, is_watched: bool, patience: Duration, mut to: impl Write + Send + 'static) -> Self {
+    fn start_with(
+        stage: &'static str,
+        is_watched: bool,
+        patience: Duration,
+        mut to: impl Write + Send + 'static,
+    ) -> Self {
         let watcher = is_watched.then(|| {
             let (ended, end) = mpsc::channel();
             let watch = move || {
@@ -69,7 +74,7 @@ mod tests {
     #[test]
     fn a_stage_that_takes_long_is_named_to_a_person() {
         let (tell, told) = mpsc::channel();
-        let progress = StageProgress::on("reading", true, Duration::ZERO, ChannelWriter(tell));
+        let progress = StageProgress::start_with("reading", true, Duration::ZERO, ChannelWriter(tell));
         // Waits for the first part of the line, not for a time.
         assert_eq!(told.recv().unwrap(), b"reading");
         drop(progress);
@@ -79,7 +84,7 @@ mod tests {
     fn a_short_stage_and_a_pipe_are_left_alone() {
         for (is_watched, patience) in [(true, Duration::MAX), (false, Duration::ZERO)] {
             let (tell, told) = mpsc::channel();
-            drop(StageProgress::on("reading", is_watched, patience, ChannelWriter(tell)));
+            drop(StageProgress::start_with("reading", is_watched, patience, ChannelWriter(tell)));
             assert!(told.recv().is_err(), "nobody is told, and the sender is gone");
         }
     }

@@ -13,7 +13,7 @@ fn plan(arguments: &[&str]) -> KerfCommand {
     kerf(&[&["plan", "-f", example, "--no-stats"], arguments].concat())
 }
 
-fn read(arguments: &[&str]) -> Value {
+fn plan_json(arguments: &[&str]) -> Value {
     serde_json::from_str(&plan(&[&["-o", "json"], arguments].concat()).run().stdout).unwrap()
 }
 
@@ -37,7 +37,7 @@ fn the_table_says_what_goes_what_stays_and_what_it_saves() {
 
 #[test]
 fn json_has_every_published_field() {
-    let mut disruption = read(&AT_FLAG)["disruption"].take();
+    let mut disruption = plan_json(&AT_FLAG)["disruption"].take();
     let replacement = disruption["commands"][1]["replacements"][0].take();
     assert_eq!(
         disruption,
@@ -74,7 +74,7 @@ fn json_has_every_published_field() {
 
 #[test]
 fn the_planned_price_is_the_current_one_less_all_savings() {
-    let plan = read(&AT_FLAG);
+    let plan = plan_json(&AT_FLAG);
     let saved: f64 = plan["disruption"]["commands"]
         .as_array()
         .unwrap()
@@ -88,7 +88,7 @@ fn the_planned_price_is_the_current_one_less_all_savings() {
 
 #[test]
 fn the_other_half_alone_disrupts_nothing_and_the_gate_tells_them_apart() {
-    let other = read(&[AT_FLAG[0], AT_FLAG[1], "--only", "provisioning"]);
+    let other = plan_json(&[AT_FLAG[0], AT_FLAG[1], "--only", "provisioning"]);
     assert_eq!(other["disruption"], json!({"commands": [], "blocked": []}));
     assert_eq!(plan(&[AT_FLAG[0], AT_FLAG[1], "--only", "provisioning", "--fail-on", "disruption"]).run().code, 0);
     assert_eq!(plan(&[AT_FLAG[0], AT_FLAG[1], "--fail-on", "disruption"]).run().code, 3);
@@ -96,7 +96,7 @@ fn the_other_half_alone_disrupts_nothing_and_the_gate_tells_them_apart() {
 
 #[test]
 fn a_window_that_has_not_passed_keeps_the_nodes() {
-    let early = read(&["--at", "2026-03-01T08:00:30Z"]);
+    let early = plan_json(&["--at", "2026-03-01T08:00:30Z"]);
     assert_eq!(early["disruption"]["commands"], json!([]));
     let codes: Vec<&str> = early["disruption"]["blocked"]
         .as_array()

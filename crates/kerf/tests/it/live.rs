@@ -13,7 +13,7 @@ use kerf_sandbox::{ApiServer, ApiServerConfig, ServerHandle, install_crds};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::program::{folder, kerf};
+use crate::program::{kerf, temp_folder};
 
 struct LiveCluster {
     server: ApiServer,
@@ -26,7 +26,7 @@ impl LiveCluster {
     async fn start() -> Self {
         let server = ApiServer::new(ApiServerConfig::new(Clock::system(), 7));
         let serving = server.serve(0).await.unwrap();
-        let folder = folder(&[("kubeconfig", serving.kubeconfig())]);
+        let folder = temp_folder(&[("kubeconfig", serving.kubeconfig())]);
         let cluster = Self { server, serving, folder };
         let client = cluster.server.client();
         install_crds(&client, CrdVariant::Kwok).await.unwrap();
@@ -38,12 +38,12 @@ impl LiveCluster {
         let pools: Api<NodePool> = Api::all(client.clone());
         pools.create(&PostParams::default(), &serde_json::from_value(pool).unwrap()).await.unwrap();
         for name in ["a", "b", "c"] {
-            cluster.pending_pod(name).await;
+            cluster.create_pending_pod(name).await;
         }
         cluster
     }
 
-    async fn pending_pod(&self, name: &str) {
+    async fn create_pending_pod(&self, name: &str) {
         let pods: Api<Pod> = Api::default_namespaced(self.server.client());
         let pod = json!({"metadata": {"name": name, "labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i",
             "resources": {"requests": {"cpu": "1"}}}]}});
@@ -57,7 +57,7 @@ impl LiveCluster {
         self.folder.path().join("kubeconfig").display().to_string()
     }
 
-    async fn claims(&self) -> usize {
+    async fn count_claims(&self) -> usize {
         let claims: Api<NodeClaim> = Api::all(self.server.client());
         claims.list(&ListParams::default()).await.unwrap().items.len()
     }
@@ -128,11 +128,11 @@ async fn the_controller_works_on_the_cluster_of_the_kubeconfig_and_ends_well() {
         .stderr(Stdio::piped());
     let mut running = RunningKerf(command.spawn().unwrap());
     // However long a busy machine takes; the test runner's patience is the only limit.
-    while cluster.claims().await == 0 {
+    while cluster.count_claims().await == 0 {
         assert!(running.0.try_wait().unwrap().is_none(), "the controller ended by itself");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert_eq!(cluster.claims().await, 1);
+    assert_eq!(cluster.count_claims().await, 1);
     let asked = Command::new("kill").args(["-TERM", &running.0.id().to_string()]).status().unwrap();
     assert!(asked.success());
     let code = tokio::task::block_in_place(|| running.0.wait().unwrap()).code();

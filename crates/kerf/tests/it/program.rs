@@ -28,7 +28,7 @@ pub(crate) fn kerf(arguments: &[&str]) -> KerfCommand {
 
 impl KerfCommand {
     /// In this folder, so that paths in messages are the same everywhere.
-    pub(crate) fn within(mut self, folder: &Path) -> Self {
+    pub(crate) fn current_dir(mut self, folder: &Path) -> Self {
         self.command.current_dir(folder);
         self
     }
@@ -55,7 +55,7 @@ impl KerfCommand {
     }
 
     /// Runs it and renders exit code, stdout and stderr, leaving out what is empty.
-    pub(crate) fn seen(self) -> String {
+    pub(crate) fn transcript(self) -> String {
         let seen = self.run();
         let mut text = format!("exit code {}\n", seen.code);
         for (name, stream) in [("stdout", &seen.stdout), ("stderr", &seen.stderr)] {
@@ -68,7 +68,7 @@ impl KerfCommand {
 }
 
 /// Exit code and stderr of a run whose reader has gone before the program has even its input.
-pub(crate) fn unread(arguments: &[&str], stdin: &str) -> (Option<i32>, String) {
+pub(crate) fn run_without_reader(arguments: &[&str], stdin: &str) -> (Option<i32>, String) {
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("kerf"))
         .args(arguments)
         .env_clear()
@@ -86,7 +86,7 @@ pub(crate) fn unread(arguments: &[&str], stdin: &str) -> (Option<i32>, String) {
 }
 
 /// A folder with these files in it.
-pub(crate) fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+pub(crate) fn temp_folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         let path = folder.path().join(name);

@@ -15,12 +15,12 @@ pub(crate) struct PlacementTarget {
     /// The taints that it will have when pods are bound to it.
     pub(crate) lasting_taints: Vec<Taint>,
     /// A node that is going away counts for its pods only, not as a place for more.
-    pub(crate) leaving: bool,
+    pub(crate) is_deleting: bool,
 }
 
 impl PlacementTarget {
     /// A node that is planned: it has the taints that it will keep.
-    pub(crate) fn planned(name: String, labels: Labels, taints: Vec<Taint>) -> Self {
-        Self { name, labels, lasting_taints: taints.clone(), taints, leaving: false }
+    pub(crate) fn planned_node(name: String, labels: Labels, taints: Vec<Taint>) -> Self {
+        Self { name, labels, lasting_taints: taints.clone(), taints, is_deleting: false }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Affinity, PodAffinityTerm, WeightedPodAffinityTerm};
 use kerf_referee::placement::Namespaces;
-use kerf_referee::selectors::{Labels, labels_of, selects};
+use kerf_referee::selectors::{Labels, labels_or_empty, selects};
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 
@@ -204,7 +204,7 @@ pub(super) fn affinity_term_selects(
         home == namespace
     } else {
         listed.iter().any(|name| name == namespace)
-            || selects(term.namespace_selector.as_ref(), labels_of(namespaces.get(namespace)))
+            || selects(term.namespace_selector.as_ref(), labels_or_empty(namespaces.get(namespace)))
     };
     inside && selects(term.label_selector.as_ref(), labels)
 }

@@ -13,8 +13,8 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Pod, Taint};
-use kerf_referee::selectors::{node_wanted, required_terms};
-use kerf_referee::taints::{tolerates, untolerated};
+use kerf_referee::selectors::{node_affinity_matches, required_node_affinity_terms};
+use kerf_referee::taints::{first_untolerated_taint, tolerates};
 use smol_str::SmolStr;
 
 use super::amounts::PODS;
@@ -57,12 +57,12 @@ impl<'a> PodFilter<'a> {
     /// Prepares the question whether `pod` may be bound to nodes of `view`.
     pub(super) fn new(view: &'a View, pod: &'a Pod, info: &'a PodInfo) -> Self {
         let spec = pod.spec.as_ref();
-        let asks = spec.is_some_and(|spec| spec.node_selector.is_some()) || required_terms(pod).is_some();
+        let asks = spec.is_some_and(|spec| spec.node_selector.is_some()) || required_node_affinity_terms(pod).is_some();
         let wanted = asks.then(|| {
             let mut wanted = vec![false; view.slot_count()];
             for node in view.existing_nodes() {
                 let info = view.node(node);
-                wanted[node.index()] = node_wanted(pod, &info.name, &info.labels);
+                wanted[node.index()] = node_affinity_matches(pod, &info.name, &info.labels);
             }
             wanted
         });
@@ -105,7 +105,7 @@ impl<'a> PodFilter<'a> {
         if info.unschedulable && !self.tolerates_unschedulable {
             return Err(FilterRejection::unresolvable(Plugin::NodeUnschedulable, "node(s) were unschedulable"));
         }
-        if !info.taints.is_empty() && untolerated(self.pod, &info.taints).is_some() {
+        if !info.taints.is_empty() && first_untolerated_taint(self.pod, &info.taints).is_some() {
             return Err(FilterRejection::unresolvable(Plugin::TaintToleration, "node(s) had untolerated taint(s)"));
         }
         if self.affinity_matches.as_ref().is_some_and(|wanted| !wanted[node.index()]) {
@@ -157,7 +157,7 @@ fn has_port_conflict(pod: &PodInfo, node: &NodeInfo) -> bool {
 
 /// The nodes that the pod's affinity names, if every one of its terms names some.
 fn named_nodes(pod: &Pod) -> Option<BTreeSet<SmolStr>> {
-    let terms = required_terms(pod).filter(|terms| !terms.is_empty())?;
+    let terms = required_node_affinity_terms(pod).filter(|terms| !terms.is_empty())?;
     let mut names = BTreeSet::new();
     for term in terms {
         let mut of_term: Option<BTreeSet<SmolStr>> = None;

@@ -85,7 +85,7 @@ impl NodeDescription {
             labels: node.metadata.labels.unwrap_or_default(),
             taints: node.spec.taints.unwrap_or_default(),
             unschedulable: node.spec.unschedulable.unwrap_or_default(),
-            allocatable: names.amounts_of(&Resources::read(node.status.allocatable.as_ref())),
+            allocatable: names.amounts_of(&Resources::from_quantities(node.status.allocatable.as_ref())),
             images,
         })
     }

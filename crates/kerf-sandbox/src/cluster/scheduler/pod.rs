@@ -11,7 +11,7 @@ use kerf_referee::placement::is_terminal;
 use kerf_referee::ports::{HostPort, host_ports};
 use kerf_referee::resources::pod_requests;
 use kerf_referee::selectors::Labels;
-use kerf_referee::storage::claim_names;
+use kerf_referee::storage::volume_claim_names;
 use serde::Deserialize;
 use smol_str::{SmolStr, format_smolstr};
 
@@ -135,7 +135,7 @@ impl PodInfo {
         let node = text(spec.and_then(|spec| spec.node_name.as_ref()));
         let ours = spec.and_then(|spec| spec.scheduler_name.as_deref()).unwrap_or(SCHEDULER_NAME) == SCHEDULER_NAME;
         let terminal = is_terminal(&pod);
-        let claims: Box<[SmolStr]> = claim_names(&pod).into_iter().map(SmolStr::from).collect();
+        let claims: Box<[SmolStr]> = volume_claim_names(&pod).into_iter().map(SmolStr::from).collect();
         let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
         let preempted = conditions.iter().any(|condition| {
             condition.type_ == "DisruptionTarget"

@@ -4,8 +4,8 @@
 
 use k8s_openapi::api::core::v1::{Pod, PodAffinityTerm, TopologySpreadConstraint};
 use kerf_referee::placement::{namespace, spread_constraints};
-use kerf_referee::selectors::{Labels, node_wanted, selects};
-use kerf_referee::taints::untolerated;
+use kerf_referee::selectors::{Labels, node_affinity_matches, selects};
+use kerf_referee::taints::first_untolerated_taint;
 use smol_str::SmolStr;
 
 use super::classes::affinity_term_selects;
@@ -110,8 +110,8 @@ fn node_may_help(view: &View, node: NodeIx, change: NodeChange, plugin: Plugin, 
     let there = view.node(node);
     match plugin {
         NodeUnschedulable => (change.added || change.taints) && !there.unschedulable,
-        TaintToleration => (change.added || change.taints) && untolerated(pod, &there.taints).is_none(),
-        NodeAffinity => (change.added || change.labels) && node_wanted(pod, &there.name, &there.labels),
+        TaintToleration => (change.added || change.taints) && first_untolerated_taint(pod, &there.taints).is_none(),
+        NodeAffinity => (change.added || change.labels) && node_affinity_matches(pod, &there.name, &there.labels),
         NodeResourcesFit => (change.added || change.allocatable) && !there.allocatable.is_exceeded_by(&info.requests),
         PodTopologySpread => {
             let has = |constraint: &TopologySpreadConstraint| there.labels.contains_key(&constraint.topology_key);

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kerf_referee::placement::{is_terminal, is_terminating};
-use kerf_referee::storage::claim_names;
+use kerf_referee::storage::volume_claim_names;
 use serde_json::json;
 use smol_str::{SmolStr, format_smolstr};
 
@@ -28,7 +28,7 @@ impl VolumeController {
         if let Some(pod) = concerned.then(|| decode_change::<Pod>(told)).flatten().filter(|pod| !is_terminal(pod)) {
             let home = pod.metadata.namespace.as_deref().unwrap_or_default();
             let claims: std::collections::BTreeSet<SmolStr> =
-                claim_names(&pod).iter().map(|claim| format_smolstr!("{home}/{claim}")).collect();
+                volume_claim_names(&pod).iter().map(|claim| format_smolstr!("{home}/{claim}")).collect();
             for claim in &claims {
                 *self.claim_use_counts.entry(claim.clone()).or_default() += 1;
             }

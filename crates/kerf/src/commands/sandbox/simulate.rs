@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tracing::error;
 
 use super::best_price::BestPriceCalculator;
-use super::{SandboxController, install, show_log};
+use super::{SandboxController, install_kwok_crds, start_stderr_log};
 use crate::args::{Format, SandboxRunOptions};
 use crate::commands::plan;
 use crate::exit::{CommandFailure, Exit, Problem};
@@ -31,7 +31,7 @@ pub(in crate::commands) fn simulate(wish: &SandboxRunOptions) -> Result<Exit, Co
     let text = std::fs::read_to_string(&wish.scenario).map_err(|cause| {
         CommandFailure::bad_input(Problem::new(format!("{}: cannot be read: {cause}", wish.scenario.display())))
     })?;
-    let mut scenario = read(&text, &wish.scenario)?;
+    let mut scenario = read_scenario(&text, &wish.scenario)?;
     scenario.faults.extend(wish.faults.iter().copied());
     if let Some(until) = wish.until {
         scenario.until = until;
@@ -45,11 +45,11 @@ pub(in crate::commands) fn simulate(wish: &SandboxRunOptions) -> Result<Exit, Co
         let start =
             VIRTUAL_START_TIME.parse().context("the beginning of time").map_err(CommandFailure::ExecutionFailed)?;
         let clock = Clock::starting_at(start);
-        show_log(wish.log_level, clock)?;
+        start_stderr_log(wish.log_level, clock)?;
         let timing = if scenario.instant { Timing::INSTANT } else { Timing::LIFELIKE };
         let cluster = Cluster::start(ClusterConfig { clock, seed: wish.seed, timing });
         let kerf = SandboxController { settings: wish.settings.clone(), seed: wish.seed, metrics_port: None, cores: 1 };
-        play(&cluster, Simulation { scenario, seed: wish.seed }, kerf, catalogue, is_told).await
+        run_simulation(&cluster, Simulation { scenario, seed: wish.seed }, kerf, catalogue, is_told).await
     })?;
     // What was not played to its end has no verdict, and must not be taken for one that passed.
     let PlayOutcome::Completed(report) = report else {
@@ -57,7 +57,7 @@ pub(in crate::commands) fn simulate(wish: &SandboxRunOptions) -> Result<Exit, Co
         return Err(CommandFailure::ExecutionFailed(cause));
     };
     match wish.format {
-        Format::Table => output::print_text(&format!("\n{}", output::report(&report))),
+        Format::Table => output::print_text(&format!("\n{}", output::render_report(&report))),
         Format::Json => output::print(|to| output::json::write(&report, to)),
         Format::Yaml => output::print(|to| serde_yaml_ng::to_writer(to, &report).map_err(std::io::Error::other)),
     }?;
@@ -65,16 +65,16 @@ pub(in crate::commands) fn simulate(wish: &SandboxRunOptions) -> Result<Exit, Co
 }
 
 /// The story of the demonstration, on a cluster that others may look at meanwhile.
-pub(super) async fn demonstrate(
+pub(super) async fn run_demo(
     cluster: &Cluster,
     kerf: SandboxController,
     catalogue: Catalogue,
 ) -> Result<Exit, CommandFailure> {
-    let scenario = read(DEMO_SCENARIO, Path::new("the story"))?;
+    let scenario = read_scenario(DEMO_SCENARIO, Path::new("the story"))?;
     let seed = kerf.seed;
-    let played = play(cluster, Simulation { scenario, seed }, kerf, catalogue, true).await?;
+    let played = run_simulation(cluster, Simulation { scenario, seed }, kerf, catalogue, true).await?;
     let PlayOutcome::Completed(report) = played else { return Ok(Exit::Done) };
-    output::print_text(&format!("\n{}", output::report(&report)))?;
+    output::print_text(&format!("\n{}", output::render_report(&report)))?;
     Ok(if report.violations.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
@@ -85,14 +85,14 @@ enum PlayOutcome {
     StdoutClosed,
 }
 
-async fn play(
+async fn run_simulation(
     cluster: &Cluster,
     simulation: Simulation,
     kerf: SandboxController,
     catalogue: Catalogue,
     is_told: bool,
 ) -> Result<PlayOutcome, CommandFailure> {
-    install(cluster.api()).await.map_err(CommandFailure::ExecutionFailed)?;
+    install_kwok_crds(cluster.api()).await.map_err(CommandFailure::ExecutionFailed)?;
     cluster
         .add_nodes(simulation.scenario.nodes)
         .context("cannot make the nodes")
@@ -108,7 +108,7 @@ async fn play(
         }
     };
     let appraiser = BestPriceCalculator::new(cluster, &kerf.settings, catalogue.clone());
-    let system = system(cluster, kerf, catalogue);
+    let system = controllers_under_test(cluster, kerf, catalogue);
     let playing = simulation.run(cluster, system, async || appraiser.best_price().await, tell);
     tokio::select! {
         biased;
@@ -118,7 +118,7 @@ async fn play(
 }
 
 /// Kerf, as the one that is tried.
-fn system(cluster: &Cluster, kerf: SandboxController, catalogue: Catalogue) -> BoxFuture<'static, ()> {
+fn controllers_under_test(cluster: &Cluster, kerf: SandboxController, catalogue: Catalogue) -> BoxFuture<'static, ()> {
     let (shutdown, stop) = Shutdown::new();
     let working = kerf.run(cluster, catalogue, stop);
     async move {
@@ -131,7 +131,7 @@ fn system(cluster: &Cluster, kerf: SandboxController, catalogue: Catalogue) -> B
 }
 
 /// Reads a scenario, or says everything that is wrong with it.
-fn read(text: &str, path: &Path) -> Result<Scenario, CommandFailure> {
+fn read_scenario(text: &str, path: &Path) -> Result<Scenario, CommandFailure> {
     let problem = |why: String| Problem::new(format!("{}: {why}", path.display()));
     // YAML's own tree minds a key that is given twice.
     let tree: serde_yaml_ng::Value =
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_story_of_the_demonstration_is_sound() {
-        let scenario = read(DEMO_SCENARIO, Path::new("story")).unwrap_or_else(|failure| panic!("{failure:?}"));
+        let scenario = read_scenario(DEMO_SCENARIO, Path::new("story")).unwrap_or_else(|failure| panic!("{failure:?}"));
         assert!(scenario.until <= Duration::from_mins(30), "nobody watches for longer");
     }
 }

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Pod, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kerf_referee::placement::{namespace, spread_constraints, spread_selects};
 use kerf_referee::selectors::selects;
-use kerf_referee::taints::untolerated;
+use kerf_referee::taints::first_untolerated_taint;
 use rustc_hash::FxHashMap;
 
 use super::{FilterRejection, Plugin};
@@ -106,5 +106,5 @@ pub(in crate::cluster::scheduler) fn counts_node(
     let ignores_affinity = constraint.node_affinity_policy.as_deref() == Some("Ignore");
     let honours_taints = constraint.node_taints_policy.as_deref() == Some("Honor");
     (ignores_affinity || wanted.is_none_or(|wanted| wanted[node.index()]))
-        && (!honours_taints || untolerated(pod, &info.taints).is_none())
+        && (!honours_taints || first_untolerated_taint(pod, &info.taints).is_none())
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Volume};
 use k8s_openapi::api::storage::v1::StorageClass;
-use kerf_referee::selectors::{Labels, labels_of};
-use kerf_referee::storage::{class_reaches, volume_reaches};
+use kerf_referee::selectors::{Labels, labels_or_empty};
+use kerf_referee::storage::{can_class_provision_for, is_volume_usable_on};
 use smol_str::SmolStr;
 
 use super::{FilterRejection, Plugin};
@@ -141,7 +141,7 @@ impl<'a> VolumeFilter<'a> {
             return Err(FilterRejection::resolvable(Plugin::NodeVolumeLimits, "node(s) exceed max volume count"));
         }
         let mut reasons = Vec::new();
-        if self.bound.iter().any(|volume| !volume_reaches(volume, &node.name, &node.labels)) {
+        if self.bound.iter().any(|volume| !is_volume_usable_on(volume, &node.name, &node.labels)) {
             reasons.push("node(s) didn't match PersistentVolume's node affinity".into());
         }
         if self.plan_bindings(node).is_none() {
@@ -181,7 +181,9 @@ impl<'a> VolumeFilter<'a> {
                     }
                 }
             }
-            if matches!(class.provisioner.as_str(), "" | NO_PROVISIONER) || !class_reaches(class, &node.labels) {
+            if matches!(class.provisioner.as_str(), "" | NO_PROVISIONER)
+                || !can_class_provision_for(class, &node.labels)
+            {
                 return None;
             }
             bindings.provisioned.push(key.clone());
@@ -227,7 +229,7 @@ fn belongs_to(claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
 
 /// Whether the node is in the zone and region that the volume's labels name, if both say where they are.
 fn is_in_zone_of(volume: &PersistentVolume, labels: &Labels) -> bool {
-    let theirs = labels_of(volume.metadata.labels.as_ref());
+    let theirs = labels_or_empty(volume.metadata.labels.as_ref());
     let nowhere = VOLUME_TOPOLOGY_LABELS.iter().all(|(key, _)| !labels.contains_key(*key));
     nowhere
         || VOLUME_TOPOLOGY_LABELS.iter().all(|(old, new)| {

@@ -5,7 +5,7 @@
 use k8s_openapi::api::core::v1::{Pod, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kerf_referee::placement::namespace;
-use kerf_referee::selectors::{node_wanted, required_terms};
+use kerf_referee::selectors::{node_affinity_matches, required_node_affinity_terms};
 use rustc_hash::FxHashMap;
 
 use super::MAX_NODE_SCORE;
@@ -107,12 +107,13 @@ fn soft_constraint<'a>(
 }
 
 fn affinity_matches(view: &View, pod: &Pod) -> Option<Vec<bool>> {
-    let asks = pod.spec.as_ref().is_some_and(|spec| spec.node_selector.is_some()) || required_terms(pod).is_some();
+    let asks = pod.spec.as_ref().is_some_and(|spec| spec.node_selector.is_some())
+        || required_node_affinity_terms(pod).is_some();
     asks.then(|| {
         let mut wanted = vec![false; view.slot_count()];
         for node in view.existing_nodes() {
             let info = view.node(node);
-            wanted[node.index()] = node_wanted(pod, &info.name, &info.labels);
+            wanted[node.index()] = node_affinity_matches(pod, &info.name, &info.labels);
         }
         wanted
     })
