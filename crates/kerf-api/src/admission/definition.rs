@@ -1,7 +1,9 @@
-//! The rules for a definition itself (apiextensions.k8s.io/v1): what the API server refuses when a CRD is created. Everything that later
-//! walks a schema relies on them, so a definition becomes a `CustomResource` only when there is nothing to say here.
+//! Validates a definition itself (apiextensions.k8s.io/v1) as the API server does when a CRD is
+//! created. All code that uses a schema relies on these checks, so a definition becomes a
+//! `CustomResource` only if it has no errors.
 //!
-//! Paths are the API server's: what all versions share is named `spec.validation…`, what they do not `spec.versions[0].schema…`.
+//! Paths are those of the API server: parts that all versions share are named `spec.validation…`,
+//! other parts `spec.versions[0].schema…`.
 
 mod defaults;
 mod names;
@@ -23,11 +25,13 @@ use super::{text, url};
 
 const APPROVED_ANNOTATION: &str = "api-approved.kubernetes.io";
 
-/// Reads a definition, filling in what the API server would, or says everything that is wrong with it.
+/// Decodes a definition and fills in the defaults of the API server, or returns everything that is
+/// wrong with it.
 pub(crate) fn decode_and_validate(crd: &Value) -> Result<CustomResourceDefinition, Vec<FieldError>> {
     let malformed = |detail: String| vec![FieldError::invalid(&Path::ROOT, Value::Null, detail)];
     let metadata = objectmeta::decode(crd.get("metadata").unwrap_or(&Value::Null)).map_err(malformed)?.metadata;
-    // k8s-openapi insists on metadata and reads it in its own way; the decoded form is the one that counts here.
+    // k8s-openapi requires metadata and decodes it with its own rules, so it gets the metadata that
+    // `objectmeta` decoded.
     let mut bare = crd.clone();
     if let Some(fields) = bare.as_object_mut() {
         fields.insert("metadata".to_owned(), Value::Object(metadata.clone()));
@@ -46,7 +50,8 @@ pub(crate) fn decode_and_validate(crd: &Value) -> Result<CustomResourceDefinitio
     }
     errors.extend(validate_spec(spec));
     if !spec.versions.iter().any(|version| version.storage) {
-        // The API server derives the stored versions from the storage version and misses them too.
+        // The API server derives `storedVersions` from the storage version, so it reports both as
+        // missing.
         let at = Path::ROOT.child("status");
         errors.push(FieldError::invalid(
             &at.child("storedVersions"),
@@ -156,7 +161,8 @@ fn validate_versions(at: &Path<'_>, spec: &CustomResourceDefinitionSpec, errors:
     }
 }
 
-/// The versions as the API server prints them: its own type, field by field, without the parts that all versions share.
+/// Formats the versions as the API server prints its internal Go type, without the parts that all
+/// versions share.
 fn format_versions(spec: &CustomResourceDefinitionSpec) -> String {
     let versions: Vec<String> = spec
         .versions
@@ -232,7 +238,7 @@ fn validate_conversion(
     }
 }
 
-/// Groups of the Kubernetes community need a note of approval.
+/// Groups under `k8s.io` and `kubernetes.io` are protected and need an approval annotation.
 fn approval_error(definition: &CustomResourceDefinition) -> Option<FieldError> {
     let group = &definition.spec.group;
     let protected = ["k8s.io", "kubernetes.io"]
@@ -268,7 +274,8 @@ fn approval_error(definition: &CustomResourceDefinition) -> Option<FieldError> {
     Some(FieldError::invalid(&at, note, detail))
 }
 
-/// What all versions have in common, by which the API server decides where an error is.
+/// Returns a part of the version if it is equal in all versions; otherwise `None`. The API server
+/// reports errors of shared parts at another path.
 pub(crate) fn shared_by_all_versions<T: PartialEq>(
     versions: &[CustomResourceDefinitionVersion],
     part: impl Fn(&CustomResourceDefinitionVersion) -> &Option<T>,

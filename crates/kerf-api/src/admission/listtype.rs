@@ -1,4 +1,5 @@
-//! Lists that say of themselves that they are sets or maps hold no element, and no key, twice.
+//! Checks that lists declared as sets contain no element twice and lists declared as maps contain
+//! no key twice.
 
 use std::collections::HashMap;
 
@@ -9,7 +10,8 @@ use super::path::Path;
 use super::schema::{ListType, Schema};
 use super::text;
 
-/// Every duplicate in every set and map list below `value`; the second appearance is the one that is named.
+/// Returns an error for every duplicate in every set and map list inside `value`. The path of the
+/// error is that of the second occurrence.
 pub(crate) fn validate(at: &Path<'_>, schema: &Schema, value: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     check_node(at, schema, value, &mut errors);
@@ -64,7 +66,7 @@ fn map_list(at: &Path<'_>, keys: &[String], items: &[Value], errors: &mut Vec<Fi
     }
 }
 
-/// The index of the second appearance of each value that appears more than once.
+/// Returns the index of the second occurrence of each value that occurs more than once.
 fn second_appearances(items: &[Value]) -> Vec<usize> {
     if items.len() < 2 {
         return Vec::new();
@@ -81,7 +83,8 @@ fn second_appearances(items: &[Value]) -> Vec<usize> {
     seconds
 }
 
-/// Integers and floats of one value are two values, as they are upstream; everything else is its JSON.
+/// Returns the text by which elements are compared. As upstream, an integer and a float of equal
+/// value are different; all other values are compared by their JSON.
 fn comparison_key(value: &Value) -> String {
     match value {
         Value::Number(n) if n.is_f64() => format!("float {n}"),

@@ -1,5 +1,6 @@
-//! Fields that the schema does not know are removed on the way in, and named so that the caller can refuse or warn.
-//! Metadata is not touched here: its fields are Kubernetes' own and `objectmeta` decodes them.
+//! Pruning: removes fields that the schema does not declare and returns their paths, so that the
+//! caller can reject them or warn. Metadata is not pruned here: its fields are defined by
+//! Kubernetes, and `objectmeta` decodes them.
 
 use std::fmt::Write as _;
 
@@ -7,7 +8,7 @@ use serde_json::Value;
 
 use super::schema::{AdditionalProperties, Schema};
 
-/// Removes unknown fields from a whole object; returns their paths, sorted.
+/// Removes unknown fields from a whole object and returns their paths, sorted.
 pub(crate) fn prune(object: &mut Value, schema: &Schema) -> Vec<String> {
     let mut pruner = Pruner { path: String::new(), unknown: Vec::new() };
     pruner.prune_value(object, Some(schema), true);
@@ -15,7 +16,8 @@ pub(crate) fn prune(object: &mut Value, schema: &Schema) -> Vec<String> {
     pruner.unknown
 }
 
-/// Removes unknown fields from a default, which is no object of its own unless the schema embeds one.
+/// Removes unknown fields from a default value. A default is not an object with metadata of its
+/// own, unless the schema declares an embedded resource.
 pub(crate) fn prune_default(default: &mut Value, schema: &Schema) {
     let mut pruner = Pruner { path: String::new(), unknown: Vec::new() };
     pruner.prune_value(default, Some(schema), schema.is_embedded_resource);
@@ -27,7 +29,8 @@ struct Pruner {
 }
 
 impl Pruner {
-    /// `schema` is `None` below an `additionalProperties: true`, where everything nested is unknown.
+    /// Prunes one value. `schema` is `None` below `additionalProperties: true`, where every nested
+    /// field is unknown.
     fn prune_value(&mut self, value: &mut Value, schema: Option<&Schema>, is_resource: bool) {
         if let Some(schema) = schema.filter(|schema| schema.preserves_unknown_fields) {
             self.prune_declared_fields(value, schema, is_resource);
@@ -56,7 +59,8 @@ impl Pruner {
                     }
                     Some((None, None)) | None => false,
                 };
-                // At the root, metadata that a definition leaves out is still metadata.
+                // At the root, `metadata`, `kind` and `apiVersion` are never unknown, even if the
+                // definition omits them.
                 if !known && (mark > 0 || !is_meta_field(name)) {
                     self.unknown.push(self.path.clone());
                 }
@@ -71,7 +75,8 @@ impl Pruner {
         }
     }
 
-    /// Below `x-kubernetes-preserve-unknown-fields` everything stays, but declared fields are pruned again by their own schema.
+    /// Prunes a value under `x-kubernetes-preserve-unknown-fields`: unknown fields are kept, but
+    /// declared fields are pruned by their own schema.
     fn prune_declared_fields(&mut self, value: &mut Value, schema: &Schema, is_resource: bool) {
         match value {
             Value::Object(fields) => {

@@ -1,5 +1,6 @@
-//! Go's regular expressions (RE2 syntax) on the `regex` crate: schemas and rules are written for the former, and the two differ in what
-//! `\d` means, in what may be escaped and in what a bracket inside a class is. A pattern is translated once, when a definition is compiled.
+//! Go's regular expressions (RE2 syntax) on top of the `regex` crate. Schemas and rules are written
+//! for Go; the two syntaxes differ in the meaning of `\d`, in what may be escaped and in brackets
+//! inside a class. A pattern is translated once, when a definition is compiled.
 
 use std::fmt::Write as _;
 use std::iter::Peekable;
@@ -7,12 +8,12 @@ use std::str::Chars;
 
 use regex::{Regex, RegexBuilder};
 
-/// The most that one compiled pattern may take; Go bounds repetition counts instead.
+/// Maximum size of one compiled pattern. Go limits repetition counts instead.
 const COMPILED_MAX_BYTES: usize = 4 << 20;
-/// Go's bound on a counted repetition.
+/// Go's limit on a counted repetition.
 const MAX_REPEAT: u32 = 1000;
 
-/// A compiled pattern together with its text, which error messages quote.
+/// A compiled pattern together with its source, which error messages quote.
 #[derive(Clone, Debug)]
 pub(crate) struct Regexp {
     pub(crate) source: String,
@@ -20,7 +21,7 @@ pub(crate) struct Regexp {
 }
 
 impl Regexp {
-    /// Compiles `source`, or says in Go's words why it is none.
+    /// Compiles `source`, or returns Go's error message.
     pub(crate) fn new(source: &str) -> Result<Self, String> {
         let translated = translate(source).map_err(|error| format!("error parsing regexp: {error}"))?;
         let regex = RegexBuilder::new(&translated)
@@ -66,7 +67,7 @@ fn go_error_message(error: &regex::Error, source: &str) -> String {
     }
 }
 
-/// The pattern in the syntax of the `regex` crate.
+/// Translates the pattern into the syntax of the `regex` crate.
 fn translate(source: &str) -> Result<String, String> {
     let mut out = String::with_capacity(source.len() + 16);
     let mut chars = source.chars().peekable();
@@ -109,7 +110,8 @@ fn translate(source: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// `(?=`, `(?!`, `(?<=`, `(?<!`, `(?>`: look-around and atomic groups, which RE2 has not.
+/// Returns the start of a group that RE2 does not support (look-around and atomic groups): `(?=`,
+/// `(?!`, `(?<=`, `(?<!`, `(?>`.
 fn unsupported_group(rest: &Peekable<Chars<'_>>) -> Option<String> {
     let mut rest = rest.clone();
     if rest.next() != Some('?') {
@@ -125,7 +127,8 @@ fn unsupported_group(rest: &Peekable<Chars<'_>>) -> Option<String> {
     }
 }
 
-/// The text after `{` through `}` if it is a counted repetition, with its bounds; a lone brace stands for itself.
+/// Returns the text after `{` up to and including `}` with its bounds, if it is a counted
+/// repetition. Any other brace is a literal.
 fn repeat(rest: &Peekable<Chars<'_>>) -> Option<(String, u32, Option<u32>)> {
     let text: String = rest.clone().take_while(|c| *c != '}').take(12).collect();
     rest.clone().nth(text.chars().count()).filter(|c| *c == '}')?;
@@ -144,7 +147,7 @@ fn repeat(rest: &Peekable<Chars<'_>>) -> Option<(String, u32, Option<u32>)> {
     Some((format!("{text}}}"), min, max))
 }
 
-/// What follows a backslash, inside a class or outside.
+/// Translates the escape after a backslash, inside or outside a class.
 fn translate_escape(chars: &mut Peekable<Chars<'_>>, out: &mut String, in_class: bool) -> Result<(), String> {
     let Some(c) = chars.next() else { return Err("trailing backslash at end of expression: ``".to_owned()) };
     match c {
@@ -185,7 +188,7 @@ fn translate_escape(chars: &mut Peekable<Chars<'_>>, out: &mut String, in_class:
     Ok(())
 }
 
-/// `\Q…\E`: everything between stands for itself.
+/// Translates `\Q…\E`: all characters between are literals.
 fn literal_run(chars: &mut Peekable<Chars<'_>>, out: &mut String) {
     while let Some(c) = chars.next() {
         if c == '\\' && chars.peek() == Some(&'E') {
@@ -201,7 +204,8 @@ fn push_literal(out: &mut String, c: char) {
     out.push_str(&regex::escape(c.encode_utf8(&mut buffer)));
 }
 
-/// A bracketed class: `[`, `&` and `~` have no meaning inside in RE2 and get a backslash here; `[:alpha:]` stays.
+/// Translates a bracketed class. RE2 gives `[`, `&` and `~` no meaning inside a class, so they are
+/// escaped; `[:alpha:]` is kept.
 fn translate_class(chars: &mut Peekable<Chars<'_>>, out: &mut String) -> Result<(), String> {
     out.push('[');
     if chars.peek() == Some(&'^') {
@@ -230,7 +234,7 @@ fn translate_class(chars: &mut Peekable<Chars<'_>>, out: &mut String) -> Result<
         }
         first = false;
     }
-    // Left open: the compiler says so.
+    // The class is not closed: `RegexBuilder::build` reports the error.
     Ok(())
 }
 
@@ -247,7 +251,7 @@ fn posix_class(chars: &mut Peekable<Chars<'_>>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // a test that cannot compile its pattern should say so
+    #![allow(clippy::unwrap_used)] // a pattern that does not compile must fail the test
 
     use super::*;
 

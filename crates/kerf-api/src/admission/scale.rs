@@ -1,4 +1,5 @@
-//! The scale subresource reads counts straight from the object, so the object is refused while they cannot be read (spec 01 §3.1).
+//! Checks the fields that the scale subresource reads. The API server reads the counts directly
+//! from the object, so it rejects an object in which they cannot be read (spec 01 §3.1).
 
 use serde_json::Value;
 
@@ -6,14 +7,16 @@ use super::error::FieldError;
 use super::number::JsonNumber;
 use super::path::Path;
 
-/// Where the scale subresource finds its numbers, as the definition writes the paths (`.spec.replicas`).
+/// Paths of the fields that the scale subresource uses, as the definition writes them
+/// (`.spec.replicas`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// The desired count.
+    /// Path of the desired count.
     pub spec_replicas_path: String,
-    /// The observed count.
+    /// Path of the observed count.
     pub status_replicas_path: String,
-    /// The selector of the counted pods, as text.
+    /// Path of the label selector of the counted pods, a string; `None` if the definition names
+    /// none.
     pub label_selector_path: Option<String>,
 }
 
@@ -55,7 +58,8 @@ fn path_error(path: &str, value: impl Into<Value>, detail: &str) -> FieldError {
     FieldError::invalid(&Path::ROOT.child(path), value, detail)
 }
 
-/// The value at a dotted path; an error where something on the way is no object.
+/// Returns the value at a dotted path; `None` if a field on the path is absent or null. Fails if a
+/// value on the path is not an object.
 fn find_at_path<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
     let mut value = object;
     let mut walked = String::new();
@@ -83,7 +87,7 @@ fn wrong_type(path: &str, value: &Value, wanted: &str) -> String {
     format!(".{path} accessor error: {} is of the type {}, expected {wanted}", go_value(value), go_type(value))
 }
 
-/// `%v` of a decoded value.
+/// Formats a decoded value as Go's `%v` does.
 fn go_value(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
@@ -99,7 +103,7 @@ fn go_value(value: &Value) -> String {
     }
 }
 
-/// `%T` of a decoded value.
+/// Returns the Go type of a decoded value, as `%T` prints it.
 pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",

@@ -1,5 +1,7 @@
-//! Values against their schema: types, formats, bounds, enumerations, required fields and the four logical junctors, every error at once.
-//! The order of checks and the choice among failed alternatives follow kube-openapi, because the texts of a refusal depend on both.
+//! Validates values against their schema: types, formats, bounds, enumerations, required fields and
+//! the logical keywords `anyOf`, `oneOf`, `allOf` and `not`. Reports all errors at once. The order
+//! of the checks and the choice among failed alternatives follow kube-openapi, because the error
+//! texts depend on both.
 
 use std::collections::HashSet;
 
@@ -13,10 +15,12 @@ use super::path::Path;
 use super::schema::{AdditionalProperties, Schema, SchemaType};
 use super::text;
 
-/// More errors than anyone reads; a hostile object of a million bad elements must not become a million sentences.
+/// Limit on the number of errors, so that an object with a million bad elements does not produce a
+/// million messages.
 const MAX_ERRORS: usize = 10_000;
 
-/// Validates `value`, whose errors are named below `base`. With `stored`, the errors of unchanged parts are dropped.
+/// Validates `value`; the paths of its errors begin with `base`. With `stored`, errors of unchanged
+/// parts are dropped (ratcheting).
 pub(crate) fn validate(
     base: &Path<'_>,
     schema: &Schema,
@@ -36,7 +40,8 @@ struct Validator<'a> {
 }
 
 impl Validator<'_> {
-    /// Checks one value; returns how many checks matched, by which failed alternatives are ranked.
+    /// Checks one value. Returns the number of checks that matched, which ranks failed
+    /// alternatives.
     fn validate_node(
         &mut self,
         schema: &Schema,
@@ -68,7 +73,7 @@ impl Validator<'_> {
             self.enumeration(schema, value, at);
             return matches;
         }
-        // The common (enum) check and the node itself count once each whatever happens.
+        // As upstream, the enum check and the node itself always count as one match each.
         let mut matches = 2;
         if typed || schema.format.is_some() {
             matches += 1 + self.type_of(schema, value, at);
@@ -165,7 +170,7 @@ impl Validator<'_> {
     }
 
     fn number(&mut self, schema: &Schema, value: JsonNumber, at: &Path<'_>) {
-        // An int-or-string has two types, and a range belongs to one.
+        // An int-or-string has two types, and a range applies to one type only.
         let (type_, format) = if schema.int_or_string { (None, None) } else { (schema.type_, schema.format) };
         self.range(value, type_, format, "Checked", at);
         if let Some(factor) = schema.multiple_of {
@@ -193,7 +198,7 @@ impl Validator<'_> {
         }
     }
 
-    /// Whether a number can be held in the schema's type and format; says so if not.
+    /// Returns true if a number fits the schema's type and format; otherwise records an error.
     fn range(
         &mut self,
         value: JsonNumber,
@@ -310,7 +315,7 @@ impl Validator<'_> {
         self.push(at, FieldErrorKind::NotSupported, Some(value.clone()), supported_values_detail(&supported));
     }
 
-    /// `anyOf`, `oneOf`, `allOf` and `not`, in the order in which their errors are told.
+    /// Checks `anyOf`, `oneOf`, `allOf` and `not`, in the order in which their errors are reported.
     fn junctors(
         &mut self,
         schema: &Schema,
@@ -366,7 +371,7 @@ impl Validator<'_> {
         matches
     }
 
-    /// Tries each branch; keeps the errors of the one with the most matches if none is valid.
+    /// Tries each branch. If none is valid, keeps the errors of the branch with the most matches.
     fn alternatives(
         &mut self,
         branches: &[Schema],
@@ -414,7 +419,8 @@ impl Validator<'_> {
         self.errors.push(error);
     }
 
-    /// Some sentences name no field of their own; the API server hangs them on the object.
+    /// Records an error that belongs to no field; the API server attaches it to the validated
+    /// object.
     fn push_object_error(&mut self, detail: String) {
         self.errors.push(FieldError::invalid(self.base, "", detail));
     }
@@ -426,7 +432,8 @@ struct AlternativesResult {
     errors: Vec<FieldError>,
 }
 
-/// `kind` and `apiVersion` of the object itself are converted before they are compared, so they never count as unchanged.
+/// Returns the stored value of the field `name`. The object's own `kind` and `apiVersion` are
+/// converted before they are compared, so they never count as unchanged.
 fn stored_field<'a>(at: &Path<'_>, stored: Option<CorrelatedValue<'a>>, name: &str) -> Option<CorrelatedValue<'a>> {
     if at.is_root() && matches!(name, "kind" | "apiVersion") {
         return None;
@@ -438,7 +445,8 @@ fn type_names(schema: &Schema) -> &'static str {
     if schema.int_or_string { "integer,string" } else { schema.type_.map_or("", SchemaType::name) }
 }
 
-/// Numbers are compared in the number type of the enumeration, everything else as it is.
+/// Compares a value with an allowed value. Numbers are compared in the number type of the allowed
+/// value.
 fn same_enum_value(value: &Value, allowed: &Value) -> bool {
     match (value, allowed) {
         (Value::Null, _) => false,

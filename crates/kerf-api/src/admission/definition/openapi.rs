@@ -1,5 +1,6 @@
-//! The rules for a schema as a document: which keywords may stand where, what the `x-kubernetes-*` markers need, and that every CEL rule
-//! compiles. Rules are compiled only where the schema below them is sound: an unsound one has no types to compile against.
+//! Validates a schema as a document: which keywords are allowed where, what the `x-kubernetes-*`
+//! extensions require, and that every CEL rule compiles. A rule is compiled only if its schema is
+//! valid, because an invalid schema has no types to compile against.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
@@ -16,7 +17,7 @@ const SCHEMA_TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "objec
 const RULE_REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// Everything that is wrong with a version's schema.
+/// Appends everything that is wrong with the schema of a version.
 pub(crate) fn validate(at: &Path<'_>, schema: &JSONSchemaProps, has_status: bool, errors: &mut Vec<FieldError>) {
     let at = at.child("openAPIV3Schema");
     let before = errors.len();
@@ -59,7 +60,8 @@ pub(crate) fn validate(at: &Path<'_>, schema: &JSONSchemaProps, has_status: bool
     errors.extend(walk.costs.errors(&at));
 }
 
-/// With a status subresource the schema of `status` is used by itself, so the root must not say anything across fields.
+/// Checks the keywords at the root. With a status subresource the schema of `status` is used on its
+/// own, so the root must not restrict several fields together.
 fn validate_root_keywords(at: &Path<'_>, schema: &JSONSchemaProps, errors: &mut Vec<FieldError>) {
     let type_ = schema.type_.as_deref().unwrap_or_default();
     if !type_.is_empty() && type_ != "object" {
@@ -100,7 +102,8 @@ fn validate_root_keywords(at: &Path<'_>, schema: &JSONSchemaProps, errors: &mut 
     }
 }
 
-/// The first keyword, anywhere, that a structural schema cannot even be built with.
+/// Returns an error for the first keyword, at any depth, with which a structural schema cannot be
+/// built.
 fn unsupported_keyword(schema: &JSONSchemaProps) -> Option<String> {
     let text = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.is_empty());
     let here = [
@@ -130,13 +133,14 @@ fn unsupported_keyword(schema: &JSONSchemaProps) -> Option<String> {
         .find_map(unsupported_keyword)
 }
 
-/// What the place of a node in the schema forbids.
+/// The position of a node in the schema, which forbids some keywords.
 #[derive(Clone)]
 struct SchemaPosition {
     is_root: bool,
     defaults: DefaultsPolicy,
     is_inside_metadata: bool,
-    /// The nearest ancestor whose elements cannot be told apart between two versions of an object.
+    /// Path of the nearest ancestor list whose elements cannot be correlated between the stored and
+    /// the new object; `None` if there is none.
     uncorrelatable: Option<String>,
 }
 
@@ -303,7 +307,7 @@ impl OpenApiValidator {
         }
     }
 
-    /// The texts around a rule, before the rule itself is looked at.
+    /// Validates the texts of each rule, before the rule itself is compiled.
     fn validate_rule_texts(&mut self, at: &Path<'_>, schema: &JSONSchemaProps) {
         let rules_at = at.child("x-kubernetes-validations");
         for (i, rule) in schema.x_kubernetes_validations.iter().flatten().enumerate() {
@@ -374,7 +378,7 @@ fn validate_rule_text(at: &Path<'_>, schema: &JSONSchemaProps, rule: &Validation
     }
 }
 
-/// A marker stands only on its own type; true if it does here.
+/// Returns true if the schema has the type that an extension requires; otherwise records an error.
 fn validate_extension_type(
     at: &Path<'_>,
     schema: &JSONSchemaProps,
@@ -392,7 +396,7 @@ fn validate_extension_type(
     false
 }
 
-/// The elements of a set are compared as wholes.
+/// Checks that the elements of a set are atomic, because they are compared as a whole.
 fn validate_set_items(at: &Path<'_>, schema: &JSONSchemaProps, errors: &mut Vec<FieldError>) {
     let Some(element) = items(schema) else { return };
     let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
@@ -445,7 +449,8 @@ fn validate_map_keys(at: &Path<'_>, schema: &JSONSchemaProps, keys: &[String], e
     }
 }
 
-/// The elements of sets and maps are never null, and a key is always there.
+/// Checks that elements of sets and maps cannot be null, and that a map's key fields are always
+/// present.
 fn validate_elements(
     at: &Path<'_>,
     schema: &JSONSchemaProps,

@@ -1,18 +1,19 @@
-//! Metadata into the form in which it is stored: fields of `ObjectMeta` and nothing else, empty ones left out, instants in UTC seconds.
-//! A field of a wrong type makes the whole object unreadable, in the words of Go's JSON decoder.
+//! Decodes metadata into the form in which it is stored: only the fields of `ObjectMeta`, empty
+//! fields omitted, timestamps in UTC with seconds. A field with a wrong type rejects the whole
+//! object with the error text of Go's JSON decoder.
 
 use serde_json::{Map, Value};
 
 use super::super::number::{JsonNumber, whole_i64};
 use super::super::{text, time};
 
-/// Decoded metadata, and the paths (below `metadata`) of fields that `ObjectMeta` does not have.
+/// Decoded metadata, and the paths (inside `metadata`) of fields that `ObjectMeta` does not have.
 pub(crate) struct DecodedMetadata {
     pub(crate) metadata: Map<String, Value>,
     pub(crate) unknown: Vec<String>,
 }
 
-/// Decodes the value of an object's `metadata`.
+/// Decodes the value of an object's `metadata`. Null or an absent value gives empty metadata.
 pub(crate) fn decode(metadata: &Value) -> Result<DecodedMetadata, String> {
     let mut unknown = Vec::new();
     let metadata = match metadata {
@@ -33,7 +34,7 @@ struct GoStruct {
 struct GoField {
     name: &'static str,
     field_type: GoFieldType,
-    /// Whether the zero value is left out when the object is written.
+    /// True if the zero value is omitted when the object is written.
     omit_empty: bool,
 }
 
@@ -47,7 +48,7 @@ enum GoFieldType {
     TextMap,
     TextList,
     List(&'static GoStruct),
-    /// Raw JSON that is kept as it is.
+    /// Raw JSON, kept unchanged.
     Raw,
 }
 
@@ -131,7 +132,7 @@ fn decode_struct(
     Ok(decoded)
 }
 
-/// `None` for null, which leaves a field at its zero value.
+/// Decodes one field. Returns `None` for null, which leaves the field at its zero value.
 fn decode_field(
     shape: &GoFieldType,
     value: &Value,
@@ -158,7 +159,8 @@ fn decode_field(
         (GoFieldType::BoolPointer, other) => wrong(other, "bool"),
         (GoFieldType::Int64 | GoFieldType::Int64Pointer, Value::Number(number)) => match JsonNumber::of(number) {
             JsonNumber::Int(n) => Ok(Some(n.into())),
-            // Metadata goes through JSON text once more, where a whole float has lost its point.
+            // The API server converts metadata to JSON text once more, which writes a whole float
+            // without a decimal point.
             JsonNumber::Float(f) => match whole_i64(f) {
                 Some(n) => Ok(Some(n.into())),
                 None => Err(format!(
@@ -201,7 +203,8 @@ fn decode_field(
     }
 }
 
-/// An instant, to the second and in UTC, as Kubernetes stores it.
+/// Parses a timestamp and formats it as Kubernetes stores it: in UTC, without fractions of a
+/// second.
 fn decode_instant(instant: &str) -> Result<Value, String> {
     const LAYOUT: &str = "\"2006-01-02T15:04:05Z07:00\"";
     let zoned = instant.ends_with('Z') || instant.get(19..).is_some_and(|rest| rest.contains(['+', '-']));

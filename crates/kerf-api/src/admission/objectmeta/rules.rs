@@ -1,5 +1,6 @@
-//! Kubernetes' rules for metadata: names, namespaces by scope, labels, annotations, owners, finalizers; and what an update may not change.
-//! Works on decoded metadata, so every field is known to be of its type.
+//! Kubernetes' rules for metadata: names, namespaces by scope, labels, annotations, owners,
+//! finalizers, and the fields that an update may not change. The input is decoded metadata, so
+//! every field has its declared type.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +15,12 @@ const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 const ANNOTATIONS_MAX_BYTES: i64 = 256 << 10;
 
-/// Which names an object may have.
+/// The rule for an object's name.
 #[derive(Clone, Copy)]
 pub(crate) enum NameRule {
-    /// A subdomain of DNS: custom resources and their definitions.
+    /// A DNS subdomain: custom resources and their definitions.
     Subdomain,
-    /// Anything that fits into a URL's path: what every object needs at least.
+    /// Any text that can be a URL path segment: the minimum for every object.
     PathSegment,
 }
 
@@ -39,7 +40,8 @@ impl NameRule {
     }
 }
 
-/// The rules for metadata by itself. A name that is still to be generated is not missed.
+/// Validates metadata on its own. The name may be absent if there is a prefix (`generateName`) for
+/// it.
 pub(crate) fn validate(
     at: &Path<'_>,
     metadata: &Map<String, Value>,
@@ -80,7 +82,7 @@ pub(crate) fn validate(
     errors
 }
 
-/// The rules for a change of metadata. The resource version is the server's business and not looked at.
+/// Validates a change of metadata. The resource version is not checked; that is left to the server.
 pub(crate) fn validate_update(at: &Path<'_>, new: &Map<String, Value>, old: &Map<String, Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if old.contains_key("deletionTimestamp") {
@@ -117,7 +119,7 @@ pub(crate) fn validate_update(at: &Path<'_>, new: &Map<String, Value>, old: &Map
     errors
 }
 
-/// What the API server says of finalizers that were added and do not name a domain.
+/// Returns the API server's warnings about added finalizers that are not domain-qualified.
 pub(crate) fn finalizer_warnings(new: &Map<String, Value>, old: Option<&Map<String, Value>>) -> Vec<String> {
     let before: BTreeSet<&str> = old.map(|old| texts(old, "finalizers").collect()).unwrap_or_default();
     let added: BTreeSet<&str> = texts(new, "finalizers").filter(|finalizer| !before.contains(finalizer)).collect();
@@ -199,7 +201,7 @@ fn format_owners(references: &[Value]) -> String {
     format!("[{}]", shown.join(","))
 }
 
-/// An owner reference with its fields in the order of its type.
+/// Formats an owner reference with its fields in the order of the Go type.
 fn format_owner(reference: &Map<String, Value>) -> String {
     let fields: Vec<String> = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"]
         .iter()

@@ -1,5 +1,5 @@
-//! What holds for any input: an admitted object is admitted again unchanged, and nothing (an object, a definition, a rule's text) makes
-//! admission panic, hang or run out of stack.
+//! Properties that hold for any input: admitting an admitted object changes nothing, and no object,
+//! definition or rule makes admission panic, loop endlessly or overflow the stack.
 
 use std::sync::LazyLock;
 
@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use super::super::*;
 use super::{compile_widgets, widget, widget_crd};
 
-/// A schema with something of everything. The factor of `c` is whole: with a fraction the real server, and so we, admit `-0.0` as a
-/// float, write it as `0`, and then refuse the integer `0`, because its factor is cut to an integer first.
+/// Returns a schema that uses every feature. `multipleOf` of `c` is a whole number: with a
+/// fraction, the real API server (and this module) admits `-0.0` as a float, stores it as `0`, and
+/// then rejects the integer `0`, because for integers the factor is truncated first.
 fn schema_with_everything() -> Value {
     json!({
         "type": "object",
@@ -63,7 +64,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Objects whose fields are mostly those of the schema.
+/// Generates objects whose fields are mostly those of the schema.
 fn fields(values: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<String, Value>> {
     let name = prop_oneof![
         9 => "[a-k]",
@@ -72,7 +73,7 @@ fn fields(values: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<Str
     prop::collection::btree_map(name, values, 0..6).prop_map(|map| map.into_iter().collect())
 }
 
-/// A value of a document replaced by another: the place is counted in the order of a walk.
+/// Replaces the `place`-th value of a document, counted in pre-order.
 fn replace_nth_value(document: &mut Value, place: &mut usize, with: &Value) {
     if *place == 0 {
         *document = with.clone();
@@ -98,7 +99,7 @@ proptest! {
             if let Ok(once) = EVERYTHING.admit("v1", operation, object.clone(), FieldValidation::Warn) {
                 let twice = EVERYTHING.admit("v1", operation, once.object.clone(), FieldValidation::Strict);
                 prop_assert_eq!(&twice.map(|admitted| admitted.object), &Ok(once.object.clone()));
-                // Nor does storing it again.
+                // An update with the stored object itself changes nothing either.
                 let update = EVERYTHING.admit("v1", Operation::Update { old: &once.object }, once.object.clone(), FieldValidation::Strict);
                 prop_assert_eq!(&update.map(|admitted| admitted.object), &Ok(once.object));
             }
@@ -228,7 +229,8 @@ fn hostile_rules_end_when_their_budget_does() {
         })
     };
     let spec = json!({"l": vec![1; 100]});
-    // Within what a definition may cost by estimate, beyond what one run may.
+    // The estimated cost is within the limit for a definition; the actual cost exceeds the limit
+    // for one run.
     let resource = compile_widgets(schema("self.l.all(x, self.l.all(y, self.l.all(z, x + y + z > 0)))"));
     let refused = resource.admit("v1", Operation::Create, widget(spec), FieldValidation::Warn).unwrap_err().to_string();
     assert_eq!(
@@ -254,7 +256,7 @@ fn deep_and_long_rules_are_refused_and_not_followed() {
         schema["x-kubernetes-validations"] = json!([{"rule": rule, "message": "m"}]);
         assert!(CustomResource::compile(&widget_crd(schema)).is_err(), "{}", &rule[..20]);
     }
-    // A long rule of many flat parts is fine.
+    // A long rule of many flat parts is accepted.
     let flat = vec!["has(self.a)"; 300].join(" || ");
     let mut schema = schema_with_everything();
     schema["x-kubernetes-validations"] = json!([{"rule": flat, "message": "m"}]);
@@ -271,7 +273,7 @@ fn a_rule_of_the_allowed_depth_fits_a_small_stack() {
     ] {
         let mut schema = schema_with_everything();
         schema["x-kubernetes-validations"] = json!([{"rule": rule, "message": "m"}]);
-        // Accepted or refused is all one; it must come back.
+        // The rule may be accepted or rejected; the call must return.
         let _ = CustomResource::compile(&widget_crd(schema));
     }
 }

@@ -1,5 +1,5 @@
-//! Changes of objects: what a transition rule compares, and what a set refuses. The kinds' own cases are in `tests/it`; these are the
-//! mechanics that they stand on.
+//! Updates of objects: what a transition rule compares, and when a set with duplicates is rejected.
+//! These tests cover the mechanism; the rules of Kerf's own kinds are tested in `tests/it`.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,8 @@ fn spec_01_56_any_change_of_an_immutable_spec_is_refused() {
         changed.as_object_mut().unwrap().remove(name);
         changed
     };
-    // Quantities and durations are text, an instant is an instant, empty is not absent (spec 01 §4.1).
+    // Quantities and durations are compared as text, timestamps as instants, and an empty value
+    // differs from an absent one (spec 01 §4.1).
     for (what, new) in [
         ("another spelling of a quantity", changed("memory", json!("50k"))),
         ("a quantity as a number", changed("memory", json!(50000))),
@@ -90,7 +91,7 @@ fn spec_01_2_7_a_set_holds_nothing_twice() {
         create(reasons(json!(["Empty", "Empty"]))).unwrap_err().to_string(),
         "spec.reasons[1]: Duplicate value: \"Empty\""
     );
-    // What is stored already is not held against an update.
+    // An update is not rejected for a duplicate that is already stored.
     let old = reasons(json!(["Empty", "Empty"]));
     assert!(update(&resource, &old, reasons(json!(["Empty", "Empty", "Drifted"]))).is_ok());
 }
