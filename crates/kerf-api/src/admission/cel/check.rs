@@ -1,5 +1,5 @@
-//! Type checking: every identifier is declared, every field exists, every call has an overload. What passes runs without surprises but
-//! for the values themselves; what does not is refused when the definition is, with the place in the rule.
+//! Type checking: every identifier is declared, every field exists, and every call has an overload.
+//! A mistake is reported with its position in the rule when the definition is compiled.
 
 use std::collections::HashMap;
 
@@ -12,30 +12,27 @@ use super::parse::{Issue, Parsed};
 use super::program::{AccumulatorStep, ComprehensionNode, Constant, Element, MapEntryNode, ProgramNode, SelectMode};
 use super::types::{Type, TypeSubstitution};
 
-/// A checked expression.
 pub(super) struct Checked<'s> {
     pub(super) node: ProgramNode,
     pub(super) type_: Type<'s>,
-    /// The types of all parts, by the identity that the parser gave them.
     pub(super) types: ExpressionTypes<'s>,
-    /// Which function and which of its overloads each call may mean.
+    /// The function and the possible overloads of each call.
     pub(super) calls: HashMap<u64, CalledOverloads>,
-    /// Whether `oldSelf` is read.
     pub(super) uses_old_self: bool,
 }
 
-/// Types by the identity of the expression.
+/// Types by expression id, which the parser assigned.
 pub(super) type ExpressionTypes<'s> = HashMap<u64, Type<'s>>;
 
-/// What a call may mean: more than one overload if its arguments are dynamic.
+/// Possible meanings of a call. Dynamic arguments can match more than one overload.
 pub(super) struct CalledOverloads {
     pub(super) function: &'static Function,
     pub(super) overloads: Vec<usize>,
-    /// Whether it is called on a receiver.
+    /// True if the function is called on a receiver.
     pub(super) is_member: bool,
 }
 
-/// Checks `parsed` with `self` and `oldSelf` of the given types.
+/// Checks `parsed`, in which `self` and `oldSelf` have the given types.
 pub(super) fn check<'s>(
     parsed: &Parsed,
     self_type: Type<'s>,
@@ -66,7 +63,7 @@ pub(super) fn check<'s>(
 struct Checker<'p, 's> {
     parsed: &'p Parsed,
     solution: TypeSubstitution<'s>,
-    /// Variables in the order of their places on the stack; later ones hide earlier ones.
+    /// Variables in stack order; later ones hide earlier ones with the same name.
     scope: Vec<(String, Type<'s>)>,
     types: ExpressionTypes<'s>,
     calls: HashMap<u64, CalledOverloads>,
@@ -180,7 +177,7 @@ impl<'s> Checker<'_, 's> {
         let mut member = false;
         let mut function = None;
         if let Some(target) = &call.target {
-            // `a.b.f()` is a function of that name, or a method of what `a.b` is.
+            // `a.b.f()` calls the function `a.b.f` if it exists, otherwise the method `f` of `a.b`.
             function = qualified_name(target).and_then(|prefix| library::find_function(&format!("{prefix}.{name}")));
             if function.is_none() {
                 let (node, type_) = self.expr(target);
@@ -236,7 +233,7 @@ impl<'s> Checker<'_, 's> {
         (ProgramNode::Conditional(Box::new(parts)), self.solution.resolve(&result))
     }
 
-    /// The result type of the overloads that take these arguments: their common one, or dynamic where they differ.
+    /// Returns the result type of the matching overloads, or `Dyn` if their results differ.
     fn overload(&mut self, id: u64, function: &'static Function, member: bool, args: &[Type<'s>]) -> Option<Type<'s>> {
         let mut result: Option<Type<'s>> = None;
         let mut matching = Vec::new();
@@ -308,7 +305,7 @@ impl<'s> Checker<'_, 's> {
         (ProgramNode::Map(entries), Type::map(key_type, value_type))
     }
 
-    /// The type inside of an optional element.
+    /// Returns the type inside an optional element.
     fn optional_part(&mut self, id: u64, type_: Type<'s>, optional: bool) -> Type<'s> {
         if !optional {
             return type_;
@@ -325,7 +322,7 @@ impl<'s> Checker<'_, 's> {
         }
     }
 
-    /// The common type of elements, dynamic where there is none; `literals` refuses most of those later.
+    /// Returns the common type of elements, or `Dyn`; `literals` rejects most mixed lists later.
     fn join(&mut self, before: Option<Type<'s>>, this: Type<'s>) -> Type<'s> {
         match before {
             None => this,
@@ -430,7 +427,7 @@ fn call_node(call: &CallExpr, function: &'static Function, mut nodes: Vec<Progra
     ProgramNode::Call { function, args: nodes, pattern }
 }
 
-/// Recognises the steps that only grow the accumulator.
+/// Recognises steps that only extend the accumulator.
 fn accumulator_step(node: ProgramNode, place: usize) -> AccumulatorStep {
     match node {
         ProgramNode::Variable(variable) if variable == place => AccumulatorStep::Keep,
@@ -466,7 +463,7 @@ fn accumulator_step(node: ProgramNode, place: usize) -> AccumulatorStep {
     }
 }
 
-/// `a.b.c` as a name, if it is one.
+/// Returns `a.b.c` as text if the expression is a qualified name.
 fn qualified_name(expr: &IdedExpr) -> Option<String> {
     match &expr.expr {
         Expr::Ident(name) => Some(name.clone()),
@@ -475,7 +472,7 @@ fn qualified_name(expr: &IdedExpr) -> Option<String> {
     }
 }
 
-/// The types that an expression can name.
+/// Returns the type that an identifier names.
 fn type_identifier<'s>(name: &str) -> Option<(&'static str, Type<'s>)> {
     let dynamic = || Type::Dyn;
     Some(match name {

@@ -1,27 +1,29 @@
-//! What running a rule costs, in cel-go's units (one is about 100 ns there), by which Kubernetes bounds a rule and all rules of an object.
+//! Runtime cost of rules in cel-go's units (one unit is about 100 ns there). Kubernetes limits the
+//! cost of one rule and of all rules of an object.
 
 use super::value::{Map, Value};
 
-/// Reading a variable or a field.
+/// Cost of reading a variable or a field.
 pub(super) const READ_COST: u64 = 1;
 pub(super) const NEW_LIST_COST: u64 = 10;
 pub(super) const NEW_MAP_COST: u64 = 30;
-/// What one rule may cost on one value.
+/// Limit on the cost of one rule on one value.
 pub(super) const RULE_COST_MAX: u64 = 1_000_000;
-/// What all rules of one object may cost together.
+/// Limit on the cost of all rules of one object together.
 pub(super) const OBJECT_COST_MAX: i64 = 10_000_000;
 
-/// A tenth of a unit for each character, rounded up.
+/// Returns the cost of reading text: a tenth of a unit per character, rounded up.
 fn traversal(size: u64) -> u64 {
     size.div_ceil(10)
 }
 
-/// A quarter of a unit for each character of a pattern, times what the text costs.
+/// Returns the cost of a regular expression: a quarter of a unit per character of the pattern,
+/// times the cost of the text.
 fn matching(text: u64, pattern: u64) -> u64 {
     traversal(text.saturating_add(1)).saturating_mul(pattern.div_ceil(4))
 }
 
-/// What a call costs by its arguments.
+/// Returns the cost of a call, as far as it follows from the arguments.
 pub(super) fn call_cost(function: &str, args: &[Value<'_>]) -> u64 {
     let size = |i: usize| args.get(i).map_or(1, Value::size);
     match function {
@@ -61,12 +63,12 @@ pub(super) fn call_cost(function: &str, args: &[Value<'_>]) -> u64 {
     }
 }
 
-/// What is only known from the result.
+/// Returns the part of a call's cost that is known only from its result.
 pub(super) fn result_cost(function: &str, result: &Value<'_>) -> u64 {
     if function == "join" { traversal(result.size().saturating_mul(2)) } else { 0 }
 }
 
-/// Walking over all that is in a value.
+/// Returns the cost of visiting every element inside a value.
 fn elements(value: &Value<'_>) -> u64 {
     match value {
         Value::String(text) => text.len() as u64 / 10,

@@ -1,6 +1,7 @@
-//! What a rule can cost at worst, before any object exists: from the bounds of the schema (`maxItems`, `maxProperties`, `maxLength`) and the
-//! shape of the expression. A definition whose rules could cost too much is refused, so the numbers are cel-go's and Kubernetes' own; they
-//! decide which definitions a cluster accepts.
+//! Estimates the maximum cost of a rule before any object exists, from the bounds in the schema
+//! (`maxItems`, `maxProperties`, `maxLength`) and the expression. The API server rejects a
+//! definition whose rules could cost too much. The estimates equal those of cel-go and Kubernetes,
+//! because they decide which definitions a cluster accepts.
 
 mod budget;
 mod declared;
@@ -19,7 +20,7 @@ use super::check::{CalledOverloads, Checked};
 use super::cost::{NEW_LIST_COST, NEW_MAP_COST};
 use super::types::Type;
 
-/// The most that a checked expression about values of `schema` can cost.
+/// Returns the maximum cost of a checked expression on values of `schema`.
 pub(super) fn cost(expr: &IdedExpr, checked: &Checked<'_>, schema: &Schema, resource: bool) -> u64 {
     let mut estimator = Estimator {
         types: &checked.types,
@@ -50,7 +51,7 @@ struct Estimator<'c, 's> {
     locals: Vec<LocalVariable>,
 }
 
-/// A call's cost, and how large its result is where that is known.
+/// The cost of a call and the size of its result; `None` if the size is unknown.
 struct CallEstimate {
     cost: EstimateRange,
     size: Option<EstimateRange>,
@@ -175,7 +176,7 @@ impl Estimator<'_, '_> {
         sum.add(rounds.times(round))
     }
 
-    /// A comprehension that only names a value.
+    /// Estimates a comprehension that only binds a value to a name.
     fn bind(&mut self, expr: &IdedExpr, fold: &ComprehensionExpr) -> EstimateRange {
         let mut sum = self.cost(&fold.iter_range).add(self.cost(&fold.accu_init));
         self.push_bound(&fold.accu_var, &fold.accu_init);
@@ -217,7 +218,8 @@ impl Estimator<'_, '_> {
         self.paths.get(&expr.id).cloned().unwrap_or_default()
     }
 
-    /// The size that the schema declares at a path. The first step is whichever variable; all start at the root.
+    /// Returns the size that the schema declares at a path. The first step is the name of a
+    /// variable and is skipped, because all variables have the root schema.
     fn declared_size(&self, path: &[String]) -> Option<EstimateRange> {
         let (_, steps) = path.split_first()?;
         let mut node = self.root;

@@ -1,5 +1,5 @@
-//! Running a checked expression on values, on a budget: every step costs what cel-go counts for it, and a rule that would run for too long
-//! is stopped, however its author meant it.
+//! Evaluates a checked expression on a cost budget. Every step is charged what cel-go charges for
+//! it, and an evaluation that exceeds the limit ends with `OverBudget`.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -8,7 +8,8 @@ use super::cost;
 use super::program::{AccumulatorStep, ComprehensionNode, Constant, ProgramNode, SelectMode};
 use super::value::{Arguments, EvalFailure, EvalResult, Items, List, Map, Text, Value, error, no_such_overload};
 
-/// Evaluates `node` with the variables `self` and `oldSelf`; also returns what it cost, at most a little more than `limit`.
+/// Evaluates `node` with the variables `self` and `oldSelf`. Also returns the cost, which exceeds
+/// `limit` by at most one step.
 pub(super) fn evaluate<'a>(
     node: &'a ProgramNode,
     this: EvalResult<'a>,
@@ -22,7 +23,8 @@ pub(super) fn evaluate<'a>(
 }
 
 struct Evaluator<'a> {
-    /// Variables by their place. One may hold an error: it counts only when it is read.
+    /// Values of the variables by index. A variable may hold an error, which takes effect only when
+    /// the variable is read.
     stack: Vec<EvalResult<'a>>,
     cost: u64,
     limit: u64,
@@ -60,7 +62,7 @@ impl<'a> Evaluator<'a> {
             ProgramNode::OptionalOr { operands, unwrap } => self.optional_or(operands, *unwrap),
             ProgramNode::Call { function, args, pattern } => {
                 let values = args.iter().map(|arg| self.eval(arg)).collect::<Result<Vec<_>, _>>()?;
-                // What a call costs is known from its arguments, so it is paid before the work is done.
+                // The cost of a call follows from its arguments, so it is charged before the call.
                 self.charge(cost::call_cost(function.name, &values))?;
                 let result = (function.implementation)(Arguments { values, pattern: pattern.as_ref() })?;
                 self.charge(cost::result_cost(function.name, &result))?;
@@ -117,7 +119,8 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// `&&` and `||`: one operand alone may decide, and then the other may even fail.
+    /// Evaluates `&&` and `||`. If one operand decides the result, an error of the other is
+    /// ignored.
     fn logical(&mut self, operands: &'a [ProgramNode; 2], decides: bool) -> EvalResult<'a> {
         let mut failure = None;
         for operand in operands {
@@ -162,7 +165,7 @@ impl<'a> Evaluator<'a> {
                     ));
                 }
             };
-            // Of two entries with one key the later one counts.
+            // If two entries have the same key, the later one is kept.
             map.insert(key.as_key()?, value);
         }
         self.charge(cost::NEW_MAP_COST)?;
@@ -210,7 +213,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// One round; false when the loop's condition ended it.
+    /// Runs one iteration. Returns false if the loop condition ended the loop.
     fn round(
         &mut self,
         fold: &'a ComprehensionNode,
@@ -288,7 +291,8 @@ impl<'a> Evaluator<'a> {
         Ok(())
     }
 
-    /// The accumulator may hold an error, which a later round may still make up for; running out of budget may not.
+    /// Replaces the accumulator. It may hold an error, which a later iteration may still override.
+    /// `OverBudget` ends the evaluation.
     fn set_accumulator(&mut self, place: usize, value: EvalResult<'a>) -> Result<(), EvalFailure> {
         if matches!(value, Err(EvalFailure::OverBudget)) {
             return Err(EvalFailure::OverBudget);

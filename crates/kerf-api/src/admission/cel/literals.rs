@@ -1,5 +1,6 @@
-//! What can be seen to be wrong in an expression that checks: literals that no function will read, lists of mixed types, format strings that
-//! do not fit their arguments. cel-go calls these validators and runs them after type checking.
+//! Checks of literals in an expression that has correct types: arguments that no function can
+//! parse, lists of mixed types, and format strings that do not match their arguments. cel-go calls
+//! such checks validators and runs them after type checking.
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
 
@@ -10,7 +11,7 @@ use super::functions::printf::{self, Verb};
 use super::parse::{Issue, Parsed};
 use super::types::Type;
 
-/// Everything that the validators find.
+/// Returns all issues that the validators find.
 pub(super) fn validate(parsed: &Parsed, types: &ExpressionTypes<'_>) -> Vec<Issue> {
     let mut literals = LiteralValidator { parsed, types, issues: Vec::new() };
     literals.node(&parsed.expr, false);
@@ -24,7 +25,8 @@ struct LiteralValidator<'p, 's> {
 }
 
 impl LiteralValidator<'_, '_> {
-    /// `exempt` inside of `format`, whose arguments may be mixed.
+    /// Checks an expression. `exempt` is true inside `format`, whose arguments may have mixed
+    /// types.
     fn node(&mut self, expr: &IdedExpr, exempt: bool) {
         match &expr.expr {
             Expr::Literal(_) | Expr::Ident(_) | Expr::Unspecified | Expr::Struct(_) => {}
@@ -73,7 +75,7 @@ impl LiteralValidator<'_, '_> {
         }
     }
 
-    /// All of one type, that of the first.
+    /// Checks that all elements have the type of the first one.
     fn homogeneous<'e>(&mut self, elements: impl Iterator<Item = (&'e IdedExpr, bool)>, first_only: bool) {
         let mut first: Option<Type<'_>> = None;
         for (element, optional) in elements {
@@ -144,7 +146,8 @@ impl LiteralValidator<'_, '_> {
         }
     }
 
-    /// Whether an argument can be printed so; if not, the part that cannot and its type.
+    /// Checks that `verb` can print the argument. Otherwise returns the id and the type name of the
+    /// part that cannot be printed.
     fn fits(&self, verb: Verb, arg: &IdedExpr) -> Result<(), (u64, String)> {
         let Some(type_) = self.types.get(&arg.id) else { return Ok(()) };
         let fits = match (verb, type_) {

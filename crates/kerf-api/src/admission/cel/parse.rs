@@ -1,5 +1,6 @@
-//! From a rule's text to its syntax tree, with the macros that Kubernetes has switched on. The tree comes from the `cel` crate, which
-//! follows cel-go's grammar; what it does not bound itself is bounded here, before it is called.
+//! Parses the text of a rule into a syntax tree, with the macros that Kubernetes enables. The tree
+//! comes from the `cel` crate, which follows cel-go's grammar. Limits that this crate does not
+//! enforce are checked here before it is called.
 
 use std::sync::LazyLock;
 
@@ -9,29 +10,30 @@ use cel::common::ast::{
 use cel::parser::{Macro, MacroExprHelper};
 use cel::{Env, ParseError};
 
-/// cel-go's bound on the size of an expression.
+/// cel-go's limit on the size of an expression.
 const MAX_CODE_POINTS: usize = 100_000;
-/// Operators and brackets nest the tree, and the tree is walked by recursion; no rule that a person wrote comes near this.
+/// Limit on the nesting of operators and brackets, because the tree is traversed recursively. Rules
+/// written by hand are far below it.
 const MAX_NESTING: usize = 400;
 
-/// A parsed expression and where its parts stand.
+/// A parsed expression with the source positions of its parts.
 pub(super) struct Parsed {
     pub(super) expr: IdedExpr,
     pub(super) source: SourceInfo,
 }
 
-/// Something wrong at a place of the text.
+/// A mistake at a position of the text.
 #[derive(Clone, Debug)]
 pub(super) struct Issue {
-    /// From 1.
+    /// Line number, beginning with 1.
     pub(super) line: usize,
-    /// From 1.
+    /// Column in characters, beginning with 1.
     pub(super) column: usize,
     pub(super) message: String,
 }
 
 impl Parsed {
-    /// Something wrong with a part of the expression.
+    /// Returns an issue at the position of the sub-expression `id`.
     pub(super) fn issue_at(&self, id: u64, message: String) -> Issue {
         let start = self.source.offset_for(id).map_or(0, |(start, _)| start as usize);
         let before: Vec<char> = self.source.source.chars().take(start).collect();
@@ -41,7 +43,7 @@ impl Parsed {
     }
 }
 
-/// The issues as cel-go prints them: in order of their places, each with the line that it is about.
+/// Formats issues as cel-go prints them: sorted by position, each with its source line.
 pub(super) fn format_issues(source: &str, mut issues: Vec<Issue>) -> String {
     issues.sort_by_key(|issue| (issue.line, issue.column));
     let texts: Vec<String> = issues
@@ -58,7 +60,7 @@ pub(super) fn format_issues(source: &str, mut issues: Vec<Issue>) -> String {
     texts.join("\n")
 }
 
-/// Parses an expression, or says what is wrong with its syntax.
+/// Parses an expression, or returns its syntax errors.
 pub(super) fn parse(text: &str) -> Result<Parsed, Vec<Issue>> {
     let refuse = |message: String| vec![Issue { line: 1, column: 1, message }];
     let size = text.chars().count();
@@ -68,7 +70,7 @@ pub(super) fn parse(text: &str) -> Result<Parsed, Vec<Issue>> {
     if nesting_depth(text) > MAX_NESTING {
         return Err(refuse(format!("expression recursion limit exceeded: {MAX_NESTING}")));
     }
-    // The parser is not ours: whatever it does with a text that it did not foresee must not end the process.
+    // The parser is third-party code: a panic on an unforeseen text must not end the process.
     let parsed = std::panic::catch_unwind(|| ENVIRONMENT.parser().parse_with_source_info(text));
     match parsed {
         Ok(Ok((expr, source))) => Ok(Parsed { expr, source }),
@@ -85,11 +87,12 @@ pub(super) fn parse(text: &str) -> Result<Parsed, Vec<Issue>> {
     }
 }
 
-/// How deep the tree can be at most. Brackets nest, and a run of operators or selections leans to one side; `&&`, `||` and commas start
-/// afresh, since the parser balances the former and sets the latter side by side.
+/// Returns an upper bound of the depth of the syntax tree. Brackets nest, and a chain of operators
+/// or selections adds one level each. `&&`, `||` and commas start a new chain, because the parser
+/// balances the first two and lists arguments side by side.
 fn nesting_depth(text: &str) -> usize {
     let mut deepest = 0;
-    // The lengths of the runs around the open brackets, and their sum with the one at hand.
+    // Lengths of the chains around the open brackets. `depth` is their sum plus the current chain.
     let mut outer: Vec<usize> = Vec::new();
     let (mut run, mut depth): (usize, usize) = (0, 0);
     let mut chars = text.chars();
@@ -101,7 +104,8 @@ fn nesting_depth(text: &str) -> usize {
                 depth += 1;
             }
             ')' | ']' | '}' => {
-                // What follows a bracket leans on it: the level that it took stays, as one of the outer run.
+                // The text after a bracket belongs to the outer chain; the bracket's own level
+                // counts as one part of that chain.
                 depth -= run;
                 match outer.pop() {
                     Some(around) => run = around + 1,
@@ -160,7 +164,7 @@ type MacroResult = Result<IdedExpr, ParseError>;
 
 const ACCUMULATOR: &str = "@result";
 
-/// Takes what an expander was lent.
+/// Builds the expressions into which a macro expands.
 struct ExprBuilder<'h, 'p> {
     helper: &'h mut MacroExprHelper<'p>,
 }
@@ -186,7 +190,7 @@ impl ExprBuilder<'_, '_> {
         self.helper.next_expr(Expr::List(ListExpr::new(items)))
     }
 
-    /// The two iteration variables of a two-variable comprehension.
+    /// Removes and returns the two iteration variables of a two-variable comprehension.
     fn variables(&mut self, args: &mut Vec<IdedExpr>) -> Result<(String, String), ParseError> {
         let second = args.remove(1);
         let first = args.remove(0);
@@ -326,7 +330,8 @@ fn filtered(make: &mut ExprBuilder<'_, '_>, filter: Option<IdedExpr>, step: Ided
     }
 }
 
-/// `list.sortBy(e, key)`: the list is bound once, its keys are mapped, and both are sorted together.
+/// Expands `list.sortBy(e, key)`: binds the list once, computes the keys, and sorts the list by
+/// them.
 fn sort_by(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> MacroResult {
     const INPUT: &str = "@__sortBy_input__";
     let mut make = ExprBuilder { helper };

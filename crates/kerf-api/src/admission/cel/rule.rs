@@ -1,4 +1,5 @@
-//! One rule: compiled against the schema of the values that it is about, or refused with the place where it goes wrong.
+//! One rule: compiled against the schema of its values, or rejected with the position of the
+//! mistake.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
 
@@ -15,38 +16,39 @@ use super::program::{Constant, ProgramNode};
 use super::types::Type;
 use super::value::{EvalFailure, Value};
 
-/// A rule that can run.
+/// A rule that can be evaluated.
 #[derive(Debug)]
 pub(super) struct CompiledRule {
     pub(super) program: ProgramNode,
     pub(super) message_program: Option<ProgramNode>,
     pub(super) uses_old_self: bool,
-    /// Whether `oldSelf` is an optional, so that the rule also runs where there is nothing old.
+    /// True if `oldSelf` is an optional, so that the rule also runs if there is no stored value.
     pub(super) optional_old_self: bool,
     pub(super) message: String,
     pub(super) text: String,
     pub(super) reason: Option<FieldErrorKind>,
     pub(super) field_path: Option<String>,
-    /// The most that one run can cost, of the rule and of its message.
+    /// Maximum estimated cost of one evaluation of the rule. `message_cost` is that of its
+    /// messageExpression.
     cost: u64,
     message_cost: u64,
 }
 
 impl CompiledRule {
-    /// What the rule says of itself: its message, or else its text.
+    /// Returns the text that identifies the rule in errors: its message, otherwise its expression.
     pub(super) fn name(&self) -> &str {
         if self.message.is_empty() { &self.text } else { &self.message }
     }
 }
 
-/// Why a rule cannot be compiled.
+/// The reason why a rule cannot be compiled.
 pub(super) struct RuleCompileError {
-    /// `rule` or `messageExpression`.
+    /// The field with the mistake: `rule` or `messageExpression`.
     pub(super) field: &'static str,
     pub(super) detail: String,
 }
 
-/// Compiles a rule about values of `schema`; `None` for a rule without text.
+/// Compiles a rule for values of `schema`. Returns `None` for a rule without text.
 pub(super) fn compile(
     schema: &Schema,
     resource: bool,
@@ -113,7 +115,8 @@ pub(super) fn compile(
     }))
 }
 
-/// Conversions of constants are done when a rule is made, and so they fail then.
+/// Returns the error of a conversion of a constant that fails. cel-go evaluates such conversions
+/// when it compiles a rule, so the rule is rejected.
 fn constant_failure(node: &ProgramNode) -> Option<String> {
     let parts: Vec<&ProgramNode> = match node {
         ProgramNode::Constant(_) | ProgramNode::Variable(_) => return None,
@@ -148,12 +151,13 @@ fn constant_failure(node: &ProgramNode) -> Option<String> {
     }
 }
 
-/// `.spec.a['b']` as errors write it: `spec.a[b]` for a key of a map, which brackets always are here.
+/// Formats a JSON path as errors print it: `.spec.a['b']` becomes `spec.a[b]`. Brackets always
+/// contain the key of a map here.
 fn normalize_path(path: &str) -> String {
     path.trim_start_matches('.').replace("['", "[").replace("']", "]")
 }
 
-/// Where a rule stands in a definition.
+/// The position of a rule in a definition.
 pub(crate) struct RuleContext<'a> {
     pub(crate) at: &'a Path<'a>,
     pub(crate) schema: &'a Schema,
@@ -162,7 +166,7 @@ pub(crate) struct RuleContext<'a> {
     pub(crate) uncorrelatable: Option<&'a str>,
 }
 
-/// Everything that is wrong with a rule of a definition.
+/// Appends everything that is wrong with a rule of a definition.
 pub(crate) fn check_rule(
     place: &RuleContext<'_>,
     rule: &ValidationRule,
@@ -173,7 +177,8 @@ pub(crate) fn check_rule(
     let uses_old_self = match compile(place.schema, place.is_resource, rule) {
         Err(refused) => {
             errors.push(FieldError::invalid_with_display(&at.child(refused.field), format_rule(rule), refused.detail));
-            // Whether a rule that does not compile reads oldSelf is not known; a messageExpression does not matter for it.
+            // It is unknown whether a rule that does not compile reads oldSelf. A mistake in the
+            // messageExpression is treated alike.
             false
         }
         Ok(None) => false,
@@ -198,7 +203,7 @@ pub(crate) fn check_rule(
     }
 }
 
-/// A rule as the API server prints it: its own type, field by field.
+/// Formats a rule as the API server prints its Go type.
 fn format_rule(rule: &ValidationRule) -> String {
     let string = |text: Option<&str>| text::json(&serde_json::Value::from(text.unwrap_or_default()));
     let reason = rule.reason.as_deref().map_or("null".to_owned(), |reason| string(Some(reason)));

@@ -1,5 +1,6 @@
-//! Which rules run on which values, and what a failed one says. The tree of rules follows the schema; a transition rule runs only where a
-//! stored value can be found for the new one, and the failures of values that did not change become warnings.
+//! Runs rules on the values of an object and creates the errors of failed rules. The tree of rules
+//! follows the schema. A transition rule runs only on values for which there is a stored value.
+//! Failures on unchanged values become warnings.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +16,10 @@ use super::rule::{CompiledRule, compile};
 use super::types::Type;
 use super::value::{EvalFailure, Value};
 
-/// The largest message that a messageExpression may make.
+/// Maximum size of a message from a messageExpression; a longer message is ignored.
 const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 
-/// The compiled rules of a schema node and of all below it.
+/// The compiled rules of a schema node and of all nodes inside it.
 #[derive(Debug, Default)]
 pub(crate) struct CompiledRules {
     own_rules: Vec<CompiledRule>,
@@ -29,9 +30,9 @@ pub(crate) struct CompiledRules {
 }
 
 impl CompiledRules {
-    /// Compiles the rules of a schema that was found sound; `None` where there are none.
+    /// Compiles the rules of a valid schema. Returns `None` if there are none.
     pub(crate) fn build(schema: &Schema, resource: bool) -> Option<Self> {
-        // Values whose type rules cannot see have no rules that could run.
+        // If rules cannot read the values of this schema, no rule can run on them.
         Type::from_schema(schema, resource)?;
         let rules = Self {
             own_rules: schema.rules.iter().filter_map(|rule| compile(schema, resource, rule).ok().flatten()).collect(),
@@ -60,7 +61,8 @@ impl CompiledRules {
         (!empty).then_some(rules)
     }
 
-    /// Runs all rules on an object, which replaces `old` if that is given. Failures of unchanged values are added to `warnings`.
+    /// Runs all rules on an object, which replaces `old` if that is present. Failures on unchanged
+    /// values are added to `warnings`.
     pub(crate) fn validate(
         &self,
         schema: &Schema,
@@ -70,13 +72,13 @@ impl CompiledRules {
         warnings: &mut Vec<String>,
     ) -> Vec<FieldError> {
         let mut run = RuleRunner { errors: Vec::new(), warnings, budget: OBJECT_COST_MAX };
-        // The budget's end is in the errors; there is nothing more to do about it.
+        // `BudgetExhausted` needs no handling: the errors already contain it.
         let _ = run.validate_node(&Path::ROOT, self, schema, object, old, ratchet);
         run.errors
     }
 }
 
-/// A default must pass the rules as a new value and as an unchanged one.
+/// Checks that a default passes its rules both as a new value and as an unchanged value.
 pub(crate) fn check_default(at: &Path<'_>, schema: &Schema, default: &Json) -> Vec<FieldError> {
     let Some(rules) = CompiledRules::build(schema, schema.is_embedded_resource) else { return Vec::new() };
     let mut warnings = Vec::new();
@@ -90,11 +92,11 @@ pub(crate) fn check_default(at: &Path<'_>, schema: &Schema, default: &Json) -> V
     Vec::new()
 }
 
-/// What is known of the stored value at a place, for ratcheting.
+/// The stored value that corresponds to a value, for ratcheting.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Ratchet<'a> {
     current: Option<CorrelatedValue<'a>>,
-    /// The nearest ancestor that has a stored value, where this place has none.
+    /// The nearest ancestor that has a stored value; used if `current` is `None`.
     nearest_ancestor: Option<CorrelatedValue<'a>>,
 }
 
@@ -121,7 +123,7 @@ impl<'a> Ratchet<'a> {
     }
 }
 
-/// The object's budget is used up; nothing more is checked.
+/// The cost budget of the object is used up; no further rule runs.
 struct BudgetExhausted;
 
 struct RuleRunner<'w> {
@@ -267,7 +269,8 @@ impl RuleRunner<'_> {
         Err(BudgetExhausted)
     }
 
-    /// The message that the rule computes; where it fails to, the one that it carries.
+    /// Evaluates the messageExpression. If that fails or its text is unusable, returns the rule's
+    /// fixed message.
     fn message<'a>(
         &mut self,
         program: &'a super::program::ProgramNode,

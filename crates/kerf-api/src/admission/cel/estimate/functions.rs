@@ -1,4 +1,5 @@
-//! What calls cost at worst: CEL's own functions, those of its list and set extensions, and those that Kubernetes prices itself.
+//! Estimated cost of calls: CEL's own functions, its list and set extensions, and the functions for
+//! which Kubernetes defines the cost.
 
 use cel::common::ast::{Expr, IdedExpr, LiteralValue};
 
@@ -97,7 +98,8 @@ impl Estimator<'_, '_> {
         EstimateRange { min: u64::from(max > 0), max }.scale(TRAVERSAL_COST_FACTOR)
     }
 
-    /// The functions on lists and sets that came with cel-go's extensions.
+    /// Estimates the list and set functions of cel-go's extensions. Returns `None` for other
+    /// functions.
     fn list_library(
         &mut self,
         name: &str,
@@ -151,7 +153,8 @@ impl Estimator<'_, '_> {
         })
     }
 
-    /// How large the elements of a list are, by its path; and whether they are texts.
+    /// Returns the size of a list's elements by the path of the list, and true if they are text or
+    /// bytes.
     fn element(&mut self, list: &IdedExpr) -> Option<(EstimateRange, bool)> {
         let element_type = match self.types.get(&list.id)? {
             Type::List(element) => (**element).clone(),
@@ -172,7 +175,8 @@ impl Estimator<'_, '_> {
         Some((size.unwrap_or(EstimateRange::UNKNOWN), matches!(element_type, Type::String | Type::Bytes)))
     }
 
-    /// The functions that Kubernetes adds, and those of strings, which it prices itself.
+    /// Estimates the functions that Kubernetes adds, and the string functions, for which it defines
+    /// the cost. Returns `None` for other functions.
     fn kubernetes(
         &mut self,
         name: &str,
@@ -306,7 +310,7 @@ impl Estimator<'_, '_> {
     }
 }
 
-/// How long a text can be after a replacement.
+/// Returns the possible lengths of a text after a replacement.
 fn replaced(text: EstimateRange, from: EstimateRange, to: EstimateRange) -> EstimateRange {
     let (mut count, mut kept) = (EstimateRange::ZERO, EstimateRange::ZERO);
     if from.min == 0 {

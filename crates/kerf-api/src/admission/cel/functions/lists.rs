@@ -1,4 +1,4 @@
-//! Lists: searching (shared with strings), folding, slicing, sorting.
+//! Functions on lists: search (also in strings), aggregation, slices, sorting.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -62,7 +62,7 @@ pub(in super::super) fn sum<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
             Some(total) => operators::add(Arguments { values: vec![total, item], pattern: None })?,
         });
     }
-    // Of no elements only the schema knows the type; zero as an integer equals zero as any number.
+    // An empty list has a type only in the schema. The integer zero equals zero of any number type.
     Ok(total.unwrap_or_else(|| match &args.values[..] {
         [Value::List(List { items: Items::Json(_, schema), .. })] if schema.format_name == "duration" => {
             Value::Duration(0)
@@ -146,9 +146,10 @@ pub(in super::super) fn sort_by_keys<'a>(args: Arguments<'a, '_>) -> EvalResult<
     sorted(list.values()?, keys.values()?)
 }
 
-/// The items in the order of their keys; equal keys keep theirs.
+/// Returns the items in the order of their keys. Items with equal keys keep their order.
 fn sorted<'a>(items: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> EvalResult<'a> {
-    // All keys are compared with the first, so that what cannot be ordered is found before sorting starts.
+    // All keys are compared with the first one, so that keys without an order are found before
+    // sorting starts.
     if let Some(first) = keys.first() {
         for key in &keys {
             if first.type_name() != key.type_name() {
@@ -203,7 +204,8 @@ pub(in super::super) fn last<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     }
 }
 
-/// The two-variable comprehensions that build maps, where they could not do it in place.
+/// Implements `cel.@mapInsert` for comprehensions that build maps and could not be evaluated in
+/// place.
 pub(in super::super) fn map_insert<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let (Some(Value::Map(Map::Built(map))), added) = (args.values.first(), args.values.get(1..).unwrap_or_default())
     else {

@@ -1,4 +1,5 @@
-//! Addresses, networks and URLs. Addresses with a zone and IPv4 addresses dressed as IPv6 are refused, as Kubernetes refuses them.
+//! IP addresses, networks and URLs. As in Kubernetes, addresses with a zone and IPv4-mapped IPv6
+//! addresses are rejected.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +11,7 @@ use super::super::super::text;
 use super::super::super::url::Url;
 use super::super::value::{Arguments, CelMapKey, EvalFailure, EvalResult, Map, Value, error, no_such_overload};
 
-/// An address and how many of its bits name the network.
+/// An IP address and the length of its network prefix in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Cidr {
     address: IpAddr,

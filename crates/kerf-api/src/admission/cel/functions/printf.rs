@@ -1,12 +1,12 @@
-//! `string.format`, CEL's printf. Kubernetes has switched on an early version of it, whose floats are printed for American readers: commas
-//! between thousands, and `×10⁰³` for an exponent.
+//! `string.format`, CEL's printf. Kubernetes enables an early version of it, which prints floats in
+//! the US format: commas between thousands, and `×10⁰³` for an exponent.
 
 use super::super::super::text;
 use super::super::value::{Arguments, EvalFailure, EvalResult, Value, error, no_such_overload};
 use super::conversion::seconds_text;
 use super::strings::TEXT_MAX_BYTES;
 
-/// What a clause prints.
+/// The conversion of a formatting clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Verb {
     Text,
@@ -18,7 +18,7 @@ pub(in super::super) enum Verb {
     Octal,
 }
 
-/// The text before the next clause, and what follows its `%`. `%%` is no clause.
+/// Returns the text before the next clause, and the text after its `%`. `%%` is not a clause.
 pub(in super::super) fn next_clause(text: &str) -> Option<(String, &str)> {
     let mut before = String::new();
     let mut rest = text;
@@ -36,7 +36,7 @@ pub(in super::super) fn next_clause(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// A clause after its `%`: what it prints, how precisely, and what follows it.
+/// Parses a clause after its `%`. Returns its conversion, its precision, and the text after it.
 pub(in super::super) fn parse_clause(text: &str) -> Result<(Verb, Option<usize>, &str), String> {
     if text.is_empty() {
         return Err("unexpected end of string".to_owned());
@@ -73,7 +73,7 @@ pub(in super::super) fn parse_clause(text: &str) -> Result<(Verb, Option<usize>,
     Ok((kind, precision, &rest[verb.len_utf8()..]))
 }
 
-/// The sentence for an argument that a clause cannot print.
+/// Returns the message for an argument that a clause cannot print.
 pub(in super::super) fn wrong_type(verb: Verb, type_name: &str) -> String {
     let rule = match verb {
         Verb::Text => {
@@ -89,7 +89,7 @@ pub(in super::super) fn wrong_type(verb: Verb, type_name: &str) -> String {
     format!("{rule}, was given {type_name}")
 }
 
-/// `'%s has %d'.format([a, b])`.
+/// Implements `'%s has %d'.format([a, b])`.
 pub(in super::super) fn format<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let [Value::String(pattern), Value::List(list)] = &args.values[..] else { return no_such_overload() };
     let mut out = String::new();
@@ -147,7 +147,7 @@ fn hex(bytes: &[u8], verb: Verb) -> String {
     bytes.iter().map(digits).collect()
 }
 
-/// A double, or one of the three texts that stand for one.
+/// Returns a double, or the value of one of the three texts that represent a double.
 fn float(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Double(d) => Some(*d),
@@ -190,7 +190,7 @@ fn fixed(number: f64, precision: usize) -> String {
     }
 }
 
-/// Always six decimals: the precision that a clause writes is taken for a width.
+/// Formats with six decimals always: as upstream, the precision of the clause is taken for a width.
 fn scientific(number: f64) -> String {
     if !number.is_finite() {
         return format_non_finite(number);
@@ -235,7 +235,7 @@ fn as_text(value: &Value<'_>) -> Result<String, EvalFailure> {
     })
 }
 
-/// Inside of lists and maps values are printed as CEL writes them.
+/// Formats a value inside a list or map as CEL writes it.
 fn nested(value: &Value<'_>) -> Result<String, EvalFailure> {
     Ok(match value {
         Value::String(text) => text::quote(text),

@@ -1,4 +1,5 @@
-//! From JSON to values, by the schema: what the type says, what the format makes of it, and what is wrong if the two do not agree.
+//! Conversion of JSON into CEL values by the schema's type and format, with an error if the JSON
+//! does not match the schema.
 
 use serde_json::Value as Json;
 
@@ -11,7 +12,7 @@ use super::super::types::ObjectType;
 use super::{EvalResult, Items, List, ListKind, Map, Text, Value, error};
 
 impl<'a> Value<'a> {
-    /// Reads a value of the object through its schema.
+    /// Converts a value of the object by its schema.
     pub(in super::super) fn from_json(json: &'a Json, schema: &'a Schema, resource: bool) -> EvalResult<'a> {
         if json.is_null() {
             return if schema.nullable {
