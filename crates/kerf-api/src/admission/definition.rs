@@ -32,12 +32,12 @@ pub(crate) fn decode_and_validate(crd: &Value) -> Result<CustomResourceDefinitio
     let metadata = objectmeta::decode(crd.get("metadata").unwrap_or(&Value::Null)).map_err(malformed)?.metadata;
     // k8s-openapi requires metadata and decodes it with its own rules, so it gets the metadata that
     // `objectmeta` decoded.
-    let mut bare = crd.clone();
-    if let Some(fields) = bare.as_object_mut() {
+    let mut input = crd.clone();
+    if let Some(fields) = input.as_object_mut() {
         fields.insert("metadata".to_owned(), Value::Object(metadata.clone()));
         fields.remove("status");
     }
-    let mut definition = CustomResourceDefinition::deserialize(&bare)
+    let mut definition = CustomResourceDefinition::deserialize(&input)
         .map_err(|error| malformed(format!("is no CustomResourceDefinition: {error}")))?;
     set_defaults(&mut definition.spec);
     let spec = &definition.spec;
@@ -104,8 +104,8 @@ fn validate_spec(spec: &CustomResourceDefinitionSpec) -> Vec<FieldError> {
             errors.push(FieldError::required(&versions_at.index(i).child("schema").child("openAPIV3Schema"), ""));
         }
     }
-    let preserves = spec.preserve_unknown_fields == Some(true);
-    if preserves && spec.versions.iter().filter_map(schema_of).any(has_defaults) {
+    let preserves_unknown_fields = spec.preserve_unknown_fields == Some(true);
+    if preserves_unknown_fields && spec.versions.iter().filter_map(schema_of).any(has_defaults) {
         let detail = "must be false in order to use defaults in the schema";
         errors.push(FieldError::invalid(&at.child("preserveUnknownFields"), true, detail));
     }
@@ -115,7 +115,7 @@ fn validate_spec(spec: &CustomResourceDefinitionSpec) -> Vec<FieldError> {
     if let Some(first) = spec.versions.first() {
         version::validate_shared(&at, first, &spec.versions, &mut errors);
     }
-    validate_conversion(&at.child("conversion"), spec, preserves, &mut errors);
+    validate_conversion(&at.child("conversion"), spec, preserves_unknown_fields, &mut errors);
     errors
 }
 
@@ -186,12 +186,12 @@ fn format_versions(spec: &CustomResourceDefinitionSpec) -> String {
 fn validate_conversion(
     at: &Path<'_>,
     spec: &CustomResourceDefinitionSpec,
-    preserves: bool,
+    preserves_unknown_fields: bool,
     errors: &mut Vec<FieldError>,
 ) {
     let Some(conversion) = &spec.conversion else { return };
     let strategy_at = at.child("strategy");
-    if preserves && conversion.strategy != "None" {
+    if preserves_unknown_fields && conversion.strategy != "None" {
         let detail = "must be None if spec.preserveUnknownFields is true";
         errors.push(FieldError::invalid(&strategy_at, conversion.strategy.as_str(), detail));
     }
@@ -247,31 +247,31 @@ fn approval_error(definition: &CustomResourceDefinition) -> Option<FieldError> {
     if !protected {
         return None;
     }
-    let note = definition
+    let approval = definition
         .metadata
         .annotations
         .as_ref()
         .and_then(|all| all.get(APPROVED_ANNOTATION))
         .map_or("", String::as_str);
     let annotation = text::quote(APPROVED_ANNOTATION);
-    let see = "see https://github.com/kubernetes/enhancements/pull/1111";
+    let hint = "see https://github.com/kubernetes/enhancements/pull/1111";
     let metadata = Path::ROOT.child("metadata");
     let annotations = metadata.child("annotations");
     let at = annotations.key(APPROVED_ANNOTATION);
-    if note.is_empty() {
+    if approval.is_empty() {
         return Some(FieldError::required(
             &at,
-            format!("protected groups must have approval annotation {annotation}, {see}"),
+            format!("protected groups must have approval annotation {annotation}, {hint}"),
         ));
     }
-    let approved = url::Url::parse(note).is_some_and(|url| !url.host.is_empty() && !url.scheme.is_empty());
-    if note.starts_with("unapproved") || approved {
+    let is_url = url::Url::parse(approval).is_some_and(|url| !url.host.is_empty() && !url.scheme.is_empty());
+    if approval.starts_with("unapproved") || is_url {
         return None;
     }
     let detail = format!(
-        "protected groups must have approval annotation {annotation} with either a URL or a reason starting with \"unapproved\", {see}"
+        "protected groups must have approval annotation {annotation} with either a URL or a reason starting with \"unapproved\", {hint}"
     );
-    Some(FieldError::invalid(&at, note, detail))
+    Some(FieldError::invalid(&at, approval, detail))
 }
 
 /// Returns a part of the version if it is equal in all versions; otherwise `None`. The API server

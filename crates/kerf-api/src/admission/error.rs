@@ -107,8 +107,8 @@ impl FieldError {
         Self::new(path, FieldErrorKind::Invalid, Some(value.into()), detail)
     }
 
-    pub(crate) fn invalid_with_display(path: &Path<'_>, shown: String, detail: impl Into<String>) -> Self {
-        Self { display_value: Some(shown), ..Self::new(path, FieldErrorKind::Invalid, None, detail) }
+    pub(crate) fn invalid_with_display(path: &Path<'_>, display_value: String, detail: impl Into<String>) -> Self {
+        Self { display_value: Some(display_value), ..Self::new(path, FieldErrorKind::Invalid, None, detail) }
     }
 
     pub(crate) fn forbidden(path: &Path<'_>, detail: impl Into<String>) -> Self {
@@ -134,9 +134,9 @@ impl FieldError {
     /// Returns the text without the field's path, as the cause of a `Status` contains it.
     pub fn body(&self) -> String {
         let mut body = self.kind.description().to_owned();
-        if let Some(shown) = &self.display_value {
+        if let Some(display_value) = &self.display_value {
             body.push_str(": ");
-            body.push_str(shown);
+            body.push_str(display_value);
         }
         if let Some(value) = &self.value {
             body.push_str(": ");

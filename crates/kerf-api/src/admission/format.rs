@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_accept_and_refuse() {
+    fn each_format_accepts_valid_and_rejects_invalid_text() {
         for (format, good, bad) in [
             (Format::Uri, &["https://a.b/c", "/path"][..], &["a b", "foo", ""][..]),
             (Format::Email, &["a@b.c", "Bob <bob@x.io>"], &["a", "@b", "a@"]),

@@ -23,11 +23,11 @@ fn check_node(at: &Path<'_>, schema: &Schema, value: &Value, errors: &mut Vec<Fi
         Value::Array(items) => {
             match &schema.list_type {
                 Some(ListType::Set) => {
-                    for i in second_appearances(items) {
+                    for i in second_occurrences(items) {
                         errors.push(FieldError::duplicate(&at.index(i), items[i].clone()));
                     }
                 }
-                Some(ListType::Map(keys)) => map_list(at, keys, items, errors),
+                Some(ListType::Map(keys)) => check_map_list(at, keys, items, errors),
                 Some(ListType::Atomic) | None => {}
             }
             if let Some(item_schema) = schema.items.as_deref() {
@@ -50,7 +50,7 @@ fn check_node(at: &Path<'_>, schema: &Schema, value: &Value, errors: &mut Vec<Fi
     }
 }
 
-fn map_list(at: &Path<'_>, keys: &[String], items: &[Value], errors: &mut Vec<FieldError>) {
+fn check_map_list(at: &Path<'_>, keys: &[String], items: &[Value], errors: &mut Vec<FieldError>) {
     if let Some(i) = items.iter().position(|item| !item.is_null() && !item.is_object()) {
         let detail = "must be an object for an array of list-type map";
         errors.push(FieldError::invalid(&at.index(i), items[i].clone(), detail));
@@ -61,26 +61,26 @@ fn map_list(at: &Path<'_>, keys: &[String], items: &[Value], errors: &mut Vec<Fi
         Value::Object(present.collect::<Map<_, _>>())
     };
     let element_keys: Vec<Value> = items.iter().map(key_of).collect();
-    for i in second_appearances(&element_keys) {
+    for i in second_occurrences(&element_keys) {
         errors.push(FieldError::duplicate(&at.index(i), element_keys[i].clone()));
     }
 }
 
 /// Returns the index of the second occurrence of each value that occurs more than once.
-fn second_appearances(items: &[Value]) -> Vec<usize> {
+fn second_occurrences(items: &[Value]) -> Vec<usize> {
     if items.len() < 2 {
         return Vec::new();
     }
-    let mut times: HashMap<String, u32> = HashMap::with_capacity(items.len());
-    let mut seconds = Vec::new();
+    let mut counts: HashMap<String, u32> = HashMap::with_capacity(items.len());
+    let mut duplicates = Vec::new();
     for (i, item) in items.iter().enumerate() {
-        let seen = times.entry(comparison_key(item)).or_default();
-        *seen += 1;
-        if *seen == 2 {
-            seconds.push(i);
+        let count = counts.entry(comparison_key(item)).or_default();
+        *count += 1;
+        if *count == 2 {
+            duplicates.push(i);
         }
     }
-    seconds
+    duplicates
 }
 
 /// Returns the text by which elements are compared. As upstream, an integer and a float of equal

@@ -64,8 +64,8 @@ pub(crate) fn generate_name_prefix(prefix: &str) -> Vec<String> {
         Some(head) if !head.is_empty() => {
             // Replaces the dash and the character before it by a letter, as upstream does; the
             // result is one byte shorter than the prefix.
-            let cut: String = head.chars().take(head.chars().count() - 1).collect();
-            dns1123_subdomain(&format!("{cut}a"))
+            let shortened: String = head.chars().take(head.chars().count() - 1).collect();
+            dns1123_subdomain(&format!("{shortened}a"))
         }
         _ => dns1123_subdomain(prefix),
     }
@@ -128,7 +128,11 @@ pub(crate) fn path_segment(name: &str) -> Vec<String> {
 
 /// Checks that text can be the beginning of a URL path segment.
 pub(crate) fn path_segment_prefix(name: &str) -> Vec<String> {
-    ["/", "%"].iter().filter(|bad| name.contains(**bad)).map(|bad| format!("may not contain '{bad}'")).collect()
+    ["/", "%"]
+        .iter()
+        .filter(|forbidden| name.contains(**forbidden))
+        .map(|forbidden| format!("may not contain '{forbidden}'"))
+        .collect()
 }
 
 fn is_label(name: &str) -> bool {

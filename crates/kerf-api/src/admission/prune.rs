@@ -43,7 +43,7 @@ impl Pruner {
                 if keep_meta {
                     return true;
                 }
-                let mark = self.enter(name);
+                let parent_length = self.enter(name);
                 let known = match schema.map(|schema| (schema.properties.get(name), &schema.additional_properties)) {
                     Some((Some(property), _)) => {
                         self.prune_value(value, Some(property), false);
@@ -61,15 +61,15 @@ impl Pruner {
                 };
                 // At the root, `metadata`, `kind` and `apiVersion` are never unknown, even if the
                 // definition omits them.
-                if !known && (mark > 0 || !is_meta_field(name)) {
+                if !known && (parent_length > 0 || !is_meta_field(name)) {
                     self.unknown.push(self.path.clone());
                 }
-                self.path.truncate(mark);
+                self.path.truncate(parent_length);
                 known
             }),
             Value::Array(items) => {
                 let item_schema = schema.and_then(|schema| schema.items.as_deref());
-                self.items(items, |pruner, item| pruner.prune_value(item, item_schema, false));
+                self.prune_items(items, |pruner, item| pruner.prune_value(item, item_schema, false));
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
@@ -84,44 +84,44 @@ impl Pruner {
                     if (schema.is_embedded_resource || is_resource) && is_meta_field(name) {
                         continue;
                     }
-                    let mark = self.enter(name);
+                    let parent_length = self.enter(name);
                     match (schema.properties.get(name), &schema.additional_properties) {
                         (Some(property), _) => self.prune_value(value, Some(property), false),
                         (None, Some(AdditionalProperties::Schema(values))) => {
-                            self.prune_value(value, Some(values), false)
+                            self.prune_value(value, Some(values), false);
                         }
                         (None, Some(AdditionalProperties::Bool(_))) => self.prune_value(value, None, false),
                         (None, None) => {}
                     }
-                    self.path.truncate(mark);
+                    self.path.truncate(parent_length);
                 }
             }
             Value::Array(items) => {
                 if let Some(item_schema) = schema.items.as_deref() {
-                    self.items(items, |pruner, item| pruner.prune_declared_fields(item, item_schema, false));
+                    self.prune_items(items, |pruner, item| pruner.prune_declared_fields(item, item_schema, false));
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
 
-    fn items(&mut self, items: &mut [Value], mut visit: impl FnMut(&mut Self, &mut Value)) {
-        let mark = self.path.len();
+    fn prune_items(&mut self, items: &mut [Value], mut visit: impl FnMut(&mut Self, &mut Value)) {
+        let parent_length = self.path.len();
         for (i, item) in items.iter_mut().enumerate() {
             // Writing into a String cannot fail.
             let _ = write!(self.path, "[{i}]");
             visit(self, item);
-            self.path.truncate(mark);
+            self.path.truncate(parent_length);
         }
     }
 
     fn enter(&mut self, name: &str) -> usize {
-        let mark = self.path.len();
-        if mark > 0 {
+        let parent_length = self.path.len();
+        if parent_length > 0 {
             self.path.push('.');
         }
         self.path.push_str(name);
-        mark
+        parent_length
     }
 }
 

@@ -36,11 +36,11 @@ impl Regexp {
     }
 
     pub(crate) fn find<'t>(&self, text: &'t str) -> Option<&'t str> {
-        self.regex.find(text).map(|found| found.as_str())
+        self.regex.find(text).map(|matched| matched.as_str())
     }
 
     pub(crate) fn find_iter<'t>(&self, text: &'t str) -> impl Iterator<Item = &'t str> {
-        self.regex.find_iter(text).map(|found| found.as_str())
+        self.regex.find_iter(text).map(|matched| matched.as_str())
     }
 }
 
@@ -83,7 +83,7 @@ fn translate(source: &str) -> Result<String, String> {
                     return Err(format!("invalid or unsupported Perl syntax: `{bad}`"));
                 }
             }
-            '{' => match repeat(&chars) {
+            '{' => match parse_repeat(&chars) {
                 Some((text, min, max)) => {
                     if min > MAX_REPEAT || max.is_some_and(|max| max > MAX_REPEAT || max < min) {
                         return Err(format!("invalid repeat count: `{{{text}`"));
@@ -129,7 +129,7 @@ fn unsupported_group(rest: &Peekable<Chars<'_>>) -> Option<String> {
 
 /// Returns the text after `{` up to and including `}` with its bounds, if it is a counted
 /// repetition. Any other brace is a literal.
-fn repeat(rest: &Peekable<Chars<'_>>) -> Option<(String, u32, Option<u32>)> {
+fn parse_repeat(rest: &Peekable<Chars<'_>>) -> Option<(String, u32, Option<u32>)> {
     let text: String = rest.clone().take_while(|c| *c != '}').take(12).collect();
     rest.clone().nth(text.chars().count()).filter(|c| *c == '}')?;
     let (min, max) = match text.split_once(',') {
@@ -161,7 +161,7 @@ fn translate_escape(chars: &mut Peekable<Chars<'_>>, out: &mut String, in_class:
         'B' if !in_class => out.push_str("\\B"),
         'A' if !in_class => out.push_str("\\A"),
         'z' if !in_class => out.push_str("\\z"),
-        'Q' if !in_class => literal_run(chars, out),
+        'Q' if !in_class => translate_literals(chars, out),
         'a' => out.push_str("\\x07"),
         'f' => out.push_str("\\x0C"),
         'v' => out.push_str("\\x0B"),
@@ -189,7 +189,7 @@ fn translate_escape(chars: &mut Peekable<Chars<'_>>, out: &mut String, in_class:
 }
 
 /// Translates `\Q…\E`: all characters between are literals.
-fn literal_run(chars: &mut Peekable<Chars<'_>>, out: &mut String) {
+fn translate_literals(chars: &mut Peekable<Chars<'_>>, out: &mut String) {
     while let Some(c) = chars.next() {
         if c == '\\' && chars.peek() == Some(&'E') {
             chars.next();
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_go_reads() {
+    fn patterns_match_as_in_go() {
         for (pattern, text, matches) in [
             (r"^\d+$", "12", true),
             (r"^\d+$", "१२", false),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_go_refuses() {
+    fn invalid_patterns_give_the_error_of_go() {
         for (pattern, text) in [
             ("(?=a)", "error parsing regexp: invalid or unsupported Perl syntax: `(?=`"),
             (r"(a)\1", r"error parsing regexp: invalid escape sequence: `\1`"),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_sizes_are_refused() {
+    fn oversized_patterns_are_rejected() {
         assert!(Regexp::new(&"(a{1000}){1000}".repeat(3)).is_err());
     }
 }

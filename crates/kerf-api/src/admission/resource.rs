@@ -115,7 +115,7 @@ impl CustomResource {
                 .versions
                 .into_iter()
                 .zip(deprecations)
-                .map(|(version, deprecation)| build(version, deprecation))
+                .map(|(version, deprecation)| build_version(version, deprecation))
                 .collect(),
         })
     }
@@ -134,7 +134,7 @@ impl CustomResource {
     }
 }
 
-fn build(version: CustomResourceDefinitionVersion, deprecation: Option<String>) -> CrdVersion {
+fn build_version(version: CustomResourceDefinitionVersion, deprecation: Option<String>) -> CrdVersion {
     let schema = definition::schema_of(&version).map(Schema::build).unwrap_or_default();
     let subresources = version.subresources.unwrap_or_default();
     CrdVersion {
@@ -185,9 +185,11 @@ fn deprecation_warning(
         .versions
         .iter()
         .filter(|other| {
-            other.served && other.deprecated != Some(true) && priority(&other.name) > priority(&version.name)
+            other.served
+                && other.deprecated != Some(true)
+                && version_priority(&other.name) > version_priority(&version.name)
         })
-        .max_by_key(|other| priority(&other.name));
+        .max_by_key(|other| version_priority(&other.name));
     if let Some(newest) = newest {
         warning = format!("{warning}; use {group}/{} {kind}", newest.name);
     }
@@ -196,7 +198,7 @@ fn deprecation_warning(
 
 /// Returns Kubernetes' sort key of a version: `v2 > v1 > v1beta2 > v1beta1 > v1alpha1 >` any other
 /// name.
-fn priority(name: &str) -> (u8, u64, u64) {
+fn version_priority(name: &str) -> (u8, u64, u64) {
     let parsed = || {
         let rest = name.strip_prefix('v')?;
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();

@@ -39,7 +39,7 @@ impl Scale {
 }
 
 fn validate_replicas(object: &Value, path: &str) -> Vec<FieldError> {
-    let refusal = match find_at_path(object, path) {
+    let error = match find_at_path(object, path) {
         Ok(None) => return Vec::new(),
         Ok(Some(value)) => match value.as_i64() {
             Some(n) if n < 0 => path_error(path, n, "should be a non-negative integer"),
@@ -51,7 +51,7 @@ fn validate_replicas(object: &Value, path: &str) -> Vec<FieldError> {
         },
         Err(detail) => path_error(path, 0, &detail),
     };
-    vec![refusal]
+    vec![error]
 }
 
 fn path_error(path: &str, value: impl Into<Value>, detail: &str) -> FieldError {
@@ -82,9 +82,9 @@ fn find_at_path<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, 
     Ok(Some(value))
 }
 
-fn wrong_type(path: &str, value: &Value, wanted: &str) -> String {
+fn wrong_type(path: &str, value: &Value, expected: &str) -> String {
     let path = path.strip_prefix('.').unwrap_or(path);
-    format!(".{path} accessor error: {} is of the type {}, expected {wanted}", go_value(value), go_type(value))
+    format!(".{path} accessor error: {} is of the type {}, expected {expected}", go_value(value), go_type(value))
 }
 
 /// Formats a decoded value as Go's `%v` does.
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replicas_are_small_whole_and_written_as_such() {
+    fn replicas_must_be_integers_from_0_to_the_int32_maximum() {
         let scale = Scale {
             spec_replicas_path: ".spec.replicas".to_owned(),
             status_replicas_path: ".status.nodes".to_owned(),

@@ -52,7 +52,7 @@ fn rejection_text(resource: &CustomResource, spec: Value) -> String {
 }
 
 #[test]
-fn schema_errors_read_as_the_api_server_writes_them() {
+fn schema_errors_have_the_text_of_the_api_server() {
     let resource = compile_widgets(json!({"type": "object", "required": ["name"], "properties": {
         "name": {"type": "string", "maxLength": 3, "pattern": "^[a-z]*$"},
         "weight": {"type": "integer", "format": "int32", "minimum": 1, "maximum": 100},
@@ -95,7 +95,7 @@ fn schema_errors_read_as_the_api_server_writes_them() {
 }
 
 #[test]
-fn spec_01_2_1_numbers() {
+fn spec_01_2_1_integer_fields_accept_whole_floats_within_their_range() {
     let resource = compile_widgets(json!({"type": "object", "properties": {
         "count": {"type": "integer", "format": "int32"},
         "big": {"type": "integer", "format": "int64"},
@@ -119,7 +119,7 @@ fn spec_01_2_1_numbers() {
 }
 
 #[test]
-fn spec_01_13_1_nulls() {
+fn spec_01_13_1_nulls_are_defaulted_dropped_or_rejected() {
     let resource = compile_widgets(json!({"type": "object", "properties": {
         "policy": {"type": "string", "default": "x"},
         "plain": {"type": "string"},
@@ -144,7 +144,7 @@ fn spec_01_13_1_nulls() {
 }
 
 #[test]
-fn unknown_fields_by_validation_mode() {
+fn unknown_fields_are_rejected_reported_or_ignored_by_validation_mode() {
     let resource = compile_widgets(json!({"type": "object", "properties": {
         "a": {"type": "object", "properties": {"b": {"type": "string"}}},
         "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
@@ -165,7 +165,7 @@ fn unknown_fields_by_validation_mode() {
 }
 
 #[test]
-fn the_status_a_client_receives() {
+fn a_rejection_gives_the_status_object_of_the_api_server() {
     let resource =
         compile_widgets(json!({"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}));
     let rejection = create(&resource, json!({"n": "x", "s": 1})).unwrap_err();

@@ -13,41 +13,41 @@ pub(super) const RULE_COST_MAX: u64 = 1_000_000;
 pub(super) const OBJECT_COST_MAX: i64 = 10_000_000;
 
 /// Returns the cost of reading text: a tenth of a unit per character, rounded up.
-fn traversal(size: u64) -> u64 {
+fn traversal_cost(size: u64) -> u64 {
     size.div_ceil(10)
 }
 
 /// Returns the cost of a regular expression: a quarter of a unit per character of the pattern,
 /// times the cost of the text.
-fn matching(text: u64, pattern: u64) -> u64 {
-    traversal(text.saturating_add(1)).saturating_mul(pattern.div_ceil(4))
+fn matching_cost(text: u64, pattern: u64) -> u64 {
+    traversal_cost(text.saturating_add(1)).saturating_mul(pattern.div_ceil(4))
 }
 
 /// Returns the cost of a call, as far as it follows from the arguments.
 pub(super) fn call_cost(function: &str, args: &[Value<'_>]) -> u64 {
     let size = |i: usize| args.get(i).map_or(1, Value::size);
     match function {
-        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => args.first().map_or(0, elements),
+        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => args.first().map_or(0, elements_cost),
         "lowerAscii" | "upperAscii" | "substring" | "trim" | "url" | "isIP" | "cidr" | "isCIDR" | "quantity"
         | "isQuantity" | "semver" | "isSemver" | "startsWith" | "endsWith" | "bytes" | "strings.quote" | "format" => {
-            traversal(size(0))
+            traversal_cost(size(0))
         }
-        "ip" if !matches!(args.first(), Some(Value::Cidr(_))) => traversal(size(0)),
-        "string" if matches!(args.first(), Some(Value::Bytes(_))) => traversal(size(0)),
-        "replace" | "split" | "ip.isCanonical" => traversal(size(0).saturating_mul(2)),
-        "find" | "findAll" | "matches" => matching(size(0), size(1)),
-        "validate" => matching(size(1), 128),
-        "contains" => traversal(size(0)).saturating_mul(traversal(size(1))),
-        "containsIP" | "containsCIDR" => 4 + traversal(size(1)),
+        "ip" if !matches!(args.first(), Some(Value::Cidr(_))) => traversal_cost(size(0)),
+        "string" if matches!(args.first(), Some(Value::Bytes(_))) => traversal_cost(size(0)),
+        "replace" | "split" | "ip.isCanonical" => traversal_cost(size(0).saturating_mul(2)),
+        "find" | "findAll" | "matches" => matching_cost(size(0), size(1)),
+        "validate" => matching_cost(size(1), 128),
+        "contains" => traversal_cost(size(0)).saturating_mul(traversal_cost(size(1))),
+        "containsIP" | "containsCIDR" => 4 + traversal_cost(size(1)),
         "@in" if matches!(args.get(1), Some(Value::List(_))) => size(1),
-        "_==_" | "_!=_" => traversal(size(0).min(size(1))).max(1),
+        "_==_" | "_!=_" => traversal_cost(size(0).min(size(1))).max(1),
         "_<_" | "_<=_" | "_>_" | "_>=_" if matches!(args.first(), Some(Value::String(_) | Value::Bytes(_))) => {
-            traversal(size(0).min(size(1)))
+            traversal_cost(size(0).min(size(1)))
         }
         "_+_" if matches!(args.first(), Some(Value::String(_) | Value::Bytes(_))) => {
-            traversal(size(0).saturating_add(size(1)))
+            traversal_cost(size(0).saturating_add(size(1)))
         }
-        "_+_" if matches!(args.first(), Some(Value::List(_))) => 1 + traversal(size(0).saturating_add(size(1))),
+        "_+_" if matches!(args.first(), Some(Value::List(_))) => 1 + traversal_cost(size(0).saturating_add(size(1))),
         "sets.contains" | "sets.intersects" => 1 + size(0).saturating_mul(size(1)),
         "sets.equivalent" => 1 + size(0).saturating_mul(size(1)).saturating_mul(2),
         "distinct" => 1 + size(0).saturating_mul(size(0)),
@@ -65,23 +65,23 @@ pub(super) fn call_cost(function: &str, args: &[Value<'_>]) -> u64 {
 
 /// Returns the part of a call's cost that is known only from its result.
 pub(super) fn result_cost(function: &str, result: &Value<'_>) -> u64 {
-    if function == "join" { traversal(result.size().saturating_mul(2)) } else { 0 }
+    if function == "join" { traversal_cost(result.size().saturating_mul(2)) } else { 0 }
 }
 
 /// Returns the cost of visiting every element inside a value.
-fn elements(value: &Value<'_>) -> u64 {
+fn elements_cost(value: &Value<'_>) -> u64 {
     match value {
         Value::String(text) => text.len() as u64 / 10,
         Value::Bytes(bytes) => bytes.len() as u64 / 10,
         Value::List(list) => {
-            list.iter().filter_map(Result::ok).map(|item| elements(&item)).fold(0, u64::saturating_add)
+            list.iter().filter_map(Result::ok).map(|item| elements_cost(&item)).fold(0, u64::saturating_add)
         }
         Value::Map(map @ (Map::Json(..) | Map::Built(_))) => map
             .keys()
             .iter()
             .map(|key| match map.get(key) {
-                Ok(Some(Ok(value))) => elements(key).saturating_add(elements(&value)),
-                _ => elements(key),
+                Ok(Some(Ok(value))) => elements_cost(key).saturating_add(elements_cost(&value)),
+                _ => elements_cost(key),
             })
             .fold(0, u64::saturating_add),
         _ => 1,

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_survive_the_way_there_and_back() {
+    fn unescape_reverses_escape() {
         for (name, identifier) in [
             ("namespace", "__namespace__"),
             ("if", "__if__"),

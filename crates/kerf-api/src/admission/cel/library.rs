@@ -248,28 +248,28 @@ const SORT_BY_KEYS: &str = "[list(A)](list(int)) -> list(A); [list(A)](list(uint
 /// Parses `[receiver](params) -> result`. The table is constant, so an invalid signature fails
 /// every test.
 fn parse_signature(text: &str, name: &str) -> Overload {
-    let broken = || -> ! { panic!("the signature {text:?} of {name} cannot be read") };
+    let invalid_signature = || -> ! { panic!("the signature {text:?} of {name} cannot be read") };
     let mut reader = SignatureReader { rest: text.trim(), letters: Vec::new() };
     let mut params = Vec::new();
-    let member = reader.skip_token("[");
-    if member {
-        params.push(reader.read_type().unwrap_or_else(|| broken()));
+    let is_member = reader.skip_token("[");
+    if is_member {
+        params.push(reader.read_type().unwrap_or_else(|| invalid_signature()));
         if !reader.skip_token("]") {
-            broken();
+            invalid_signature();
         }
     }
     if !reader.skip_token("(") {
-        broken();
+        invalid_signature();
     }
     while !reader.skip_token(")") {
-        params.push(reader.read_type().unwrap_or_else(|| broken()));
+        params.push(reader.read_type().unwrap_or_else(|| invalid_signature()));
         reader.skip_token(",");
     }
     if !reader.skip_token("->") {
-        broken();
+        invalid_signature();
     }
-    let result = reader.read_type().unwrap_or_else(|| broken());
-    Overload { is_member: member, params, result, type_params: reader.letters.len() }
+    let result = reader.read_type().unwrap_or_else(|| invalid_signature());
+    Overload { is_member, params, result, type_params: reader.letters.len() }
 }
 
 struct SignatureReader<'t> {

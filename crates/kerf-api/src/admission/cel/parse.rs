@@ -62,13 +62,15 @@ pub(super) fn format_issues(source: &str, mut issues: Vec<Issue>) -> String {
 
 /// Parses an expression, or returns its syntax errors.
 pub(super) fn parse(text: &str) -> Result<Parsed, Vec<Issue>> {
-    let refuse = |message: String| vec![Issue { line: 1, column: 1, message }];
+    let single_issue = |message: String| vec![Issue { line: 1, column: 1, message }];
     let size = text.chars().count();
     if size > MAX_CODE_POINTS {
-        return Err(refuse(format!("expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}")));
+        return Err(single_issue(format!(
+            "expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}"
+        )));
     }
     if nesting_depth(text) > MAX_NESTING {
-        return Err(refuse(format!("expression recursion limit exceeded: {MAX_NESTING}")));
+        return Err(single_issue(format!("expression recursion limit exceeded: {MAX_NESTING}")));
     }
     // The parser is third-party code: a panic on an unforeseen text must not end the process.
     let parsed = std::panic::catch_unwind(|| ENVIRONMENT.parser().parse_with_source_info(text));
@@ -83,7 +85,7 @@ pub(super) fn parse(text: &str) -> Result<Parsed, Vec<Issue>> {
                 message: error.msg,
             })
             .collect()),
-        Err(_) => Err(refuse("Syntax error: the expression cannot be parsed".to_owned())),
+        Err(_) => Err(single_issue("Syntax error: the expression cannot be parsed".to_owned())),
     }
 }
 
@@ -93,28 +95,28 @@ pub(super) fn parse(text: &str) -> Result<Parsed, Vec<Issue>> {
 fn nesting_depth(text: &str) -> usize {
     let mut deepest = 0;
     // Lengths of the chains around the open brackets. `depth` is their sum plus the current chain.
-    let mut outer: Vec<usize> = Vec::new();
-    let (mut run, mut depth): (usize, usize) = (0, 0);
+    let mut outer_chains: Vec<usize> = Vec::new();
+    let (mut chain, mut depth): (usize, usize) = (0, 0);
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
         match c {
             '\'' | '"' => skip_literal(c, &mut chars),
             '(' | '[' | '{' => {
-                outer.push(std::mem::take(&mut run));
+                outer_chains.push(std::mem::take(&mut chain));
                 depth += 1;
             }
             ')' | ']' | '}' => {
                 // The text after a bracket belongs to the outer chain; the bracket's own level
                 // counts as one part of that chain.
-                depth -= run;
-                match outer.pop() {
-                    Some(around) => run = around + 1,
-                    None => run = 0,
+                depth -= chain;
+                match outer_chains.pop() {
+                    Some(outer_chain) => chain = outer_chain + 1,
+                    None => chain = 0,
                 }
             }
-            '&' | '|' | ',' => depth -= std::mem::take(&mut run),
+            '&' | '|' | ',' => depth -= std::mem::take(&mut chain),
             '?' | '+' | '-' | '*' | '/' | '%' | '!' | '<' | '>' | '=' | '.' => {
-                run += 1;
+                chain += 1;
                 depth += 1;
             }
             _ => {}
@@ -154,8 +156,10 @@ static ENVIRONMENT: LazyLock<Env> = LazyLock::new(|| {
         }),
         Macro::receiver("sortBy", 2, |helper, target, args| sort_by(helper, target, args).map(Some)),
     ];
-    for added in macros {
-        environment.add_macro(added).expect("no macro of these names and argument counts is in the standard library");
+    for definition in macros {
+        environment
+            .add_macro(definition)
+            .expect("no macro of these names and argument counts is in the standard library");
     }
     environment
 });
@@ -234,32 +238,32 @@ struct ComprehensionParts {
 }
 
 fn all(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> MacroResult {
-    let mut make = ExprBuilder { helper };
-    let variables = make.variables(args)?;
+    let mut builder = ExprBuilder { helper };
+    let variables = builder.variables(args)?;
     let predicate = args.pop().unwrap_or_default();
-    let (accumulator, again, result) = (make.accumulator(), make.accumulator(), make.accumulator());
+    let (accumulator, step_accumulator, result) = (builder.accumulator(), builder.accumulator(), builder.accumulator());
     let parts = ComprehensionParts {
-        init: make.boolean(true),
-        condition: make.call(operators::NOT_STRICTLY_FALSE, vec![accumulator]),
-        step: make.call(operators::LOGICAL_AND, vec![again, predicate]),
+        init: builder.boolean(true),
+        condition: builder.call(operators::NOT_STRICTLY_FALSE, vec![accumulator]),
+        step: builder.call(operators::LOGICAL_AND, vec![step_accumulator, predicate]),
         result,
     };
-    Ok(make.comprehension(target.take(), variables, parts))
+    Ok(builder.comprehension(target.take(), variables, parts))
 }
 
 fn exists(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> MacroResult {
-    let mut make = ExprBuilder { helper };
-    let variables = make.variables(args)?;
+    let mut builder = ExprBuilder { helper };
+    let variables = builder.variables(args)?;
     let predicate = args.pop().unwrap_or_default();
-    let (accumulator, again, result) = (make.accumulator(), make.accumulator(), make.accumulator());
-    let not = make.call(operators::LOGICAL_NOT, vec![accumulator]);
+    let (accumulator, step_accumulator, result) = (builder.accumulator(), builder.accumulator(), builder.accumulator());
+    let not = builder.call(operators::LOGICAL_NOT, vec![accumulator]);
     let parts = ComprehensionParts {
-        init: make.boolean(false),
-        condition: make.call(operators::NOT_STRICTLY_FALSE, vec![not]),
-        step: make.call(operators::LOGICAL_OR, vec![again, predicate]),
+        init: builder.boolean(false),
+        condition: builder.call(operators::NOT_STRICTLY_FALSE, vec![not]),
+        step: builder.call(operators::LOGICAL_OR, vec![step_accumulator, predicate]),
         result,
     };
-    Ok(make.comprehension(target.take(), variables, parts))
+    Ok(builder.comprehension(target.take(), variables, parts))
 }
 
 fn exists_one(
@@ -267,19 +271,19 @@ fn exists_one(
     target: &mut Option<IdedExpr>,
     args: &mut Vec<IdedExpr>,
 ) -> MacroResult {
-    let mut make = ExprBuilder { helper };
-    let variables = make.variables(args)?;
+    let mut builder = ExprBuilder { helper };
+    let variables = builder.variables(args)?;
     let predicate = args.pop().unwrap_or_default();
-    let (accumulator, unchanged, result) = (make.accumulator(), make.accumulator(), make.accumulator());
-    let (one, expected) = (make.int(1), make.int(1));
-    let more = make.call(operators::ADD, vec![accumulator, one]);
+    let (accumulator, unchanged, result) = (builder.accumulator(), builder.accumulator(), builder.accumulator());
+    let (one, expected) = (builder.int(1), builder.int(1));
+    let incremented = builder.call(operators::ADD, vec![accumulator, one]);
     let parts = ComprehensionParts {
-        init: make.int(0),
-        condition: make.boolean(true),
-        step: make.call(operators::CONDITIONAL, vec![predicate, more, unchanged]),
-        result: make.call(operators::EQUALS, vec![result, expected]),
+        init: builder.int(0),
+        condition: builder.boolean(true),
+        step: builder.call(operators::CONDITIONAL, vec![predicate, incremented, unchanged]),
+        result: builder.call(operators::EQUALS, vec![result, expected]),
     };
-    Ok(make.comprehension(target.take(), variables, parts))
+    Ok(builder.comprehension(target.take(), variables, parts))
 }
 
 fn transform_list(
@@ -287,15 +291,15 @@ fn transform_list(
     target: &mut Option<IdedExpr>,
     args: &mut Vec<IdedExpr>,
 ) -> MacroResult {
-    let mut make = ExprBuilder { helper };
-    let variables = make.variables(args)?;
+    let mut builder = ExprBuilder { helper };
+    let variables = builder.variables(args)?;
     let transform = args.pop().unwrap_or_default();
-    let (accumulator, result) = (make.accumulator(), make.accumulator());
-    let element = make.list(vec![transform]);
-    let step = make.call(operators::ADD, vec![accumulator, element]);
-    let step = filtered(&mut make, args.pop(), step);
-    let parts = ComprehensionParts { init: make.list(Vec::new()), condition: make.boolean(true), step, result };
-    Ok(make.comprehension(target.take(), variables, parts))
+    let (accumulator, result) = (builder.accumulator(), builder.accumulator());
+    let element = builder.list(vec![transform]);
+    let step = builder.call(operators::ADD, vec![accumulator, element]);
+    let step = apply_filter(&mut builder, args.pop(), step);
+    let parts = ComprehensionParts { init: builder.list(Vec::new()), condition: builder.boolean(true), step, result };
+    Ok(builder.comprehension(target.take(), variables, parts))
 }
 
 fn transform_map(
@@ -304,27 +308,27 @@ fn transform_map(
     args: &mut Vec<IdedExpr>,
     keep_key: bool,
 ) -> MacroResult {
-    let mut make = ExprBuilder { helper };
-    let variables = make.variables(args)?;
+    let mut builder = ExprBuilder { helper };
+    let variables = builder.variables(args)?;
     let transform = args.pop().unwrap_or_default();
-    let (accumulator, result) = (make.accumulator(), make.accumulator());
+    let (accumulator, result) = (builder.accumulator(), builder.accumulator());
     let mut insert = vec![accumulator];
     if keep_key {
-        insert.push(make.helper.next_expr(Expr::Ident(variables.0.clone())));
+        insert.push(builder.helper.next_expr(Expr::Ident(variables.0.clone())));
     }
     insert.push(transform);
-    let step = make.call("cel.@mapInsert", insert);
-    let step = filtered(&mut make, args.pop(), step);
-    let init = make.helper.next_expr(Expr::Map(MapExpr { entries: Vec::new() }));
-    let parts = ComprehensionParts { init, condition: make.boolean(true), step, result };
-    Ok(make.comprehension(target.take(), variables, parts))
+    let step = builder.call("cel.@mapInsert", insert);
+    let step = apply_filter(&mut builder, args.pop(), step);
+    let init = builder.helper.next_expr(Expr::Map(MapExpr { entries: Vec::new() }));
+    let parts = ComprehensionParts { init, condition: builder.boolean(true), step, result };
+    Ok(builder.comprehension(target.take(), variables, parts))
 }
 
-fn filtered(make: &mut ExprBuilder<'_, '_>, filter: Option<IdedExpr>, step: IdedExpr) -> IdedExpr {
+fn apply_filter(builder: &mut ExprBuilder<'_, '_>, filter: Option<IdedExpr>, step: IdedExpr) -> IdedExpr {
     match filter {
         Some(filter) => {
-            let unchanged = make.accumulator();
-            make.call(operators::CONDITIONAL, vec![filter, step, unchanged])
+            let unchanged = builder.accumulator();
+            builder.call(operators::CONDITIONAL, vec![filter, step, unchanged])
         }
         None => step,
     }
@@ -334,18 +338,18 @@ fn filtered(make: &mut ExprBuilder<'_, '_>, filter: Option<IdedExpr>, step: Ided
 /// them.
 fn sort_by(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> MacroResult {
     const INPUT: &str = "@__sortBy_input__";
-    let mut make = ExprBuilder { helper };
+    let mut builder = ExprBuilder { helper };
     let key = args.pop().unwrap_or_default();
     let variable = args.pop().unwrap_or_default();
     let Expr::Ident(name) = variable.expr else {
-        return Err(make.helper.new_error(variable.id, "argument must be a simple name"));
+        return Err(builder.helper.new_error(variable.id, "argument must be a simple name"));
     };
-    let input = |make: &mut ExprBuilder<'_, '_>| make.helper.next_expr(Expr::Ident(INPUT.to_owned()));
-    let (accumulator, result) = (make.accumulator(), make.accumulator());
-    let element = make.list(vec![key]);
-    let (init, condition, range) = (make.list(Vec::new()), make.boolean(true), input(&mut make));
-    let step = make.call(operators::ADD, vec![accumulator, element]);
-    let keys = make.helper.next_expr(Expr::Comprehension(Box::new(ComprehensionExpr {
+    let input = |builder: &mut ExprBuilder<'_, '_>| builder.helper.next_expr(Expr::Ident(INPUT.to_owned()));
+    let (accumulator, result) = (builder.accumulator(), builder.accumulator());
+    let element = builder.list(vec![key]);
+    let (init, condition, range) = (builder.list(Vec::new()), builder.boolean(true), input(&mut builder));
+    let step = builder.call(operators::ADD, vec![accumulator, element]);
+    let keys = builder.helper.next_expr(Expr::Comprehension(Box::new(ComprehensionExpr {
         iter_range: range,
         iter_var: name,
         iter_var2: None,
@@ -355,20 +359,21 @@ fn sort_by(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args
         loop_step: step,
         result,
     })));
-    let receiver = input(&mut make);
-    let sorted = make.helper.next_expr(Expr::Call(CallExpr {
+    let receiver = input(&mut builder);
+    let sorted = builder.helper.next_expr(Expr::Call(CallExpr {
         func_name: "@sortByAssociatedKeys".to_owned(),
         target: Some(Box::new(receiver)),
         args: vec![keys],
     }));
-    let (nothing, never, unchanged) = (make.list(Vec::new()), make.boolean(false), input(&mut make));
-    Ok(make.helper.next_expr(Expr::Comprehension(Box::new(ComprehensionExpr {
-        iter_range: nothing,
+    let (empty_range, false_condition, unchanged) =
+        (builder.list(Vec::new()), builder.boolean(false), input(&mut builder));
+    Ok(builder.helper.next_expr(Expr::Comprehension(Box::new(ComprehensionExpr {
+        iter_range: empty_range,
         iter_var: "#unused".to_owned(),
         iter_var2: None,
         accu_var: INPUT.to_owned(),
         accu_init: target.take().unwrap_or_default(),
-        loop_cond: never,
+        loop_cond: false_condition,
         loop_step: unchanged,
         result: sorted,
     }))))

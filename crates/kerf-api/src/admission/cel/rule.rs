@@ -51,13 +51,13 @@ pub(super) struct RuleCompileError {
 /// Compiles a rule for values of `schema`. Returns `None` for a rule without text.
 pub(super) fn compile(
     schema: &Schema,
-    resource: bool,
+    is_resource: bool,
     rule: &ValidationRule,
 ) -> Result<Option<CompiledRule>, RuleCompileError> {
     if rule.rule.trim().is_empty() {
         return Ok(None);
     }
-    let Some(self_type) = Type::from_schema(schema, resource) else {
+    let Some(self_type) = Type::from_schema(schema, is_resource) else {
         return Err(RuleCompileError {
             field: "rule",
             detail: "failed to convert to declType for CEL validation rules".to_owned(),
@@ -65,7 +65,7 @@ pub(super) fn compile(
     };
     let optional_old_self = rule.optional_old_self == Some(true);
     let old_type = if optional_old_self { Type::optional(self_type.clone()) } else { self_type.clone() };
-    let compiled =
+    let compile_expression =
         |source: &str, field: &'static str, prefix: &str| -> Result<(Parsed, Checked<'_>), RuleCompileError> {
             parse(source)
                 .and_then(|parsed| check(&parsed, self_type.clone(), old_type.clone()).map(|checked| (parsed, checked)))
@@ -74,32 +74,32 @@ pub(super) fn compile(
                     detail: format!("{prefix}compilation failed: {}", format_issues(source, issues)),
                 })
         };
-    let (parsed, program) = compiled(&rule.rule, "rule", "")?;
-    if !matches!(program.type_, Type::Bool) {
+    let (parsed, checked) = compile_expression(&rule.rule, "rule", "")?;
+    if !matches!(checked.type_, Type::Bool) {
         return Err(RuleCompileError { field: "rule", detail: "cel expression must evaluate to a bool".to_owned() });
     }
-    if let Some(text) = constant_failure(&program.node) {
+    if let Some(text) = constant_failure(&checked.node) {
         return Err(RuleCompileError { field: "rule", detail: format!("program instantiation failed: {text}") });
     }
-    let cost = estimate::cost(&parsed.expr, &program, schema, resource);
+    let cost = estimate::cost(&parsed.expr, &checked, schema, is_resource);
     let (mut message_program, mut message_cost) = (None, 0);
     if let Some(source) = rule.message_expression.as_deref().filter(|source| !source.is_empty()) {
-        let (parsed, message) = compiled(source, "messageExpression", "messageExpression ")?;
-        if !matches!(message.type_, Type::String) {
+        let (parsed, checked_message) = compile_expression(source, "messageExpression", "messageExpression ")?;
+        if !matches!(checked_message.type_, Type::String) {
             let detail = "messageExpression must evaluate to a string".to_owned();
             return Err(RuleCompileError { field: "messageExpression", detail });
         }
-        if let Some(text) = constant_failure(&message.node) {
+        if let Some(text) = constant_failure(&checked_message.node) {
             let detail = format!("messageExpression instantiation failed: {text}");
             return Err(RuleCompileError { field: "messageExpression", detail });
         }
-        message_cost = estimate::cost(&parsed.expr, &message, schema, resource);
-        message_program = Some(message.node);
+        message_cost = estimate::cost(&parsed.expr, &checked_message, schema, is_resource);
+        message_program = Some(checked_message.node);
     }
     Ok(Some(CompiledRule {
-        program: program.node,
+        program: checked.node,
         message_program,
-        uses_old_self: program.uses_old_self,
+        uses_old_self: checked.uses_old_self,
         optional_old_self,
         message: rule.message.as_deref().unwrap_or_default().trim().to_owned(),
         text: rule.rule.trim().to_owned(),
@@ -129,7 +129,7 @@ fn constant_failure(node: &ProgramNode) -> Option<String> {
         ProgramNode::Call { args, .. } => args.iter().collect(),
         ProgramNode::List(elements) => elements.iter().map(|element| &element.value).collect(),
         ProgramNode::Map(entries) => entries.iter().flat_map(|entry| [&entry.key, &entry.value]).collect(),
-        ProgramNode::Comprehension(fold) => fold.parts(),
+        ProgramNode::Comprehension(comprehension) => comprehension.parts(),
     };
     if let Some(text) = parts.into_iter().find_map(constant_failure) {
         return Some(text);
@@ -168,22 +168,22 @@ pub(crate) struct RuleContext<'a> {
 
 /// Appends everything that is wrong with a rule of a definition.
 pub(crate) fn check_rule(
-    place: &RuleContext<'_>,
+    context: &RuleContext<'_>,
     rule: &ValidationRule,
     costs: &mut CostTotal,
     errors: &mut Vec<FieldError>,
 ) {
-    let at = place.at;
-    let uses_old_self = match compile(place.schema, place.is_resource, rule) {
-        Err(refused) => {
-            errors.push(FieldError::invalid_with_display(&at.child(refused.field), format_rule(rule), refused.detail));
+    let at = context.at;
+    let uses_old_self = match compile(context.schema, context.is_resource, rule) {
+        Err(error) => {
+            errors.push(FieldError::invalid_with_display(&at.child(error.field), format_rule(rule), error.detail));
             // It is unknown whether a rule that does not compile reads oldSelf. A mistake in the
             // messageExpression is treated alike.
             false
         }
         Ok(None) => false,
         Ok(Some(compiled)) => {
-            let cost = place.cardinality.total(compiled.cost, place.schema, place.is_resource);
+            let cost = context.cardinality.total(compiled.cost, context.schema, context.is_resource);
             costs.add_rule_cost(&at.child("rule"), "estimated rule cost", cost, errors);
             if compiled.message_program.is_some() {
                 let what = "estimated messageExpression cost";
@@ -193,7 +193,7 @@ pub(crate) fn check_rule(
         }
     };
     if uses_old_self {
-        if let Some(path) = place.uncorrelatable {
+        if let Some(path) = context.uncorrelatable {
             let detail = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {path}");
             errors.push(FieldError::invalid(&at.child("rule"), rule.rule.as_str(), detail));
         }

@@ -83,7 +83,7 @@ impl<'s> Type<'s> {
     }
 
     /// Returns the type that a schema declares; `None` if rules cannot read such values.
-    pub(super) fn from_schema(schema: &'s Schema, resource: bool) -> Option<Self> {
+    pub(super) fn from_schema(schema: &'s Schema, is_resource: bool) -> Option<Self> {
         if schema.int_or_string {
             return Some(Self::Dyn);
         }
@@ -94,7 +94,7 @@ impl<'s> Type<'s> {
             }
             SchemaType::Object => match schema.map_values() {
                 Some(values) => Self::map(Self::String, Self::from_schema(values, values.is_embedded_resource)?),
-                None => Self::Object(ObjectType { schema, is_resource: resource }),
+                None => Self::Object(ObjectType { schema, is_resource }),
             },
             SchemaType::String => match schema.format_name.as_str() {
                 "byte" => Self::Bytes,
@@ -221,14 +221,14 @@ static METADATA_SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
 });
 
 fn declares_metadata(schema: &Schema) -> bool {
-    let is = |schema: Option<&Schema>, type_| schema.is_some_and(|schema| schema.type_ == Some(type_));
+    let has_type = |schema: Option<&Schema>, type_| schema.is_some_and(|schema| schema.type_ == Some(type_));
     let metadata = schema.properties.get("metadata");
-    is(schema.properties.get("kind"), SchemaType::String)
-        && is(schema.properties.get("apiVersion"), SchemaType::String)
-        && is(metadata, SchemaType::Object)
+    has_type(schema.properties.get("kind"), SchemaType::String)
+        && has_type(schema.properties.get("apiVersion"), SchemaType::String)
+        && has_type(metadata, SchemaType::Object)
         && metadata.is_some_and(|metadata| {
-            is(metadata.properties.get("name"), SchemaType::String)
-                && is(metadata.properties.get("generateName"), SchemaType::String)
+            has_type(metadata.properties.get("name"), SchemaType::String)
+                && has_type(metadata.properties.get("generateName"), SchemaType::String)
         })
 }
 

@@ -20,9 +20,9 @@ enum SchemaLevel {
 pub(crate) fn validate(at: &Path<'_>, schema: &JSONSchemaProps) -> Vec<FieldError> {
     let mut errors = Vec::new();
     validate_invariants(at, schema, SchemaLevel::Root, &mut errors);
-    for (keyword, branches) in junctors(schema) {
+    for (keyword, branches) in logical_keywords(schema) {
         for (i, branch) in branches {
-            validate_completeness(at, Some(schema), &junctor_path(&at.child(keyword), i), branch, &mut errors);
+            validate_completeness(at, Some(schema), &branch_path(&at.child(keyword), i), branch, &mut errors);
         }
     }
     errors.sort_by_cached_key(ToString::to_string);
@@ -36,7 +36,7 @@ fn is_true(flag: Option<bool>) -> bool {
 fn validate_invariants(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLevel, errors: &mut Vec<FieldError>) {
     let type_ = schema.type_.as_deref().unwrap_or_default();
     let embedded = is_true(schema.x_kubernetes_embedded_resource);
-    let preserves = is_true(schema.x_kubernetes_preserve_unknown_fields);
+    let preserves_unknown_fields = is_true(schema.x_kubernetes_preserve_unknown_fields);
     if type_ == "array" && schema.items.is_none() {
         errors.push(FieldError::required(&at.child("items"), "must be specified"));
     }
@@ -61,7 +61,7 @@ fn validate_invariants(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLev
     }
     if is_true(schema.x_kubernetes_int_or_string) {
         let detail = "must be false if x-kubernetes-int-or-string is true";
-        if preserves {
+        if preserves_unknown_fields {
             errors.push(FieldError::invalid(&at.child("x-kubernetes-preserve-unknown-fields"), true, detail));
         }
         if embedded {
@@ -74,7 +74,7 @@ fn validate_invariants(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLev
     validate_value_validation(at, schema, skip_any_of, skip_first_all_of, errors);
     validate_type(at, schema, level, errors);
     validate_metadata(at, schema, level, errors);
-    if embedded && !preserves && properties(schema).next().is_none() {
+    if embedded && !preserves_unknown_fields && properties(schema).next().is_none() {
         let detail =
             "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
         errors.push(FieldError::required(&at.child("properties"), detail));
@@ -226,7 +226,7 @@ fn validate_nested(at: &Path<'_>, schema: &JSONSchemaProps, skip_any_of: bool, e
 
 type Branches<'a> = Vec<(Option<usize>, &'a JSONSchemaProps)>;
 
-fn junctors(schema: &JSONSchemaProps) -> [(&'static str, Branches<'_>); 4] {
+fn logical_keywords(schema: &JSONSchemaProps) -> [(&'static str, Branches<'_>); 4] {
     fn numbered(branches: Option<&Vec<JSONSchemaProps>>) -> Branches<'_> {
         branches.into_iter().flatten().enumerate().map(|(i, branch)| (Some(i), branch)).collect()
     }
@@ -238,7 +238,7 @@ fn junctors(schema: &JSONSchemaProps) -> [(&'static str, Branches<'_>); 4] {
     ]
 }
 
-fn junctor_path<'a>(at: &'a Path<'a>, index: Option<usize>) -> Path<'a> {
+fn branch_path<'a>(at: &'a Path<'a>, index: Option<usize>) -> Path<'a> {
     index.map_or(*at, |i| at.index(i))
 }
 
@@ -254,9 +254,9 @@ fn validate_completeness(
         errors.push(FieldError::required(declared_at, format!("because it is defined in {at}")));
         return;
     };
-    for (keyword, branches) in junctors(branch) {
+    for (keyword, branches) in logical_keywords(branch) {
         for (i, inner) in branches {
-            validate_completeness(declared_at, Some(declared), &junctor_path(&at.child(keyword), i), inner, errors);
+            validate_completeness(declared_at, Some(declared), &branch_path(&at.child(keyword), i), inner, errors);
         }
     }
     if let Some(inner) = items(branch) {

@@ -152,21 +152,21 @@ fn validate_selectable_fields(at: &Path<'_>, version: &CustomResourceDefinitionV
             errors.push(FieldError::required(&at, ""));
             continue;
         }
-        let (normal, target) = match resolve_field_path(path, schema, false) {
-            Ok(found) => found,
+        let (normalized, target) = match resolve_field_path(path, schema, false) {
+            Ok(resolved) => resolved,
             Err(detail) => {
                 errors.push(FieldError::invalid(&at, path, format!("is an invalid path: {detail}")));
                 continue;
             }
         };
-        if normal == "metadata" || normal.starts_with("metadata.") {
+        if normalized == "metadata" || normalized.starts_with("metadata.") {
             errors.push(FieldError::invalid(&at, path, "must not point to fields in metadata"));
         }
         if !matches!(target.type_.as_deref(), Some("string" | "boolean" | "integer")) {
             let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
             errors.push(FieldError::invalid(&at, path, detail));
         }
-        if !seen.insert(normal) {
+        if !seen.insert(normalized) {
             errors.push(FieldError::duplicate(&at, path));
         }
     }
@@ -182,7 +182,7 @@ pub(crate) fn resolve_field_path<'a>(
     root: &'a JSONSchemaProps,
     brackets: bool,
 ) -> Result<(String, &'a JSONSchemaProps), String> {
-    let mut normal = String::new();
+    let mut normalized = String::new();
     let mut schema = root;
     let mut rest = path;
     while !rest.is_empty() {
@@ -214,14 +214,14 @@ pub(crate) fn resolve_field_path<'a>(
         };
         schema = next.ok_or("does not refer to a valid field")?;
         if !has_properties {
-            normal = format!("{normal}[{name}]");
-        } else if normal.is_empty() {
-            normal.push_str(&name);
+            normalized = format!("{normalized}[{name}]");
+        } else if normalized.is_empty() {
+            normalized.push_str(&name);
         } else {
-            normal = format!("{normal}.{name}");
+            normalized = format!("{normalized}.{name}");
         }
     }
-    Ok((normal, schema))
+    Ok((normalized, schema))
 }
 
 /// Reads `'key']…` after an opening bracket. Returns the key without escapes, and the text that

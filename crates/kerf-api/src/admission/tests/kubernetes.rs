@@ -92,7 +92,7 @@ fn admission_answer(case: &Value, crd: &Value) -> Value {
 }
 
 #[test]
-fn every_answer_is_kubernetes_answer() {
+fn every_answer_equals_the_recorded_answer_of_kubernetes() {
     let mut schemas = BTreeMap::new();
     let mut differing = Vec::new();
     let mut compared = 0;

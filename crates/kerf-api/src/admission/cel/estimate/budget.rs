@@ -31,8 +31,8 @@ impl Cardinality {
     }
 
     /// Returns the cost of a rule on all values of a schema together.
-    pub(in super::super) fn total(self, cost: u64, schema: &Schema, resource: bool) -> u64 {
-        let occurrences = self.0.unwrap_or_else(|| MAX_REQUEST_BYTES / (min_bytes(schema, resource) + 1));
+    pub(in super::super) fn total(self, cost: u64, schema: &Schema, is_resource: bool) -> u64 {
+        let occurrences = self.0.unwrap_or_else(|| MAX_REQUEST_BYTES / (min_bytes(schema, is_resource) + 1));
         cost.saturating_mul(occurrences)
     }
 }

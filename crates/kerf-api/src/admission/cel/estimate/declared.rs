@@ -16,7 +16,7 @@ pub(super) enum DeclaredNode<'s> {
 
 impl DeclaredNode<'_> {
     pub(super) fn child(self, name: &str) -> Option<Self> {
-        let Self::Value(schema, resource) = self else { return None };
+        let Self::Value(schema, is_resource) = self else { return None };
         match name {
             "@items" | "@values" => {
                 let element = match schema.type_ {
@@ -30,7 +30,7 @@ impl DeclaredNode<'_> {
                 if schema.map_values().is_some() {
                     return None;
                 }
-                let object = ObjectType { schema, is_resource: resource };
+                let object = ObjectType { schema, is_resource };
                 object.field(field)?;
                 let property = object.property(&super::super::escape::unescape(field)?)?;
                 Some(Self::Value(property, property.is_embedded_resource))
@@ -75,13 +75,13 @@ impl DeclaredNode<'_> {
 }
 
 /// Returns the minimum number of bytes of a valid value as JSON.
-pub(super) fn min_bytes(schema: &Schema, resource: bool) -> u64 {
+pub(super) fn min_bytes(schema: &Schema, is_resource: bool) -> u64 {
     if schema.int_or_string {
         return 1;
     }
     match schema.type_ {
         Some(SchemaType::Object) if schema.map_values().is_none() => {
-            let object = ObjectType { schema, is_resource: resource };
+            let object = ObjectType { schema, is_resource };
             let required = schema.required.iter().filter_map(|name| Some((name, object.property(name)?)));
             required
                 .filter(|(_, property)| {

@@ -41,25 +41,25 @@ pub(in super::super) fn parse_clause(text: &str) -> Result<(Verb, Option<usize>,
     if text.is_empty() {
         return Err("unexpected end of string".to_owned());
     }
-    let broken = |why: &str| format!("could not parse formatting clause: {why}");
+    let clause_error = |why: &str| format!("could not parse formatting clause: {why}");
     let mut rest = text;
     let mut precision = None;
     if let Some(digits) = text.strip_prefix('.') {
         let end = digits
             .find(|c: char| !c.is_ascii_digit())
-            .ok_or_else(|| broken("error while parsing precision: could not find end of precision specifier"))?;
-        let written = &digits[..end];
-        precision = Some(written.parse::<usize>().map_err(|_| {
-            let why = if written.is_empty() { "invalid syntax" } else { "value out of range" };
-            broken(&format!(
+            .ok_or_else(|| clause_error("error while parsing precision: could not find end of precision specifier"))?;
+        let precision_text = &digits[..end];
+        precision = Some(precision_text.parse::<usize>().map_err(|_| {
+            let why = if precision_text.is_empty() { "invalid syntax" } else { "value out of range" };
+            clause_error(&format!(
                 "error while parsing precision: error while converting precision to integer: strconv.Atoi: parsing {}: {why}",
-                text::quote(written)
+                text::quote(precision_text)
             ))
         })?);
         rest = &digits[end..];
     }
-    let verb = rest.chars().next().unwrap_or_default();
-    let kind = match verb {
+    let letter = rest.chars().next().unwrap_or_default();
+    let verb = match letter {
         's' => Verb::Text,
         'd' => Verb::Decimal,
         'f' => Verb::Fixed,
@@ -68,9 +68,9 @@ pub(in super::super) fn parse_clause(text: &str) -> Result<(Verb, Option<usize>,
         'x' => Verb::Hex { upper: false },
         'X' => Verb::Hex { upper: true },
         'o' => Verb::Octal,
-        other => return Err(broken(&format!("unrecognized formatting clause \"{other}\""))),
+        other => return Err(clause_error(&format!("unrecognized formatting clause \"{other}\""))),
     };
-    Ok((kind, precision, &rest[verb.len_utf8()..]))
+    Ok((verb, precision, &rest[letter.len_utf8()..]))
 }
 
 /// Returns the message for an argument that a clause cannot print.
@@ -198,11 +198,11 @@ fn scientific(number: f64) -> String {
     let plain = format!("{number:.6e}");
     let (digits, exponent) = plain.split_once('e').unwrap_or((&plain, "0"));
     let (sign, exponent) = exponent.strip_prefix('-').map_or(("", exponent), |exponent| ("⁻", exponent));
-    let raised: String = format!("{exponent:0>2}")
+    let superscript: String = format!("{exponent:0>2}")
         .chars()
         .map(|digit| digit.to_digit(10).and_then(|digit| "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().nth(digit as usize)).unwrap_or(digit))
         .collect();
-    format!("{digits}×10{sign}{raised}")
+    format!("{digits}×10{sign}{superscript}")
 }
 
 fn as_text(value: &Value<'_>) -> Result<String, EvalFailure> {

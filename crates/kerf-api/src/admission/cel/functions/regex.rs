@@ -10,12 +10,12 @@ fn with_pattern<T>(
     compiled: Option<&Regexp>,
     pattern: &str,
     wording: &str,
-    run: impl FnOnce(&Regexp) -> T,
+    apply: impl FnOnce(&Regexp) -> T,
 ) -> Result<T, EvalFailure> {
     match compiled {
-        Some(regexp) => Ok(run(regexp)),
+        Some(regexp) => Ok(apply(regexp)),
         None => match Regexp::new(pattern) {
-            Ok(regexp) => Ok(run(&regexp)),
+            Ok(regexp) => Ok(apply(&regexp)),
             Err(text) => error(format!("{wording}{text}")),
         },
     }

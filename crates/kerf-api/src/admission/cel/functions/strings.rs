@@ -7,7 +7,7 @@ use super::super::value::{Arguments, EvalFailure, EvalResult, Value, error, no_s
 /// text has no use.
 pub(super) const TEXT_MAX_BYTES: usize = 4 << 20;
 
-fn boolean<'a>(args: Arguments<'a, '_>, holds: impl Fn(&str, &str) -> bool) -> EvalResult<'a> {
+fn compare_texts<'a>(args: Arguments<'a, '_>, holds: impl Fn(&str, &str) -> bool) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::String(text), Value::String(part)] => Ok(Value::Bool(holds(text, part))),
         _ => no_such_overload(),
@@ -15,15 +15,15 @@ fn boolean<'a>(args: Arguments<'a, '_>, holds: impl Fn(&str, &str) -> bool) -> E
 }
 
 pub(in super::super) fn contains<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    boolean(args, |text, part| text.contains(part))
+    compare_texts(args, |text, part| text.contains(part))
 }
 
 pub(in super::super) fn starts_with<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    boolean(args, |text, part| text.starts_with(part))
+    compare_texts(args, |text, part| text.starts_with(part))
 }
 
 pub(in super::super) fn ends_with<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    boolean(args, |text, part| text.ends_with(part))
+    compare_texts(args, |text, part| text.ends_with(part))
 }
 
 fn out_of_range<T>(index: i64) -> Result<T, EvalFailure> {
@@ -103,11 +103,11 @@ pub(in super::super) fn replace<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
         }
         _ => return no_such_overload(),
     };
-    let found = text.matches(&**from).take(count).count();
-    if text.len().saturating_add(found.saturating_mul(to.len())) > TEXT_MAX_BYTES {
+    let occurrences = text.matches(&**from).take(count).count();
+    if text.len().saturating_add(occurrences.saturating_mul(to.len())) > TEXT_MAX_BYTES {
         return Err(EvalFailure::OverBudget);
     }
-    Ok(Value::text(text.replacen(&**from, to, found)))
+    Ok(Value::text(text.replacen(&**from, to, occurrences)))
 }
 
 pub(in super::super) fn split<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {

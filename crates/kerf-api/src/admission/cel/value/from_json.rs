@@ -13,7 +13,7 @@ use super::{EvalResult, Items, List, ListKind, Map, Text, Value, error};
 
 impl<'a> Value<'a> {
     /// Converts a value of the object by its schema.
-    pub(in super::super) fn from_json(json: &'a Json, schema: &'a Schema, resource: bool) -> EvalResult<'a> {
+    pub(in super::super) fn from_json(json: &'a Json, schema: &'a Schema, is_resource: bool) -> EvalResult<'a> {
         if json.is_null() {
             return if schema.nullable {
                 Ok(Self::Null)
@@ -33,7 +33,7 @@ impl<'a> Value<'a> {
             Some(SchemaType::Object) => match json {
                 Json::Object(fields) => Ok(Self::Map(Map::Json(
                     fields,
-                    ObjectType { schema, is_resource: resource || schema.is_embedded_resource },
+                    ObjectType { schema, is_resource: is_resource || schema.is_embedded_resource },
                 ))),
                 _ => error("invalid data, expected a map for the provided schema with type=object"),
             },

@@ -89,11 +89,11 @@ impl<'a> List<'a> {
                 Ok(true)
             }
             ListKind::Map(keys) => {
-                let mine = self.by_key(keys)?;
+                let own_by_key = self.by_key(keys)?;
                 for item in other.iter() {
                     let item = item?;
-                    let Some(same) = mine.get(&element_key(&item, keys)?) else { return Ok(false) };
-                    if !same.equals(&item)? {
+                    let Some(own_item) = own_by_key.get(&element_key(&item, keys)?) else { return Ok(false) };
+                    if !own_item.equals(&item)? {
                         return Ok(false);
                     }
                 }
@@ -128,14 +128,14 @@ impl<'a> List<'a> {
                 }
             }
             ListKind::Map(keys) => {
-                let mut places = BTreeMap::new();
+                let mut indices = BTreeMap::new();
                 for (i, item) in items.iter().enumerate() {
-                    places.insert(element_key(item, keys)?, i);
+                    indices.insert(element_key(item, keys)?, i);
                 }
                 for item in other.iter() {
                     let item = item?;
-                    match places.get(&element_key(&item, keys)?) {
-                        Some(place) => items[*place] = item,
+                    match indices.get(&element_key(&item, keys)?) {
+                        Some(index) => items[*index] = item,
                         None => items.push(item),
                     }
                 }

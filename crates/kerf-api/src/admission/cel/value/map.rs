@@ -124,10 +124,10 @@ impl<'a> Map<'a> {
             }
             Self::Built(entries) => {
                 for key in self.keys() {
-                    let (Some(mine), Some(theirs)) = (entries.get(&key.as_key()?), other.get(&key)?) else {
+                    let (Some(own_value), Some(other_value)) = (entries.get(&key.as_key()?), other.get(&key)?) else {
                         return Ok(false);
                     };
-                    if !mine.equals(&theirs?)? {
+                    if !own_value.equals(&other_value?)? {
                         return Ok(false);
                     }
                 }
