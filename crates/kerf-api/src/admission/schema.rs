@@ -16,17 +16,17 @@ use super::regexp::Regexp;
 /// The JSON type that a schema declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemaType {
-    /// `object`
+    /// An object with declared properties, or a map (`object`).
     Object,
-    /// `array`
+    /// A list (`array`).
     Array,
-    /// `string`
+    /// Text (`string`).
     String,
-    /// `integer`
+    /// A whole number (`integer`).
     Integer,
-    /// `number`
+    /// A number that may have a fraction (`number`).
     Number,
-    /// `boolean`
+    /// True or false (`boolean`).
     Boolean,
 }
 
