@@ -86,7 +86,7 @@ pub enum Operation<'a> {
 /// Treatment of fields that the schema does not declare. Such fields are never stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// Unknown fields reject the object ([`MalformedObject::UnknownFields`]).
+    /// An object with unknown fields is rejected ([`MalformedObject::UnknownFields`]).
     Strict,
     /// Each unknown field adds a warning.
     Warn,

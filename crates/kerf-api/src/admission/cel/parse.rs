@@ -1,6 +1,6 @@
-//! Parses the text of a rule into a syntax tree, with the macros that Kubernetes enables. The tree
-//! comes from the `cel` crate, which follows cel-go's grammar. Limits that this crate does not
-//! enforce are checked here before it is called.
+//! Parses the text of a rule into a syntax tree, with the macros that Kubernetes enables. The `cel`
+//! crate, which follows cel-go's grammar, does the parsing. Limits that the crate does not enforce
+//! are checked here before it is called.
 
 use std::sync::LazyLock;
 
@@ -94,7 +94,8 @@ pub(super) fn parse(text: &str) -> Result<Parsed, Vec<Issue>> {
 /// balances the first two and lists arguments side by side.
 fn nesting_depth(text: &str) -> usize {
     let mut deepest = 0;
-    // Lengths of the chains around the open brackets. `depth` is their sum plus the current chain.
+    // Lengths of the chains around the open brackets. `depth` is their sum plus the current chain
+    // plus one per bracket.
     let mut outer_chains: Vec<usize> = Vec::new();
     let (mut chain, mut depth): (usize, usize) = (0, 0);
     let mut chars = text.chars();

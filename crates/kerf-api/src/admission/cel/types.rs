@@ -286,8 +286,8 @@ impl<'s> TypeSubstitution<'s> {
         self.resolve(type_).replace_params(&|_| Some(Type::Dyn))
     }
 
-    /// Returns true if a value of type `from` is allowed where `to` is expected. In that case keeps
-    /// what follows for the parameters.
+    /// Returns true if a value of type `from` is allowed where `to` is expected, and then records
+    /// the parameter types that follow from it.
     pub(super) fn assign(&mut self, from: &Type<'s>, to: &Type<'s>) -> bool {
         self.assign_all([(from, to)])
     }

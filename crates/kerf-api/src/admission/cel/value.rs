@@ -1,6 +1,6 @@
-//! Values of a running rule. Values of the object are borrowed and converted by their schema only
-//! when they are read, so a rule pays only for the data that it reads. A failed evaluation carries
-//! cel-go's error text.
+//! Values of a running rule. Values of the object are borrowed, and converted by their schema only
+//! when they are read, so unread data costs nothing. A failed evaluation carries cel-go's error
+//! text.
 
 mod from_json;
 mod list;
