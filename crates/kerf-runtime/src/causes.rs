@@ -1,11 +1,16 @@
-//! Errors as people read them. A client's error names only its outermost layer ("client error (Connect)"); why, an expired certificate or a
-//! port where nobody listens, is further down; and around what the API server answered it prints all that it knows of the answer. Always: one
-//! line, from the outside in, and nothing twice; of an answer the server's own words and its code.
+//! Formats an error together with its causes.
+//!
+//! The text of a client error names only the outermost layer ("client error (Connect)"). The
+//! reason, such as an expired certificate or a closed port, is in its sources. For an error
+//! response of the API server, the client prints every field of the response.
+//!
+//! Invariants: the text is one line, from the outermost error to the innermost cause, and repeats
+//! nothing. For an error response it is the server's message and status code.
 
 use std::error::Error;
 use std::fmt;
 
-/// An error with all that led to it.
+/// Displays an error and the chain of its sources, separated by `: `.
 #[derive(Debug, Clone, Copy)]
 pub struct Causes<'a>(pub &'a (dyn Error + 'static));
 
@@ -22,7 +27,7 @@ impl fmt::Display for Causes<'_> {
                 break;
             }
             let more = error.to_string();
-            // Many errors say themselves what caused them.
+            // Many errors already contain the text of their source.
             if !said.contains(&more) {
                 said = format!("{said}: {more}");
             }
@@ -32,7 +37,8 @@ impl fmt::Display for Causes<'_> {
     }
 }
 
-/// What the API server answered, if the error is an answer.
+/// Returns the message and code of the API server's error response. Returns `None` if the error is
+/// of another kind.
 fn api_error_message(error: &(dyn Error + 'static)) -> Option<String> {
     let Some(kube::Error::Api(status)) = error.downcast_ref::<kube::Error>() else { return None };
     let words = if status.message.is_empty() { &status.reason } else { &status.message };

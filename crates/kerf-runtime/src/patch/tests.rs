@@ -1,4 +1,4 @@
-//! Differences between objects, and calls that a server was too busy for.
+//! Tests of merge patches and of retries against an overloaded server.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 

@@ -1,4 +1,4 @@
-//! The order of work, in virtual time.
+//! Tests of the processing order, in virtual time.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,7 +14,8 @@ fn settings(workers: usize) -> QueueSettings {
     }
 }
 
-/// Runs a queue for a while and says when which key was worked on, in milliseconds.
+/// Runs a queue for `millis` milliseconds. Returns each processed key with its start time in
+/// milliseconds.
 async fn run_and_record<R: Future<Output = ReconcileAction>>(
     queue: &Queue<&'static str>,
     millis: u64,

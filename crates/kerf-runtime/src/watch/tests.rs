@@ -1,4 +1,5 @@
-//! Against a server of a few canned answers; against a real one the watch is tried where there is one (`kerf-controllers`).
+//! Tests against a server with scripted responses. The tests of `kerf-controllers` run watches
+//! against an API server.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 use std::collections::VecDeque;
@@ -18,7 +19,7 @@ struct Thing {
     size: u32,
 }
 
-/// A server that gives its answers one after the other, and remembers what it was asked and when.
+/// Server that returns its responses in order and records the query of each request.
 #[derive(Clone, Default)]
 struct ScriptedServer {
     responses: Arc<Mutex<VecDeque<(u16, String)>>>,
@@ -57,13 +58,13 @@ fn page(version: u32, rest: &str, items: &[Value]) -> (u16, String) {
 }
 
 fn changes(events: &[(&str, Value)]) -> (u16, String) {
-    // The type stands first, as servers write it; `json!` would sort the two.
+    // `type` comes first, as servers write it; `json!` would sort the two keys.
     let lines: Vec<String> =
         events.iter().map(|(kind, object)| format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")).collect();
     (200, lines.concat())
 }
 
-/// The same by a server that writes the object before its type.
+/// Builds watch lines in which `object` precedes `type`.
 fn changes_object_first(events: &[(&str, Value)]) -> (u16, String) {
     let lines: Vec<String> =
         events.iter().map(|(kind, object)| format!("{{\"object\":{object},\"type\":\"{kind}\"}}\n")).collect();
@@ -78,7 +79,8 @@ fn status(code: u16) -> Value {
     json!({"kind": "Status", "status": "Failure", "code": code, "message": "no", "reason": "no"})
 }
 
-/// What is told until the script is at its end, what was asked for, and how long it took.
+/// Runs a watch against the scripted responses. Returns its updates, the queries, the time of the
+/// last update, and the progress.
 async fn run_watch(answers: Vec<(u16, String)>) -> (Vec<WatchUpdate<Thing>>, Vec<String>, Duration, WatchProgress) {
     let script = ScriptedServer::new(answers);
     let mut events = Vec::new();
@@ -119,7 +121,7 @@ async fn a_list_comes_in_pages_and_is_told_whole() {
     assert_eq!(progress, WatchProgress { phase: WatchPhase::Watching, is_synced: true, version: 14 });
 }
 
-/// No server promises that the type of a change stands before its object.
+/// No server guarantees that the type of a change precedes its object.
 #[tokio::test(start_paused = true)]
 async fn the_order_in_a_line_does_not_matter() {
     let said = [
@@ -144,7 +146,8 @@ async fn the_order_in_a_line_does_not_matter() {
     assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![Thing { size: 5 }])]);
 }
 
-/// What is no change at all is weather, and a line that the end of a connection cut off is nothing.
+/// A line that is not a watch event is a failure, and a line that was cut off by the end of the
+/// connection is skipped.
 #[tokio::test(start_paused = true)]
 async fn lines_that_say_nothing_cost_nothing_but_time() {
     let bare = (200, format!("{}\n", status(410)));
@@ -188,7 +191,7 @@ async fn errors_back_off_and_the_watch_goes_on_where_it_was() {
     .await;
     assert_eq!(events.len(), 3);
     assert!(asked[4].contains("resourceVersion=5"), "{asked:?}");
-    // 0.8, then 1.6, then 0.8 seconds, each with up to a half more.
+    // Delays of 0.8, 1.6 and 0.8 seconds, each with jitter of up to 50%.
     assert!((3.2..4.8).contains(&end.as_secs_f64()), "{end:?}");
 }
 
