@@ -17,9 +17,9 @@ use kube::api::{Api, PostParams, WatchParams};
 use tokio::time::Instant;
 use tracing::{debug, error};
 
-use crate::backoff::Rng;
 use crate::causes::Causes;
 use crate::clock::Clock;
+use crate::rng::Rng;
 
 /// Name, identity and durations of a leader election.
 #[derive(Clone, Debug)]

@@ -20,7 +20,8 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch as signal;
 use tracing::{debug, error, info};
 
-use crate::backoff::{Backoff, Rng};
+use crate::backoff::Backoff;
+use crate::rng::Rng;
 use requests::{DecodedWatchEvent, ListFailure, WatchFailure};
 
 /// API names of a watched kind.
