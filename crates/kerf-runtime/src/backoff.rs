@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_double_up_to_the_most() {
+    fn delays_double_up_to_the_maximum() {
         let backoff = Backoff { base: Duration::from_millis(100), max: Duration::from_secs(10) };
         let seconds: Vec<f64> = (0..10).map(|failures| backoff.delay(failures).as_secs_f64()).collect();
         assert_eq!(seconds, [0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_bucket_gives_its_burst_and_then_its_rate() {
+    async fn a_bucket_allows_its_burst_and_then_its_rate() {
         let mut bucket = TokenBucket::new(Rate { per_second: 10, burst: 3 }, Instant::now());
         let waits: Vec<u128> = (0..5).map(|_| bucket.reserve(Instant::now()).as_millis()).collect();
         assert_eq!(waits, [0, 0, 0, 100, 200]);

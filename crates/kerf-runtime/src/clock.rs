@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_timer_set_for_an_instant_rings_when_the_clock_shows_it() {
+    async fn a_timer_set_for_an_instant_fires_when_the_clock_shows_it() {
         let clock = Clock::starting_at(noon());
         let later = "2026-01-01T18:30:00Z".parse().unwrap();
         tokio::time::sleep_until(clock.instant_of(later).unwrap()).await;
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_end_of_time_stands_still() {
+    async fn the_clock_stops_at_the_last_timestamp() {
         let clock = Clock::starting_at(Timestamp::MAX);
         tokio::time::advance(Duration::from_secs(10)).await;
         assert_eq!(clock.now(), Timestamp::MAX);

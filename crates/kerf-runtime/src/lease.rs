@@ -85,15 +85,15 @@ impl Lease {
     /// Creates a candidate that does not hold the lease yet.
     pub fn new(client: Client, settings: LeaseSettings, clock: Clock) -> Self {
         let api = Api::namespaced(client, &settings.namespace);
-        let chance = Rng::new(settings.seed, &settings.identity);
-        Self { api, settings, clock, rng: chance, observed: None, on_slow_path: Box::new(|| ()) }
+        let rng = Rng::new(settings.seed, &settings.identity);
+        Self { api, settings, clock, rng, observed: None, on_slow_path: Box::new(|| ()) }
     }
 
     /// Sets a callback for renewals that could not update the Lease as last written and had to read
     /// it first.
     #[must_use]
-    pub fn with_slow_path_callback(self, slow: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { on_slow_path: Box::new(slow), ..self }
+    pub fn with_slow_path_callback(self, on_slow_path: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { on_slow_path: Box::new(on_slow_path), ..self }
     }
 
     /// Returns once this process holds the lease.
@@ -161,7 +161,7 @@ impl Lease {
     async fn try_acquire_or_renew(&mut self) -> Result<Attempt, kube::Error> {
         // A holder updates the Lease as last written. It reads the Lease only if that update fails.
         if let Some((lease, _)) = self.observed.clone()
-            && self.is_ours(&lease)
+            && self.is_held_by_us(&lease)
         {
             match self.write_as_holder(lease).await {
                 Ok(written) => {
@@ -171,7 +171,7 @@ impl Lease {
                 Err(_) => (self.on_slow_path)(),
             }
         }
-        let Some(found) = self.api.get_opt(&self.settings.name).await? else {
+        let Some(current) = self.api.get_opt(&self.settings.name).await? else {
             let fresh = coordination::Lease {
                 metadata: ObjectMeta { name: Some(self.settings.name.clone()), ..ObjectMeta::default() },
                 spec: Some(coordination::LeaseSpec {
@@ -183,14 +183,14 @@ impl Lease {
             self.record_observed(written);
             return Ok(Attempt::Held);
         };
-        self.record_observed(found.clone());
-        if !self.is_ours(&found)
-            && let Some(until) = self.valid_until(&found)
+        self.record_observed(current.clone());
+        if !self.is_held_by_us(&current)
+            && let Some(until) = self.valid_until(&current)
             && until > Instant::now()
         {
             return Ok(Attempt::HeldByOther(until));
         }
-        let written = self.write_as_holder(found).await?;
+        let written = self.write_as_holder(current).await?;
         self.record_observed(written);
         Ok(Attempt::Held)
     }
@@ -198,15 +198,15 @@ impl Lease {
     /// Updates the given Lease with this process as the holder. Fails if the Lease has changed
     /// since it was read.
     async fn write_as_holder(&self, mut lease: coordination::Lease) -> Result<coordination::Lease, kube::Error> {
-        let mut ours = self.holder_spec(self.clock.now());
+        let mut spec = self.holder_spec(self.clock.now());
         let before = lease.spec.take().unwrap_or_default();
-        let was_ours = before.holder_identity.as_deref() == Some(&self.settings.identity);
+        let was_holder = before.holder_identity.as_deref() == Some(&self.settings.identity);
         let transitions = before.lease_transitions.unwrap_or_default();
-        if was_ours {
-            ours.acquire_time = before.acquire_time;
+        if was_holder {
+            spec.acquire_time = before.acquire_time;
         }
-        ours.lease_transitions = Some(if was_ours { transitions } else { transitions.saturating_add(1) });
-        lease.spec = Some(ours);
+        spec.lease_transitions = Some(if was_holder { transitions } else { transitions.saturating_add(1) });
+        lease.spec = Some(spec);
         self.api.replace(&self.settings.name, &PostParams::default(), &lease).await
     }
 
@@ -220,7 +220,7 @@ impl Lease {
         }
     }
 
-    fn is_ours(&self, lease: &coordination::Lease) -> bool {
+    fn is_held_by_us(&self, lease: &coordination::Lease) -> bool {
         holder(lease) == self.settings.identity
     }
 
@@ -243,22 +243,22 @@ impl Lease {
     /// Resolves when the Lease is released or deleted.
     async fn wait_until_released(&self) {
         let version = self.observed.as_ref().and_then(|(lease, _)| lease.metadata.resource_version.clone());
-        let only_this = WatchParams::default().fields(&format!("metadata.name={}", self.settings.name)).timeout(60);
-        let Ok(changes) = self.api.watch(&only_this, &version.unwrap_or_default()).await else {
+        let params = WatchParams::default().fields(&format!("metadata.name={}", self.settings.name)).timeout(60);
+        let Ok(events) = self.api.watch(&params, &version.unwrap_or_default()).await else {
             // The caller retries after its pause.
             return std::future::pending().await;
         };
-        let mut free = pin!(changes.into_stream().filter_map(|change| {
-            let is_free = match change {
+        let mut released = pin!(events.into_stream().filter_map(|event| {
+            let is_released = match event {
                 Ok(kube::core::WatchEvent::Added(lease) | kube::core::WatchEvent::Modified(lease)) => {
                     holder(&lease).is_empty()
                 }
                 Ok(kube::core::WatchEvent::Deleted(_)) => true,
                 Ok(kube::core::WatchEvent::Bookmark(_) | kube::core::WatchEvent::Error(_)) | Err(_) => false,
             };
-            std::future::ready(is_free.then_some(()))
+            std::future::ready(is_released.then_some(()))
         }));
-        if free.next().await.is_none() {
+        if released.next().await.is_none() {
             std::future::pending::<()>().await;
         }
     }

@@ -114,17 +114,17 @@ impl MergePatch {
     pub async fn send_part<K>(
         self,
         api: &Api<K>,
-        of: &ObjectMeta,
+        metadata: &ObjectMeta,
         before: &Value,
         after: &Value,
     ) -> Result<Option<K>, ApiError>
     where
         K: DeserializeOwned + Clone + Debug,
     {
-        let name = of.name.as_deref().unwrap_or_default();
+        let name = metadata.name.as_deref().unwrap_or_default();
         let Some(mut patch) = merge_patch_between(before, after) else { return Ok(None) };
         if self.lock == OptimisticLock::ResourceVersion {
-            set_resource_version(&mut patch, of.resource_version.as_deref().unwrap_or_default());
+            set_resource_version(&mut patch, metadata.resource_version.as_deref().unwrap_or_default());
         }
         let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
         let written = with_retries(|| async {
@@ -150,12 +150,13 @@ fn set_resource_version(patch: &mut Value, version: &str) {
 pub fn merge_patch_between(before: &Value, after: &Value) -> Option<Value> {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
-            let gone = before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name.clone(), Value::Null));
+            let removed =
+                before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name.clone(), Value::Null));
             let changed = after.iter().filter_map(|(name, value)| {
                 let old = before.get(name).unwrap_or(&Value::Null);
                 Some((name.clone(), merge_patch_between(old, value)?))
             });
-            let patch: Map<String, Value> = gone.chain(changed).collect();
+            let patch: Map<String, Value> = removed.chain(changed).collect();
             (!patch.is_empty()).then_some(Value::Object(patch))
         }
         _ => (before != after).then(|| after.clone()),
@@ -173,7 +174,7 @@ where
         tries += 1;
         let cause = match tokio::time::timeout(API_CALL_TIMEOUT, call()).await {
             Err(_) => return Err(ApiError::TimedOut),
-            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Ok(response)) => return Ok(response),
             Ok(Err(cause)) => cause,
         };
         match retry_after(&cause).filter(|_| tries <= RETRIES_MAX) {
@@ -188,8 +189,8 @@ where
 fn retry_after(cause: &kube::Error) -> Option<Duration> {
     let kube::Error::Api(status) = cause else { return None };
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-    let did_nothing = status.code == 429 || (status.code == 503 && seconds > 0);
-    did_nothing.then(|| Duration::from_secs(u64::from(seconds.max(1))))
+    let was_not_executed = status.code == 429 || (status.code == 503 && seconds > 0);
+    was_not_executed.then(|| Duration::from_secs(u64::from(seconds.max(1))))
 }
 
 #[cfg(test)]

@@ -183,15 +183,15 @@ impl<K: Ord + Clone> Queue<K> {
             tokio::select! {
                 biased;
                 () = stop.requested() => break,
-                Some((key, next)) = running.next(), if !running.is_empty() => self.finish(key, next),
+                Some((key, action)) = running.next(), if !running.is_empty() => self.finish(key, action),
                 (key, waited) = self.next_due(), if running.len() < self.shared.settings.workers => {
                     let work = AssertUnwindSafe(reconcile(key.clone(), waited)).catch_unwind();
                     running.push(async move { (key, work.await.unwrap_or(ReconcileAction::RequeueWithBackoff)) });
                 }
             }
         }
-        while let Some((key, next)) = running.next().await {
-            self.finish(key, next);
+        while let Some((key, action)) = running.next().await {
+            self.finish(key, action);
         }
     }
 
@@ -199,7 +199,7 @@ impl<K: Ord + Clone> Queue<K> {
     async fn next_due(&self) -> (K, Duration) {
         loop {
             let wait = match self.state().pop_due(Instant::now()) {
-                Ok(taken) => return taken,
+                Ok(due_key) => return due_key,
                 Err(wait) => wait,
             };
             let changed = self.shared.changed.notified();
@@ -216,12 +216,12 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    fn finish(&self, key: K, next: ReconcileAction) {
+    fn finish(&self, key: K, action: ReconcileAction) {
         let now = Instant::now();
         let mut state = self.state();
-        let wanted = state.processing.remove(&key).flatten();
+        let added_for = state.processing.remove(&key).flatten();
         state.started.remove(&key);
-        let again = match next {
+        let requeue_at = match action {
             ReconcileAction::Done => {
                 state.failures.remove(&key);
                 None
@@ -234,12 +234,12 @@ impl<K: Ord + Clone> Queue<K> {
                 state.retries += 1;
                 let failures = state.failures.entry(key.clone()).or_insert(0);
                 *failures = failures.saturating_add(1);
-                let own = self.shared.settings.backoff.delay(*failures);
-                let of_all = state.bucket.as_mut().map_or(Duration::ZERO, |bucket| bucket.reserve(now));
-                Some(saturating_deadline(now, own.max(of_all)))
+                let key_delay = self.shared.settings.backoff.delay(*failures);
+                let shared_delay = state.bucket.as_mut().map_or(Duration::ZERO, |bucket| bucket.reserve(now));
+                Some(saturating_deadline(now, key_delay.max(shared_delay)))
             }
         };
-        if let Some(due) = [wanted, again].into_iter().flatten().min() {
+        if let Some(due) = [added_for, requeue_at].into_iter().flatten().min() {
             state.schedule(key, due);
             drop(state);
             self.shared.changed.notify_one();
@@ -254,20 +254,20 @@ impl<K: Ord + Clone> Queue<K> {
 
 impl<K: Ord + Clone> WorkQueueState<K> {
     fn schedule(&mut self, key: K, due: Instant) {
-        if let Some(wanted) = self.processing.get_mut(&key) {
-            *wanted = Some(wanted.map_or(due, |earlier| earlier.min(due)));
+        if let Some(added_for) = self.processing.get_mut(&key) {
+            *added_for = Some(added_for.map_or(due, |earlier| earlier.min(due)));
             return;
         }
-        if let Some(place) = self.position_by_key.get(&key) {
-            if place.0 <= due {
+        if let Some(position) = self.position_by_key.get(&key) {
+            if position.0 <= due {
                 return;
             }
-            self.due.remove(place);
+            self.due.remove(position);
         }
         self.adds += 1;
-        let place = (due, self.adds);
-        self.due.insert(place, key.clone());
-        self.position_by_key.insert(key, place);
+        let position = (due, self.adds);
+        self.due.insert(position, key.clone());
+        self.position_by_key.insert(key, position);
     }
 
     /// Removes the first due key and returns it with the time since it became due. Otherwise

@@ -62,10 +62,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_seed_one_series_of_jitter() {
+    fn a_seed_determines_the_stream_of_each_purpose() {
         let series = |seed| {
-            let mut chance = Rng::new(seed, "x");
-            (0..50).map(|_| chance.jittered(Duration::from_secs(1), 20)).collect::<Vec<_>>()
+            let mut rng = Rng::new(seed, "x");
+            (0..50).map(|_| rng.jittered(Duration::from_secs(1), 20)).collect::<Vec<_>>()
         };
         assert_eq!(series(3), series(3));
         assert_ne!(series(3), series(4));

@@ -16,8 +16,8 @@ pub struct ShutdownSignal(watch::Receiver<bool>);
 impl Shutdown {
     /// Creates a connected pair.
     pub fn new() -> (Self, ShutdownSignal) {
-        let (asker, hearer) = watch::channel(false);
-        (Self(asker), ShutdownSignal(hearer))
+        let (sender, receiver) = watch::channel(false);
+        (Self(sender), ShutdownSignal(receiver))
     }
 
     /// Requests the shutdown. Further calls have no effect.
@@ -30,7 +30,7 @@ impl ShutdownSignal {
     /// Resolves once shutdown is requested, immediately if it already was.
     pub async fn requested(&mut self) {
         // An error means that the `Shutdown` was dropped, which also requests the shutdown.
-        let _ = self.0.wait_for(|asked| *asked).await;
+        let _ = self.0.wait_for(|is_requested| *is_requested).await;
     }
 
     /// Returns true if shutdown is requested.
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn everybody_hears_of_the_end_and_late_comers_too() {
+    async fn all_clones_observe_the_request_even_later_ones() {
         let (shutdown, mut stop) = Shutdown::new();
         let mut other = stop.clone();
         assert!(!stop.is_requested());
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn dropping_the_asker_asks() {
+    async fn dropping_the_shutdown_requests_it() {
         let (shutdown, mut stop) = Shutdown::new();
         drop(shutdown);
         stop.requested().await;

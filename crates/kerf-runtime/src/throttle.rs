@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn requests_beyond_the_burst_wait_for_their_turn() {
+    async fn requests_beyond_the_burst_wait_for_a_token() {
         let service = tower::service_fn(|request: u32| async move { Ok::<_, Infallible>(request) });
         let throttled = Throttle::new(Rate { per_second: 10, burst: 2 }).layer(service);
         let start = Instant::now();

@@ -151,25 +151,18 @@ impl WatchHandle {
 /// Creates a watch: a handle to observe it, and the future that runs it for as long as it is
 /// polled. The future calls `on_update` in order and never concurrently. The callback blocks the
 /// watch, so it must return quickly.
-pub fn watch<T, F>(client: Client, settings: WatchSettings, tell: F) -> (WatchHandle, impl Future<Output = ()>)
+pub fn watch<T, F>(client: Client, settings: WatchSettings, on_update: F) -> (WatchHandle, impl Future<Output = ()>)
 where
     T: DeserializeOwned + Send,
     F: FnMut(WatchUpdate<T>),
 {
     let start = WatchProgress { phase: WatchPhase::Starting, is_synced: false, version: 0 };
-    let (said, progress) = signal::channel(start);
-    let chance = Rng::new(settings.seed, settings.kind.plural);
-    let outside = WatchHandle { kind: settings.kind, progress };
-    let work = Watcher {
-        client,
-        settings,
-        progress: said,
-        rng: chance,
-        failures: 0,
-        on_update: tell,
-        marker: std::marker::PhantomData,
-    };
-    (outside, work.run())
+    let (sender, progress) = signal::channel(start);
+    let rng = Rng::new(settings.seed, settings.kind.plural);
+    let handle = WatchHandle { kind: settings.kind, progress };
+    let work =
+        Watcher { client, settings, progress: sender, rng, failures: 0, on_update, marker: std::marker::PhantomData };
+    (handle, work.run())
 }
 
 struct Watcher<T, F> {
@@ -258,26 +251,26 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
         };
         // The server ends the watch after its lifetime. A connection that is silent for longer is
         // dead.
-        let patience = lifetime + Duration::from_secs(30);
+        let silence_max = lifetime + Duration::from_secs(30);
         loop {
-            let said = match tokio::time::timeout(patience, stream.try_next()).await {
-                Ok(Ok(Some(said))) => said,
+            let event = match tokio::time::timeout(silence_max, stream.try_next()).await {
+                Ok(Ok(Some(event))) => event,
                 Ok(Err(failure)) => return self.handle_watch_failure(failure, version).await,
                 Ok(Ok(None)) | Err(_) => break,
             };
-            let (reached, event) = match said {
+            let (event_version, update) = match event {
                 DecodedWatchEvent::Applied { object, version } => (version, object.map(WatchUpdate::Applied)),
                 DecodedWatchEvent::Deleted { object, version } => (version, object.map(WatchUpdate::Deleted)),
-                DecodedWatchEvent::Bookmark { version: reached } => {
-                    version = reached;
+                DecodedWatchEvent::Bookmark { version: event_version } => {
+                    version = event_version;
                     self.set_progress(WatchPhase::Watching, true, &version);
                     continue;
                 }
             };
             self.failures = 0;
-            version = reached;
-            if let Some(event) = event {
-                (self.on_update)(event);
+            version = event_version;
+            if let Some(update) = update {
+                (self.on_update)(update);
             }
             self.set_progress(WatchPhase::Watching, true, &version);
         }

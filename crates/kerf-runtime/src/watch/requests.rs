@@ -132,20 +132,20 @@ fn parse_line<T: DeserializeOwned>(
     kind: WatchedKind,
     line: &str,
 ) -> Result<Option<DecodedWatchEvent<T>>, WatchFailure> {
-    let refused = |status: Status| WatchFailure::from_kube_error(&kube::Error::Api(Box::new(status)));
+    let failure_from_status = |status: Status| WatchFailure::from_kube_error(&kube::Error::Api(Box::new(status)));
     let line: WatchLine<'_> = match serde_json::from_str(line) {
         Ok(line) => line,
         Err(cause) if cause.is_eof() => return Ok(None),
         Err(cause) => {
             let status = serde_json::from_str::<Status>(line);
-            return Err(status.map_or_else(|_| WatchFailure::Failed(cause.to_string()), refused));
+            return Err(status.map_or_else(|_| WatchFailure::Failed(cause.to_string()), failure_from_status));
         }
     };
-    let unreadable = |cause: serde_json::Error| WatchFailure::Failed(cause.to_string());
+    let parse_failure = |cause: serde_json::Error| WatchFailure::Failed(cause.to_string());
     if line.event_type == "ERROR" {
-        return Err(serde_json::from_str::<Status>(line.object.get()).map_or_else(unreadable, refused));
+        return Err(serde_json::from_str::<Status>(line.object.get()).map_or_else(parse_failure, failure_from_status));
     }
-    let version = resource_version_of(line.object).map_err(unreadable)?;
+    let version = resource_version_of(line.object).map_err(parse_failure)?;
     match &*line.event_type {
         "ADDED" | "MODIFIED" => {
             Ok(Some(DecodedWatchEvent::Applied { object: decode_or_log(kind, line.object), version }))
@@ -159,9 +159,10 @@ fn parse_line<T: DeserializeOwned>(
 /// Returns the resource version of an object. Stops reading after the metadata, which servers write
 /// first, because the text is parsed three times and this is the second.
 fn resource_version_of(object: &RawValue) -> Result<String, serde_json::Error> {
-    let mut found = None;
-    let read = ResourceVersionVisitor(&mut found).deserialize(&mut serde_json::Deserializer::from_str(object.get()));
-    match (found, read) {
+    let mut version = None;
+    let result =
+        ResourceVersionVisitor(&mut version).deserialize(&mut serde_json::Deserializer::from_str(object.get()));
+    match (version, result) {
         (Some(version), _) => Ok(version),
         (None, Err(cause)) => Err(cause),
         (None, Ok(())) => Err(serde::de::Error::missing_field("metadata")),
