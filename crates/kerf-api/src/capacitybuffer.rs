@@ -1,6 +1,7 @@
-//! CapacityBuffer, `autoscaling.x-k8s.io/v1beta1`: room that is kept free for pods to come (spec 01 §6).
+//! CapacityBuffer, `autoscaling.x-k8s.io/v1beta1`: free capacity for pods that do not exist yet
+//! (spec 01 §6).
 //!
-//! The API is shared with Cluster Autoscaler; Kerf reads the spec and writes the status.
+//! Cluster Autoscaler defines the same API. Kerf reads the spec and writes the status.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,11 +11,12 @@ use crate::kind::{AGE_COLUMN, Column, CustomKind, ScaleSubresource, column, kind
 use crate::schema::{CelRule, rule};
 use crate::unparsed::Resources;
 
-/// The strategy that a buffer without one gets.
+/// Default of `spec.provisioningStrategy`.
 pub const ACTIVE_CAPACITY: &str = "buffer.x-k8s.io/active-capacity";
 
 kind! {
-    /// CapacityBuffer keeps room for a number of pods of one shape, so that they start at once when they come.
+    /// CapacityBuffer keeps room for a number of pods of one shape, so that they start at once when
+    /// they come.
     pub struct CapacityBuffer {
         /// Wanted room.
         spec: required CapacityBufferSpec,
@@ -57,8 +59,8 @@ pub struct CapacityBufferSpec {
     /// Upper bounds on the resources of the room. Alone they say how much room is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Resources>,
-    /// Size of the buffer in percent of the replicas of the referenced workload, rounded up. Used only with scalableRef. If
-    /// replicas is set too, the larger of the two counts.
+    /// Size of the buffer in percent of the replicas of the referenced workload, rounded up. Used
+    /// only with scalableRef. If replicas is set too, the larger of the two counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0))]
     pub percentage: Option<i32>,

@@ -1,7 +1,8 @@
-//! EC2NodeClass, `karpenter.k8s.aws/v1`: how EC2 instances are made (spec 01 §7).
+//! EC2NodeClass, `karpenter.k8s.aws/v1`: configuration of EC2 instances (spec 01 §7).
 //!
-//! Everything that admission accepts decodes, also where the text has no meaning (a volume of `Ti`, an alias with two `@`):
-//! the object must stay visible to be reported as not ready. `spec` itself may be absent, as in Karpenter.
+//! Everything that admission accepts can be decoded, even if its value is meaningless (a volume
+//! size of `Ti`, an alias with two `@`). The controller must be able to read such an object in
+//! order to report it as not ready. `spec` may be absent, as in Karpenter.
 
 use std::collections::BTreeMap;
 
@@ -33,8 +34,8 @@ pub use status::{
 };
 
 kind! {
-    /// EC2NodeClass says how EC2 instances for NodePools are made: from which images, in which subnets, with which disks,
-    /// identity and settings.
+    /// EC2NodeClass says how EC2 instances for NodePools are made: from which images, in which
+    /// subnets, with which disks, identity and settings.
     pub struct EC2NodeClass {
         /// How instances are made.
         spec: optional EC2NodeClassSpec,
@@ -53,9 +54,9 @@ impl CustomKind for EC2NodeClass {
 }
 
 open_enum! {
-    /// What is done with instance-store volumes.
+    /// Use of instance-store volumes.
     pub enum InstanceStorePolicy {
-        /// They become one striped array that holds pods' ephemeral storage.
+        /// Combine the volumes to one striped array for ephemeral storage of pods.
         Raid0 = "RAID0",
     }
 }
@@ -72,8 +73,9 @@ const FAMILY_OR_ALIAS: CelRule = rule(
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = spec_rules()))]
 pub struct EC2NodeClassSpec {
-    /// Family of the images, which decides how user data is rendered, which disks there are by default, and how much is
-    /// reserved for the system. Only needed if no image is selected by alias.
+    /// Family of the images, which decides how user data is rendered, which disks there are by
+    /// default, and how much is reserved for the system. Only needed if no image is selected by
+    /// alias.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ami_family: Option<AmiFamily>,
     /// Images that instances may be launched from. Terms are alternatives.
@@ -106,16 +108,17 @@ pub struct EC2NodeClassSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [rule("self != ''", "instanceProfile cannot be empty")]))]
     pub instance_profile: Option<String>,
-    /// What is done with instance-store volumes. RAID0 makes them one array for ephemeral storage; without a policy they
-    /// are left alone.
+    /// What is done with instance-store volumes. RAID0 makes them one array for ephemeral storage;
+    /// without a policy they are left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_store_policy: Option<InstanceStorePolicy>,
     /// Number of IPv4 prefixes that the primary network interface gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0))]
     pub ip_prefix_count: Option<i32>,
-    /// Settings of the kubelet, as fields of `KubeletConfiguration` (kubelet.config.k8s.io/v1beta1). They are checked by the
-    /// controller; see the condition `ValidationSucceeded`.
+    /// Settings of the kubelet, as fields of `KubeletConfiguration`
+    /// (kubelet.config.k8s.io/v1beta1). They are checked by the controller; see the condition
+    /// `ValidationSucceeded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<crate::schema::OpenObject>")]
     pub kubelet: Option<Map<String, Value>>,
@@ -138,22 +141,25 @@ pub struct EC2NodeClassSpec {
     /// Placement group that instances are launched into.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement_group_selector: Option<PlacementGroupSelector>,
-    /// IAM role that instances run with. An instance profile for it is made and kept by the controller. Excludes
-    /// instanceProfile.
+    /// IAM role that instances run with. An instance profile for it is made and kept by the
+    /// controller. Excludes instanceProfile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [rule("self != ''", "role cannot be empty")]))]
     pub role: Option<String>,
-    /// Security groups of the instances. Terms are alternatives, and all groups that match are used.
+    /// Security groups of the instances. Terms are alternatives, and all groups that match are
+    /// used.
     #[schemars(transform = selectors::of_security_groups)]
     pub security_group_selector_terms: Vec<SecurityGroupSelectorTerm>,
     /// Subnets that instances may be launched in. Terms are alternatives.
     #[schemars(transform = selectors::of_subnets)]
     pub subnet_selector_terms: Vec<SubnetSelectorTerm>,
-    /// Tags of everything that is made in EC2 for the class. Tags that the controller sets itself are refused.
+    /// Tags of everything that is made in EC2 for the class. Tags that the controller sets itself
+    /// are refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = tag_rules()))]
     pub tags: Option<BTreeMap<String, String>>,
-    /// User data of the instances, merged with what the image family needs; for the family Custom it is all there is.
+    /// User data of the instances, merged with what the image family needs; for the family Custom
+    /// it is all there is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_data: Option<String>,
 }

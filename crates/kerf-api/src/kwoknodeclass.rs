@@ -1,6 +1,7 @@
-//! KWOKNodeClass, `karpenter.kwok.sh/v1alpha1`: the node class of the simulated provider (spec 04 §14.1).
+//! KWOKNodeClass, `karpenter.kwok.sh/v1alpha1`: the node class of the simulated provider (spec 04
+//! §14.1).
 //!
-//! No controller looks after it: the schema's default makes it ready at birth.
+//! It has no controller: a default in its schema makes it ready when it is created.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,8 @@ use crate::schema::DURATION;
 use crate::unparsed::DurationText;
 
 kind! {
-    /// KWOKNodeClass says how simulated nodes come into being. They exist only as objects, kept alive by KWOK.
+    /// KWOKNodeClass says how simulated nodes come into being. They exist only as objects, kept
+    /// alive by KWOK.
     pub struct KWOKNodeClass {
         /// How nodes are simulated.
         spec: optional KWOKNodeClassSpec,
@@ -42,7 +44,8 @@ impl CustomKind for KWOKNodeClass {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KWOKNodeClassSpec {
-    /// Time between the launch of a machine and the appearance of its Node, as real machines need to boot.
+    /// Time between the launch of a machine and the appearance of its Node, as real machines need
+    /// to boot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = DURATION))]
     pub node_registration_delay: Option<DurationText>,
@@ -53,7 +56,8 @@ pub struct KWOKNodeClassSpec {
 #[serde(rename_all = "camelCase")]
 pub struct KWOKNodeClassStatus {
     /// Signals for health and readiness.
-    // No list type: Karpenter's schema has none here, so the list is atomic and may hold a type twice.
+    // Karpenter's schema sets no list type here, so the list is atomic and may contain a type
+    // twice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

@@ -1,4 +1,4 @@
-//! Every rule of spec 01 §8 (and its twin, spec 04 §1.5) by number.
+//! Tests of the rules of spec 01 §8 (equal to spec 04 §1.5), by number.
 #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
 
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn open(generation: i64, conditions: Vec<Condition>) -> ConditionSet {
     ConditionSet::open(dependents::NODECLAIM, object(generation), conditions)
 }
 
-/// `Type=Status(reason)@seconds/generation` of each condition, in stored order.
+/// Returns `Type=Status(reason)@seconds/generation` of each condition, in stored order.
 fn describe_conditions(set: &ConditionSet) -> Vec<String> {
     set.conditions()
         .iter()
@@ -59,7 +59,7 @@ fn opening_adds_what_is_missing_as_unknown_since_creation() {
     assert_eq!(describe_conditions(&lone), ["Ready=Unknown(AwaitingReconciliation)@1000/1"]);
 }
 
-// spec 01 §8 rule 1: what is there stays as it is.
+// spec 01 §8 rule 1: existing conditions do not change.
 #[test]
 fn opening_changes_nothing_that_is_there() {
     let set = all_true(1);
@@ -134,7 +134,8 @@ fn the_root_says_what_the_dependents_say() {
     assert_eq!(root.message, "Registered=False, Initialized=Unknown", "newest transition first");
 }
 
-// spec 01 §8 rule 5: only a False of the current generation makes the root False, and a stale True is unhealthy.
+// spec 01 §8 rule 5: only a False of the current generation makes the root False, and a stale True
+// is unhealthy.
 #[test]
 fn a_stale_false_leaves_the_root_unknown() {
     let mut set = all_true(1);
@@ -146,7 +147,8 @@ fn a_stale_false_leaves_the_root_unknown() {
     assert_eq!(root.message, "Registered=False, Initialized=True");
 }
 
-// spec 01 §8 rule 5: independent conditions trigger the computation but do not weigh in it.
+// spec 01 §8 rule 5: an independent condition causes the root to be recomputed but does not affect
+// the result.
 #[test]
 fn independent_conditions_do_not_move_the_root() {
     let mut set = all_true(1);
@@ -207,7 +209,7 @@ fn a_missing_condition_is_neither_true_nor_false() {
     assert_eq!(set.status("Drifted"), ConditionStatus::Unknown);
 }
 
-// spec 01 §2.6: longer messages are cut before they are written, between characters.
+// spec 01 §2.6: messages that are too long are truncated at a character boundary.
 #[test]
 fn long_messages_are_cut() {
     let mut set = open(1, vec![]);
@@ -231,7 +233,7 @@ fn facts_come_from_the_metadata() {
     assert_eq!(facts, ObjectFacts { generation: 4, created: at(0), is_deleting: true });
 }
 
-/// One thing that a controller may do to the conditions of an object.
+/// Change that a controller may make to the conditions of an object.
 #[derive(Debug, Clone)]
 enum ConditionStep {
     Set(&'static str, ConditionStatus, &'static str),
@@ -252,7 +254,8 @@ fn any_step() -> impl Strategy<Value = ConditionStep> {
 }
 
 proptest! {
-    // spec 01 §8: whatever is done in whatever order, the list keeps its shape and a repetition changes nothing.
+    // spec 01 §8: for every sequence of changes the list satisfies its invariants, and repeating a
+    // change has no effect.
     #[test]
     fn the_shape_of_the_list_is_kept(steps in proptest::collection::vec(any_step(), 1..40)) {
         let mut set = open(1, vec![]);

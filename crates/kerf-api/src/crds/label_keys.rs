@@ -1,7 +1,7 @@
-//! Which label keys the API server refuses, and where (spec 01 §10.2).
+//! CEL rules that reject restricted label keys (spec 01 §10.2).
 //!
-//! The rules match domains as text: `mykarpenter.sh/x` is refused along with `a.karpenter.sh/x`. Karpenter's do, and an object
-//! that is refused there must be refused here.
+//! The rules match domains as text suffixes: they reject `mykarpenter.sh/x` as well as
+//! `a.karpenter.sh/x`. Karpenter's rules do too, and Kerf must reject the same objects.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::CrdVariant;
 use crate::labels::{self, aws, kwok};
 use crate::schema::{CelRule, LabelKeys, rule};
 
-/// Puts the flavour's rules where the types have marked label keys.
+/// Inserts the variant's rules at all label keys that the types have marked.
 pub(super) fn with_label_key_rules(mut schema: Value, flavour: CrdVariant) -> Value {
     insert_label_key_rules(&mut schema, flavour);
     schema
@@ -63,7 +63,8 @@ fn provider_rule(keys: LabelKeys, flavour: CrdVariant) -> Option<CelRule> {
     }
 }
 
-/// The key is one of those allowed, or the part before its first slash does not end with the domain.
+/// Returns the rule that a key is in `allowed`, or the part before its first slash does not end
+/// with `domain`.
 fn domain_rule(domain: &str, allowed: &[&str]) -> CelRule {
     let allowed: Vec<String> = allowed.iter().map(|key| format!("'{key}'")).collect();
     let escaped = domain.replace('.', "[.]");
@@ -73,7 +74,7 @@ fn domain_rule(domain: &str, allowed: &[&str]) -> CelRule {
     }
 }
 
-/// The same rule over the keys of a map.
+/// Returns the rule that `on_a_key` holds for every key of a map.
 fn for_each_key(on_a_key: CelRule) -> CelRule {
     CelRule {
         rule: format!("self.all(key, {})", on_a_key.rule.replace("self", "key")).into(),

@@ -1,5 +1,5 @@
-//! The CRDs against the specification's own tables: every field of `01-api-fields.csv` and no other, and every name and column
-//! of spec 01 §1.
+//! Compares the CRDs with the tables of the specification: the fields of `01-api-fields.csv`, and
+//! the names and printer columns of spec 01 §1.
 #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
 
 mod fields;
@@ -13,7 +13,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 
 use super::*;
 
-/// The rows of all kinds whose fields the table lists.
+/// Returns the schema fields of all kinds that the table lists.
 fn rows(flavour: CrdVariant) -> Vec<fields::FieldRow> {
     all(flavour).iter().filter(|crd| crd.kind != "KWOKNodeClass").flat_map(fields::schema_fields).collect()
 }
@@ -83,7 +83,7 @@ fn every_field_is_described() {
     }
 }
 
-// spec 01 §10.2: the flavours differ in the provider's rule and in nothing else.
+// spec 01 §10.2: the variants differ only in the provider's rule.
 #[test]
 fn flavours_differ_in_the_domain_they_guard() {
     let without_provider_rules = |flavour| {
@@ -113,7 +113,7 @@ fn flavours_differ_in_the_domain_they_guard() {
     );
 }
 
-/// A keyword that the API's own type does not know is silently lost on the way through it.
+/// A keyword that the API's own type does not declare would be dropped silently.
 #[test]
 fn every_keyword_is_one_that_the_api_server_knows() {
     for flavour in [CrdVariant::Aws, CrdVariant::Kwok] {
@@ -144,7 +144,7 @@ fn deployed_path(crd: &Crd) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds")).join(crd.file_name())
 }
 
-/// `KERF_UPDATE=1 cargo test -p kerf-api crds` writes the files anew.
+/// `KERF_UPDATE=1 cargo test -p kerf-api crds` writes the files.
 #[test]
 fn the_deployed_files_are_what_the_types_say() {
     for crd in all(CrdVariant::default()) {

@@ -1,4 +1,4 @@
-//! Durations against Go's own cases, and the annotation that uses them.
+//! Tests of durations with Go's own cases, and of the annotation `do-not-disrupt`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its own fixture must fail")]
 
 use proptest::prelude::*;
@@ -89,7 +89,7 @@ fn never_and_absent_are_the_same() {
     assert_eq!(parse_nillable(Some("0s")), Ok(Some(Duration::ZERO)));
     assert_eq!(parse_nillable(Some("720h")), Ok(Some(Duration::from_secs(720 * 3600))));
     assert!(parse_nillable(Some("never")).is_err());
-    // What the pattern lets pass and 64 bits do not hold.
+    // The pattern accepts this value, but it does not fit into 64 bits.
     assert!(parse_nillable(Some("9999999999h")).is_err());
 }
 

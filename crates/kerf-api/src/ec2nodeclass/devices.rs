@@ -1,4 +1,4 @@
-//! Disks of EC2 instances (spec 01 §7.4).
+//! Block devices of EC2 instances (spec 01 §7.4).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,8 @@ pub struct BlockDeviceMapping {
     /// EBS volume behind the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ebs: Option<BlockDevice>,
-    /// Whether kubelet and pods live on this disk, so that its size counts as the node's ephemeral storage.
+    /// Whether kubelet and pods live on this disk, so that its size counts as the node's ephemeral
+    /// storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_volume: Option<bool>,
 }
@@ -63,7 +64,8 @@ pub struct BlockDevice {
     pub volume_initialization_rate: Option<i32>,
     /// Size of the volume: up to 59000Gi, 64000G, 58Ti or 64T.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    // The pattern refuses 18Ti and its like and admits a bare Ti; objects depend on the former, and the latter is reported.
+    // As in Karpenter, the pattern rejects sizes such as 18Ti and accepts a bare Ti. Existing
+    // objects depend on the former. The controller reports the latter.
     #[schemars(with = "Option<String>", extend(
         "pattern" = "^((?:[1-9][0-9]{0,3}|[1-4][0-9]{4}|[5][0-8][0-9]{3}|59000)Gi|(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|[6][0-3][0-9]{3}|64000)G|([1-9]||[1-5][0-7]|58)Ti|([1-9]||[1-5][0-9]|6[0-3]|64)T)$"
     ))]

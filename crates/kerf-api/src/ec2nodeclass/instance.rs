@@ -1,6 +1,7 @@
-//! Settings of EC2 instances: metadata service, processors, network, placement (spec 01 §7.3).
+//! Settings of EC2 instances: metadata service, CPU, network, placement (spec 01 §7.3).
 //!
-//! Values that are only handed on to EC2 are kept as texts; the schema lists what EC2 knows.
+//! Values that are only passed to EC2 are kept as strings; the schema lists the values that EC2
+//! accepts.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -65,13 +66,13 @@ pub struct ConnectionTracking {
 }
 
 open_enum! {
-    /// What a network interface can do.
+    /// Type of a network interface.
     #[derive(Default)]
     pub enum InterfaceType {
-        /// An ordinary interface.
+        /// Standard network interface.
         #[default]
         Interface = "interface",
-        /// Only the Elastic Fabric Adapter, without an address.
+        /// Elastic Fabric Adapter without an IP address.
         EfaOnly = "efa-only",
     }
 }
@@ -81,7 +82,7 @@ pub(super) const PRIMARY_INTERFACE: CelRule = rule(
     "self.size() == 0 || self.exists(x, x.networkCardIndex == 0 && x.deviceIndex == 0 && x.interfaceType == 'interface')",
     "networkInterfaces must include a primary interface with interfaceType='interface'",
 );
-/// No place is taken twice, and no card carries two adapters.
+/// No two interfaces have the same position, and no network card has two EFA-only interfaces.
 pub(super) const DISTINCT_INTERFACES: CelRule = rule(
     "self.all(x, \
        self.exists_one(y, y.networkCardIndex == x.networkCardIndex && y.deviceIndex == x.deviceIndex) && \
@@ -98,7 +99,8 @@ pub struct NetworkInterface {
     /// Position of the interface on its network card.
     #[schemars(extend("minimum" = 0))]
     pub device_index: i32,
-    /// What the interface is: an ordinary one (interface) or an Elastic Fabric Adapter without an address (efa-only).
+    /// What the interface is: an ordinary one (interface) or an Elastic Fabric Adapter without an
+    /// address (efa-only).
     pub interface_type: InterfaceType,
     /// Network card that the interface is on.
     #[schemars(extend("minimum" = 0))]

@@ -1,7 +1,8 @@
-//! Terms that select images, subnets, security groups and capacity reservations (spec 01 §7.2).
+//! Selector terms for AMIs, subnets, security groups and capacity reservations (spec 01 §7.2).
 //!
-//! Several rules ask whether *all* terms are wrong where they seem to mean *any*: one bad term among good ones passes, and an
-//! empty list of reservations fails. Karpenter's schema has it so, and objects rely on it.
+//! Several rules check that not *all* terms are wrong where they seem to mean *any*: one wrong term
+//! among correct ones passes, and an empty list of reservations fails. Karpenter's schema has the
+//! same rules, and existing objects depend on them.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +14,11 @@ use crate::open_enum::open_enum;
 use crate::schema::{CelRule, rule};
 
 open_enum! {
-    /// Which instances a capacity reservation accepts.
+    /// Instances that a capacity reservation accepts.
     pub enum InstanceMatchCriteria {
-        /// Any instance that fits.
+        /// Any instance with matching attributes.
         Open = "open",
-        /// Only instances that name it.
+        /// Only instances that target the reservation explicitly.
         Targeted = "targeted",
     }
 }
@@ -29,8 +30,9 @@ const TAGS_NOT_EMPTY: CelRule =
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AmiSelectorTerm {
-    /// Image of a family at a version, as family@version. Families are al2, al2023, bottlerocket, windows2019, windows2022
-    /// and windows2025; Windows has only the version latest. An alias must be the only term.
+    /// Image of a family at a version, as family@version. Families are al2, al2023, bottlerocket,
+    /// windows2019, windows2022 and windows2025; Windows has only the version latest. An alias must
+    /// be the only term.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxLength" = 30, "x-kubernetes-validations" = [ALIAS_FORM, ALIAS_FAMILY, ALIAS_WINDOWS]))]
     pub alias: Option<String>,
@@ -67,7 +69,7 @@ const ALIAS_WINDOWS: CelRule = rule(
     "windows families may only specify version 'latest'",
 );
 
-/// Schema of the list of image terms.
+/// Sets the schema of the list of AMI terms.
 pub(super) fn of_amis(schema: &mut Schema) {
     schema.insert("minItems".into(), json!(1));
     list(
@@ -107,7 +109,7 @@ pub struct SubnetSelectorTerm {
     pub tags: Option<BTreeMap<String, String>>,
 }
 
-/// Schema of the list of subnet terms.
+/// Sets the schema of the list of subnet terms.
 pub(super) fn of_subnets(schema: &mut Schema) {
     list(
         schema,
@@ -139,7 +141,7 @@ pub struct SecurityGroupSelectorTerm {
     pub tags: Option<BTreeMap<String, String>>,
 }
 
-/// Schema of the list of security group terms.
+/// Sets the schema of the list of security group terms.
 pub(super) fn of_security_groups(schema: &mut Schema) {
     list(
         schema,
@@ -171,7 +173,8 @@ pub struct CapacityReservationSelectorTerm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = "^cr-[0-9a-z]+$"))]
     pub id: Option<String>,
-    /// Which instances the reservation accepts: any that fit (open), or only those that name it (targeted).
+    /// Which instances the reservation accepts: any that fit (open), or only those that name it
+    /// (targeted).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_match_criteria: Option<InstanceMatchCriteria>,
     /// Account that owns the reservation.
@@ -184,7 +187,7 @@ pub struct CapacityReservationSelectorTerm {
     pub tags: Option<BTreeMap<String, String>>,
 }
 
-/// Schema of the list of capacity reservation terms.
+/// Sets the schema of the list of capacity reservation terms.
 pub(super) fn of_capacity_reservations(schema: &mut Schema) {
     list(
         schema,

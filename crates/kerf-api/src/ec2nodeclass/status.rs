@@ -1,4 +1,4 @@
-//! What an EC2NodeClass resolved to (spec 01 §7.6).
+//! Status of an EC2NodeClass (spec 01 §7.6).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
@@ -20,7 +20,8 @@ pub struct EC2NodeClassStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_reservations: Option<Vec<CapacityReservation>>,
     /// Signals for health and readiness.
-    // No list type: Karpenter's schema has none here, so the list is atomic and may hold a type twice.
+    // Karpenter's schema sets no list type here, so the list is atomic and may contain a type
+    // twice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// Instance profile that instances run with.
@@ -76,21 +77,21 @@ pub struct SecurityGroup {
 }
 
 open_enum! {
-    /// What was reserved.
+    /// Type of a capacity reservation.
     pub enum ReservationType {
-        /// An on-demand capacity reservation.
+        /// On-demand capacity reservation.
         Default = "default",
-        /// A block of machines for a fixed time.
+        /// Group of instances reserved for a fixed period.
         CapacityBlock = "capacity-block",
     }
 }
 
 open_enum! {
-    /// Whether a reservation can be used.
+    /// State of a capacity reservation.
     pub enum ReservationState {
-        /// It can.
+        /// The reservation can be used.
         Active = "active",
-        /// It is about to end, and takes no more instances.
+        /// The reservation ends soon and accepts no more instances.
         Expiring = "expiring",
     }
 }
@@ -108,7 +109,8 @@ pub struct CapacityReservation {
     /// Id of the reservation.
     #[schemars(extend("pattern" = "^cr-[0-9a-z]+$"))]
     pub id: String,
-    /// Which instances the reservation accepts: any that fit (open), or only those that name it (targeted).
+    /// Which instances the reservation accepts: any that fit (open), or only those that name it
+    /// (targeted).
     pub instance_match_criteria: InstanceMatchCriteria,
     /// Instance type of the reserved capacity.
     pub instance_type: String,

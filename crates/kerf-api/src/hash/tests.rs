@@ -1,4 +1,4 @@
-//! The vectors of spec 01 §12.7, and what does and does not change a hash.
+//! Tests of the vectors of spec 01 §12.7, and of which changes affect a hash.
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its own fixture must fail")]
 
 use serde_json::{Value, json};
@@ -12,7 +12,8 @@ fn template(object: Value) -> NodeClaimTemplate {
     serde_json::from_value(object).unwrap()
 }
 
-/// A template with Karpenter's usual reference, some fields of its spec, and metadata if any.
+/// Returns the hash of a template with the given metadata and spec fields and Karpenter's usual
+/// node class reference.
 fn pool_hash(metadata: &Value, spec: Value) -> u64 {
     let mut spec = spec;
     spec["requirements"] = json!([]);
@@ -78,7 +79,7 @@ fn class_hash(spec: Value, ca_bundle: &str) -> u64 {
     ec2nodeclass_hash(&spec, ca_bundle).unwrap()
 }
 
-/// The base with some top-level fields replaced; `null` takes one away.
+/// Returns the hash of the base spec with some top-level fields replaced; `null` removes a field.
 fn changed_class_hash(changes: Value) -> u64 {
     let mut spec = base_class_spec();
     for (field, value) in changes.as_object().unwrap() {
@@ -130,7 +131,7 @@ fn spec_01_113_only_what_a_node_is_made_from_changes_the_pools_hash() {
         ("/weight", json!(50)),
         ("/disruption", json!({"consolidateAfter": "5m"})),
         ("/template/spec/requirements", json!([])),
-        // Durations count by value, not text.
+        // Durations are hashed by value, not by text.
         ("/template/spec/expireAfter", json!("30m719h30m")),
         ("/template/spec/terminationGracePeriod", json!("60m")),
     ] {
@@ -170,7 +171,7 @@ fn spec_01_114_order_does_not_matter() {
     let mut devices = base_class_spec()["blockDeviceMappings"].clone();
     devices.as_array_mut().unwrap().reverse();
     assert_eq!(changed_class_hash(json!({"blockDeviceMappings": devices})), changed_class_hash(json!({})));
-    // Tags are a map, whose order the types do not keep; the text gives the other order.
+    // Tags are a map, which does not keep its order; the JSON text gives the other order.
     let reordered: EC2NodeClassSpec = serde_json::from_str(&base_class_spec().to_string().replace(
         r#""keyTag-1":"valueTag-1","keyTag-2":"valueTag-2""#,
         r#""keyTag-2":"valueTag-2","keyTag-1":"valueTag-1""#,
@@ -316,7 +317,7 @@ fn spec_01_118_only_equal_versions_are_compared() {
     }
     let source = annotated(Some("1"), Some("v3"));
     assert!(is_drifted(source, annotated(Some("2"), Some("v3"))));
-    // Texts are compared.
+    // Hashes are compared as texts.
     assert!(is_drifted(source, annotated(Some("01"), Some("v3"))));
     assert!(!is_drifted(source, annotated(Some("1"), Some("v3"))));
     for silent in [

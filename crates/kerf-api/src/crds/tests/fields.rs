@@ -1,4 +1,4 @@
-//! The fields of a schema, and the fields of `docs/spec/01-api-fields.csv`, in one form.
+//! Reads the fields of a schema and those of `docs/spec/01-api-fields.csv` into one form.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::super::Crd;
 
 const TABLE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/spec/01-api-fields.csv"));
 
-/// What is said of one field.
+/// Properties of one field.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FieldRow {
     pub(super) kind: String,
@@ -17,7 +17,7 @@ pub(super) struct FieldRow {
     default: Option<String>,
     /// `None` for elements of lists and values of maps.
     is_required: Option<bool>,
-    /// In the words of the table, CEL rules in their order.
+    /// Validations in the wording of the table. CEL rules keep their order.
     pub(super) validations: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn specified_fields() -> Vec<FieldRow> {
     let mut records = csv_records(TABLE).into_iter();
     assert_eq!(records.next().unwrap(), ["kind", "path", "type", "default", "required", "validation"]);
     records
-        // What stands inside `kubelet` is not in the schema: the controller checks it.
+        // Fields inside `kubelet` are not in the schema: the controller checks them.
         .filter(|record| !record[1].starts_with("spec.kubelet."))
         .map(|record| {
             let [kind, path, field_type, default, required, validation] = <[String; 6]>::try_from(record).unwrap();
@@ -66,13 +66,13 @@ pub(super) fn specified_fields() -> Vec<FieldRow> {
         .collect()
 }
 
-/// Some cells carry remarks beside what the schema says.
+/// Returns false for remarks in a cell that are not part of the schema.
 fn is_in_schema(path: &str, text: &str) -> bool {
     let is_remark = text.contains("immutable") && !text.starts_with("CEL")
         || text.starts_with("presence is")
         || text.starts_with("Karpenter 1.14.x")
         || text.ends_with("(scale subresource)");
-    // The lower bound of the number of nodes is the scale subresource's as well.
+    // The minimum of the number of nodes also belongs to the scale subresource.
     !(is_remark || path == "status.nodes" && text == "min 0")
 }
 
@@ -95,7 +95,7 @@ fn split_validations(cell: &str) -> Vec<String> {
     parts
 }
 
-/// CEL rules keep their order, everything else is in none.
+/// Sorts validations. CEL rules keep their order and come last.
 fn sorted(mut validations: Vec<String>) -> Vec<String> {
     validations.sort_by_key(|text| if text.starts_with("CEL") { (true, String::new()) } else { (false, text.clone()) });
     validations
@@ -122,7 +122,8 @@ fn walk_inside(kind: &str, schema: &Value, path: &str, rows: &mut Vec<FieldRow>)
     for (keyword, mark) in [("items", "[]"), ("additionalProperties", "{}")] {
         let inner = &schema[keyword];
         let path = format!("{path}{mark}");
-        // A list of objects is described by the objects' fields; an open value has nothing to say.
+        // A list of objects is described by the objects' fields. A value that preserves unknown
+        // fields has no row.
         if inner.is_object() && inner["type"] != "object" && !inner["x-kubernetes-preserve-unknown-fields"].is_boolean()
         {
             rows.push(row(kind, inner, &path, None));
@@ -198,7 +199,7 @@ fn validations(schema: &Value) -> Vec<String> {
     found
 }
 
-/// Paths of properties without a description.
+/// Returns the paths of properties without a description.
 pub(super) fn undescribed(schema: &Value, path: String) -> Vec<String> {
     let mut found = Vec::new();
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
@@ -212,7 +213,7 @@ pub(super) fn undescribed(schema: &Value, path: String) -> Vec<String> {
     found
 }
 
-/// Records of a comma-separated file with quoted cells.
+/// Parses a comma-separated file with quoted cells.
 fn csv_records(text: &str) -> Vec<Vec<String>> {
     text.lines()
         .map(|line| {
