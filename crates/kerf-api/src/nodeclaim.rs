@@ -1,6 +1,7 @@
-//! NodeClaim, `karpenter.sh/v1`: one node that is wanted, and what has become of it (spec 01 §4).
+//! NodeClaim, `karpenter.sh/v1`: request for one node, and its observed state (spec 01 §4).
 //!
-//! The spec never changes after creation, not by a byte: writers patch metadata and status only.
+//! The spec never changes after creation, not even in its formatting: Kerf patches only metadata
+//! and status.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,8 @@ use crate::taints::Taint;
 use crate::unparsed::{DurationText, Resources};
 
 kind! {
-    /// NodeClaim asks for one node that meets certain requirements, and tracks it from launch to termination.
+    /// NodeClaim asks for one node that meets certain requirements, and tracks it from launch to
+    /// termination.
     pub struct NodeClaim {
         /// Wanted node. It cannot be changed.
         #[schemars(extend("x-kubernetes-validations" = [rule("self == oldSelf", "spec is immutable")]))]
@@ -63,7 +65,8 @@ pub struct NodeClaimSpec {
     /// Resources that the node must have at least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
-    /// Taints that the node starts with and that something else removes. The node is not initialized while one is left.
+    /// Taints that the node starts with and that something else removes. The node is not
+    /// initialized while one is left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub startup_taints: Option<Vec<Taint>>,
@@ -71,8 +74,8 @@ pub struct NodeClaimSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub taints: Option<Vec<Taint>>,
-    /// How long the node may drain before its remaining pods are deleted by force. Without it a drain waits for as long as
-    /// pods and their disruption budgets ask.
+    /// How long the node may drain before its remaining pods are deleted by force. Without it a
+    /// drain waits for as long as pods and their disruption budgets ask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = DURATION))]
     pub termination_grace_period: Option<DurationText>,
@@ -122,7 +125,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    // spec 01 #57: a patch computed from the typed object never touches the spec.
+    // spec 01 #57: a patch computed from the typed object never changes the spec.
     #[test]
     fn a_stored_claim_survives_a_round_trip_byte_for_byte() {
         let stored = json!({

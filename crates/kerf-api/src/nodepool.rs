@@ -1,8 +1,9 @@
-//! NodePool, `karpenter.sh/v1`: what nodes of a pool look like, how many there may be, and how fast they may be disrupted
-//! (spec 01 §3).
+//! NodePool, `karpenter.sh/v1`: template of a pool's nodes, limits, and disruption settings (spec
+//! 01 §3).
 //!
-//! There is no defaulting in the process: an object that the API server returns is complete. `None`, an empty list and zero
-//! are different things here (`budgets: []` lifts all limits, absent ones get the default), so they are kept apart.
+//! Kerf sets no defaults: the API server has already set them. `None`, an empty list and zero have
+//! different meanings (`budgets: []` removes all limits, absent budgets get the default), so the
+//! types distinguish them.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -18,12 +19,12 @@ use crate::schema::{CelRule, DURATION, DURATION_OR_NEVER, LabelKeys, LabelValue,
 use crate::taints::Taint;
 use crate::unparsed::{DurationText, Resources};
 
-/// The resource that counts nodes, in limits and in a pool's status.
+/// Resource name that counts nodes, in limits and in the status of a pool.
 pub const NODES_RESOURCE: &str = "nodes";
 
 kind! {
-    /// NodePool describes the nodes that may be made for pods which do not fit on the cluster, and how and when they are
-    /// taken away again.
+    /// NodePool describes the nodes that may be made for pods which do not fit on the cluster, and
+    /// how and when they are taken away again.
     pub struct NodePool {
         /// Wanted state of the pool.
         spec: required NodePoolSpec,
@@ -70,18 +71,20 @@ pub struct NodePoolSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = { "consolidateAfter": "0s" }))]
     pub disruption: Option<Disruption>,
-    /// Upper bounds on the resources of all nodes of the pool together. The resource nodes bounds their number. Resources
-    /// that are not named are not bounded.
+    /// Upper bounds on the resources of all nodes of the pool together. The resource nodes bounds
+    /// their number. Resources that are not named are not bounded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Resources>,
-    /// Number of nodes to keep, whether or not pods need them. A pool with replicas is static: it does not react to pods and
-    /// is not consolidated. Whether a pool is static cannot be changed. Alpha.
+    /// Number of nodes to keep, whether or not pods need them. A pool with replicas is static: it
+    /// does not react to pods and is not consolidated. Whether a pool is static cannot be changed.
+    /// Alpha.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0))]
     pub replicas: Option<i64>,
     /// What the nodes of the pool look like.
     pub template: NodeClaimTemplate,
-    /// Preference among pools: the one with the larger weight is tried first. Without a weight a pool counts as 0.
+    /// Preference among pools: the one with the larger weight is tried first. Without a weight a
+    /// pool counts as 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 1, "maximum" = 100))]
     pub weight: Option<i32>,
@@ -91,8 +94,8 @@ pub struct NodePoolSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Disruption {
-    /// Bounds on how many nodes may be disrupted at once. Of all budgets that are active and cover the reason, the
-    /// strictest counts. An empty list bounds nothing.
+    /// Bounds on how many nodes may be disrupted at once. Of all budgets that are active and cover
+    /// the reason, the strictest counts. An empty list bounds nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend(
         "default" = [{ "nodes": "10%" }],
@@ -101,14 +104,14 @@ pub struct Disruption {
         "x-kubernetes-validations" = [SCHEDULE_WITH_DURATION],
     ))]
     pub budgets: Option<Vec<Budget>>,
-    /// Time without a change of its pods after which a node may be consolidated. Never turns consolidation off. Ignored for
-    /// static pools.
+    /// Time without a change of its pods after which a node may be consolidated. Never turns
+    /// consolidation off. Ignored for static pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "0s", "pattern" = DURATION_OR_NEVER))]
     pub consolidate_after: Option<DurationText>,
-    /// Which nodes consolidation looks at: those without pods (`WhenEmpty`), also those whose pods fit elsewhere or on a
-    /// cheaper node (`WhenEmptyOrUnderutilized`), or those where the saving outweighs the disruption (`Balanced`). Ignored for
-    /// static pools.
+    /// Which nodes consolidation looks at: those without pods (`WhenEmpty`), also those whose pods
+    /// fit elsewhere or on a cheaper node (`WhenEmptyOrUnderutilized`), or those where the saving
+    /// outweighs the disruption (`Balanced`). Ignored for static pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "WhenEmptyOrUnderutilized"))]
     pub consolidation_policy: Option<ConsolidationPolicy>,
@@ -118,25 +121,25 @@ const SCHEDULE_WITH_DURATION: CelRule =
     rule("self.all(x, has(x.schedule) == has(x.duration))", "'schedule' must be set with 'duration'");
 
 open_enum! {
-    /// Which nodes consolidation looks at.
+    /// Nodes that may be consolidated.
     pub enum ConsolidationPolicy {
         /// Nodes without pods.
         WhenEmpty = "WhenEmpty",
-        /// Also nodes whose pods fit elsewhere, or on a cheaper node.
+        /// Also nodes whose pods fit on other nodes or on a cheaper node.
         WhenEmptyOrUnderutilized = "WhenEmptyOrUnderutilized",
-        /// Those where the saving outweighs the disruption.
+        /// Nodes where the saving outweighs the disruption.
         Balanced = "Balanced",
     }
 }
 
 open_enum! {
-    /// Why a node is disrupted voluntarily.
+    /// Reason of a voluntary disruption.
     pub enum DisruptionReason {
-        /// Its pods fit elsewhere or on a cheaper node.
+        /// The node's pods fit on other nodes or on a cheaper node.
         Underutilized = "Underutilized",
-        /// It has no pods.
+        /// The node has no pods.
         Empty = "Empty",
-        /// It is no longer what its pool or class says.
+        /// The node no longer matches its NodePool or node class.
         Drifted = "Drifted",
     }
 }
@@ -149,15 +152,17 @@ pub struct Budget {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = "^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$"))]
     pub duration: Option<DurationText>,
-    /// Number of nodes, or share of the pool's nodes in percent rounded up, that may be disrupted at once.
+    /// Number of nodes, or share of the pool's nodes in percent rounded up, that may be disrupted
+    /// at once.
     #[schemars(extend("default" = "10%", "pattern" = "^((100|[0-9]{1,2})%|[0-9]+)$"))]
     pub nodes: String,
-    /// Reasons that the budget bounds. Without any it bounds all of them; an empty list bounds none.
+    /// Reasons that the budget bounds. Without any it bounds all of them; an empty list bounds
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxItems" = 50, "x-kubernetes-list-type" = "set"))]
     pub reasons: Option<Vec<DisruptionReason>>,
-    /// When windows open, in UTC: five cron fields, or one of @annually, @yearly, @monthly, @weekly, @daily, @midnight and
-    /// @hourly. Goes with duration.
+    /// When windows open, in UTC: five cron fields, or one of @annually, @yearly, @monthly,
+    /// @weekly, @daily, @midnight and @hourly. Goes with duration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend(
         "pattern" = r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$"
@@ -205,12 +210,12 @@ pub struct NodeClaimTemplateSpec {
     /// Node class that says how machines of the provider are made.
     #[schemars(extend("x-kubernetes-validations" = [GROUP_IS_IMMUTABLE, KIND_IS_IMMUTABLE]))]
     pub node_class_ref: NodeClassReference,
-    /// Requirements that every node of the pool meets. Pods can narrow them further. An empty list allows every instance
-    /// type of the provider.
+    /// Requirements that every node of the pool meets. Pods can narrow them further. An empty list
+    /// allows every instance type of the provider.
     #[schemars(transform = requirement::of_nodepool)]
     pub requirements: Vec<RequirementWithMinValues>,
-    /// Taints that nodes start with and that something else removes. Pods need not tolerate them; the node is not
-    /// initialized while one is left.
+    /// Taints that nodes start with and that something else removes. Pods need not tolerate them;
+    /// the node is not initialized while one is left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub startup_taints: Option<Vec<Taint>>,
@@ -218,8 +223,8 @@ pub struct NodeClaimTemplateSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub taints: Option<Vec<Taint>>,
-    /// How long a node may drain before its remaining pods are deleted by force. Without it a drain waits for as long as
-    /// pods and their disruption budgets ask.
+    /// How long a node may drain before its remaining pods are deleted by force. Without it a drain
+    /// waits for as long as pods and their disruption budgets ask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = DURATION))]
     pub termination_grace_period: Option<DurationText>,
@@ -244,15 +249,16 @@ pub struct NodeClassReference {
 }
 
 impl NodeClassReference {
-    /// Whether the reference is to a class of this kind. Objects that refer to classes of other kinds belong to other
-    /// controllers.
+    /// Returns true if the reference is to a class of this kind. Objects that refer to other kinds
+    /// belong to other controllers.
     pub fn is_kind(&self, group: &str, kind: &str) -> bool {
         self.group == group && self.kind == kind
     }
 }
 
 impl NodePool {
-    /// The order in which pools are tried: larger weights first, and of equal weights the alphabetically later name.
+    /// Compares pools by precedence: a larger weight comes first, and among equal weights the
+    /// alphabetically later name.
     pub fn by_precedence(a: &Self, b: &Self) -> Ordering {
         let key = |pool: &Self| (pool.spec.weight.unwrap_or_default(), pool.metadata.name.clone());
         key(b).cmp(&key(a))
@@ -271,7 +277,7 @@ pub struct NodePoolStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_class_observed_generation: Option<i64>,
     /// Number of nodes of the pool.
-    // No minimum: the scale subresource refuses negative numbers by itself.
+    // No minimum: the scale subresource itself rejects negative numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = 0))]
     pub nodes: Option<i64>,

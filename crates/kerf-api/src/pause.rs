@@ -1,24 +1,26 @@
-//! The brake: what the annotation `kerf.sh/pause-disruption` on a NodePool means. It is Kerf's own; Karpenter ignores it.
+//! Meaning of the annotation `kerf.sh/pause-disruption` on a NodePool, which stops voluntary
+//! disruption. It is Kerf's own; Karpenter ignores it.
 //!
-//! Whoever reaches for a brake wants things to stop: a value that cannot be read stops them too, and is told.
+//! An invalid value also pauses, and Kerf reports it: an operator who sets the annotation wants
+//! disruption to stop.
 
 use jiff::Timestamp;
 
-/// What the annotation says.
+/// Parsed value of the annotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pause {
-    /// Nothing is paused: `false`.
+    /// Not paused: `false`.
     Off,
-    /// Nodes are left alone until somebody takes the annotation away: `true`.
+    /// Paused until the annotation is removed: `true`.
     Indefinite,
-    /// Nodes are left alone until an instant, written as RFC 3339.
+    /// Paused until a time, given in RFC 3339.
     Until(Timestamp),
-    /// The value is none of these. Nodes are left alone.
+    /// Invalid value. The pool is paused.
     Malformed(String),
 }
 
 impl Pause {
-    /// Reads the value of the annotation.
+    /// Parses the value of the annotation.
     pub fn parse(value: &str) -> Self {
         match value.trim() {
             "true" => Self::Indefinite,
@@ -27,7 +29,8 @@ impl Pause {
         }
     }
 
-    /// When it ends: none if it does not hold at all, the end of time if nobody said.
+    /// Returns the end of the pause. Returns `None` if there is no pause, and [`Timestamp::MAX`] if
+    /// the pause has no end.
     pub fn until(&self) -> Option<Timestamp> {
         match self {
             Self::Off => None,

@@ -1,7 +1,9 @@
-//! What an operator tells of the cluster's scheduler (spec 02 §8.9): the spread constraints that it applies to pods without any of their own.
+//! Configuration of the cluster's scheduler as far as Kerf needs it (spec 02 §8.9): the default
+//! spread constraints, which apply to pods without constraints of their own.
 //!
-//! Kerf must expect of pods what the scheduler will do with them, so a configuration that the scheduler would refuse is refused here too, and
-//! in Karpenter's words. Everything that is wrong is found at once; what passes has constraints that no rule speaks against, and no selector.
+//! Kerf must predict what the scheduler does with pods. Therefore it rejects a configuration that
+//! the scheduler would reject, with Karpenter's messages. All errors are reported at once.
+//! Constraints that pass are valid and have no selector.
 
 use serde::Deserialize;
 
@@ -9,7 +11,8 @@ use crate::admission::names;
 use crate::admission::text::quote;
 use crate::slim::{NodeInclusionPolicy, Str, TopologySpreadConstraint, WhenUnsatisfiable};
 
-/// The default spread constraints of a configuration in YAML or JSON, none if the text is empty; or everything that is wrong with it.
+/// Parses the default spread constraints of a configuration in YAML or JSON. Returns an empty list
+/// for an empty text. Fails with all errors of the configuration.
 pub fn parse_default_spread(text: &str) -> Result<Vec<TopologySpreadConstraint>, Vec<String>> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
@@ -35,7 +38,7 @@ pub fn parse_default_spread(text: &str) -> Result<Vec<TopologySpreadConstraint>,
     }
 }
 
-/// What is wrong with one of the constraints, seen beside those before it.
+/// Returns what is wrong with one constraint, including duplicates of earlier ones.
 fn violations(constraints: &[Constraint], index: usize) -> Vec<String> {
     let constraint = &constraints[index];
     let (key, when) = (&constraint.topology_key, &constraint.when_unsatisfiable);
@@ -78,7 +81,8 @@ struct PodTopologySpread {
     default_constraints: Option<Vec<Constraint>>,
 }
 
-/// A constraint as it is written. A field that is left out is judged like an empty one, not by the decoder.
+/// Constraint as in the file. The decoder accepts an absent field; validation then treats it as
+/// empty.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Constraint {
@@ -124,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// A configuration with these constraints.
+    /// Returns a configuration with these constraints.
     fn config_with(constraints: &str) -> String {
         format!("podTopologySpread: {{defaultConstraints: [{constraints}]}}")
     }

@@ -1,4 +1,4 @@
-//! Quantities against Kubernetes' own table of texts, and against exact rationals.
+//! Tests of quantities with Kubernetes' own table of texts, and against exact rational numbers.
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its own fixture must fail")]
 
 use std::cmp::Ordering;
@@ -183,7 +183,7 @@ fn json_is_a_string_or_an_integer() {
     assert_eq!(serde_json::to_string(&parse_quantity("1024Mi")).unwrap(), "\"1Gi\"");
 }
 
-/// A quantity's text in parts small enough that its value is an exact rational of two `i128`.
+/// Parts of a quantity's text, small enough that the value is an exact rational of two `i128`.
 #[derive(Debug, Clone)]
 struct QuantityParts {
     negative: bool,
@@ -201,7 +201,7 @@ impl QuantityParts {
         }
     }
 
-    /// Numerator and denominator in units.
+    /// Returns numerator and denominator in units.
     fn rational(&self) -> (i128, i128) {
         let (mut numerator, mut denominator) = (i128::from(self.whole), 1_i128);
         for digit in self.fraction.iter().flat_map(|fraction| fraction.bytes()) {
@@ -249,7 +249,7 @@ proptest! {
         let ((an, ad), (bn, bd)) = (a.rational(), b.rational());
         let exact = (an * bd).cmp(&(bn * ad));
         let ours = parse_quantity(&a.text()).cmp(&parse_quantity(&b.text()));
-        // Rounding to nanos may make two different amounts equal, but never swaps them.
+        // Rounding to nanos may make two different amounts equal, but never reverses their order.
         prop_assert!(ours == exact || ours == Ordering::Equal);
         if an * 1_000_000_000 % ad == 0 && bn * 1_000_000_000 % bd == 0 {
             prop_assert_eq!(ours, exact);
@@ -266,7 +266,7 @@ proptest! {
 
     #[test]
     fn canonical_text_round_trips(nanos in any::<i128>(), format in prop::sample::select(vec![QuantityFormat::DecimalSi, QuantityFormat::BinarySi, QuantityFormat::DecimalExponent])) {
-        // Binary texts are capped at 2^63-1 units when they are read.
+        // Binary texts are capped at 2^63-1 units when they are parsed.
         let nanos = if format == QuantityFormat::BinarySi { nanos % (i128::from(i64::MAX) * 1_000_000_000) } else { nanos.max(-i128::MAX) };
         let quantity = Quantity::from_nanos(nanos, format);
         let text = quantity.to_string();

@@ -1,4 +1,5 @@
-//! Schedules and budgets by the cases of spec 01, and windows against a model that looks at every minute.
+//! Tests of schedules and budgets by the cases of spec 01, and of windows against a model that
+//! checks every minute.
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its own fixture must fail")]
 
 mod model;
@@ -53,7 +54,7 @@ fn spec_01_46_a_bad_schedule_in_any_budget_stops_everything() {
         let error = allowed_disruptions(&budgets, reason, 10, timestamp(NOON)).unwrap_err();
         assert_eq!(error.to_string(), "budgets[1], invalid schedule \"@wrongly\", unrecognized descriptor: @wrongly");
     }
-    // These pass admission's pattern.
+    // These match the pattern of admission.
     for text in ["@dailyfoo", "0 0 * * * *", "TZ=UTC 0 0 * * *", "CRON_TZ=UTC 0 0 * * *", "0 0 * * 7"] {
         assert!(allowed_disruptions(&[scheduled("5", text, "1h")], &Empty, 10, timestamp(NOON)).is_err(), "{text}");
     }
@@ -67,7 +68,7 @@ fn spec_01_46_a_bad_schedule_in_any_budget_stops_everything() {
 #[test]
 fn spec_01_47_bad_nodes_stop_everything() {
     for nodes in ["1000a%", "", "%", "-5", "+5", "5.5", "a", "99999999999999999999", " 5", "5 %"] {
-        // Even where the budget does not apply now.
+        // Also where the budget does not apply now.
         for bad in [budget(nodes), scheduled(nodes, "0 0 * * *", "1h"), for_reasons(budget(nodes), &[])] {
             let error = allowed_disruptions(&[bad], &Empty, 10, timestamp(NOON)).unwrap_err();
             assert_eq!(error.problem, BudgetProblem::Nodes(nodes.to_owned()));
@@ -158,7 +159,7 @@ fn a_schedule_that_never_fires_is_active() {
     assert_eq!(never.next_after(timestamp(NOON)), None);
     assert!(never.is_active(Duration::from_secs(60), timestamp(NOON)));
     assert!(schedule(", * * * *").is_active(Duration::from_secs(60), timestamp(NOON)));
-    // From 2097 the next 29 February is seven years away, beyond the horizon of five.
+    // From 2097 the next 29 February is seven years away, beyond the search limit of five.
     let leap_day = schedule("0 0 29 2 *");
     assert_eq!(leap_day.next_after(timestamp("2097-03-01T00:00:00Z")), None);
     assert_eq!(leap_day.next_after(timestamp("2096-02-29T00:00:00Z")), None);
@@ -183,18 +184,18 @@ fn hits_are_found_where_the_calendar_has_them() {
         ("@midnight", "2026-03-04T12:00:00Z", "2026-03-05T00:00:00Z"),
         (" @hourly ", "2026-03-04T12:00:00Z", "2026-03-04T13:00:00Z"),
         ("0\t0  *  *  MON,wed", "2026-03-04T12:00:00Z", "2026-03-09T00:00:00Z"),
-        // Both day fields say something: either will do.
+        // Both day fields are restricted: a match of either one suffices.
         ("0 0 13 * fri", "2026-03-04T12:00:00Z", "2026-03-06T00:00:00Z"),
         ("0 0 13 * fri", "2026-03-06T12:00:00Z", "2026-03-13T00:00:00Z"),
         // One is a star: both must match.
         ("0 0 * * fri", "2026-03-04T12:00:00Z", "2026-03-06T00:00:00Z"),
         ("0 0 13 * *", "2026-03-04T12:00:00Z", "2026-03-13T00:00:00Z"),
         ("0 0 13 * */1", "2026-03-04T12:00:00Z", "2026-03-13T00:00:00Z"),
-        // A star with a step is a restriction: 13th, or sun, tue, thu, sat.
+        // A star with a step is a restriction: the 13th, or sun, tue, thu, sat.
         ("0 0 13 * */2", "2026-03-04T12:00:00Z", "2026-03-05T00:00:00Z"),
         ("0 0 31 * *", "2026-04-01T00:00:00Z", "2026-05-31T00:00:00Z"),
         ("59 23 31 12 *", "2026-12-31T23:59:00Z", "2027-12-31T23:59:00Z"),
-        // The high end of a star's range is not looked at.
+        // The upper end of a range that starts with a star is ignored.
         ("*-5 * * * *", "2026-03-04T12:06:00Z", "2026-03-04T12:07:00Z"),
     ] {
         assert_eq!(schedule(text).next_after(timestamp(after)), Some(timestamp(hit)), "{text} after {after}");

@@ -1,4 +1,4 @@
-//! Objects as a real API server sends them, and what becomes of bad ones.
+//! Tests with objects as a real API server sends them, and with invalid ones.
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its own fixture must fail")]
 
 mod pod;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 fn decode<T: DeserializeOwned>(object: Value) -> T {
     let text = object.to_string();
     let from_text = serde_json::from_str(&text).unwrap();
-    // `kerf plan` reads YAML through a value: both ways must work.
+    // `kerf plan` decodes YAML through a JSON value, so both ways must work.
     let _: T = serde_json::from_value(object).unwrap();
     from_text
 }
@@ -52,13 +52,13 @@ fn equal_values_are_shared_and_different_ones_never_mixed_up() {
     let (a, b, other) = (labels("web"), labels("web"), labels("api"));
     assert!(std::ptr::eq(a.get("app").unwrap(), b.get("app").unwrap()), "one copy");
     assert_eq!((a.get("app"), other.get("app")), (Some("web"), Some("api")));
-    // Equal in value, but not in writing.
+    // The values are equal, but their formats differ.
     let memory = |text: &str| decode::<ResourceList>(json!({"memory": text})).get("memory").unwrap().to_string();
     for _ in 0..2 {
         assert_eq!(memory("1Gi"), "1Gi");
         assert_eq!(memory("1073741824"), "1073741824");
     }
-    // Far more values than are remembered.
+    // Far more values than the cache holds.
     for i in 0..5_000 {
         let name = format!("ip-10-0-{i}.eu-central-1.compute.internal");
         assert_eq!(decode::<Pod>(json!({"spec": {"nodeName": name}})).spec.node_name.unwrap(), name);

@@ -1,4 +1,5 @@
-//! What is read is compared with what kubectl's own reader said (`oracle/yaml` asks it again), and what it leaves open is told here.
+//! Compares the results with those of kubectl's YAML library (`oracle/yaml` records them), and
+//! tests what that library leaves open.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -10,7 +11,8 @@ fn errors(text: &str) -> Vec<String> {
     parse(text).unwrap_err().iter().map(|error| format!("line {}: {error}", error.line)).collect()
 }
 
-/// Equal, where large numbers may be written as an integer or as a float.
+/// Returns true if the values are equal. A large number may be an integer in one and a float in the
+/// other.
 fn is_same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b)),
@@ -83,12 +85,12 @@ fn no_text_makes_the_reader_hang_or_overflow() {
     for deep in ["[".repeat(100_000), "{a: ".repeat(100_000), "- ".repeat(100_000), "? ".repeat(10_000)] {
         assert!(parse(&deep).is_err());
     }
-    // A thousand millions of strings in a few lines.
+    // A billion strings in a few lines.
     let tenfold =
         (1..10).map(|level| format!("a{level}: &a{level} [{}]\n", vec![format!("*a{}", level - 1); 10].join(", ")));
     let text: String = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned()].into_iter().chain(tenfold).collect();
     assert_eq!(errors(&text), ["line 6: is not valid YAML: document contains excessive aliasing"]);
-    // Each level is flat where it is written.
+    // Each level is flat in the text.
     let deeper = (1..1000).map(|level| format!("a{level}: &a{level} [*a{}]\n", level - 1));
     let text: String = ["a0: &a0 [x]\n".to_owned()].into_iter().chain(deeper).collect();
     let refused = errors(&text);

@@ -1,4 +1,4 @@
-//! One door to admission: a manifest that is good, one change to it, and what the API server answers.
+//! Test helper for admission: a valid manifest, a change to it, and the result.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -24,7 +24,7 @@ fn compiled(flavour: CrdVariant) -> BTreeMap<&'static str, CustomResource> {
         .collect()
 }
 
-/// A manifest.
+/// Manifest under test.
 #[derive(Clone)]
 pub(crate) struct Manifest(pub(crate) Value);
 
@@ -33,7 +33,8 @@ impl Manifest {
         Self(serde_yaml_ng::from_str(yaml).unwrap())
     }
 
-    /// The manifest with one field changed. The path is a JSON pointer under the object; missing objects on the way are made.
+    /// Returns the manifest with one field changed. `pointer` is a JSON pointer; missing parent
+    /// objects are created.
     pub(crate) fn with(&self, pointer: &str, value: impl Into<Value>) -> Self {
         let mut changed = self.0.clone();
         let mut place = &mut changed;
@@ -47,7 +48,7 @@ impl Manifest {
         Self(changed)
     }
 
-    /// The manifest without a field.
+    /// Returns the manifest without a field.
     pub(crate) fn without(&self, pointer: &str) -> Self {
         let (parent, name) = pointer.rsplit_once('/').unwrap();
         let mut changed = self.0.clone();
@@ -71,7 +72,7 @@ impl Manifest {
         Ok(admitted.object)
     }
 
-    /// The object as it is stored.
+    /// Returns the object as stored.
     #[track_caller]
     pub(crate) fn accepted(&self) -> Value {
         self.admit(CrdVariant::Aws, Operation::Create).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
@@ -87,7 +88,7 @@ impl Manifest {
         self.admit(CrdVariant::Aws, Operation::Snapshot).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
     }
 
-    /// The object as it is stored after this manifest replaced another.
+    /// Returns the object as stored after this manifest has replaced `old`.
     #[track_caller]
     pub(crate) fn accepted_after(&self, old: &Manifest) -> Value {
         let old = old.accepted();
@@ -117,14 +118,14 @@ impl Manifest {
     }
 }
 
-/// What is wrong with an object.
+/// Field errors of a rejected object.
 pub(crate) struct RejectedFields(Vec<FieldError>);
 
 impl RejectedFields {
     #[track_caller]
     fn from_result(answer: Result<Value, AdmissionRejection>, object: &Value) -> Self {
         match answer {
-            // The remark that rules were skipped on account of other errors is no error of its own.
+            // The note that rules were skipped because of other errors is not an error.
             Err(AdmissionRejection::Invalid(mut errors)) => {
                 errors.retain(|error| error.detail != RULES_UNCHECKED);
                 Self(errors)
@@ -134,14 +135,14 @@ impl RejectedFields {
         }
     }
 
-    /// There is exactly one error, at this path and with this text somewhere in it.
+    /// Asserts that there is exactly one error, at this path and containing this text.
     #[track_caller]
     pub(crate) fn assert_only(&self, path: &str, text: &str) {
         self.assert_has(path, text);
         assert_eq!(self.0.len(), 1, "{}", self.texts());
     }
 
-    /// There is an error at this path with this text somewhere in it.
+    /// Asserts that there is an error at this path that contains this text.
     #[track_caller]
     pub(crate) fn assert_has(&self, path: &str, text: &str) -> &Self {
         assert!(

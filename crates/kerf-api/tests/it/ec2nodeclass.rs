@@ -1,4 +1,4 @@
-//! EC2NodeClasses: admission, and what the controllers check after it without asking EC2.
+//! Tests of EC2NodeClasses: admission, and the controllers' checks that need no EC2 API.
 
 use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_api::validation::ec2nodeclass::{tags_failure, volume_size_failures};
@@ -105,7 +105,7 @@ fn spec_01_95_aliases() {
     }
     with_alias("al2023-latest").refused().assert_has(path, format);
     with_alias("ubuntu@latest").refused().assert_only(path, family);
-    // The version is what stands between the first two `@`.
+    // The version is the text between the first two `@`.
     for alias in ["windows2022@v1.0.0", "windows2022@x@latest", "windows2022@latest2", "windows2019@"] {
         with_alias(alias).refused().assert_has(path, windows);
     }
@@ -393,7 +393,7 @@ fn placement_groups_processors_and_prefixes() {
     node_class().with("/spec/ipPrefixCount", -1).refused().assert_only("spec.ipPrefixCount", "should be greater");
 }
 
-// spec 01 §2.6: no list type here, so a condition may be there twice.
+// spec 01 §2.6: no list type here, so a condition may occur twice.
 #[test]
 fn conditions_are_an_atomic_list() {
     let condition = json!({

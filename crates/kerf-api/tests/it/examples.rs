@@ -1,4 +1,4 @@
-//! The manifests of `examples/` are what a newcomer applies first: each of them must be admitted and be good.
+//! Tests that each manifest of `examples/` is admitted and valid. New users apply them first.
 
 use std::path::PathBuf;
 

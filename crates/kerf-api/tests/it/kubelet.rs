@@ -1,4 +1,5 @@
-//! The kubelet's settings of an EC2NodeClass: open at admission, checked in full after it (spec 01 §7.5).
+//! Tests of the kubelet settings of an EC2NodeClass: accepted by admission, then fully checked
+//! (spec 01 §7.5).
 
 use kerf_api::ec2nodeclass::{AmiFamily, EC2NodeClass};
 use kerf_api::validation::kubelet::{self, MappedKubelet, MaxPods, failures, has_expression, unsupported_failures};
@@ -11,7 +12,7 @@ fn settings(json: Value) -> Map<String, Value> {
     json.as_object().unwrap().clone()
 }
 
-/// What admission stored, as a controller reads it.
+/// Returns the settings that admission stored, as a controller reads them.
 #[track_caller]
 fn stored(json: Value) -> Map<String, Value> {
     let stored = node_class().with("/spec/kubelet", json.clone()).accepted();
@@ -179,7 +180,7 @@ fn spec_01_112_families_that_take_only_some_settings() {
     assert_eq!(kubelet::UNSUPPORTED_REASON, "UnsupportedKubeletConfiguration");
 }
 
-/// Values that are right for some field and wrong for most.
+/// Generates values that are valid for some field and invalid for most.
 fn any_value() -> impl Strategy<Value = Value> {
     let texts = ["5%", "100Mi", "-1", "1m", "", "abc", "1e1.5", "true"].map(|text| json!(text));
     let scalars = prop_oneof![
@@ -222,7 +223,8 @@ fn any_settings() -> impl Strategy<Value = Map<String, Value>> {
 }
 
 proptest! {
-    // spec 01 §7.5: anything that passes validation must be decodable into the 12 fields that the controllers read.
+    // spec 01 §7.5: settings that pass validation can be decoded into the 12 fields that the
+    // controllers read.
     #[test]
     fn what_is_valid_can_be_read(settings in any_settings()) {
         if failures(&settings).is_empty() {

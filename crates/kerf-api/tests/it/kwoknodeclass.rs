@@ -11,7 +11,7 @@ fn node_class() -> Manifest {
 
 #[test]
 fn a_class_is_ready_at_birth() {
-    // A create drops the status, and reading defaults it: so it is there for every reader.
+    // Creating drops the status, and reading sets its default, so every reader sees it.
     let created = Manifest(node_class().accepted());
     let class: KWOKNodeClass = serde_json::from_value(created.accepted_with_status()).unwrap();
     let conditions = class.status.unwrap().conditions;

@@ -96,7 +96,7 @@ fn spec_01_57_a_finalizer_can_be_removed_whatever_the_quantities_look_like() {
     let old = nodeclaim()
         .with("/metadata/finalizers", json!(["karpenter.sh/termination"]))
         .with("/spec/resources/requests", json!({ "memory": "50000", "cpu": 1 }));
-    // Through the typed object, as a controller would compute its patch.
+    // Computed from the typed object, like a controller's patch.
     let mut claim: NodeClaim = serde_json::from_value(old.accepted()).unwrap();
     claim.metadata.finalizers = None;
     let new = Manifest(serde_json::to_value(&claim).unwrap());
@@ -104,7 +104,7 @@ fn spec_01_57_a_finalizer_can_be_removed_whatever_the_quantities_look_like() {
     new.accepted_after(&old);
 }
 
-// spec 01 §2.6: reason and message may be left out here, and only here.
+// spec 01 §2.6: reason and message may be absent here, and only here.
 #[test]
 fn conditions_may_lack_reason_and_message() {
     let condition =

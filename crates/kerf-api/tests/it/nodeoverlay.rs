@@ -1,4 +1,4 @@
-//! NodeOverlays: admission, and what the controllers check after it.
+//! Tests of NodeOverlays: admission, and the controllers' checks.
 
 use kerf_api::crds::CrdVariant;
 use kerf_api::labels::{self, LabelRules};
@@ -148,7 +148,7 @@ fn spec_01_84_resources_of_the_provider_are_its_own() {
     assert_eq!(runtime_failures(&manifest), ["invalid capacity: vpc.amazonaws.com/pod-eni in resource, restricted"]);
 }
 
-// spec 01 §5: the requirement check of pools, with its wrapper.
+// spec 01 §5: the requirement check of pools, with its prefix and suffix.
 #[test]
 fn spec_01_42_what_admission_allows_and_the_controller_does_not() {
     let failures = runtime_failures(&with_requirement(requirement(labels::aws::EC2NODECLASS, "In", &["a"])));

@@ -181,7 +181,7 @@ fn spec_01_15_named_schedules() {
     with_budget(json!({ "nodes": "1", "schedule": "@annually", "duration": "20m" })).accepted();
 }
 
-// The runtime halves of #16 to #19 are in `nodepool_runtime`.
+// `nodepool_runtime` tests the runtime parts of #16 to #19.
 #[test]
 fn spec_01_16_taint_keys() {
     for key in ["test.com.com}", "Test.com/test", "test/test/test", "test/", "/test", "???"] {
@@ -223,7 +223,7 @@ fn spec_01_19_equal_taints_pass_admission() {
     );
 }
 
-// The other kinds' halves of #20 and #21 are with them.
+// The tests of the other kinds contain their parts of #20 and #21.
 #[test]
 fn spec_01_20_nobody_asks_for_a_pool() {
     let text = "label \"karpenter.sh/nodepool\" is restricted";
@@ -296,7 +296,8 @@ fn spec_01_26_bounds_are_single_integers() {
         for values in [&[][..], &["1", "2"], &["-1"]] {
             with_requirement(requirement("a", operator, values)).refused().assert_only(path, text);
         }
-        // These make the rule fail to evaluate, which is a refusal too; its message comes along.
+        // These make the evaluation of the rule fail, which also rejects the object; the rule's
+        // message is included.
         with_requirement(requirement("a", operator, &["a"])).refused().assert_has(path, "type conversion error");
         with_requirement(json!({ "key": "a", "operator": operator })).refused().assert_has(path, "no such key: values");
     }

@@ -1,4 +1,4 @@
-//! What the controllers check of a NodePool after admission (spec 01 §3.4).
+//! Tests of the controllers' checks of a NodePool after admission (spec 01 §3.4).
 
 use kerf_api::labels::{self, LabelRules};
 use kerf_api::nodepool::{NodePool, NodePoolSpec};
@@ -14,7 +14,7 @@ const NAME_PART: &str = "name part must consist of alphanumeric characters, '-',
     alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
     '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
-/// The spec as a controller reads it, whether or not admission would have let it pass.
+/// Returns the spec as a controller reads it, even if admission would reject it.
 fn spec(manifest: &Manifest) -> NodePoolSpec {
     serde_json::from_value::<NodePool>(manifest.0.clone()).unwrap().spec
 }
@@ -260,7 +260,7 @@ fn spec_01_42_the_node_class_label_passes_admission_only() {
     );
 }
 
-// spec 01 #43: the predicate; that nothing is written is the controllers' part.
+// spec 01 #43: only the predicate; the controllers' tests check that nothing is written.
 #[test]
 fn spec_01_43_a_pool_is_managed_by_group_and_kind() {
     let reference = spec(&nodepool()).template.spec.node_class_ref;
@@ -283,7 +283,7 @@ fn spec_01_55_of_equal_weights_the_later_name_comes_first() {
     assert_eq!(names, ["d", "e", "c", "b", "a"]);
 }
 
-// spec 01 §2.2, §2.1: what has no value decodes and is reported.
+// spec 01 §2.2, §2.1: values that cannot be parsed are decoded and reported.
 #[test]
 fn texts_without_a_value_are_reported() {
     let manifest = nodepool()
@@ -322,7 +322,7 @@ fn all_failures_come_at_once() {
     );
 }
 
-// spec 01 §3.4, last paragraph; spec 02 §2.2.1: the same check for pods, without the wrapper.
+// spec 01 §3.4, last paragraph; spec 02 §2.2.1: the same check for pods, without prefix and suffix.
 #[test]
 fn a_pods_requirement_is_checked_alike() {
     let facts = RequirementRef { key: "karpenter.sh/x", operator: &Operator::In, values: &["a"], min_values: None };

@@ -1,7 +1,8 @@
-//! What each parser promises for any bytes at all. A broken promise is a panic here.
+//! Properties that each parser has for all inputs. A violation is a panic.
 //!
-//! The mutation tests beside this file call these on the stable toolchain, a few seconds each; the targets under `fuzz/` include
-//! this file and call them with inputs that libFuzzer steers by coverage.
+//! The mutation tests of this crate run them on the stable toolchain, a few seconds each. The
+//! targets under `fuzz/` include this file and run them with inputs that libFuzzer generates by
+//! coverage.
 
 use std::fmt::Debug;
 
@@ -13,7 +14,7 @@ use kerf_api::{capacitybuffer, ec2nodeclass, hash, kwoknodeclass, nodeclaim, nod
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A quantity's canonical text says the same and is its own canonical text.
+/// The canonical text of a quantity has the same value and is its own canonical text.
 pub(crate) fn quantity(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let quantity = match text.parse::<Quantity>() {
@@ -33,7 +34,7 @@ pub(crate) fn quantity(input: &[u8]) {
     assert_eq!(quantity.is_zero(), quantity.milli_value() == 0);
 }
 
-/// A duration's text says the same, and every judgement over it comes to an end.
+/// The text of a duration parses to the same value, and every evaluation of it terminates.
 pub(crate) fn duration(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     match text.parse::<Duration>() {
@@ -48,7 +49,7 @@ pub(crate) fn duration(input: &[u8]) {
     }
 }
 
-/// The next hit lies ahead, and nothing lies before it.
+/// The next match is in the future, and there is no earlier one.
 pub(crate) fn schedule(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let Ok(schedule) = text.parse::<Schedule>() else { return };
@@ -66,7 +67,7 @@ pub(crate) fn schedule(input: &[u8]) {
     }
 }
 
-/// Any JSON is decoded or refused, and what is decoded can be written and read again.
+/// Any JSON is decoded or rejected. A decoded object can be serialized and decoded again.
 pub(crate) fn manifest(input: &[u8]) {
     check_round_trip::<nodepool::NodePool>(input, |pool| {
         let _ = hash::nodepool_hash(&pool.spec.template);

@@ -1,11 +1,11 @@
-//! Windows against a model that asks of each minute whether the schedule hits it.
+//! Compares windows with a model that checks for each minute if the schedule matches it.
 
 use jiff::ToSpan;
 use proptest::prelude::*;
 
 use super::*;
 
-/// One range of a field, in words of its own.
+/// One range of a field, independent of the parser's types.
 #[derive(Debug, Clone)]
 enum CronRange {
     Star,
@@ -77,7 +77,7 @@ fn any_field(min: i8, max: i8) -> impl Strategy<Value = ModelField> {
     prop::collection::vec(item, 1..3).prop_map(move |items| ModelField { min, items })
 }
 
-/// Minute, hour, day of month, month, day of week.
+/// Generates minute, hour, day of month, month and day of week.
 fn any_fields() -> impl Strategy<Value = [ModelField; 5]> {
     (any_field(0, 59), any_field(0, 23), any_field(1, 31), any_field(1, 12), any_field(0, 6))
         .prop_map(|(a, b, c, d, e)| [a, b, c, d, e])
@@ -102,7 +102,8 @@ fn is_active(fields: &[ModelField; 5], window_seconds: i64, now: i64) -> bool {
     if (first..=last).any(|minute| matches_minute(fields, minute)) {
         return true;
     }
-    // Nothing in the window: active all the same if there is nothing in the five years after its beginning.
+    // No match in the window: active nevertheless if there is none in the five years after its
+    // start.
     let start = TimeZone::UTC.to_datetime(Timestamp::from_second(now - window_seconds + 1).unwrap()).date();
     let mut days = start.series(1.day());
     !days.by_ref().take_while(|day| day.year() <= start.year() + 5).skip(1).any(|day| matches_day(fields, day))

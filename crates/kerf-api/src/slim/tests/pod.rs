@@ -1,8 +1,9 @@
-//! Pods in full.
+//! Tests of complete pods.
 
 use super::*;
 
-/// What an API server of 1.33 sends for a running pod, with the usual noise.
+/// Returns a running pod as an API server of version 1.33 sends it, with fields that no decision
+/// reads.
 fn running_pod() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -218,7 +219,7 @@ fn dynamic_resource_claims_are_seen_on_pod_and_containers() {
 
 #[test]
 fn null_is_absent_wherever_it_stands() {
-    // Each leaf, list and object of the full pod in turn becomes null: the pod is still read.
+    // Each value of the complete pod in turn becomes null: the pod can still be decoded.
     fn nulled(value: &Value, in_list: bool, out: &mut Vec<Value>) {
         if !in_list {
             out.push(Value::Null);

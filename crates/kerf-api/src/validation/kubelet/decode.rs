@@ -1,4 +1,4 @@
-//! Whether settings decode strictly into the kubelet's own type.
+//! Checks that settings can be decoded strictly into the kubelet's own type.
 
 use serde_json::{Map, Value};
 
@@ -7,14 +7,14 @@ use crate::admission::text::quote;
 use crate::duration::Duration;
 use crate::quantity::Quantity;
 
-/// Settings that are judged elsewhere, whatever their type.
+/// Settings that other checks handle, with any type.
 const EXEMPT_FIELDS: [&str; 1] = ["registerWithTaints"];
 
-/// Wrong types; or if there are none, fields that the kubelet does not know.
+/// Returns type errors. If there are none, returns fields that the kubelet does not have.
 pub(super) fn failures(kubelet: &Map<String, Value>) -> Vec<String> {
     let mut found = DecodeFailures::default();
     let checked = kubelet.iter().filter(|(name, value)| {
-        // A text for the number of pods is an expression.
+        // A string for `maxPods` is an expression.
         let is_expression = *name == "maxPods" && value.is_string();
         !is_expression && !EXEMPT_FIELDS.contains(&name.as_str())
     });
