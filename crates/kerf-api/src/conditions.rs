@@ -41,7 +41,7 @@ open_enum! {
     }
 }
 
-/// One signal for the health of an object.
+/// Condition of an object, as in other Kubernetes APIs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = require_texts)]
@@ -49,16 +49,16 @@ pub struct Condition {
     /// Time at which the status last changed.
     #[schemars(with = "crate::schema::DateTime")]
     pub last_transition_time: Time,
-    /// Details for people. May be empty.
+    /// Human-readable details. May be empty.
     #[serde(default)]
     #[schemars(extend("maxLength" = MESSAGE_LENGTH_MAX))]
     pub message: String,
-    /// Generation of the object that the condition was set for. If it is not the current one, the
-    /// condition is out of date.
+    /// Generation of the object that the condition was set for. If it differs from
+    /// metadata.generation, the condition is out of date.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0))]
     pub observed_generation: Option<i64>,
-    /// Why the status is what it is, in one CamelCase word for programs.
+    /// Reason for the status, as one CamelCase word for programs.
     #[serde(default)]
     #[schemars(extend(
         "minLength" = 1,
@@ -66,9 +66,9 @@ pub struct Condition {
         "pattern" = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
     ))]
     pub reason: String,
-    /// Whether the condition holds: True, False or Unknown.
+    /// Status of the condition: True, False or Unknown.
     pub status: ConditionStatus,
-    /// Name of the condition, in CamelCase or as foo.example.com/CamelCase.
+    /// Type of the condition, in CamelCase or as foo.example.com/CamelCase.
     #[serde(rename = "type")]
     #[schemars(extend(
         "maxLength" = 316,

@@ -12,12 +12,12 @@ use crate::schema::DURATION;
 use crate::unparsed::DurationText;
 
 kind! {
-    /// KWOKNodeClass says how simulated nodes come into being. They exist only as objects, kept
-    /// alive by KWOK.
+    /// KWOKNodeClass defines how simulated nodes are created. They exist only as objects, which
+    /// KWOK keeps ready.
     pub struct KWOKNodeClass {
-        /// How nodes are simulated.
+        /// Settings of the simulation.
         spec: optional KWOKNodeClassSpec,
-        /// Observed state of the class. It is ready from the start.
+        /// Observed state of the class. It is ready when it is created.
         #[schemars(extend("default" = {
             "conditions": [{
                 "lastTransitionTime": "2024-01-01T01:01:01Z",
@@ -40,22 +40,22 @@ impl CustomKind for KWOKNodeClass {
     const SCALE: Option<ScaleSubresource> = None;
 }
 
-/// How nodes are simulated.
+/// Settings of the simulation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KWOKNodeClassSpec {
-    /// Time between the launch of a machine and the appearance of its Node, as real machines need
-    /// to boot.
+    /// Time between the launch of an instance and the creation of its Node, which simulates the
+    /// boot time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = DURATION))]
     pub node_registration_delay: Option<DurationText>,
 }
 
-/// What is known of the class.
+/// Observed state of the class.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KWOKNodeClassStatus {
-    /// Signals for health and readiness.
+    /// Conditions of the class.
     // Karpenter's schema sets no list type here, so the list is atomic and may contain a type
     // twice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

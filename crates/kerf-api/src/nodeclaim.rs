@@ -17,10 +17,10 @@ use crate::taints::Taint;
 use crate::unparsed::{DurationText, Resources};
 
 kind! {
-    /// NodeClaim asks for one node that meets certain requirements, and tracks it from launch to
+    /// NodeClaim requests one node with certain requirements, and tracks it from launch to
     /// termination.
     pub struct NodeClaim {
-        /// Wanted node. It cannot be changed.
+        /// Requirements on the node. Immutable.
         #[schemars(extend("x-kubernetes-validations" = [rule("self == oldSelf", "spec is immutable")]))]
         spec: required NodeClaimSpec,
         /// Observed state of the node.
@@ -49,15 +49,15 @@ impl CustomKind for NodeClaim {
     const SCALE: Option<ScaleSubresource> = None;
 }
 
-/// The node that is wanted.
+/// Requirements on the node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimSpec {
-    /// Age at which the node is replaced, whatever runs on it. Never lets it grow old.
+    /// Age at which the node is replaced, even if pods run on it. Never disables expiration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "720h", "pattern" = DURATION_OR_NEVER))]
     pub expire_after: Option<DurationText>,
-    /// Node class that says how the machine is made.
+    /// Node class that configures the instance.
     pub node_class_ref: NodeClassReference,
     /// Requirements that the node must meet.
     #[schemars(transform = requirement::of_nodeclaim)]
@@ -65,8 +65,8 @@ pub struct NodeClaimSpec {
     /// Resources that the node must have at least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
-    /// Taints that the node starts with and that something else removes. The node is not
-    /// initialized while one is left.
+    /// Taints that the node starts with and that another component removes. The node is not
+    /// initialized until all of them are removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub startup_taints: Option<Vec<Taint>>,
@@ -74,8 +74,8 @@ pub struct NodeClaimSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub taints: Option<Vec<Taint>>,
-    /// How long the node may drain before its remaining pods are deleted by force. Without it a
-    /// drain waits for as long as pods and their disruption budgets ask.
+    /// Maximum duration of draining, after which the remaining pods are deleted by force. If unset,
+    /// draining waits as long as pods and their disruption budgets require.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = DURATION))]
     pub termination_grace_period: Option<DurationText>,
@@ -85,36 +85,37 @@ pub struct NodeClaimSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceRequirements {
-    /// Resources that the pods planned for the node request.
+    /// Resource requests of the pods planned for the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<Resources>,
 }
 
-/// What has become of the node.
+/// Observed state of the node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimStatus {
-    /// Resources that pods can use, as estimated at launch.
+    /// Resources available to pods, as estimated at launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocatable: Option<Resources>,
-    /// All resources of the node, as estimated at launch.
+    /// Total resources of the node, as estimated at launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Resources>,
-    /// Signals for health and readiness.
+    /// Conditions of the node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = conditions::lenient_map_list)]
     pub conditions: Vec<Condition>,
-    /// Image that the machine runs.
+    /// ID of the image of the instance.
     #[serde(default, rename = "imageID", skip_serializing_if = "Option::is_none")]
     pub image_id: Option<String>,
-    /// Time at which a pod last came to or left the node. Consolidation waits from here.
+    /// Time at which a pod was last added to or removed from the node. consolidateAfter counts from
+    /// this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<crate::schema::DateTime>")]
     pub last_pod_event_time: Option<Time>,
-    /// Name of the Node.
+    /// Name of the Node, once it has registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
-    /// Provider's name for the machine, the same as on the Node.
+    /// Provider ID of the instance, as on the Node.
     #[serde(default, rename = "providerID", skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
 }

@@ -35,41 +35,41 @@ open_enum! {
     }
 }
 
-/// A requirement on a label, with the flexibility that it must keep.
+/// Requirement on a label, with the flexibility that it must keep.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RequirementWithMinValues {
-    /// Label key that the requirement is about.
+    /// Label key of the requirement.
     #[schemars(extend("maxLength" = 316, "pattern" = QUALIFIED_KEY))]
     pub key: String,
-    /// Smallest number of different values that must stay possible for the key when a node is
-    /// launched. Keeps a claim flexible, for example over instance types, at the price of failing
-    /// when fewer remain.
+    /// Smallest number of different values of the key that must remain possible when a node is
+    /// launched. It keeps a NodeClaim flexible, for example in its instance types; the launch fails
+    /// if fewer values remain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<crate::schema::Integer>", extend("minimum" = 1, "maximum" = 50))]
     pub min_values: Option<i64>,
-    /// How the label relates to the values: `In`, `NotIn`, `Exists`, `DoesNotExist`, or one of the
-    /// integer comparisons `Gt`, `Lt`, `Gte` and `Lte`.
+    /// Relation between the label and the values: `In`, `NotIn`, `Exists`, `DoesNotExist`, or one
+    /// of the integer comparisons `Gt`, `Lt`, `Gte` and `Lte`.
     pub operator: Operator,
-    /// Values that the operator works on: at least one for `In`, exactly one integer for `Gt`,
-    /// `Lt`, `Gte` and `Lte`, none for `Exists` and `DoesNotExist`.
+    /// Values of the operator: at least one for `In`, exactly one integer for `Gt`, `Lt`, `Gte` and
+    /// `Lte`, none for `Exists` and `DoesNotExist`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = values)]
     pub values: Option<Vec<String>>,
 }
 
-/// A requirement on a label.
+/// Requirement on a label.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSelectorRequirement {
-    /// Label key that the requirement is about.
+    /// Label key of the requirement.
     #[schemars(extend("maxLength" = 316, "pattern" = QUALIFIED_KEY))]
     pub key: String,
-    /// How the label relates to the values: `In`, `NotIn`, `Exists`, `DoesNotExist`, or one of the
-    /// integer comparisons `Gt`, `Lt`, `Gte` and `Lte`.
+    /// Relation between the label and the values: `In`, `NotIn`, `Exists`, `DoesNotExist`, or one
+    /// of the integer comparisons `Gt`, `Lt`, `Gte` and `Lte`.
     pub operator: Operator,
-    /// Values that the operator works on: at least one for `In` and `NotIn`, exactly one integer
-    /// for `Gt`, `Lt`, `Gte` and `Lte`, none for `Exists` and `DoesNotExist`.
+    /// Values of the operator: at least one for `In` and `NotIn`, exactly one integer for `Gt`,
+    /// `Lt`, `Gte` and `Lte`, none for `Exists` and `DoesNotExist`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = values)]
     pub values: Option<Vec<String>>,

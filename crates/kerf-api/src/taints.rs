@@ -43,12 +43,12 @@ open_enum! {
     }
 }
 
-/// A taint that nodes carry.
+/// Taint of a node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Taint {
     /// Effect on pods that do not tolerate the taint: `NoSchedule` keeps new pods away,
-    /// `PreferNoSchedule` does so where possible, `NoExecute` also evicts running ones.
+    /// `PreferNoSchedule` does so if possible, `NoExecute` also evicts running pods.
     pub effect: TaintEffect,
     /// Key of the taint, with an optional DNS prefix.
     #[schemars(extend("minLength" = 1, "pattern" = QUALIFIED_KEY))]
@@ -57,7 +57,7 @@ pub struct Taint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<crate::schema::DateTime>")]
     pub time_added: Option<Time>,
-    /// Value that goes with the key.
+    /// Value of the taint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = QUALIFIED_KEY))]
     pub value: Option<String>,

@@ -9,33 +9,34 @@ use serde::{Deserialize, Serialize};
 use crate::open_enum::open_enum;
 use crate::schema::{CelRule, rule};
 
-/// Access to the metadata service from an instance.
+/// Access of an instance to the instance metadata service.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MetadataOptions {
-    /// Whether the metadata service answers at all.
+    /// Enables or disables the metadata service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "enabled", "enum" = ["enabled", "disabled"]))]
     pub http_endpoint: Option<String>,
-    /// Whether the metadata service answers on IPv6.
+    /// Enables or disables the IPv6 endpoint of the metadata service.
     #[serde(default, rename = "httpProtocolIPv6", skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "disabled", "enum" = ["enabled", "disabled"]))]
     pub http_protocol_ipv6: Option<String>,
-    /// Network hops that an answer of the metadata service may travel. One keeps pods out.
+    /// Number of network hops that a response of the metadata service may travel. A limit of one
+    /// keeps it from pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = 1, "minimum" = 1, "maximum" = 64))]
     pub http_put_response_hop_limit: Option<i64>,
-    /// Whether the metadata service insists on session tokens.
+    /// If required, requests to the metadata service need a session token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "required", "enum" = ["required", "optional"]))]
     pub http_tokens: Option<String>,
 }
 
-/// Options of an instance's processors.
+/// CPU options of an instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CpuOptions {
-    /// Whether virtual machines can run inside the instance.
+    /// Enables or disables virtual machines inside the instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["enabled", "disabled"]))]
     pub nested_virtualization: Option<String>,
@@ -46,20 +47,22 @@ const SOME_TIMEOUT: CelRule = rule(
     "at least one of tcpEstablishedTimeout, udpStreamTimeout, or udpTimeout must be set",
 );
 
-/// How long idle connections are tracked, in seconds.
+/// Timeouts of connection tracking, in seconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [SOME_TIMEOUT]))]
 pub struct ConnectionTracking {
-    /// Seconds that an idle established TCP connection is tracked.
+    /// Seconds after which an idle established TCP connection is no longer tracked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 60, "maximum" = 432_000))]
     pub tcp_established_timeout: Option<i32>,
-    /// Seconds that an idle UDP flow with more than one request and answer is tracked.
+    /// Seconds after which an idle UDP flow with more than one request and response is no longer
+    /// tracked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 60, "maximum" = 180))]
     pub udp_stream_timeout: Option<i32>,
-    /// Seconds that an idle UDP flow in one direction, or with a single answer, is tracked.
+    /// Seconds after which an idle UDP flow in one direction, or with a single response, is no
+    /// longer tracked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 30, "maximum" = 60))]
     pub udp_timeout: Option<i32>,
@@ -92,17 +95,17 @@ pub(super) const DISTINCT_INTERFACES: CelRule = rule(
      per network card",
 );
 
-/// A network interface that an instance is launched with.
+/// Network interface of an instance at launch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkInterface {
     /// Position of the interface on its network card.
     #[schemars(extend("minimum" = 0))]
     pub device_index: i32,
-    /// What the interface is: an ordinary one (interface) or an Elastic Fabric Adapter without an
+    /// Type of the interface: a standard one (interface) or an Elastic Fabric Adapter without an IP
     /// address (efa-only).
     pub interface_type: InterfaceType,
-    /// Network card that the interface is on.
+    /// Index of the network card of the interface.
     #[schemars(extend("minimum" = 0))]
     pub network_card_index: i32,
 }
@@ -110,12 +113,12 @@ pub struct NetworkInterface {
 const NAME_OR_ID: CelRule = rule("has(self.name) || has(self.id)", "expected at least one, got none, ['name', 'id']");
 const NOT_NAME_AND_ID: CelRule = rule("!has(self.name) || !has(self.id)", "'name' and 'id' are mutually exclusive");
 
-/// A placement group by name or by id.
+/// Placement group, by name or by ID.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [NAME_OR_ID, NOT_NAME_AND_ID]))]
 pub struct PlacementGroupSelector {
-    /// Id of the placement group.
+    /// ID of the placement group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = "^pg-[0-9a-z]+$"))]
     pub id: Option<String>,
