@@ -43,20 +43,20 @@ pub struct Crd {
 }
 
 /// Returns the CRDs of all kinds, ordered by group and plural.
-pub fn all(flavour: CrdVariant) -> Vec<Crd> {
+pub fn all(variant: CrdVariant) -> Vec<Crd> {
     vec![
-        of::<CapacityBuffer>(flavour),
-        of::<EC2NodeClass>(flavour),
-        of::<KWOKNodeClass>(flavour),
-        of::<NodeClaim>(flavour),
-        of::<NodeOverlay>(flavour),
-        of::<NodePool>(flavour),
+        of::<CapacityBuffer>(variant),
+        of::<EC2NodeClass>(variant),
+        of::<KWOKNodeClass>(variant),
+        of::<NodeClaim>(variant),
+        of::<NodeOverlay>(variant),
+        of::<NodePool>(variant),
     ]
 }
 
 /// Returns the CRD of one kind.
-pub fn of<K: CustomKind>(flavour: CrdVariant) -> Crd {
-    let schema = label_keys::with_label_key_rules(structural::schema_of::<K>(), flavour);
+pub fn of<K: CustomKind>(variant: CrdVariant) -> Crd {
+    let schema = label_keys::with_label_key_rules(structural::schema_of::<K>(), variant);
     let mut names = json!({
         "categories": K::CATEGORIES,
         "kind": K::KIND,

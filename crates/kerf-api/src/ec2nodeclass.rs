@@ -202,7 +202,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_has_no_meaning_still_decodes_and_keeps_its_text() {
+    fn meaningless_values_decode_and_keep_their_text() {
         let stored = json!({
             "apiVersion": "karpenter.k8s.aws/v1",
             "kind": "EC2NodeClass",

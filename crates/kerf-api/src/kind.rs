@@ -34,7 +34,7 @@ pub struct Column {
     pub name: &'static str,
     /// OpenAPI type of the cell.
     pub column_type: &'static str,
-    /// JSONPath of the value in the object.
+    /// JSON path of the value in the object.
     pub json_path: &'static str,
     /// True if the column is shown only with `-o wide`.
     pub is_wide: bool,
@@ -92,7 +92,9 @@ pub(crate) struct DeserializedObject<Spec, Status> {
 impl<Spec, Status> DeserializedObject<Spec, Status> {
     /// Fails if the object declares another API version or kind than `K`.
     pub(crate) fn check_kind<K: Resource, E: Error>(&self) -> Result<(), E> {
-        let is_other = |said: &Option<String>, meant: &str| said.as_deref().is_some_and(|said| said != meant);
+        let is_other = |declared: &Option<String>, expected: &str| {
+            declared.as_deref().is_some_and(|declared| declared != expected)
+        };
         if is_other(&self.api_version, K::API_VERSION) || is_other(&self.kind, K::KIND) {
             let api_version = self.api_version.as_deref().unwrap_or_default();
             let kind = self.kind.as_deref().unwrap_or_default();
@@ -170,9 +172,9 @@ macro_rules! kind {
 
         impl<'de> ::serde::Deserialize<'de> for $name {
             fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let incoming = $crate::kind::DeserializedObject::deserialize(deserializer)?;
-                incoming.check_kind::<Self, D::Error>()?;
-                Ok(Self { metadata: incoming.metadata, spec: incoming.spec, status: incoming.status })
+                let object = $crate::kind::DeserializedObject::deserialize(deserializer)?;
+                object.check_kind::<Self, D::Error>()?;
+                Ok(Self { metadata: object.metadata, spec: object.spec, status: object.status })
             }
         }
     };

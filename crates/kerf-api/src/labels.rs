@@ -358,7 +358,7 @@ mod tests {
 
     // spec 01 #41 (the key; its validation is tested in `validation`)
     #[test]
-    fn old_spellings_are_read_as_the_new_ones() {
+    fn deprecated_keys_are_normalised() {
         let rules = LabelRules::aws();
         assert_eq!(rules.normalise("beta.kubernetes.io/arch"), ARCH);
         assert_eq!(rules.normalise("failure-domain.beta.kubernetes.io/zone"), ZONE);

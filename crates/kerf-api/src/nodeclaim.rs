@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_another_kind_is_refused_and_one_that_does_not_say_is_not() {
+    fn an_object_of_another_kind_is_rejected_and_one_without_a_kind_is_accepted() {
         let spec = json!({ "nodeClassRef": { "group": "g", "kind": "k", "name": "n" }, "requirements": [] });
         let error = serde_json::from_value::<NodeClaim>(json!({ "kind": "NodePool", "spec": spec })).unwrap_err();
         assert_eq!(error.to_string(), "expected karpenter.sh/v1 NodeClaim, found  NodePool");

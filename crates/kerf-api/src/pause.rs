@@ -45,15 +45,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_read_pauses() {
+    fn an_invalid_value_pauses() {
         let end: Timestamp = "2026-01-01T06:00:00Z".parse().unwrap_or_default();
         assert_eq!(Pause::parse("2026-01-01T06:00:00Z").until(), Some(end));
         assert_eq!(Pause::parse("2026-01-01T07:00:00+01:00").until(), Some(end));
         assert_eq!(Pause::parse("true").until(), Some(Timestamp::MAX));
         assert_eq!(Pause::parse("false").until(), None);
-        for odd in ["", "yes", "tomorrow", "2026-13-01T00:00:00Z", "2026-01-01"] {
-            assert_eq!(Pause::parse(odd), Pause::Malformed(odd.to_owned()));
-            assert_eq!(Pause::parse(odd).until(), Some(Timestamp::MAX));
+        for invalid in ["", "yes", "tomorrow", "2026-13-01T00:00:00Z", "2026-01-01"] {
+            assert_eq!(Pause::parse(invalid), Pause::Malformed(invalid.to_owned()));
+            assert_eq!(Pause::parse(invalid).until(), Some(Timestamp::MAX));
         }
     }
 }

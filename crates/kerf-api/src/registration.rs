@@ -91,11 +91,11 @@ impl RegistrationHistory {
 pub fn is_outdated(
     condition: Option<&Condition>,
     pool_generation: i64,
-    class_generation_seen: Option<i64>,
+    observed_class_generation: Option<i64>,
     class_generation: i64,
 ) -> bool {
     condition.is_none_or(|condition| condition.observed_generation != Some(pool_generation))
-        || class_generation_seen != Some(class_generation)
+        || observed_class_generation != Some(class_generation)
 }
 
 /// Returns true if the claim is owned by the pool with this UID. A pool with the same name but
@@ -143,7 +143,7 @@ mod tests {
 
     // spec 01 #76: the condition does not affect `Ready`.
     #[test]
-    fn health_has_no_part_in_readiness() {
+    fn registration_health_does_not_affect_readiness() {
         let now = Timestamp::from_second(1).unwrap();
         let object = ObjectFacts { generation: 1, created: now, is_deleting: false };
         let mut set = ConditionSet::open(dependents::NODEPOOL, object, vec![]);
@@ -168,7 +168,7 @@ mod tests {
 
     // spec 01 §3.5: after a restart
     #[test]
-    fn a_restart_remembers_what_the_condition_says() {
+    fn a_restart_restores_the_history_from_the_condition() {
         assert_eq!(
             RegistrationHistory::from_condition(Some(&condition(ConditionStatus::True))),
             history(&[Registered])
@@ -183,12 +183,12 @@ mod tests {
 
     // spec 01 #77
     #[test]
-    fn a_new_generation_of_pool_or_class_makes_the_past_worthless() {
-        let seen = condition(ConditionStatus::True);
-        assert!(!is_outdated(Some(&seen), 3, Some(7), 7));
-        assert!(is_outdated(Some(&seen), 4, Some(7), 7));
-        assert!(is_outdated(Some(&seen), 3, Some(7), 8));
-        assert!(is_outdated(Some(&seen), 3, None, 7));
+    fn a_new_generation_of_pool_or_class_makes_the_condition_outdated() {
+        let stored = condition(ConditionStatus::True);
+        assert!(!is_outdated(Some(&stored), 3, Some(7), 7));
+        assert!(is_outdated(Some(&stored), 4, Some(7), 7));
+        assert!(is_outdated(Some(&stored), 3, Some(7), 8));
+        assert!(is_outdated(Some(&stored), 3, None, 7));
         assert!(is_outdated(None, 3, Some(7), 7));
         let mut history = history(&[Failed, Failed]);
         history.clear();

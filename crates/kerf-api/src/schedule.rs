@@ -57,7 +57,7 @@ impl Schedule {
     /// Returns true if a window of this length is open now. A schedule that never matches counts as
     /// open, which protects nodes.
     pub fn is_active(&self, window: Duration, now: Timestamp) -> bool {
-        self.next_after(window.before(now)).is_none_or(|hit| hit <= now)
+        self.next_after(window.before(now)).is_none_or(|next_match| next_match <= now)
     }
 
     /// Returns the first match after an instant. Returns `None` if there is none until the end of
@@ -71,8 +71,8 @@ impl Schedule {
             let date = from.date();
             if !self.months.has(date.month()) {
                 from = next_month(date)?.at(0, 0, 0, 0);
-            } else if let Some(hit) = self.first_match_of_day(from) {
-                return Offset::UTC.to_timestamp(hit).ok();
+            } else if let Some(next_match) = self.first_match_of_day(from) {
+                return Offset::UTC.to_timestamp(next_match).ok();
             } else {
                 from = date.tomorrow().ok()?.at(0, 0, 0, 0);
             }

@@ -17,10 +17,10 @@ pub fn parse_default_spread(text: &str) -> Result<Vec<TopologySpreadConstraint>,
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let written: Option<SchedulerConfig> = serde_yaml_ng::from_str(text)
+    let config: Option<SchedulerConfig> = serde_yaml_ng::from_str(text)
         .map_err(|cause| vec![format!("parsing scheduler config, decoding scheduler config, {cause}")])?;
-    let constraints = written
-        .and_then(|written| written.pod_topology_spread)
+    let constraints = config
+        .and_then(|config| config.pod_topology_spread)
         .and_then(|spread| spread.default_constraints)
         .unwrap_or_default();
     let failures: Vec<String> = (0..constraints.len())
@@ -136,7 +136,7 @@ mod tests {
     const ZONE: &str = "{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}";
 
     #[test]
-    fn spec_07_12_every_violation_is_named() {
+    fn spec_07_12_every_violation_is_reported() {
         let at = |index: usize, suffix: &str| {
             format!(
                 "parsing scheduler config, validating scheduler config, podTopologySpread.defaultConstraints[{index}]{suffix}"
@@ -172,13 +172,13 @@ mod tests {
         let twice = config_with(&format!("{ZONE}, {}", ZONE.replace("maxSkew: 1", "maxSkew: 2")));
         let duplicate = at(1, " is a duplicate of [0], {topology.kubernetes.io/zone, DoNotSchedule}");
         assert_eq!(parse_default_spread(&twice).unwrap_err(), [duplicate]);
-        let much =
+        let invalid =
             config_with("{}, {maxSkew: 1, topologyKey: a/b/c, whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}");
-        assert_eq!(parse_default_spread(&much).unwrap_err().len(), 5, "everything is found at once");
+        assert_eq!(parse_default_spread(&invalid).unwrap_err().len(), 5, "everything is found at once");
     }
 
     #[test]
-    fn spec_07_12_what_is_no_configuration_is_not_decoded() {
+    fn spec_07_12_other_documents_are_rejected_by_the_decoder() {
         for text in [
             "podTopologySpread: {defaultConstraints: []}\nextra: 1",
             "podTopologySpread: {constraints: []}",
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn spec_07_12_one_key_may_be_a_must_and_a_wish() {
+    fn spec_07_12_one_key_may_be_required_and_preferred() {
         let soft = ZONE.replace("DoNotSchedule", "ScheduleAnyway");
         let constraints = parse_default_spread(&config_with(&format!("{ZONE}, {soft}"))).unwrap();
         let expected = |when_unsatisfiable| TopologySpreadConstraint {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn yaml_and_json_say_the_same_and_nothing_is_nothing() {
+    fn yaml_and_json_are_equivalent_and_an_empty_text_has_no_constraints() {
         let yaml = config_with(
             "{maxSkew: 2, minDomains: 3, topologyKey: rack, whenUnsatisfiable: DoNotSchedule, nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor, matchLabelKeys: [], labelSelector: null}",
         );

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taint_keeps_absent_and_empty_apart_and_an_unknown_effect_as_it_is() {
+    fn a_taint_distinguishes_absent_and_empty_and_keeps_an_unknown_effect() {
         let text = r#"{"effect":"NoBreakfast","key":"a","value":""}"#;
         let taint: Taint = serde_json::from_str(text).unwrap();
         assert_eq!(taint.effect, TaintEffect::Unsupported("NoBreakfast".into()));

@@ -52,8 +52,8 @@ pub enum YamlErrorKind {
 impl fmt::Display for YamlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            YamlErrorKind::Syntax(what) => write!(f, "is not valid YAML: {what}"),
-            YamlErrorKind::NotJson(what) => write!(f, "cannot be converted to JSON: {what}"),
+            YamlErrorKind::Syntax(message) => write!(f, "is not valid YAML: {message}"),
+            YamlErrorKind::NotJson(message) => write!(f, "cannot be converted to JSON: {message}"),
         }
     }
 }
@@ -214,12 +214,12 @@ impl<'s> Composer<'s> {
         let Some(node) = self.anchors.get(&anchor) else {
             return Err(syntax(line, "the value of an anchor contains itself"));
         };
-        let (values, deep) = match node {
+        let (values, node_depth) = match node {
             YamlNode::Scalar(_) => (1, 0),
             YamlNode::Sequence(items) => count_and_depth(items.iter()),
             YamlNode::Mapping(fields) => count_and_depth(fields.values()),
         };
-        if depth + deep > DEPTH_MAX {
+        if depth + node_depth > DEPTH_MAX {
             return Err(too_deep(line));
         }
         self.aliased_values += values;
@@ -240,14 +240,14 @@ impl<'s> Composer<'s> {
 
     /// Returns the value, or reports the error and returns a default, which the caller never sees.
     fn value_or_report<T: Default>(&mut self, line: u32, outcome: Result<T, String>) -> T {
-        outcome.unwrap_or_else(|what| {
-            self.report_error(line, what);
+        outcome.unwrap_or_else(|message| {
+            self.report_error(line, message);
             T::default()
         })
     }
 
-    fn report_error(&mut self, line: u32, what: String) {
-        self.errors.push(YamlError { line, kind: YamlErrorKind::NotJson(what) });
+    fn report_error(&mut self, line: u32, message: String) {
+        self.errors.push(YamlError { line, kind: YamlErrorKind::NotJson(message) });
     }
 }
 
@@ -268,8 +268,8 @@ impl IndentationChecker<'_> {
         while self.lines_read < span.start.line() {
             let Some(line) = self.lines.next() else { return Ok(()) };
             self.lines_read += 1;
-            let margin = line.len() - line.trim_start_matches([' ', '\t']).len();
-            if self.open_flow_collections == 0 && line[..margin].contains('\t') {
+            let indent_bytes = line.len() - line.trim_start_matches([' ', '\t']).len();
+            if self.open_flow_collections == 0 && line[..indent_bytes].contains('\t') {
                 return Err(syntax(self.lines_read as u32, "tab cannot be used as indentation"));
             }
         }
@@ -278,7 +278,7 @@ impl IndentationChecker<'_> {
                 self.open_flow_collections += 1;
             }
             Event::SequenceEnd | Event::MappingEnd => {
-                self.open_flow_collections = self.open_flow_collections.saturating_sub(1)
+                self.open_flow_collections = self.open_flow_collections.saturating_sub(1);
             }
             // A scalar that ends with its line has its end on the next line.
             Event::Scalar(..) => {
@@ -325,8 +325,8 @@ fn count_and_depth<'v>(values: impl Iterator<Item = &'v Value>) -> (usize, usize
     })
 }
 
-fn syntax(line: u32, what: impl Into<String>) -> YamlError {
-    YamlError { line, kind: YamlErrorKind::Syntax(what.into()) }
+fn syntax(line: u32, message: impl Into<String>) -> YamlError {
+    YamlError { line, kind: YamlErrorKind::Syntax(message.into()) }
 }
 
 fn too_deep(line: u32) -> YamlError {

@@ -114,10 +114,10 @@ fn parse_number(text: &str) -> Option<(u64, Fraction, &str)> {
         let (digits, after) = leading_digits(after_point);
         has_digits |= !digits.is_empty();
         for digit in digits.bytes() {
-            let longer = fraction.digits.checked_mul(10).and_then(|d| d.checked_add(u64::from(digit - b'0')));
+            let extended = fraction.digits.checked_mul(10).and_then(|d| d.checked_add(u64::from(digit - b'0')));
             // Further digits are below the precision and are ignored.
-            let Some(longer) = longer.filter(|longer| *longer <= MAX_MAGNITUDE) else { break };
-            fraction = Fraction { digits: longer, scale: fraction.scale * 10.0 };
+            let Some(extended) = extended.filter(|extended| *extended <= MAX_MAGNITUDE) else { break };
+            fraction = Fraction { digits: extended, scale: fraction.scale * 10.0 };
         }
         rest = after;
     }

@@ -112,7 +112,7 @@ mod tests {
     use crate::ec2nodeclass::AmiSelectorTerm;
 
     #[test]
-    fn aliases_are_read_or_refused_but_never_panic() {
+    fn invalid_aliases_are_errors() {
         assert_eq!(Alias::parse("al2023@latest").unwrap(), Alias { family: AmiFamily::Al2023, version: "latest" });
         assert_eq!(Alias::parse("bottlerocket@v1.10.0").unwrap().version, "v1.10.0");
         for text in ["", "@", "@latest", "al2023", "al2023@", "al2023@a@b", "al2023@@"] {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_effective_family_is_what_is_written_else_the_aliass_else_custom() {
+    fn the_effective_family_is_the_field_else_that_of_the_alias_else_custom() {
         let with = |family: Option<AmiFamily>, alias: Option<&str>| EC2NodeClassSpec {
             ami_family: family,
             ami_selector_terms: vec![AmiSelectorTerm { alias: alias.map(Into::into), ..Default::default() }],

@@ -32,7 +32,7 @@ const REASONS: [DisruptionReason; 3] = [Drifted, Empty, Underutilized];
 const NOON: &str = "2026-03-04T12:00:00Z";
 
 #[test]
-fn spec_01_44_the_least_budget_of_a_reason_counts() {
+fn spec_01_44_the_smallest_budget_of_a_reason_applies() {
     let budgets = [budget("10"), budget("100"), budget("100%"), for_reasons(budget("5"), &[Drifted])];
     assert_eq!(allowed_disruptions(&budgets, &Drifted, 100, timestamp(NOON)), Ok(5));
     assert_eq!(allowed_disruptions(&budgets, &Empty, 100, timestamp(NOON)), Ok(10));
@@ -40,15 +40,18 @@ fn spec_01_44_the_least_budget_of_a_reason_counts() {
 
 #[test]
 fn spec_01_45_without_an_active_budget_there_is_no_limit() {
-    let asleep = scheduled("0", "0 0 * * *", "1h");
+    let inactive = scheduled("0", "0 0 * * *", "1h");
     for reason in &REASONS {
-        assert_eq!(allowed_disruptions(std::slice::from_ref(&asleep), reason, 10, timestamp(NOON)), Ok(2_147_483_647));
+        assert_eq!(
+            allowed_disruptions(std::slice::from_ref(&inactive), reason, 10, timestamp(NOON)),
+            Ok(2_147_483_647)
+        );
         assert_eq!(allowed_disruptions(&[], reason, 10, timestamp(NOON)), Ok(2_147_483_647));
     }
 }
 
 #[test]
-fn spec_01_46_a_bad_schedule_in_any_budget_stops_everything() {
+fn spec_01_46_an_invalid_schedule_in_any_budget_is_an_error() {
     let budgets = [budget("10"), for_reasons(scheduled("5", "@wrongly", "1h"), &[Drifted])];
     for reason in &REASONS {
         let error = allowed_disruptions(&budgets, reason, 10, timestamp(NOON)).unwrap_err();
@@ -61,16 +64,16 @@ fn spec_01_46_a_bad_schedule_in_any_budget_stops_everything() {
     let too_long = scheduled("5", "@daily", "9999999999h");
     let error = allowed_disruptions(&[too_long], &Empty, 10, timestamp(NOON)).unwrap_err();
     assert_eq!(error.to_string(), "budgets[0], invalid duration, time: invalid duration \"9999999999h\"");
-    let half = Budget { schedule: None, ..scheduled("5", "", "1h") };
-    assert!(allowed_disruptions(&[half], &Empty, 10, timestamp(NOON)).is_err());
+    let without_schedule = Budget { schedule: None, ..scheduled("5", "", "1h") };
+    assert!(allowed_disruptions(&[without_schedule], &Empty, 10, timestamp(NOON)).is_err());
 }
 
 #[test]
-fn spec_01_47_bad_nodes_stop_everything() {
+fn spec_01_47_invalid_nodes_are_an_error() {
     for nodes in ["1000a%", "", "%", "-5", "+5", "5.5", "a", "99999999999999999999", " 5", "5 %"] {
         // Also where the budget does not apply now.
-        for bad in [budget(nodes), scheduled(nodes, "0 0 * * *", "1h"), for_reasons(budget(nodes), &[])] {
-            let error = allowed_disruptions(&[bad], &Empty, 10, timestamp(NOON)).unwrap_err();
+        for invalid in [budget(nodes), scheduled(nodes, "0 0 * * *", "1h"), for_reasons(budget(nodes), &[])] {
+            let error = allowed_disruptions(&[invalid], &Empty, 10, timestamp(NOON)).unwrap_err();
             assert_eq!(error.problem, BudgetProblem::Nodes(nodes.to_owned()));
         }
     }
@@ -121,14 +124,14 @@ fn spec_01_50_the_window_of_last_sunday_is_over() {
 }
 
 #[test]
-fn spec_01_51_midnight_is_that_of_utc() {
+fn spec_01_51_midnight_is_in_utc() {
     let half_an_hour = Duration::from_secs(1800);
     assert!(!schedule("@daily").is_active(half_an_hour, timestamp("2026-03-04T00:00:00+01:00")));
     assert!(schedule("@daily").is_active(half_an_hour, timestamp("2026-03-04T01:00:00+01:00")));
 }
 
 #[test]
-fn spec_01_52_backward_ranges_are_named() {
+fn spec_01_52_backward_ranges_are_an_error() {
     let error = "0 0 * * tue-mon".parse::<Schedule>().unwrap_err().to_string();
     assert_eq!(error, "beginning of range (2) beyond end of range (1): tue-mon");
 }
@@ -154,7 +157,7 @@ fn spec_01_54_an_empty_list_of_reasons_limits_nothing() {
 
 // spec 01 §3.2
 #[test]
-fn a_schedule_that_never_fires_is_active() {
+fn a_schedule_that_never_matches_is_active() {
     let never = schedule("0 0 30 2 *");
     assert_eq!(never.next_after(timestamp(NOON)), None);
     assert!(never.is_active(Duration::from_secs(60), timestamp(NOON)));
@@ -168,8 +171,8 @@ fn a_schedule_that_never_fires_is_active() {
 }
 
 #[test]
-fn hits_are_found_where_the_calendar_has_them() {
-    for (text, after, hit) in [
+fn matches_follow_the_calendar() {
+    for (text, after, next_match) in [
         ("* * * * *", "2026-03-04T12:00:00Z", "2026-03-04T12:01:00Z"),
         ("* * * * *", "2026-03-04T11:59:59.5Z", "2026-03-04T12:00:00Z"),
         ("* * * * *", "1969-12-31T23:59:30.5Z", "1970-01-01T00:00:00Z"),
@@ -198,15 +201,15 @@ fn hits_are_found_where_the_calendar_has_them() {
         // The upper end of a range that starts with a star is ignored.
         ("*-5 * * * *", "2026-03-04T12:06:00Z", "2026-03-04T12:07:00Z"),
     ] {
-        assert_eq!(schedule(text).next_after(timestamp(after)), Some(timestamp(hit)), "{text} after {after}");
+        assert_eq!(schedule(text).next_after(timestamp(after)), Some(timestamp(next_match)), "{text} after {after}");
     }
     assert_eq!(schedule("* * * * *").next_after(Timestamp::MAX), None);
     assert!(schedule("* * * * *").next_after(Timestamp::MIN).is_some());
 }
 
 #[test]
-fn bad_schedules_are_refused_in_the_parsers_words() {
-    for (text, words) in [
+fn invalid_schedules_are_rejected_with_the_messages_of_the_parser() {
+    for (text, message) in [
         ("", "expected exactly 5 fields, found 0: []"),
         ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),
         ("TZ=UTC 0 0 * * *", "expected exactly 5 fields, found 6: [TZ=UTC 0 0 * * *]"),
@@ -231,6 +234,6 @@ fn bad_schedules_are_refused_in_the_parsers_words() {
         ("5-1 * * * *", "beginning of range (5) beyond end of range (1): 5-1"),
         ("1,99 * * * *", "end of range (99) above maximum (59): 99"),
     ] {
-        assert_eq!(text.parse::<Schedule>().unwrap_err().to_string(), words, "{text}");
+        assert_eq!(text.parse::<Schedule>().unwrap_err().to_string(), message, "{text}");
     }
 }

@@ -50,8 +50,8 @@ impl Pod {
     }
 
     /// Returns the condition of a type. Returns `None` if it is absent.
-    pub fn condition(&self, kind: &str) -> Option<&PodCondition> {
-        self.status.conditions.iter().find(|condition| condition.condition_type == kind)
+    pub fn condition(&self, condition_type: &str) -> Option<&PodCondition> {
+        self.status.conditions.iter().find(|condition| condition.condition_type == condition_type)
     }
 }
 

@@ -22,7 +22,7 @@ pub struct DaemonSet {
     pub template: PodTemplate,
 }
 
-/// ReplicaSet, StatefulSet or ReplicationController, reduced to what decisions read.
+/// ReplicaSet, StatefulSet or `ReplicationController`, reduced to what decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReplicaOwner {
     /// Name and namespace.

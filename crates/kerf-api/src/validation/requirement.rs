@@ -126,9 +126,9 @@ fn known_value_failure<Text: AsRef<str>>(requirement: RequirementRef<'_, Text>, 
             "no valid values found in {values} for {key}, expected one of: {expected}, got: {unknown}"
         ));
     }
-    let wanted = requirement.min_values.filter(|wanted| (known.len() as i64) < *wanted)?;
+    let min_values = requirement.min_values.filter(|min_values| (known.len() as i64) < *min_values)?;
     Some(format!(
-        "not enough valid values found in {values} for {key}, expected at least {wanted} valid values from: {expected}, got: {}",
+        "not enough valid values found in {values} for {key}, expected at least {min_values} valid values from: {expected}, got: {}",
         known.len()
     ))
 }
@@ -141,7 +141,7 @@ fn operator_failures<Text: AsRef<str>>(requirement: RequirementRef<'_, Text>) ->
             if values.is_empty() {
                 failures.push(format!("key {key} with operator In must have a value defined"));
             }
-            if min_values.is_some_and(|wanted| (values.len() as i64) < wanted) {
+            if min_values.is_some_and(|min_values| (values.len() as i64) < min_values) {
                 failures.push(format!(
                     "key {key} with operator In must have at least minimum number of values defined in 'values' field"
                 ));

@@ -47,12 +47,13 @@ pub(super) fn resolve(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>)
         ("float", Some(Scalar::Int(value))) => Ok(Scalar::Float(value as f64)),
         ("timestamp", None) if is_date(&text) => Ok(Scalar::Text(text.into_owned())),
         ("null" | "bool" | "int" | "float" | "timestamp", value) => {
-            let found = value.as_ref().map_or("str", Scalar::tag);
-            Err(format!("cannot decode !!{found} `{text}` as a !!{name}"))
+            let actual_tag = value.as_ref().map_or("str", Scalar::tag);
+            Err(format!("cannot decode !!{actual_tag} `{text}` as a !!{name}"))
         }
         ("binary", _) => {
-            let written: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
-            let bytes = BASE64.decode(written).map_err(|_| "!!binary value contains invalid base64 data".to_owned())?;
+            let base64_text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+            let bytes =
+                BASE64.decode(base64_text).map_err(|_| "!!binary value contains invalid base64 data".to_owned())?;
             Ok(Scalar::Text(String::from_utf8_lossy(&bytes).into_owned()))
         }
         // Tags of other namespaces have no meaning in JSON.

@@ -12,8 +12,8 @@ use serde_json::Value;
 static AWS: LazyLock<BTreeMap<&'static str, CustomResource>> = LazyLock::new(|| compiled(CrdVariant::Aws));
 static KWOK: LazyLock<BTreeMap<&'static str, CustomResource>> = LazyLock::new(|| compiled(CrdVariant::Kwok));
 
-fn compiled(flavour: CrdVariant) -> BTreeMap<&'static str, CustomResource> {
-    crds::all(flavour)
+fn compiled(variant: CrdVariant) -> BTreeMap<&'static str, CustomResource> {
+    crds::all(variant)
         .iter()
         .map(|crd| {
             (
@@ -37,14 +37,14 @@ impl Manifest {
     /// objects are created.
     pub(crate) fn with(&self, pointer: &str, value: impl Into<Value>) -> Self {
         let mut changed = self.0.clone();
-        let mut place = &mut changed;
+        let mut target = &mut changed;
         for name in pointer.trim_start_matches('/').split('/').map(|name| name.replace("~1", "/")) {
-            place = match place {
+            target = match target {
                 Value::Array(elements) => &mut elements[name.parse::<usize>().unwrap()],
                 object => &mut object[name],
             };
         }
-        *place = value.into();
+        *target = value.into();
         Self(changed)
     }
 
@@ -56,8 +56,8 @@ impl Manifest {
         Self(changed)
     }
 
-    fn admit(&self, flavour: CrdVariant, operation: Operation<'_>) -> Result<Value, AdmissionRejection> {
-        let resources = match flavour {
+    fn admit(&self, variant: CrdVariant, operation: Operation<'_>) -> Result<Value, AdmissionRejection> {
+        let resources = match variant {
             CrdVariant::Aws => &AWS,
             CrdVariant::Kwok => &KWOK,
         };
@@ -79,8 +79,8 @@ impl Manifest {
     }
 
     #[track_caller]
-    pub(crate) fn accepted_by(&self, flavour: CrdVariant) -> Value {
-        self.admit(flavour, Operation::Create).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
+    pub(crate) fn accepted_by(&self, variant: CrdVariant) -> Value {
+        self.admit(variant, Operation::Create).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
     }
 
     #[track_caller]
@@ -97,22 +97,22 @@ impl Manifest {
     }
 
     #[track_caller]
-    pub(crate) fn refused(&self) -> RejectedFields {
-        self.refused_by(CrdVariant::Aws)
+    pub(crate) fn rejected(&self) -> RejectedFields {
+        self.rejected_by(CrdVariant::Aws)
     }
 
     #[track_caller]
-    pub(crate) fn refused_by(&self, flavour: CrdVariant) -> RejectedFields {
-        RejectedFields::from_result(self.admit(flavour, Operation::Create), &self.0)
+    pub(crate) fn rejected_by(&self, variant: CrdVariant) -> RejectedFields {
+        RejectedFields::from_result(self.admit(variant, Operation::Create), &self.0)
     }
 
     #[track_caller]
-    pub(crate) fn refused_with_status(&self) -> RejectedFields {
+    pub(crate) fn rejected_with_status(&self) -> RejectedFields {
         RejectedFields::from_result(self.admit(CrdVariant::Aws, Operation::Snapshot), &self.0)
     }
 
     #[track_caller]
-    pub(crate) fn refused_after(&self, old: &Manifest) -> RejectedFields {
+    pub(crate) fn rejected_after(&self, old: &Manifest) -> RejectedFields {
         let old = old.accepted();
         RejectedFields::from_result(self.admit(CrdVariant::Aws, Operation::Update { old: &old }), &self.0)
     }
@@ -123,8 +123,8 @@ pub(crate) struct RejectedFields(Vec<FieldError>);
 
 impl RejectedFields {
     #[track_caller]
-    fn from_result(answer: Result<Value, AdmissionRejection>, object: &Value) -> Self {
-        match answer {
+    fn from_result(result: Result<Value, AdmissionRejection>, object: &Value) -> Self {
+        match result {
             // The note that rules were skipped because of other errors is not an error.
             Err(AdmissionRejection::Invalid(mut errors)) => {
                 errors.retain(|error| error.detail != RULES_UNCHECKED);

@@ -43,8 +43,8 @@ impl Mutator {
             self.pool.push(input);
         } else {
             // The first half of the pool is never replaced.
-            let place = POOL_INPUTS_MAX / 2 + self.below(POOL_INPUTS_MAX / 2);
-            self.pool[place] = input;
+            let index = POOL_INPUTS_MAX / 2 + self.below(POOL_INPUTS_MAX / 2);
+            self.pool[index] = input;
         }
     }
 
@@ -80,8 +80,8 @@ impl Mutator {
     }
 
     fn pick(&mut self) -> &Vec<u8> {
-        let place = self.below(self.pool.len());
-        &self.pool[place]
+        let index = self.below(self.pool.len());
+        &self.pool[index]
     }
 
     fn below(&mut self, end: usize) -> usize {

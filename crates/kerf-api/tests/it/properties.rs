@@ -24,12 +24,12 @@ pub(crate) fn quantity(input: &[u8]) {
         }
     };
     let canonical = quantity.to_string();
-    let again: Quantity = canonical.parse().expect("a canonical text is a quantity");
-    assert_eq!(again, quantity, "{text:?} became {canonical:?}");
-    assert_eq!(again.to_string(), canonical);
+    let reparsed: Quantity = canonical.parse().expect("a canonical text is a quantity");
+    assert_eq!(reparsed, quantity, "{text:?} became {canonical:?}");
+    assert_eq!(reparsed.to_string(), canonical);
     let json = serde_json::to_string(&quantity).expect("a quantity can be written");
     assert_eq!(serde_json::from_str::<Quantity>(&json).expect("and read"), quantity);
-    assert!((quantity - again).is_zero() && quantity + Quantity::ZERO == quantity);
+    assert!((quantity - reparsed).is_zero() && quantity + Quantity::ZERO == quantity);
     assert_eq!(quantity.is_negative(), quantity.value() < 0);
     assert_eq!(quantity.is_zero(), quantity.milli_value() == 0);
 }
@@ -57,10 +57,14 @@ pub(crate) fn schedule(input: &[u8]) {
     for instant in [Timestamp::MIN, Timestamp::UNIX_EPOCH, noon, Timestamp::MAX] {
         let window = Duration::from_secs(3600);
         match schedule.next_after(instant) {
-            Some(hit) => {
-                assert!(hit > instant, "{text:?} hits at {hit}, not after {instant}");
-                assert_eq!(schedule.next_after(Duration::from_nanos(1).before(hit)), Some(hit), "{text:?}");
-                assert!(schedule.is_active(window, hit), "{text:?} is not active at its own hit {hit}");
+            Some(next_match) => {
+                assert!(next_match > instant, "{text:?} hits at {next_match}, not after {instant}");
+                assert_eq!(
+                    schedule.next_after(Duration::from_nanos(1).before(next_match)),
+                    Some(next_match),
+                    "{text:?}"
+                );
+                assert!(schedule.is_active(window, next_match), "{text:?} is not active at its own hit {next_match}");
             }
             None => assert!(schedule.is_active(Duration::ZERO, instant), "{text:?} never hits, so it is active"),
         }
@@ -107,10 +111,10 @@ fn decode<T: DeserializeOwned>(input: &[u8]) -> Option<T> {
     }
 }
 
-fn check_round_trip<T: DeserializeOwned + Serialize + PartialEq + Debug>(input: &[u8], look: impl FnOnce(&T)) {
+fn check_round_trip<T: DeserializeOwned + Serialize + PartialEq + Debug>(input: &[u8], inspect: impl FnOnce(&T)) {
     let Some(object) = decode::<T>(input) else { return };
     let json = serde_json::to_string(&object).expect("what was read can be written");
-    let again: T = serde_json::from_str(&json).expect("and read again");
-    assert_eq!(again, object);
-    look(&object);
+    let reparsed: T = serde_json::from_str(&json).expect("and read again");
+    assert_eq!(reparsed, object);
+    inspect(&object);
 }

@@ -119,9 +119,9 @@ fn walk(kind: &str, schema: &Value, path: &str, rows: &mut Vec<FieldRow>) {
 }
 
 fn walk_inside(kind: &str, schema: &Value, path: &str, rows: &mut Vec<FieldRow>) {
-    for (keyword, mark) in [("items", "[]"), ("additionalProperties", "{}")] {
+    for (keyword, suffix) in [("items", "[]"), ("additionalProperties", "{}")] {
         let inner = &schema[keyword];
-        let path = format!("{path}{mark}");
+        let path = format!("{path}{suffix}");
         // A list of objects is described by the objects' fields. A value that preserves unknown
         // fields has no row.
         if inner.is_object() && inner["type"] != "object" && !inner["x-kubernetes-preserve-unknown-fields"].is_boolean()
@@ -163,7 +163,7 @@ fn type_of(schema: &Value) -> String {
 
 fn validations(schema: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let mut found = Vec::new();
+    let mut validations = Vec::new();
     for (keyword, word) in [
         ("pattern", "pattern"),
         ("minLength", "minLength"),
@@ -175,42 +175,42 @@ fn validations(schema: &Value) -> Vec<String> {
         ("maximum", "max"),
         ("x-kubernetes-map-type", "map-type"),
     ] {
-        found.extend(schema.get(keyword).map(|value| format!("{word} {}", text(value))));
+        validations.extend(schema.get(keyword).map(|value| format!("{word} {}", text(value))));
     }
     if let Some(values) = schema["enum"].as_array() {
-        found.push(format!("enum {}", values.iter().map(text).collect::<Vec<_>>().join("|")));
+        validations.push(format!("enum {}", values.iter().map(text).collect::<Vec<_>>().join("|")));
     }
     if schema["x-kubernetes-preserve-unknown-fields"] == true {
-        found.push("preserve-unknown-fields".to_owned());
+        validations.push("preserve-unknown-fields".to_owned());
     }
     match (schema["x-kubernetes-list-type"].as_str(), schema["type"].as_str()) {
         (Some("map"), _) => {
             let keys = schema["x-kubernetes-list-map-keys"].as_array().unwrap();
-            found.push(format!("list-type map(key {})", keys.iter().map(text).collect::<Vec<_>>().join(",")));
+            validations.push(format!("list-type map(key {})", keys.iter().map(text).collect::<Vec<_>>().join(",")));
         }
-        (Some(list_type), _) => found.push(format!("list-type {list_type}")),
-        (None, Some("array")) => found.push("list-type unset (treated as atomic)".to_owned()),
+        (Some(list_type), _) => validations.push(format!("list-type {list_type}")),
+        (None, Some("array")) => validations.push("list-type unset (treated as atomic)".to_owned()),
         (None, _) => {}
     }
     for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
         let when = if text(&rule["rule"]).contains("oldSelf") { " (update only)" } else { "" };
-        found.push(format!("CEL{when}: `{}`", text(&rule["message"])));
+        validations.push(format!("CEL{when}: `{}`", text(&rule["message"])));
     }
-    found
+    validations
 }
 
 /// Returns the paths of properties without a description.
 pub(super) fn undescribed(schema: &Value, path: String) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut paths = Vec::new();
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         let path = format!("{path}.{name}");
         if property["description"].as_str().is_none_or(|text| text.len() < 10) {
-            found.push(path.clone());
+            paths.push(path.clone());
         }
-        found.extend(undescribed(property, path.clone()));
-        found.extend(undescribed(&property["items"], format!("{path}[]")));
+        paths.extend(undescribed(property, path.clone()));
+        paths.extend(undescribed(&property["items"], format!("{path}[]")));
     }
-    found
+    paths
 }
 
 /// Parses a comma-separated file with quoted cells.

@@ -112,7 +112,7 @@ fn is_active(fields: &[ModelField; 5], window_seconds: i64, now: i64) -> bool {
 
 proptest! {
     #[test]
-    fn windows_agree_with_a_look_at_each_minute(
+    fn windows_agree_with_a_check_of_each_minute(
         fields in any_fields(),
         window_minutes in 0..4_000_i64,
         // 2020 to 2045
@@ -121,21 +121,21 @@ proptest! {
         let text = fields.iter().map(ModelField::text).collect::<Vec<_>>().join(" ");
         let schedule = schedule(&text);
         let window = Duration::from_secs(window_minutes * 60);
-        let ours = schedule.is_active(window, Timestamp::from_second(now).unwrap());
-        prop_assert_eq!(ours, is_active(&fields, window_minutes * 60, now), "{} for {}m at {}", text, window_minutes, now);
+        let actual = schedule.is_active(window, Timestamp::from_second(now).unwrap());
+        prop_assert_eq!(actual, is_active(&fields, window_minutes * 60, now), "{} for {}m at {}", text, window_minutes, now);
     }
 
     #[test]
-    fn the_next_hit_is_a_hit_and_none_lies_before_it(fields in any_fields(), after in 1_577_836_800..2_366_841_600_i64) {
+    fn the_next_match_is_the_first_one_after_an_instant(fields in any_fields(), after in 1_577_836_800..2_366_841_600_i64) {
         let text = fields.iter().map(ModelField::text).collect::<Vec<_>>().join(" ");
         let next = schedule(&text).next_after(Timestamp::from_second(after).unwrap());
         let first = after.div_euclid(60) + 1;
         let model = (first..first + 4_000).find(|minute| matches_minute(&fields, *minute)).map(|minute| minute * 60);
         match (next.map(Timestamp::as_second), model) {
-            (Some(ours), Some(model)) => prop_assert_eq!(ours, model),
-            (ours, None) => {
-                prop_assert!(ours.is_none_or(|ours| ours >= (first + 4_000) * 60));
-                prop_assert!(ours.is_none_or(|ours| matches_minute(&fields, ours / 60)));
+            (Some(actual), Some(model)) => prop_assert_eq!(actual, model),
+            (actual, None) => {
+                prop_assert!(actual.is_none_or(|actual| actual >= (first + 4_000) * 60));
+                prop_assert!(actual.is_none_or(|actual| matches_minute(&fields, actual / 60)));
             }
             (None, Some(model)) => prop_assert!(false, "missed {}", model),
         }

@@ -34,7 +34,7 @@ pub(super) fn intern_labels(pairs: Vec<(Str, Str)>) -> Arc<[(Str, Str)]> {
     if pairs.is_empty() {
         return Arc::default();
     }
-    find_or_insert(&LABELS, hash_of(&pairs), |known| known[..] == pairs[..], || Arc::from(&pairs[..]))
+    find_or_insert(&LABELS, hash_of(&pairs), |cached| cached[..] == pairs[..], || Arc::from(&pairs[..]))
 }
 
 pub(super) fn intern_resources(pairs: Vec<(Str, Quantity)>) -> Arc<[(Str, Quantity)]> {
@@ -42,8 +42,8 @@ pub(super) fn intern_resources(pairs: Vec<(Str, Quantity)>) -> Arc<[(Str, Quanti
         return Arc::default();
     }
     // Equal quantities may have different formats, which must be kept.
-    let is_same = |known: &Arc<[(Str, Quantity)]>| {
-        known[..] == pairs[..] && known.iter().zip(&pairs).all(|(a, b)| a.1.format() == b.1.format())
+    let is_same = |cached: &Arc<[(Str, Quantity)]>| {
+        cached[..] == pairs[..] && cached.iter().zip(&pairs).all(|(a, b)| a.1.format() == b.1.format())
     };
     find_or_insert(&RESOURCES, hash_of(&pairs), is_same, || Arc::from(&pairs[..]))
 }
@@ -60,7 +60,7 @@ fn find_or_insert<T: Clone>(
         }
         let slot = &mut slots[hash % SLOTS_PER_CACHE];
         match slot {
-            Some(known) if is_same(known) => known.clone(),
+            Some(cached) if is_same(cached) => cached.clone(),
             _ => slot.insert(make()).clone(),
         }
     })

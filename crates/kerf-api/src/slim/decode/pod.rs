@@ -91,9 +91,9 @@ fn host_ports(ports: Vec<WirePort>) -> Vec<HostPort> {
 
 /// Collects without spare capacity, which a filtered in-place collect would keep.
 fn collect_exact<T>(items: impl Iterator<Item = T>) -> Vec<T> {
-    let mut kept: Vec<T> = items.collect();
-    kept.shrink_to_fit();
-    kept
+    let mut collected: Vec<T> = items.collect();
+    collected.shrink_to_fit();
+    collected
 }
 
 #[derive(Default)]
@@ -257,8 +257,8 @@ decode_object!(WireContainerStatus(out, field) {
 });
 
 fn resource_statuses(statuses: Vec<WireContainerStatus>) -> Vec<ContainerStatus> {
-    let says_something = |status: &WireContainerStatus| status.resources.is_some() || !status.allocated.is_empty();
-    collect_exact(statuses.into_iter().filter(says_something).map(|status| ContainerStatus {
+    let has_any_resources = |status: &WireContainerStatus| status.resources.is_some() || !status.allocated.is_empty();
+    collect_exact(statuses.into_iter().filter(has_any_resources).map(|status| ContainerStatus {
         name: status.name,
         has_resources: status.resources.is_some(),
         requests: status.resources.map(|resources| resources.requests).unwrap_or_default(),

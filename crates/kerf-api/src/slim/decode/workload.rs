@@ -45,8 +45,8 @@ decode_object!(ReplicaOwnerSpec(out, field) {
     "selector" => out.selector = field.get()?,
 });
 
-/// Label selector, or the plain labels that a ReplicationController has instead. Items of a list do
-/// not name their kind, so the form decides: the values of plain labels are strings.
+/// Label selector, or the plain labels that a `ReplicationController` has instead. Items of a list
+/// do not name their kind, so the form decides: the values of plain labels are strings.
 #[derive(Default)]
 struct OwnerSelector(LabelSelector);
 
