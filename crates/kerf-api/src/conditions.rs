@@ -30,7 +30,7 @@ pub const RECONCILING_DEPENDENTS: &str = "ReconcilingDependents";
 const MESSAGE_LENGTH_MAX: usize = 32768;
 
 open_enum! {
-    /// Status of a condition.
+    /// Status of a condition: holds, does not hold, or not known yet.
     pub enum ConditionStatus {
         /// The condition holds.
         True = "True",

@@ -79,7 +79,7 @@ pub mod aws {
     pub const CAPACITY_RESERVATION_INTERRUPTIBLE: &str = "karpenter.k8s.aws/capacity-reservation-interruptible";
     /// Number of accelerators.
     pub const INSTANCE_ACCELERATOR_COUNT: &str = "karpenter.k8s.aws/instance-accelerator-count";
-    /// Manufacturer of the accelerators.
+    /// Manufacturer of the accelerators, in lower case, such as `aws`.
     pub const INSTANCE_ACCELERATOR_MANUFACTURER: &str = "karpenter.k8s.aws/instance-accelerator-manufacturer";
     /// Model of the accelerators.
     pub const INSTANCE_ACCELERATOR_NAME: &str = "karpenter.k8s.aws/instance-accelerator-name";
@@ -89,9 +89,9 @@ pub mod aws {
     pub const INSTANCE_CATEGORY: &str = "karpenter.k8s.aws/instance-category";
     /// Default number of vCPUs.
     pub const INSTANCE_CPU: &str = "karpenter.k8s.aws/instance-cpu";
-    /// Manufacturer of the CPU.
+    /// Manufacturer of the CPU, such as `aws`, `intel` or `amd`.
     pub const INSTANCE_CPU_MANUFACTURER: &str = "karpenter.k8s.aws/instance-cpu-manufacturer";
-    /// Sustained clock speed in MHz.
+    /// Sustained clock speed of the CPU in MHz, rounded.
     pub const INSTANCE_CPU_SUSTAINED_CLOCK_SPEED_MHZ: &str = "karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz";
     /// Maximum EBS bandwidth in Mbps.
     pub const INSTANCE_EBS_BANDWIDTH: &str = "karpenter.k8s.aws/instance-ebs-bandwidth";
@@ -104,7 +104,7 @@ pub mod aws {
     pub const INSTANCE_GENERATION: &str = "karpenter.k8s.aws/instance-generation";
     /// Number of GPUs.
     pub const INSTANCE_GPU_COUNT: &str = "karpenter.k8s.aws/instance-gpu-count";
-    /// Manufacturer of the GPUs.
+    /// Manufacturer of the GPUs, such as `nvidia`.
     pub const INSTANCE_GPU_MANUFACTURER: &str = "karpenter.k8s.aws/instance-gpu-manufacturer";
     /// Memory of one GPU in MiB.
     pub const INSTANCE_GPU_MEMORY: &str = "karpenter.k8s.aws/instance-gpu-memory";
@@ -124,7 +124,7 @@ pub mod aws {
     pub const INSTANCE_TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
     /// `true` if the instance type supports Nitro Enclaves.
     pub const NITRO_SANDBOX: &str = "karpenter.k8s.aws/nitro-sandbox";
-    /// ID of the placement group.
+    /// ID of the placement group that the instance was launched into.
     pub const PLACEMENT_GROUP_ID: &str = "karpenter.k8s.aws/placement-group-id";
     /// Number of the partition within a placement group.
     pub const PLACEMENT_GROUP_PARTITION: &str = "karpenter.k8s.aws/placement-group-partition";

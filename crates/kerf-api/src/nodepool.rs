@@ -233,7 +233,7 @@ pub struct NodeClaimTemplateSpec {
 const GROUP_IS_IMMUTABLE: CelRule = rule("self.group == oldSelf.group", "nodeClassRef.group is immutable");
 const KIND_IS_IMMUTABLE: CelRule = rule("self.kind == oldSelf.kind", "nodeClassRef.kind is immutable");
 
-/// Reference to a node class.
+/// Group, kind and name of a node class.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClassReference {

@@ -1,8 +1,8 @@
 //! Meaning of the annotation `kerf.sh/pause-disruption` on a NodePool, which stops voluntary
 //! disruption. It is Kerf's own; Karpenter ignores it.
 //!
-//! An invalid value also pauses, and Kerf reports it: an operator who sets the annotation wants
-//! disruption to stop.
+//! An invalid value also pauses, and Kerf reports it: an operator sets the annotation in order to
+//! stop disruption.
 
 use jiff::Timestamp;
 

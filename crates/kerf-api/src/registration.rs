@@ -27,7 +27,7 @@ pub enum RegistrationOutcome {
     Failed,
 }
 
-/// Registration health of a pool.
+/// Health of a pool, computed from its latest registration outcomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolRegistrationHealth {
     /// The history is empty.

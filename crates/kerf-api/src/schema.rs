@@ -19,7 +19,7 @@ pub(crate) const LABEL_VALUE: &str = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9
 pub(crate) const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 /// Hours, minutes and seconds, in any order and number.
 pub(crate) const DURATION: &str = "^([0-9]+(s|m|h))+$";
-/// [`DURATION`], or `Never`.
+/// Pattern of [`DURATION`] that also accepts `Never`.
 pub(crate) const DURATION_OR_NEVER: &str = "^(([0-9]+(s|m|h))+|Never)$";
 
 /// CEL rule for the API server, with the message for the user if the rule is violated.
@@ -85,7 +85,7 @@ stand_in! {
     Integer = { "type": "integer" }
 }
 stand_in! {
-    /// Value of a label.
+    /// Label value with its maximum length and pattern.
     LabelValue = { "type": "string", "maxLength": 63, "pattern": LABEL_VALUE }
 }
 stand_in! {

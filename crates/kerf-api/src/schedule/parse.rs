@@ -66,7 +66,7 @@ pub enum ScheduleError {
         /// Part of the field that is wrong.
         expression: String,
     },
-    /// Step of zero.
+    /// Step of zero, which would never advance.
     #[error("step of range should be a positive number: {0}")]
     ZeroStep(String),
 }

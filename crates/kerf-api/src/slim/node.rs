@@ -49,7 +49,7 @@ pub struct NodeStatus {
     pub conditions: Vec<NodeCondition>,
 }
 
-/// Condition of a node.
+/// Condition of a node, reduced to what decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeCondition {
     /// Type of the condition, such as `Ready`.

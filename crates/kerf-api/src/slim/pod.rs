@@ -104,7 +104,7 @@ pub struct Container {
     pub is_sidecar: bool,
 }
 
-/// `resources` of a container.
+/// Requests, limits and claims under `resources` of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ContainerResources {
     /// Resources that are reserved.
@@ -286,7 +286,7 @@ pub struct LabelSelectorRequirement {
     pub values: Vec<Str>,
 }
 
-/// Operator of a label selector.
+/// Relation between a label and the values of a label selector.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(from = "Str")]
 pub enum LabelSelectorOperator {
@@ -330,7 +330,7 @@ pub struct Toleration {
     pub toleration_seconds: Option<i64>,
 }
 
-/// Operator of a toleration.
+/// Relation between the values of a taint and of a toleration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(from = "Str")]
 pub enum TolerationOperator {
@@ -405,7 +405,7 @@ impl From<Str> for PodPhase {
     }
 }
 
-/// Condition of a pod.
+/// Condition of a pod, reduced to what decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodCondition {
     /// Type of the condition, such as `PodScheduled`.

@@ -63,7 +63,7 @@ pub struct CsiNode {
     pub drivers: Vec<CsiNodeDriver>,
 }
 
-/// CSI driver of a node.
+/// CSI driver on a node and its attachment limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CsiNodeDriver {
     /// Name of the driver.
@@ -77,7 +77,7 @@ pub struct CsiNodeDriver {
 pub struct VolumeAttachment {
     /// Name of the attachment.
     pub metadata: ObjectMeta,
-    /// Name of the node.
+    /// Node that the volume is attached to.
     pub node_name: Str,
     /// Name of the PersistentVolume; `None` for an inline volume.
     pub persistent_volume_name: Option<Str>,

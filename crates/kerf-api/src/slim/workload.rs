@@ -4,7 +4,7 @@
 use super::meta::{Labels, ObjectMeta, Str};
 use super::pod::{LabelSelector, PodSpec};
 
-/// Template of pods.
+/// Template from which a controller creates pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodTemplate {
     /// Labels and annotations of the pods.
