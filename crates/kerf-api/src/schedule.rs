@@ -36,7 +36,8 @@ pub struct Schedule {
 struct CronField {
     /// One bit for each value.
     values: u64,
-    /// True if the field contains a star, which changes how the two day fields are combined.
+    /// True if the field contains a star without a step, which changes how the two day fields are
+    /// combined.
     is_star: bool,
 }
 
@@ -46,7 +47,7 @@ impl CronField {
         self.values >> (value & 63) & 1 == 1
     }
 
-    /// Returns the smallest value that is at least `least`.
+    /// Returns the smallest value that is at least `least`, or `None` if there is none.
     fn first_from(self, least: i8) -> Option<i8> {
         let rest = self.values & (u64::MAX.checked_shl(least.unsigned_abs().into()).unwrap_or(0));
         (rest != 0).then_some(rest.trailing_zeros() as i8)
@@ -93,7 +94,8 @@ impl Schedule {
         Some(from.date().at(hour, minute, 0, 0))
     }
 
-    /// If both day fields are restricted, a match of either one suffices.
+    /// Returns true if the date matches the day fields. If both are restricted, a match of either
+    /// one suffices.
     fn matches_day(&self, date: Date) -> bool {
         let by_month = self.days_of_month.has(date.day());
         let by_week = self.days_of_week.has(date.weekday().to_sunday_zero_offset());

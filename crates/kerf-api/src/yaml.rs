@@ -1,5 +1,5 @@
-//! Parses YAML as kubectl and the API server do, with sigs.k8s.io/yaml, which converts a document
-//! to JSON by the rules of YAML 1.1.
+//! Parses YAML as kubectl and the API server do. They use sigs.k8s.io/yaml, which converts a
+//! document to JSON by the rules of YAML 1.1.
 //!
 //! Manifests are written for that library. YAML 1.2 gives another meaning to `yes`, `010` or
 //! `1_000`: a label `on`, which a server rejects as a boolean, would be accepted, and a weight

@@ -130,12 +130,12 @@ fn decimal_nanos(whole: &[u8], fraction: &[u8], exponent: i64) -> u128 {
     let shift = exponent.saturating_add(9).saturating_sub(fraction.len() as i64);
     let digits = (whole.len() + fraction.len()) as i64;
     // Digits from this position on are below one nano.
-    let kept = if shift < 0 { digits.saturating_add(shift) } else { digits };
+    let significant_digits = if shift < 0 { digits.saturating_add(shift) } else { digits };
     let mut nanos = 0_u128;
     let mut inexact = false;
-    for (place, byte) in whole.iter().chain(fraction).enumerate() {
+    for (position, byte) in whole.iter().chain(fraction).enumerate() {
         let digit = u128::from(byte - b'0');
-        if (place as i64) < kept {
+        if (position as i64) < significant_digits {
             nanos = nanos.saturating_mul(10).saturating_add(digit);
         } else {
             inexact |= digit != 0;

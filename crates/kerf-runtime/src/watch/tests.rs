@@ -144,8 +144,8 @@ async fn the_order_of_keys_in_a_watch_line_does_not_matter() {
         assert_eq!(events, expected);
         assert_eq!(progress.version, 5);
     }
-    let gone = changes_object_first(&[("ERROR", status(410))]);
-    let (events, ..) = run_watch(vec![page(1, "", &[]), gone, page(7, "", &[thing("a", 3, 5.into())])]).await;
+    let expired = changes_object_first(&[("ERROR", status(410))]);
+    let (events, ..) = run_watch(vec![page(1, "", &[]), expired, page(7, "", &[thing("a", 3, 5.into())])]).await;
     assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![Thing { size: 5 }])]);
 }
 
@@ -168,8 +168,8 @@ async fn lines_that_are_no_events_lose_no_changes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_history_causes_a_new_list() {
-    for gone in [changes(&[("ERROR", status(410))]), status_response(410)] {
-        let (events, ..) = run_watch(vec![page(1, "", &[]), gone, page(7, "", &[thing("a", 3, 5.into())])]).await;
+    for expired in [changes(&[("ERROR", status(410))]), status_response(410)] {
+        let (events, ..) = run_watch(vec![page(1, "", &[]), expired, page(7, "", &[thing("a", 3, 5.into())])]).await;
         assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![Thing { size: 5 }])]);
     }
 }

@@ -63,8 +63,8 @@ fn is_kept_annotation(annotation: &str) -> bool {
         "pv.kubernetes.io" => annotation == "pv.kubernetes.io/bind-completed",
         // Instructions for the simulated kubelet.
         "kwok.x-k8s.io" => true,
-        _ => ["karpenter.sh", "karpenter.k8s.aws", "karpenter.kwok.sh", "kerf.sh"]
-            .into_iter()
-            .any(|ours| domain.strip_suffix(ours).is_some_and(|parent| parent.is_empty() || parent.ends_with('.'))),
+        _ => ["karpenter.sh", "karpenter.k8s.aws", "karpenter.kwok.sh", "kerf.sh"].into_iter().any(|own_domain| {
+            domain.strip_suffix(own_domain).is_some_and(|parent| parent.is_empty() || parent.ends_with('.'))
+        }),
     }
 }
