@@ -1,6 +1,9 @@
-//! Pods that must all share one host: where the first of them goes, the others have to follow. Karpenter lets the first go wherever it
-//! fits, and whoever finds no room beside it stays out. A pass that gathers sends it where all of them have room, if there is such a
-//! place; what it takes from that place is only its own.
+//! Places pods that must share one host because of pod affinity on the hostname.
+//!
+//! The first of these pods decides the host of all. Karpenter places it wherever it fits, and pods
+//! that do not fit beside it stay pending. With `SearchVariant::keep_colocated_together` the first
+//! pod is placed where all of them fit, if there is such a target. Capacity is taken for the first
+//! pod only.
 
 use super::class::ClassIx;
 use super::pass::PlacementPass;
@@ -9,7 +12,8 @@ use crate::resources::Amounts;
 use crate::topology::GroupKind;
 
 impl PlacementPass<'_> {
-    /// Puts the pod where its kin has room, too; false if it has no kin to think of, or there is no such place.
+    /// Places the pod on a target that also fits the pods which must share its host. Returns false
+    /// if there are no such pods or no such target.
     pub(super) fn place_with_colocated(&mut self, pod: PodIx, options: &[ClassIx]) -> bool {
         let Some(kin) = options.first().and_then(|class| self.colocated_requests_to_come(pod, *class)) else {
             return false;
@@ -20,7 +24,8 @@ impl PlacementPass<'_> {
         together.is_ok()
     }
 
-    /// What the pods ask for that will have to be on the pod's host, if it is the first of them.
+    /// Returns the sum of the requests of unplaced pods that will have to share the pod's host.
+    /// `None` if the pod is not the first of them or there are no others.
     fn colocated_requests_to_come(&self, pod: PodIx, class: ClassIx) -> Option<Amounts> {
         let problem = self.problem;
         let is_first = |group: usize| self.state.group_counts[group].no_host_is_occupied();

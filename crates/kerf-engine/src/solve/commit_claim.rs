@@ -1,5 +1,5 @@
-//! Writing down that a pod is on a claim: the claim narrows, limits and reservations are taken, and every group that selects the pod
-//! counts it.
+//! Records that a pod is on a claim: stores the narrowed claim, takes limits and reservations, and
+//! counts the pod in every group that selects it.
 
 use smallvec::SmallVec;
 
@@ -18,7 +18,7 @@ use crate::resources::Amounts;
 use crate::topology::{GroupKey, GroupKind};
 
 impl PlacementPass<'_> {
-    /// Opens a claim for the pod.
+    /// Opens a new claim with the pod on it.
     pub(super) fn open_claim(&mut self, pod: PodIx, class: ClassIx, template: usize, grown: ExtendedClaim) {
         let ix = self.state.claims.len();
         self.state.claims.push(OpenClaim {
@@ -39,12 +39,13 @@ impl PlacementPass<'_> {
         self.commit_to_claim(pod, class, ix, grown);
     }
 
-    /// Puts the pod on a claim that is open.
+    /// Adds the pod to an open claim.
     pub(super) fn commit_to_claim(&mut self, pod: PodIx, class: ClassIx, ix: usize, grown: ExtendedClaim) {
         let facts = &self.problem.classes[class.0 as usize];
         let template = &self.problem.templates[self.state.claims[ix].template];
         let (set, columns) = (grown.requirements, template.catalogue);
-        // Only one taste asks what a claim costs while it grows; for the others it is worked out once, at the end.
+        // Only this order compares prices during the pass. For the others,
+        // `PlacementPass::update_claim_prices` computes them once at the end.
         let price = match self.claim_order {
             ClaimOrder::CheapestGrowth => self.cheapest(columns, set, &grown.rows),
             ClaimOrder::FewestPods | ClaimOrder::Oldest => Price::ZERO,
@@ -84,7 +85,7 @@ impl PlacementPass<'_> {
         self.state.placements[pod.0 as usize] = Some(PlacementTarget::Claim(ix));
     }
 
-    /// Notes which domains the claim may still end up in.
+    /// Records the domains in which the claim may still be launched.
     pub(super) fn update_claim_domains(&mut self, claim: usize, set: RequirementSetIx) {
         for key in self.state.keys.iter() {
             let one = self.state.table.get(set, self.state.keys.label_key(key));
@@ -95,7 +96,8 @@ impl PlacementPass<'_> {
         }
     }
 
-    /// Counts those who were on a claim before it came to be bound to one domain, or notes that they are not counted.
+    /// Handles the earlier pods of a claim when the claim is narrowed to one domain. Counts them
+    /// there if the search variant says so, else records them as uncounted (spec 02 §8.6).
     fn count_earlier_pods(&mut self, claim: usize, was: RequirementSetIx, set: RequirementSetIx) {
         let problem = self.problem;
         for key in self.state.keys.iter() {
@@ -134,7 +136,8 @@ impl PlacementPass<'_> {
         }
     }
 
-    /// Counts the pod in every group that selects it (spec 02 §8.6).
+    /// Counts the pod in every group that selects it (spec 02 §8.6). Spread and affinity count it
+    /// only if the claim's domain is certain; anti-affinity counts it in every possible domain.
     fn count_pod_in_groups(&mut self, class: ClassIx, claim: usize, set: RequirementSetIx) {
         let facts = &self.problem.classes[class.0 as usize];
         let template = &self.problem.templates[self.state.claims[claim].template];

@@ -1,19 +1,21 @@
-//! Which nodes might have room? A coarse picture of what is left on every node, four numbers each, with the most of every
-//! sixty-four nodes beside it, so that first fit passes full nodes by the word.
+//! A coarse index of free capacity, so that first fit skips full nodes 64 at a time.
 //!
-//! The picture rounds down on both sides, so it never denies a node that has room; whoever it lets through is asked exactly.
+//! It stores four rounded amounts per node, and the maximum of each over every 64 nodes. Requests
+//! and free capacity are both rounded down, so a node that fits is never skipped. A node that
+//! passes must still be checked exactly.
 
 use crate::resources::Amounts;
 
-/// CPU, memory, pods and ephemeral storage, each in a unit of its own.
+/// CPU, memory, pods and ephemeral storage, in units of 2^`ROUNDING_SHIFT_BITS` nano-units.
 pub(crate) type CoarseAmounts = [i32; 4];
 
-/// By how many bits the nano-units of each are shortened.
+/// Number of low bits dropped from each amount in nano-units. The units become about 1 millicore,
+/// 18 kB, half a pod and 18 kB.
 const ROUNDING_SHIFT_BITS: [u32; 4] = [20, 44, 29, 44];
-/// Takes nothing: what a pod needs is never below zero.
+/// Capacity that fits no pod, because requests are never below zero.
 const NO_CAPACITY: CoarseAmounts = [-1; 4];
 
-/// What a pod needs, coarsely.
+/// Returns a pod's requests, rounded down.
 pub(crate) fn coarse_requests(need: &Amounts) -> CoarseAmounts {
     round_down(need).map(|n| n.max(0))
 }
@@ -26,11 +28,11 @@ fn round_down(amounts: &Amounts) -> CoarseAmounts {
     short
 }
 
-/// What is left, node by node.
+/// Rounded free capacity of all nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FreeCapacity {
     nodes: Vec<CoarseAmounts>,
-    /// The most of each in every sixty-four nodes.
+    /// Maximum of each resource over every 64 nodes.
     max_per_word: Vec<CoarseAmounts>,
 }
 
@@ -41,7 +43,7 @@ impl FreeCapacity {
         Self { nodes, max_per_word: most }
     }
 
-    /// Notes what is left of a node.
+    /// Updates the free capacity of a node.
     pub(crate) fn set(&mut self, node: usize, remaining: &Amounts) {
         let word = node / 64;
         if self.nodes.len() <= node {
@@ -58,11 +60,12 @@ impl FreeCapacity {
         }
     }
 
-    /// Whether any of these sixty-four nodes might do.
+    /// Returns false if none of the 64 nodes of this word can fit the requests.
     pub(crate) fn word_may_fit(&self, word: usize, need: &CoarseAmounts) -> bool {
         self.max_per_word.get(word).is_some_and(|most| fits(need, most))
     }
 
+    /// Returns false if the node cannot fit the requests. If true, the exact check decides.
     pub(crate) fn may_fit(&self, node: usize, need: &CoarseAmounts) -> bool {
         self.nodes.get(node).is_some_and(|room| fits(need, room))
     }
@@ -72,7 +75,8 @@ fn fits(need: &CoarseAmounts, room: &CoarseAmounts) -> bool {
     (0..4).all(|r| need[r] <= room[r])
 }
 
-/// A node that is over-committed in anything takes nothing (spec 02 §4.3).
+/// Rounds the free capacity of a node. A node that is over-committed in any resource accepts no pod
+/// (spec 02 §4.3).
 fn coarse_remaining(remaining: &Amounts) -> CoarseAmounts {
     if remaining.any_negative() { NO_CAPACITY } else { round_down(remaining) }
 }

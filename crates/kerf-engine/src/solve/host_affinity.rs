@@ -1,6 +1,9 @@
-//! Pods that go only where somebody else is already: they must be near others on the same host. The last of them in a domain is bound when
-//! all the others are, and with them at least one on each of their hosts; a spread that counts those must allow so many, whatever the pass
-//! has counted.
+//! Checks spreads of pods that may only run on hosts where certain other pods are already (required
+//! pod affinity on the hostname whose selector does not match the pod itself).
+//!
+//! Such pods fix the order of binding. When the last of them in a domain is bound, all the others
+//! there are bound, and at least one other pod on each of their hosts. A spread that counts these
+//! pods must allow that number, whatever the pass has counted.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -11,14 +14,14 @@ use super::problem::{PodIx, SchedulingProblem};
 use super::spread_violations::{LabelSpread, certain_domain};
 use crate::topology::{GroupIx, GroupKind};
 
-/// What has been found out about the followers of one answer.
+/// Results of [`emptiest_domain_if_exceeded`] for one solution, by class, group and domain.
 #[derive(Debug, Default)]
 pub(super) struct HostAffinityCheck {
     known: FxHashMap<(ClassIx, GroupIx, usize), bool>,
 }
 
 impl HostAffinityCheck {
-    /// Whether so many are in the domain whom pods like this one follow there that its spread cannot be kept.
+    /// Returns true if the spread of the pod's class cannot be kept in the domain.
     pub(super) fn exceeds_spread(
         &mut self,
         pass: &PlacementPass<'_>,
@@ -32,7 +35,8 @@ impl HostAffinityCheck {
     }
 }
 
-/// The domain that lacks pods, if so many are in another whom pods of the class follow there that their spread cannot be kept.
+/// Checks whether pods of the class in `domain` break their spread when the last of them is bound.
+/// If so, returns the domain with the fewest pods. `None` if the spread can be kept.
 pub(super) fn emptiest_domain_if_exceeded(
     pass: &PlacementPass<'_>,
     class: ClassIx,
@@ -67,7 +71,8 @@ pub(super) fn emptiest_domain_if_exceeded(
     earlier.get(&domain).filter(|pods| *pods - least > spread.max_skew).map(|_| emptiest)
 }
 
-/// The domains of the new machines that have pods of the class, one for each machine, if the spread counts whomever they follow there.
+/// Returns the domains of the claims that hold pods of the class, one entry per claim. Includes
+/// only claims where the spread counts every pod that the class's host affinity selects.
 fn domains_of_hosts(pass: &PlacementPass<'_>, class: ClassIx, spread: LabelSpread) -> Vec<usize> {
     let problem = pass.problem;
     let hosts = problem.without_preferences(class).host_constraints.iter();
@@ -85,7 +90,8 @@ fn domains_of_hosts(pass: &PlacementPass<'_>, class: ClassIx, spread: LabelSprea
 }
 
 impl SchedulingProblem {
-    /// Whether a pod may go only to hosts where others are, and is bound by some label.
+    /// Returns true if the pod may only run on hosts where certain other pods are, and also has
+    /// constraints over labels.
     pub(super) fn needs_occupied_host(&self, pod: PodIx) -> bool {
         let class = self.class_of(pod);
         !class.label_constraints.is_empty()
@@ -97,12 +103,12 @@ impl SchedulingProblem {
                 .any(|bound| self.is_host_affinity_to_others(bound))
     }
 
-    /// The class without its wishes.
+    /// Returns the class that is left when all preferences are given up.
     fn without_preferences(&self, class: ClassIx) -> &PodClass {
         &self.classes[self.most_relaxed(class).0 as usize]
     }
 
-    /// Whether a bound is to others on the same host.
+    /// Returns true for affinity to other pods that does not select the pod itself.
     fn is_host_affinity_to_others(&self, bound: &GroupConstraint) -> bool {
         self.groups[bound.group.0].identity.kind == GroupKind::Affinity && !bound.counts_self
     }

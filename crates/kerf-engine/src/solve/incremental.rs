@@ -1,10 +1,13 @@
-//! A cluster that is prepared once, kept up to date by events, and asked often. Every question is put to the same books and leaves
-//! them as they were, so that it costs what it is about and not what there is: one more pod, or the pods of the nodes that it
-//! takes away.
+//! A solver that keeps a cluster up to date by events and can be called often.
 //!
-//! Events bring pods, nodes and node claims, in any order: a pod may come before its node. After any events the answers are those of a
-//! cluster prepared from scratch. What changes seldom (pools, instance types, daemon sets, storage, budgets, services) is not
-//! followed: then, and when [`Prepared::is_stale`] says so, the cluster is prepared again.
+//! Every call works on the same problem and state and rolls its changes back. So a call costs only
+//! what it is about: the pods to place, or the pods of the nodes that a what-if removes.
+//!
+//! Events deliver pods, nodes and NodeClaims in any order; a pod may arrive before its node. After
+//! any events, solutions equal those of a solver built from scratch. Inputs that rarely change
+//! (pools, instance types, daemon sets, storage, budgets, services) have no events. When they
+//! change, and when [`IncrementalSolver::is_stale`] returns true, the caller must build a new
+//! solver.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,39 +26,41 @@ use super::{cluster_updates, compile, diagnostics, search};
 use crate::cluster::{Input, NodeClaimInput, Settings, join_node_and_claim, selection};
 use crate::pod::default_spread::DefaultSpread;
 
-/// A cluster, prepared for questions.
+/// A scheduling problem that is updated by events and solved repeatedly.
 #[derive(Debug)]
 pub struct IncrementalSolver {
     pub(super) problem: SchedulingProblem,
     pub(super) state: SolverState,
     at: Timestamp,
     pods: FxHashMap<Str, KnownPod>,
-    /// Pods by the name of a node that is not there.
+    /// Pods bound to a node that is not known (yet), by node name.
     pods_on_unknown_nodes: FxHashMap<Str, Vec<PodIx>>,
     nodes: FxHashMap<Str, Arc<Node>>,
     claims: FxHashMap<Str, NodeClaimInput>,
     budgets: Vec<PodDisruptionBudget>,
     services: Vec<Service>,
     replica_owners: Vec<ReplicaOwner>,
-    /// Pods whose protection ends with time.
+    /// Pods whose do-not-disrupt annotation holds for a limited time, by `namespace/name`.
     pods_with_timed_protection: FxHashMap<Str, Arc<Pod>>,
     initial_class_count: usize,
     is_stale: bool,
-    /// The pods that gave in to get the last answer, or in vain, and what they became.
+    /// Pods that were relaxed in the last solve, placed or not, with the class that they ended
+    /// with.
     pub(super) relaxed_pods: Vec<(PodIx, ClassIx)>,
 }
 
-/// How a pod is known.
+/// How the solver stores a pod.
 #[derive(Debug, Clone, Copy)]
 enum KnownPod {
-    /// It has a place in the books.
+    /// The pod has an entry in the problem.
     Indexed(PodIx),
-    /// It waits and is refused.
+    /// The pod is pending and left out of placing.
     Excluded,
 }
 
 impl IncrementalSolver {
-    /// Prepares a cluster.
+    /// Builds the solver from a complete input. This is the expensive step; later calls cost only
+    /// what changed.
     pub fn new(input: &Input, settings: &Settings) -> Self {
         let (problem, state) = SchedulingProblem::with_running_pods(input, settings);
         let entries =
@@ -93,13 +98,14 @@ impl IncrementalSolver {
         prepared
     }
 
-    /// Whether it is time to prepare the cluster again: something came that is not followed by events, or so many kinds of pods have come
-    /// and gone that the books are mostly about the past.
+    /// Returns true if the caller must build a new solver. This is so if a pod arrived in an
+    /// unknown namespace, or if there are more than twice as many pod classes as at the start plus
+    /// 10,000, so that most of them belong to deleted pods.
     pub fn is_stale(&self) -> bool {
         self.is_stale || self.problem.classes.len() > 2 * self.initial_class_count + 10_000
     }
 
-    /// Time goes on.
+    /// Sets the current time and re-evaluates pods whose protection is limited in time.
     pub fn set_time(&mut self, at: Timestamp) {
         self.at = at;
         for pod in self.pods_with_timed_protection.values().cloned().collect::<Vec<_>>() {
@@ -107,7 +113,7 @@ impl IncrementalSolver {
         }
     }
 
-    /// A pod is new, or anything about it has changed.
+    /// Adds a pod, or replaces the pod with this namespace and name.
     pub fn update_pod(&mut self, pod: &Pod) {
         let name = pod.namespaced_name();
         self.remove_pod(&name);
@@ -130,7 +136,7 @@ impl IncrementalSolver {
         } else if let Some(node) = pod.spec.node_name.as_ref().filter(|_| !pod.is_terminal()) {
             let may_move = selection::is_currently_reschedulable(pod, &self.budgets, self.at);
             let ix = compile::add_running_pod(problem, state, pod, may_move, defaults.constraints_for(pod));
-            // What the pod brings along is counted over what runs, and only then the pod itself.
+            // Count running pods in the pod's new groups first, and only then the pod itself.
             compile::index_additions(problem, state);
             match problem.cluster.node_index.get(node).copied() {
                 Some(node) => cluster_updates::bind(problem, state, ix, node),
@@ -140,7 +146,7 @@ impl IncrementalSolver {
         }
     }
 
-    /// A pod, named as `namespace/name`, is no longer there.
+    /// Removes a pod, given as `namespace/name`. Does nothing if it is not known.
     pub fn remove_pod(&mut self, name: &str) {
         self.pods_with_timed_protection.remove(name);
         match self.pods.remove(name) {
@@ -159,7 +165,7 @@ impl IncrementalSolver {
         }
     }
 
-    /// A Node is new, or anything about it has changed.
+    /// Adds a Node, or replaces the Node with this name.
     pub fn update_node(&mut self, node: &Arc<Node>) {
         let before = self.nodes.insert(node.metadata.name.clone(), node.clone());
         if before.as_ref() == Some(node) {
@@ -172,14 +178,14 @@ impl IncrementalSolver {
         self.rejoin_node(&machine, Some(&node.metadata.name));
     }
 
-    /// A Node is no longer there.
+    /// Removes a Node by name. Its pods stay known until they are removed.
     pub fn remove_node(&mut self, name: &str) {
         if let Some(node) = self.nodes.remove(name) {
             self.rejoin_node(&node.spec.provider_id, Some(&node.metadata.name));
         }
     }
 
-    /// A node claim is new, or anything about it has changed.
+    /// Adds a NodeClaim, or replaces the NodeClaim with this name.
     pub fn update_claim(&mut self, claim: &NodeClaimInput) {
         let before = self.claims.insert(claim.name.clone(), claim.clone());
         if before.as_ref() == Some(claim) {
@@ -191,25 +197,28 @@ impl IncrementalSolver {
         self.rejoin_node(&claim.provider_id, None);
     }
 
-    /// A node claim is no longer there.
+    /// Removes a NodeClaim by name.
     pub fn remove_claim(&mut self, name: &str) {
         if let Some(claim) = self.claims.remove(name) {
             self.rejoin_node(&claim.provider_id, None);
         }
     }
 
-    /// Where the pods go that wait: the answer of [`solve()`](super::solve()).
+    /// Places pending pods and pods of nodes marked for deletion. Returns the solution that
+    /// [`solve()`](super::solve()) returns for this cluster.
     pub fn solve(&mut self) -> Solution {
         self.solve_inner(&[], &BTreeMap::new())
     }
 
-    /// The same, where machines are on their way for some of the pods (by provider id). Each is offered its own first: the packing that the
-    /// machines were launched for may be one that first fit does not find again.
+    /// Like [`solve`](Self::solve), but `machines` maps pods (`namespace/name`) to the provider id
+    /// of the instance that was launched for them. Each pod is offered this node first, because
+    /// first fit may not find the packing again for which the instances were launched.
     pub fn solve_with_launched_nodes(&mut self, machines: &BTreeMap<Str, Str>) -> Solution {
         self.solve_inner(&[], machines)
     }
 
-    /// The same with further pods that wait. They are forgotten afterwards, but what their kind asks for is not.
+    /// Like [`solve`](Self::solve), with additional pending pods. The pods are removed afterwards;
+    /// their pod classes and groups stay in the problem.
     pub fn solve_with_pending(&mut self, pending: &[Pod]) -> Solution {
         for pod in pending {
             self.update_pod(pod);
@@ -221,7 +230,7 @@ impl IncrementalSolver {
         solution
     }
 
-    /// How many of the pods that wait can use which zone, before anything is placed.
+    /// Returns the number of pending pods by the zones that they can use, before any pod is placed.
     pub fn pending_by_zone(&mut self) -> BTreeMap<EffectiveZone, usize> {
         let (problem, state) = (&mut self.problem, &mut self.state);
         cluster_updates::reindex_nodes(problem, state);
@@ -231,7 +240,8 @@ impl IncrementalSolver {
         counts
     }
 
-    /// What would become of all pods if these nodes were leaving.
+    /// Returns the solution for the cluster without these nodes, given by name. Pods of the removed
+    /// nodes are placed together with the pending pods.
     pub fn solve_without_nodes(&mut self, nodes: &[Str]) -> Solution {
         self.solve_inner(nodes, &BTreeMap::new())
     }
@@ -256,7 +266,7 @@ impl IncrementalSolver {
         solution
     }
 
-    /// Pods and the nodes that were launched for them, as far as both are known.
+    /// Returns the index of the launched node for each pod, where both are known.
     fn launched_nodes(&self, machines: &BTreeMap<Str, Str>) -> FxHashMap<PodIx, usize> {
         if machines.is_empty() {
             return FxHashMap::default();
@@ -271,7 +281,8 @@ impl IncrementalSolver {
         machines.iter().filter_map(known).collect()
     }
 
-    /// Joins a Node and a claim again, by the machine or, without one, by the Node's name.
+    /// Joins a Node and a NodeClaim again after one of them changed: by provider id or, if that is
+    /// empty, by the Node's name.
     fn rejoin_node(&mut self, machine: &Str, node_name: Option<&Str>) {
         let is_it = |id: &Str| !machine.is_empty() && id == machine;
         let claim = self.claims.values().filter(|c| is_it(&c.provider_id)).min_by(|a, b| a.name.cmp(&b.name));
@@ -303,7 +314,7 @@ impl IncrementalSolver {
     }
 }
 
-/// Whether time decides if the pod may be moved.
+/// Returns true if the pod has a do-not-disrupt annotation that may expire.
 fn has_timed_protection(pod: &Pod) -> bool {
     let value = pod.metadata.annotations.get(kerf_api::annotations::DO_NOT_DISRUPT);
     value.is_some_and(|value| value != "true")

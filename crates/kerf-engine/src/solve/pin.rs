@@ -1,6 +1,9 @@
-//! Keeping machines to the domain where a spread needs them. Where pods follow others to their hosts, a spread that counts those may be kept
-//! only if machines whose zone is still open come up in the emptiest one. Karpenter leaves that to chance; here their claims are kept to
-//! it, which rules nothing in that was not allowed before.
+//! Restricts open claims to the domain where a spread needs their pods.
+//!
+//! If pods must share hosts with other pods (`host_affinity`), a spread that counts both may hold
+//! only if claims that could be launched in several zones are launched in the emptiest one.
+//! Karpenter leaves the zone open. Here the claim is restricted to that zone, which only narrows
+//! what was allowed before.
 
 use rustc_hash::FxHashSet;
 
@@ -11,7 +14,8 @@ use crate::bits::Bits;
 use crate::topology::{GroupKey, GroupKind, TopologyKeyIx};
 
 impl PlacementPass<'_> {
-    /// Keeps open claims to the emptiest domains of spreads that cannot be kept otherwise.
+    /// Restricts open claims to the emptiest domains of those spreads that cannot be kept
+    /// otherwise.
     pub(super) fn pin_open_claims(&mut self) {
         let mut seen = FxHashSet::default();
         for pod in self.state.queue.clone() {
@@ -34,7 +38,8 @@ impl PlacementPass<'_> {
         }
     }
 
-    /// Keeps one open claim to the domain that has pods which the spread counts; false if there is none.
+    /// Restricts one claim with pods that the spread counts to the domain. Returns false if no
+    /// claim can be.
     fn pin_one(&mut self, spread: LabelSpread, domain: usize) -> bool {
         (0..self.state.claims.len()).any(|claim| {
             let mut pods = self.state.claims[claim].pods.iter();
@@ -44,7 +49,8 @@ impl PlacementPass<'_> {
         })
     }
 
-    /// Keeps a claim to a domain and counts its pods there; false if it cannot be there.
+    /// Restricts a claim to a domain and counts its pods there. Returns false if the claim cannot
+    /// be launched there.
     fn pin_claim(&mut self, claim: usize, key: TopologyKeyIx, domain: usize) -> bool {
         let problem = self.problem;
         let template = &problem.templates[self.state.claims[claim].template];

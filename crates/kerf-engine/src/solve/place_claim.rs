@@ -1,5 +1,10 @@
-//! Putting a pod on a machine yet to be launched (spec 02 §6.7): on a claim that is already open, else on a new one from the
-//! first pool that accepts it.
+//! Places a pod on a NodeClaim to be launched (spec 02 §6.7): on an open claim, or else on a new
+//! claim of the first pool that accepts the pod.
+//!
+//! Accepting a pod narrows the claim's requirements and rows step by step: tolerations, requests
+//! and host ports, labels, volumes, topology domains, `minValues` and reservations. The pod is
+//! rejected if a step leaves no row. Nothing is written here: the result is an [`ExtendedClaim`],
+//! which `commit_claim` stores.
 
 use smallvec::SmallVec;
 
@@ -16,10 +21,10 @@ use crate::resources::Amounts;
 use crate::seeded_hash;
 use crate::topology::{GroupIx, GroupKind, TopologyKeyIx};
 
-/// A class that a pod may be of, with the domains that are open to it.
+/// A class that the pod may be placed with, and the domains that its groups allow.
 pub(super) type ClassOption = (ClassIx, Vec<KeyDomains>);
 
-/// What a claim would be with one more pod.
+/// A claim as it would be with one more pod.
 #[derive(Debug, Clone)]
 pub(super) struct ExtendedClaim {
     pub(super) requirements: RequirementSetIx,
@@ -29,19 +34,19 @@ pub(super) struct ExtendedClaim {
     pub(super) min_values_relaxed: bool,
 }
 
-/// Why a claim does not take a pod.
+/// Why a claim does not accept a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClaimRejection {
-    /// Labels, taints or room: for good.
+    /// Labels, taints, capacity or ports do not fit. Holds for the rest of the pass.
     Permanent,
-    /// Counts are against it for now.
+    /// Topology counts or `minValues` do not allow it now.
     Temporary,
-    /// Reservations are spoken for.
+    /// All usable reservations are held by other claims.
     WaitsForReservation,
 }
 
 impl PlacementPass<'_> {
-    /// Puts the pod on a claim, as one of the classes that it may be of.
+    /// Places the pod on an open or new claim, with one of the given classes.
     pub(super) fn place_on_claim(&mut self, pod: PodIx, options: &[ClassOption]) -> Result<(), UnplacedReason> {
         if self.claim_order == ClaimOrder::CheapestGrowth {
             return self.place_at_lowest_price(pod, options);
@@ -88,6 +93,8 @@ impl PlacementPass<'_> {
         None
     }
 
+    /// Places the pod where the total price grows least. Opens a new claim only if that is cheaper
+    /// by more than 1% than extending an open one.
     fn place_at_lowest_price(&mut self, pod: PodIx, options: &[ClassOption]) -> Result<(), UnplacedReason> {
         let mut best: Option<(Price, usize, ClassIx, ExtendedClaim)> = None;
         let mut fresh: Result<(Price, usize, ClassIx, ExtendedClaim), UnplacedReason> = Err(UnplacedReason::NoTarget);
@@ -127,14 +134,15 @@ impl PlacementPass<'_> {
         }
     }
 
-    /// The claim whose price grows least with one more pod.
+    /// Returns the claim whose price grows least with one more pod, and the increase.
     fn cheapest_growth(&mut self, class: ClassIx, open: &[KeyDomains]) -> Option<(Price, usize, ExtendedClaim)> {
         let facts = &self.problem.classes[class.0 as usize];
         let candidates = self.claim_candidates(class, facts, open);
         let mut best: Option<(Price, usize, ExtendedClaim)> = None;
         let mut compared = 0;
         let most = max_claims_compared(self.state.queue.len());
-        // The latest claims have the most room; of equals the oldest wins, so that claims fill up.
+        // Newest first, because new claims have the most free capacity. Of claims with an equal
+        // increase the oldest wins, so that claims fill up.
         for claim in candidates.descending() {
             if compared == most {
                 break;
@@ -151,7 +159,8 @@ impl PlacementPass<'_> {
         best
     }
 
-    /// Claims that have not refused the class for good and that no count rules out.
+    /// Returns the claims that have not permanently rejected the class and that no topology count
+    /// excludes.
     fn claim_candidates(&self, class: ClassIx, facts: &PodClass, open: &[KeyDomains]) -> Bits {
         let mut candidates = Bits::full(self.state.claims.len());
         candidates.and_not_with(&self.state.rejecting_claims[class.0 as usize]);
@@ -182,7 +191,7 @@ impl PlacementPass<'_> {
         candidates
     }
 
-    /// An open claim with one more pod.
+    /// Returns an open claim with one more pod.
     fn extend_claim(
         &mut self,
         class: ClassIx,
@@ -227,14 +236,15 @@ impl PlacementPass<'_> {
         }
     }
 
-    /// Drops the rows on which others would have no room that must have it.
+    /// Drops the rows on which the colocated pods that are still to come would not fit.
     fn retain_fitting_colocated(&self, rows: &mut Bits, template: &Template, requests: &Amounts) {
         if let Some(beside) = &self.colocated_requests {
             template.fit.keep_fitting(rows, &requests.plus(beside));
         }
     }
 
-    /// A new claim with the pod on it, from the first pool that accepts it (spec 02 §6.5, step 5).
+    /// Returns a new claim with the pod on it, of the first pool that accepts the pod (spec 02
+    /// §6.5, step 5).
     fn new_claim(&mut self, class: ClassIx, open: &[KeyDomains]) -> Result<(usize, ExtendedClaim), UnplacedReason> {
         let facts = &self.problem.classes[class.0 as usize];
         if !self.is_new_host_allowed(facts) {
@@ -265,7 +275,7 @@ impl PlacementPass<'_> {
         Err(UnplacedReason::NoTarget)
     }
 
-    /// Whether a host that does not exist yet satisfies the constraints on hosts.
+    /// Returns true if a host that does not exist yet satisfies all constraints on hosts.
     pub(crate) fn is_new_host_allowed(&self, facts: &PodClass) -> bool {
         facts.host_constraints.iter().all(|bound| match self.problem.groups[bound.group.0].identity.kind {
             GroupKind::Spread { max_skew, .. } => i32::from(bound.counts_self) <= max_skew,
@@ -274,7 +284,8 @@ impl PlacementPass<'_> {
         })
     }
 
-    /// Labels, volumes, domains and offerings, in this order; the first combination that leaves a machine wins.
+    /// Narrows a claim by labels, volumes, domains and offerings, in this order. Returns the first
+    /// combination that leaves a row.
     #[allow(clippy::too_many_arguments, reason = "one step of the algorithm, with the state it works on")]
     fn narrow_claim(
         &mut self,
@@ -287,7 +298,7 @@ impl PlacementPass<'_> {
         claim: Option<(usize, &[usize])>,
     ) -> Result<ExtendedClaim, ClaimRejection> {
         let facts = &self.problem.classes[class.0 as usize];
-        // A machine yet to come has a name that nobody knows.
+        // The name of a new node is not known yet.
         if facts.hostname.as_ref().is_some_and(|h| !h.has(super::UNNAMED_HOST)) {
             return Err(ClaimRejection::Permanent);
         }
@@ -332,7 +343,8 @@ impl PlacementPass<'_> {
         Err(no)
     }
 
-    /// Settles the label keys that constraints are about, trying domains with few pods first (spec 02 §8.5, Q15).
+    /// Narrows each topology key to allowed domains, trying domains with few pods first (spec 02
+    /// §8.5, Q15).
     fn choose_domains(
         &mut self,
         set: RequirementSetIx,
@@ -351,7 +363,7 @@ impl PlacementPass<'_> {
             None => SmallVec::from_iter([allowed]),
             Some(group) => self.domains_by_preference(key.key, group, &allowed),
         };
-        // Only a choice of one domain out of several is weighed by price.
+        // Prices are compared only where one domain of several must be chosen.
         let weighs = self.search_variant.cheapest_domain && key.pick_one.is_some();
         let mut best: Option<(i128, ExtendedClaim)> = None;
         for option in options {
@@ -368,7 +380,8 @@ impl PlacementPass<'_> {
                     }
                 }
                 Ok(grown) => return Ok(grown),
-                // A pod waits for a reservation rather than go round it to another domain (spec 02 §10).
+                // A pod waits for a reservation and does not avoid it in another domain (spec 02
+                // §10).
                 Err(ClaimRejection::WaitsForReservation) => return Err(ClaimRejection::WaitsForReservation),
                 Err(ClaimRejection::Permanent | ClaimRejection::Temporary) => {}
             }
@@ -376,7 +389,8 @@ impl PlacementPass<'_> {
         best.map(|(_, grown)| grown).ok_or(ClaimRejection::Temporary)
     }
 
-    /// What so much room costs as a part of the machine on which it costs least if that is filled with more of the same.
+    /// Returns the price of the claim's requests as a share of an instance that is filled with
+    /// equal requests, for the row where this share is cheapest. Unit: 1/1000 nano-dollar per hour.
     fn lowest_price_share(&mut self, columns: usize, grown: &ExtendedClaim) -> i128 {
         let machines = &self.problem.cluster.catalogues[columns].rows;
         let view = self.view(columns, grown.requirements);
@@ -389,7 +403,8 @@ impl PlacementPass<'_> {
         shares.min().unwrap_or(i128::MAX)
     }
 
-    /// Single domains, fewest pods first; ties are turned by the seed so that workloads do not all start in one zone.
+    /// Returns the allowed domains one by one, fewest pods first. Ties are decided by the seed, so
+    /// that workloads do not all start in one zone.
     pub(crate) fn domains_by_preference(
         &self,
         key: TopologyKeyIx,
@@ -413,7 +428,7 @@ impl PlacementPass<'_> {
         order.into_iter().map(|(_, _, domain)| std::iter::once(domain).collect()).collect()
     }
 
-    /// With everything narrowed: is there still a machine, are `minValues` kept, are reservations free?
+    /// Checks the narrowed claim: a row is left, `minValues` are met, and reservations are free.
     fn build_extended_claim(
         &mut self,
         set: RequirementSetIx,
@@ -429,7 +444,8 @@ impl PlacementPass<'_> {
         let reserved = self.reservable(set, &rows, work);
         if self.state.table.has_min_values(set) {
             let columns = &self.problem.cluster.catalogues[work.columns];
-            // A claim that holds reservations says so instead of what was said of its capacity type (spec 02 §6.8).
+            // A claim that holds reservations replaces its capacity-type requirement (spec 02
+            // §6.8), so the capacity types of its offerings do not count.
             let holds = reserved.as_ref().is_ok_and(|held| !held.is_empty());
             let offerings = (!holds).then(|| self.view(work.columns, set).offerings.clone());
             let failing = min_values::shortfalls(columns, &rows, set, offerings.as_ref(), &self.state.table);
@@ -451,7 +467,7 @@ impl PlacementPass<'_> {
         })
     }
 
-    /// The reservations that the claim would hold (spec 02 §10).
+    /// Returns the reservations that the claim would hold (spec 02 §10).
     fn reservable(
         &mut self,
         set: RequirementSetIx,
@@ -483,16 +499,16 @@ impl PlacementPass<'_> {
     }
 }
 
-/// What choosing domains works on.
+/// Arguments of [`PlacementPass::choose_domains`] that stay equal in its recursion.
 struct ExtensionInput<'a> {
     columns: usize,
     rows: &'a Bits,
     requests: &'a Amounts,
-    /// The open claim and the reservations it holds; none for a new one.
+    /// The open claim and the reservations that it holds. `None` for a new claim.
     claim: Option<(usize, &'a [usize])>,
 }
 
-/// Rows on which a daemon already listens on the pod's ports are out.
+/// Drops the rows on which a daemon already uses one of the pod's host ports.
 fn drop_rows_with_port_conflict(rows: &mut Bits, template: &Template, facts: &PodClass) {
     if facts.ports.is_empty() {
         return;
@@ -504,7 +520,8 @@ fn drop_rows_with_port_conflict(rows: &mut Bits, template: &Template, facts: &Po
     }
 }
 
-/// How many claims are compared when the cheapest growth is looked for: fewer for many pods, so that the work stays bounded.
+/// Returns the number of claims that are compared for the smallest price increase: 80,000 divided
+/// by the number of pods, at least 4 and at most 24, so that the work per pass stays bounded.
 fn max_claims_compared(pods: usize) -> usize {
     (80_000 / pods.max(1)).clamp(4, 24)
 }

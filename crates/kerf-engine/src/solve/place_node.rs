@@ -1,4 +1,8 @@
-//! Putting a pod on a node that exists (spec 02 §6.6): nodes in order, the first that accepts wins.
+//! Places a pod on an existing node (spec 02 §6.6). Nodes are tried in order and the first that
+//! accepts the pod wins.
+//!
+//! Nodes are filtered 64 at a time, one machine word: by free capacity, eligibility for the class,
+//! and constraints on hosts. Only the remaining nodes are checked one by one.
 
 use super::class::{ClassIx, PodClass};
 use super::pass::{KeyDomains, PlacementPass, PlacementTarget};
@@ -11,6 +15,8 @@ use crate::requirement_table::{KeyIx, UndefinedKeys};
 use crate::topology::GroupKind;
 
 impl PlacementPass<'_> {
+    /// Places the pod on the first node that accepts it. Returns false if none does. A node that
+    /// was launched for the pod is tried first.
     pub(super) fn place_on_node(&mut self, pod: PodIx, class: ClassIx, open: &[KeyDomains]) -> bool {
         if self.problem.cluster.nodes.is_empty() {
             return false;
@@ -31,7 +37,8 @@ impl PlacementPass<'_> {
         (0..words).any(|word| self.place_in_word(pod, class, word, awake(self, word), open))
     }
 
-    /// Puts the pod on the first that accepts it of those among sixty-four nodes that `of` names.
+    /// Places the pod on the first node that accepts it, of the 64 nodes of a word whose bit is set
+    /// in `of`.
     fn place_in_word(&mut self, pod: PodIx, class: ClassIx, word: usize, of: u64, open: &[KeyDomains]) -> bool {
         let facts = &self.problem.classes[class.0 as usize];
         if !self.state.free_capacity.word_may_fit(word, &facts.coarse_requests) {
@@ -49,7 +56,8 @@ impl PlacementPass<'_> {
         false
     }
 
-    /// Nodes whose taints the class tolerates and that carry the labels it demands.
+    /// Returns the nodes whose labels satisfy the class's requirements and whose taints it
+    /// tolerates.
     fn eligible_nodes(&mut self, class: ClassIx) -> Bits {
         let facts = &self.problem.classes[class.0 as usize];
         let mut eligible = Bits::new();
@@ -74,7 +82,7 @@ impl PlacementPass<'_> {
             let mut fits = |node: usize| {
                 let hostname = &nodes[node].hostname;
                 let accepts = |host: &Option<Requirement>| host.as_ref().is_none_or(|h| h.has(hostname));
-                // An alternative holds as a whole: its hostname together with its labels.
+                // Hostname and labels of an alternative must hold together.
                 let mut alternatives = facts.volume_alternatives.iter().filter(|(_, host)| accepts(host));
                 accepts(&facts.hostname)
                     && (facts.volume_alternatives.is_empty()
@@ -90,7 +98,8 @@ impl PlacementPass<'_> {
         eligible
     }
 
-    /// Sixty-four nodes at a time: eligible, still there, and not ruled out by a constraint on hosts.
+    /// Returns the eligible nodes of a word that are not removed and that no constraint on hosts
+    /// excludes.
     fn node_candidates(&self, class: ClassIx, facts: &PodClass, word: usize) -> u64 {
         let mut candidates = self.state.eligible_nodes[class.0 as usize].as_ref().map_or(0, |e| e.word(word));
         candidates &= !self.state.removed_nodes.word(word);
@@ -139,7 +148,8 @@ impl PlacementPass<'_> {
         open.iter().all(in_domain) && self.volumes_fit(pod, node)
     }
 
-    /// Whether the node can attach what the pod brings (spec 02 §9.2); a claim that is there already counts once.
+    /// Returns true if the node can attach the pod's volumes (spec 02 §9.2). A volume claim that is
+    /// already attached counts once.
     fn volumes_fit(&self, pod: PodIx, node: usize) -> bool {
         let attachments = &self.problem.pods[pod.0 as usize].attachments;
         let state = &self.problem.cluster.nodes[node];

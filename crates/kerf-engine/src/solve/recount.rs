@@ -1,8 +1,10 @@
-//! A second look at the books once it is known what the claims have become, for the pods that found no place.
+//! Corrects limits and counts once it is certain what the claims of a pass have become, and retries
+//! the pods that were not placed.
 //!
-//! While a pass goes on, a claim is counted at the most that it could be when a pod joined it: against its pool's limits at its largest
-//! type, against those who must keep away in every domain that it could be launched in. Later pods narrow it. Karpenter
-//! leaves what that frees to its next pass; here it is given back at once, so that one plan holds all that fits.
+//! During a pass a claim is counted at the maximum that it could be when its pods joined: against
+//! pool limits as its largest type, against anti-affinity in every domain where it could be
+//! launched. Later pods narrow it. Karpenter leaves the difference to its next pass. Here it is
+//! returned at once, so that one plan holds everything that fits.
 
 use super::claim::UncertainCount;
 use super::limits;
@@ -12,16 +14,18 @@ use crate::requirement_table::{RequirementSetIx, UndefinedKeys};
 use crate::topology::TopologyKeyIx;
 
 impl PlacementPass<'_> {
-    /// Counts every claim at what it can still become; whether that frees anything.
+    /// Counts every claim as what it can still become. Returns true if that frees limits or
+    /// domains.
     pub(super) fn recount_claims(&mut self) -> bool {
         let frees_limits = self.recount_limits();
         let frees_domains = self.recount_domains();
-        // A class that failed may succeed now.
+        // Classes that failed before may succeed now.
         self.state.revision += u64::from(frees_limits || frees_domains);
         frees_limits || frees_domains
     }
 
-    /// Counts every claim at the largest machine that it can still become; whether that leaves more room within some pool's limits.
+    /// Counts every claim against its pool's limits as the largest type that it can still become.
+    /// Returns true if that increases a remaining limit.
     fn recount_limits(&mut self) -> bool {
         let mut leaves_more = false;
         for ix in 0..self.state.claims.len() {
@@ -43,8 +47,8 @@ impl PlacementPass<'_> {
         leaves_more
     }
 
-    /// Takes back what was counted in domains where a claim cannot be launched any more, and keeps the claim to the others; whether
-    /// there was any.
+    /// Uncounts claims in domains where they can no longer be launched, and restricts them to the
+    /// other domains. Returns true if any count changed.
     fn recount_domains(&mut self) -> bool {
         let mut takes_back = false;
         for ix in 0..self.state.claims.len() {
@@ -72,7 +76,7 @@ impl PlacementPass<'_> {
         takes_back
     }
 
-    /// The domains in which some machine that the claim can become is offered.
+    /// Returns the domains in which a row of the claim has an offering.
     fn offered_domains(&mut self, claim: usize, key: TopologyKeyIx) -> Bits {
         let (set, rows) = (self.state.claims[claim].requirements, self.state.claims[claim].rows.clone());
         let columns = self.problem.templates[self.state.claims[claim].template].catalogue;
@@ -85,7 +89,8 @@ impl PlacementPass<'_> {
         accepted.into_iter().filter(|domain| is_offered(domain)).collect()
     }
 
-    /// What the claim asks for if it must be in one of these domains.
+    /// Returns the claim's requirements restricted to these domains. `None` if they are not
+    /// compatible.
     pub(super) fn requirements_narrowed_to(
         &mut self,
         claim: usize,

@@ -1,4 +1,4 @@
-//! A prepared cluster that is kept up to date answers like one that is prepared from scratch.
+//! A solver that was updated by events returns the solutions of a solver built from scratch.
 #![allow(clippy::unwrap_used, reason = "a test that cannot build its own fixture must fail")]
 
 use std::sync::Arc;
@@ -38,7 +38,8 @@ const RULES: [&str; 16] = [
     "owner=DaemonSet/other",
 ];
 
-/// Nodes and pods of one moment; two moments share their names, pools and types.
+/// Generates the nodes and pods of a cluster as fixture text. All generated clusters share object
+/// names, pools and instance types.
 fn cluster_text() -> impl Strategy<Value = String> {
     let node = (2..9_u32, 0..4_usize, 0..10_u32);
     let nodes = prop::collection::vec(node, 5);
@@ -60,7 +61,7 @@ fn cluster_text() -> impl Strategy<Value = String> {
             writeln!(world, "node n{i} cpu={cpu} mem=32Gi zone={} pool=p {how}", ["a", "b", "c", "d"][*zone]).unwrap();
         }
         for (i, (tenths, node, app, rule)) in pods.iter().enumerate() {
-            // Node 5 is never there.
+            // Node 5 does not exist.
             let on = if *node < 6 { format!("on=n{node}") } else { String::new() };
             let rule = RULES[*rule].replace('G', &format!("g{app}"));
             let on = if rule.starts_with("owner") && on.is_empty() { "on=n0".to_owned() } else { on };
@@ -70,7 +71,7 @@ fn cluster_text() -> impl Strategy<Value = String> {
     })
 }
 
-/// What happens: to pod or node number so and so.
+/// A change of the pod, node or claim with this index.
 #[derive(Debug, Clone)]
 enum ClusterChange {
     PodUpdated(usize),
@@ -202,7 +203,8 @@ fn a_namespace_that_was_not_there_makes_it_stale() {
     assert!(prepared.is_stale());
 }
 
-// Two machines of 10 CPUs were launched for 5 + 3 + 2 and 4 + 3 + 3. First fit packs 5 + 4 and 3 + 3 + 3, and would launch a third.
+// Two instances with 10 CPUs were launched for pods of 5 + 3 + 2 and 4 + 3 + 3 CPUs. First fit
+// packs 5 + 4 and 3 + 3 + 3, and would launch a third.
 #[test]
 fn pods_find_the_machines_again_that_were_launched_for_them() {
     let mut world = Fixture::new(
