@@ -1,7 +1,8 @@
-//! Pods come to nodes and leave them, nodes come and go: the books follow, at the cost of the pods that are concerned.
+//! Applies pod and node events to problem and state. The cost depends on the pods concerned only.
 //!
-//! Only clean books may be changed here (no question is open), and what is changed is kept. Nodes get the first free number; the
-//! order in which pods are offered to them is put right, once, before the next question.
+//! Must be called between solves, when the undo log is empty; changes are permanent. New nodes are
+//! appended, and removed nodes keep their index. [`reindex_nodes`] restores the scheduling order
+//! once, before the next solve.
 
 use kerf_api::slim::Str;
 
@@ -10,7 +11,7 @@ use super::state::SolverState;
 use super::{compile, limits};
 use crate::cluster::NodeState;
 
-/// A pod runs on a node from now on.
+/// Records that a pod runs on a node.
 pub(crate) fn bind(problem: &mut SchedulingProblem, state: &mut SolverState, pod: PodIx, node: usize) {
     problem.pods[pod.0 as usize].node = Some(node as u32);
     problem.pods_on[node].push(pod);
@@ -33,7 +34,7 @@ pub(crate) fn bind(problem: &mut SchedulingProblem, state: &mut SolverState, pod
     }
 }
 
-/// A pod no longer runs on its node.
+/// Records that a pod no longer runs on its node.
 pub(crate) fn unbind(problem: &mut SchedulingProblem, state: &mut SolverState, pod: PodIx) {
     let Some(node) = problem.pods[pod.0 as usize].node.take().map(|node| node as usize) else { return };
     problem.pods_on[node].retain(|other| *other != pod);
@@ -54,7 +55,7 @@ pub(crate) fn unbind(problem: &mut SchedulingProblem, state: &mut SolverState, p
     }
 }
 
-/// Removes as many of each as are listed.
+/// Removes one occurrence for each listed element.
 fn remove_each<T: PartialEq>(from: &mut Vec<T>, gone: &[T]) {
     for one in gone {
         if let Some(at) = from.iter().position(|other| other == one) {
@@ -63,7 +64,8 @@ fn remove_each<T: PartialEq>(from: &mut Vec<T>, gone: &[T]) {
     }
 }
 
-/// Counts a pod where it runs. A pod that is on its way out keeps others away until it is gone, but is counted no more.
+/// Adds a running pod to its groups, or removes it if `by` is -1. The anti-affinity of a
+/// terminating pod holds until the pod is deleted, but no other group counts it.
 fn count_running_pod(problem: &mut SchedulingProblem, state: &mut SolverState, pod: PodIx, node: usize, by: i32) {
     let entry = &problem.pods[pod.0 as usize];
     let class = &problem.classes[entry.class.0 as usize];
@@ -81,7 +83,7 @@ fn count_running_pod(problem: &mut SchedulingProblem, state: &mut SolverState, p
     state.clear_undo_log();
 }
 
-/// A node is there from now on, without pods; its number.
+/// Adds a node without pods. Returns its index.
 pub(crate) fn add_node(problem: &mut SchedulingProblem, state: &mut SolverState, mut node: NodeState) -> usize {
     problem.cluster.complete_node(&mut node, &mut state.table);
     let ix = problem.cluster.nodes.len();
@@ -102,7 +104,7 @@ pub(crate) fn add_node(problem: &mut SchedulingProblem, state: &mut SolverState,
     ix
 }
 
-/// A node is gone; its pods are nowhere.
+/// Removes a node. Returns its pods, which now run on no node.
 pub(crate) fn remove_node(problem: &mut SchedulingProblem, state: &mut SolverState, node: usize) -> Vec<PodIx> {
     let pods = problem.pods_on[node].clone();
     for pod in &pods {
@@ -124,7 +126,8 @@ pub(crate) fn remove_node(problem: &mut SchedulingProblem, state: &mut SolverSta
     pods
 }
 
-/// What a node adds to the domains that exist and takes from its pool's limits. One that is leaving does neither.
+/// Adds a node to the domains that exist and subtracts it from its pool's limits, or the reverse if
+/// `by` is -1. Nodes marked for deletion count in neither.
 fn count_node(problem: &SchedulingProblem, state: &mut SolverState, node: usize, by: i32) {
     let host = &problem.cluster.nodes[node];
     if host.is_marked_for_deletion {
@@ -145,7 +148,7 @@ fn count_node(problem: &SchedulingProblem, state: &mut SolverState, node: usize,
     state.clear_undo_log();
 }
 
-/// Numbers the nodes anew, in the order in which pods are offered to them; those that are gone lose their number.
+/// Renumbers the nodes in the order in which they are offered to pods, and drops removed nodes.
 pub(crate) fn reindex_nodes(problem: &mut SchedulingProblem, state: &mut SolverState) {
     if problem.is_node_order_current {
         return;

@@ -1,5 +1,6 @@
-//! How many distinct values of a label the remaining types still offer (spec 02 §3.9), and how many a claim could name: the API refuses
-//! a claim that names fewer values than its `minValues` (spec 02 Q18).
+//! Checks `minValues`: how many distinct values of a label the remaining instance types offer (spec
+//! 02 §3.9), and how many a claim could list. The API server rejects a claim that lists fewer
+//! values than its `minValues` (spec 02 Q18).
 
 use kerf_api::labels;
 use kerf_api::slim::Str;
@@ -9,15 +10,18 @@ use crate::catalogue::CompiledCatalogue;
 use crate::requirement::{EffectiveOperator, Requirement};
 use crate::requirement_table::{RequirementSetIx, RequirementTable};
 
-/// A key whose `minValues` is not reached, with the number of values that there are.
+/// A key whose `minValues` is not met, with the number of values that are available.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MinValuesShortfall {
     pub(crate) key: Str,
     pub(crate) available: u32,
 }
 
-/// The keys of `set` that the types of these rows leave short. No rows at all is not for this rule to report. The claim's capacity types
-/// will be those of its `offerings`; without these nothing is said of how many it could name.
+/// Returns the keys of `set` whose `minValues` the types of these rows do not meet. Empty if there
+/// are no rows, which is another error.
+///
+/// `offerings` are those that the claim may use; the claim will list their capacity types. Without
+/// them, the number of listed capacity types is not checked.
 pub(crate) fn shortfalls(
     columns: &CompiledCatalogue,
     rows: &Bits,
@@ -50,7 +54,7 @@ pub(crate) fn shortfalls(
     failing
 }
 
-/// How many values of its key a claim would name, if it names any.
+/// Returns the number of values that a claim would list for the key. `None` if it would list none.
 fn named_value_count(
     columns: &CompiledCatalogue,
     rows: &Bits,
@@ -67,7 +71,8 @@ fn named_value_count(
     Some(capacity_types.len())
 }
 
-/// The set with each failing key's `minValues` lowered to what there is, or dropped when there is nothing (spec 02 Q9).
+/// Returns the set with the `minValues` of each failing key lowered to the available number, or
+/// dropped if that is zero (spec 02 Q9).
 pub(crate) fn lower_to_available(
     set: RequirementSetIx,
     failing: &[MinValuesShortfall],

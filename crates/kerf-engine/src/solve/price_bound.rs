@@ -1,4 +1,5 @@
-//! A lower bound on the price of any solution. The search is skipped if first fit is within 1% of it.
+//! A lower bound on the price of any solution. The search is skipped if first fit is at most 1%
+//! above it.
 
 use super::pass::PlacementPass;
 use crate::price::Price;

@@ -1,4 +1,5 @@
-//! What the caller gets: machines to launch with every type that would do, pods for nodes that exist, and the rest with reasons.
+//! The result of a solve: NodeClaims to create with all usable instance types, pods placed on
+//! existing nodes, and unplaced pods with reasons.
 
 use std::sync::Arc;
 
@@ -18,106 +19,107 @@ use crate::price::Price;
 use crate::requirement::{Requirement, Requirements};
 use crate::requirement_table::RequirementSetIx;
 
-/// Where the pods of a cluster go.
+/// The placement of all pods that need a node.
 #[derive(Debug, Clone)]
 pub struct Solution {
-    /// Machines to launch.
+    /// NodeClaims to create, sorted by pool and pods.
     pub claims: Vec<PlannedClaim>,
-    /// Pods that fit on what is there.
+    /// Pods placed on existing nodes, sorted by node name.
     pub nodes: Vec<NodePlacement>,
-    /// Pods that stay pending, each with the reason.
+    /// Pods that stay pending, with the reason of each, sorted by name.
     pub unplaced: Vec<UnplacedPod>,
-    /// How much there was to do.
+    /// Size of the problem and number of passes.
     pub stats: SolveStats,
 }
 
-/// A machine to launch.
+/// A NodeClaim to create.
 #[derive(Debug, Clone)]
 pub struct PlannedClaim {
-    /// The pool that it belongs to.
+    /// Name of the NodePool.
     pub pool: Str,
-    /// Pods that it is for, as `namespace/name`, sorted.
+    /// Pods to be scheduled there, as `namespace/name`, sorted.
     pub pods: Vec<Str>,
-    /// What would do. Claims that may become the same machines share it.
+    /// Instance types, labels and requirements. Shared by claims with equal options.
     pub launch: Arc<LaunchOptions>,
-    /// Pods and daemons together.
+    /// Requests of the pods plus the daemon overhead.
     pub requests: ResourceList,
-    /// Whether a `minValues` of the pool was lowered.
+    /// True if a `minValues` of the pool was lowered (policy `BestEffort`).
     pub min_values_relaxed: bool,
 }
 
-/// The machines that a claim may become.
+/// The instances that a claim may be launched as.
 #[derive(Debug, Clone)]
 pub struct LaunchOptions {
-    /// Every type that would do, cheapest first; what a claim with reservations cannot be launched as comes last.
+    /// Names of all usable instance types, cheapest first. Types without a usable offering come
+    /// last; only claims with reservations list any.
     pub instance_types: Vec<Str>,
-    /// Labels of the node: the pool's, and a value for every custom label that is asked for.
+    /// Node labels: those of the pool, and one value for each required custom label.
     pub labels: Labels,
-    /// What the machine must be.
+    /// Requirements of the NodeClaim, including instance types and capacity types.
     pub requirements: Requirements,
-    /// The cheapest launch.
+    /// The expected launch. `None` if no offering is usable.
     pub estimate: Option<LaunchEstimate>,
 }
 
-/// The launch that is expected: the cheapest offering of the cheapest type.
+/// The launch that is expected: the cheapest offering of all listed types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchEstimate {
-    /// Type.
+    /// Name, such as `m5.large`.
     pub instance_type: Str,
-    /// Zone.
+    /// Value of `topology.kubernetes.io/zone`.
     pub zone: Str,
-    /// Capacity type.
+    /// `on-demand`, `spot` or `reserved`.
     pub capacity_type: Str,
     /// Price per hour.
     pub price: Price,
 }
 
-/// Pods for a node that exists.
+/// Pods placed on an existing node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodePlacement {
-    /// The node, or the claim that will become one.
+    /// Name of the Node, or of the NodeClaim if its Node has not joined yet.
     pub node: Str,
-    /// Pods as `namespace/name`, sorted.
+    /// Pods, as `namespace/name`, sorted.
     pub pods: Vec<Str>,
 }
 
 /// A pod that stays pending.
 #[derive(Debug, Clone)]
 pub struct UnplacedPod {
-    /// `namespace/name`
+    /// The pod, as `namespace/name`.
     pub pod: Str,
-    /// Why.
+    /// Why no node or claim accepts the pod.
     pub reason: Reason,
 }
 
-/// How much there was to do; the caller measures time.
+/// Size of the problem and number of passes. The engine reads no clock; the caller measures time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SolveStats {
-    /// Pods looked at.
+    /// Pods to place, including those that were left out before placing.
     pub pods: usize,
-    /// Nodes that could take pods.
+    /// Existing nodes, including claims whose Node has not joined yet.
     pub nodes: usize,
-    /// Distinct instance types.
+    /// Instance types over all distinct catalogues.
     pub instance_types: usize,
-    /// Classes of pods, relaxations not counted.
+    /// Classes of the pods to place, without their relaxations.
     pub pod_classes: usize,
-    /// Complete attempts, the first-fit one included.
+    /// Passes that were run, including first fit.
     pub attempts: usize,
-    /// What first fit in Karpenter's order would have cost.
+    /// Hourly price of the solution of first fit in Karpenter's order.
     pub first_fit_price: Price,
 }
 
 impl Solution {
-    /// Price of all machines to launch.
+    /// Returns the estimated hourly price of all claims. Claims without an estimate count as zero.
     pub fn price(&self) -> Price {
         self.claims.iter().filter_map(|c| c.launch.estimate.as_ref()).map(|e| e.price).sum()
     }
 }
 
-/// Launches that were worked out already, by template, requirements and rows.
+/// Launch options computed so far, by template, requirements and rows. Errors are cached too.
 pub(crate) type LaunchCache = FxHashMap<(usize, RequirementSetIx, Bits), Result<Arc<LaunchOptions>, Reason>>;
 
-/// Turns a finished pass into the answer.
+/// Builds the solution from a finished pass.
 pub(crate) fn build_solution(pass: &mut PlacementPass<'_>, attempts: usize, first_fit_price: Price) -> Solution {
     let problem = pass.problem;
     let (claims, mut left) = planned_claims(pass, &mut LaunchCache::default());
@@ -141,7 +143,7 @@ pub(crate) fn build_solution(pass: &mut PlacementPass<'_>, attempts: usize, firs
 }
 
 impl Solution {
-    /// Adds pods that were left out before anything was tried.
+    /// Adds pods that were left out before placing started.
     pub(crate) fn add_excluded_pods(&mut self, refused: Vec<(Str, Reason)>) {
         self.stats.pods += refused.len();
         self.unplaced.extend(refused.into_iter().map(|(pod, reason)| UnplacedPod { pod, reason }));
@@ -149,7 +151,7 @@ impl Solution {
     }
 }
 
-/// The claims as they would be created, and the pods of those that cannot be.
+/// Returns the claims to create, and the pods of claims that cannot be created, with reasons.
 pub(crate) fn planned_claims(
     pass: &mut PlacementPass<'_>,
     launches: &mut LaunchCache,
@@ -167,7 +169,7 @@ pub(crate) fn planned_claims(
     (claims, unplaced)
 }
 
-/// The pods that fit on what is there, by node.
+/// Returns the pods placed on existing nodes, by node name.
 pub(crate) fn node_placements(pass: &PlacementPass<'_>) -> Vec<NodePlacement> {
     let problem = pass.problem;
     let mut by_node: Vec<(usize, Str)> = pass
@@ -192,7 +194,7 @@ pub(crate) fn node_placements(pass: &PlacementPass<'_>) -> Vec<NodePlacement> {
     placements
 }
 
-/// The claim as it would be created (spec 02 §6.8, §7.5 and §12.1).
+/// Returns the claim as it would be created (spec 02 §6.8, §7.5 and §12.1).
 fn plan_claim(
     pass: &mut PlacementPass<'_>,
     launches: &mut LaunchCache,
@@ -218,7 +220,8 @@ fn plan_claim(
     })
 }
 
-/// Whether some claim would be discarded because the most types that it may list do not keep its `minValues` (spec 02 §7.5).
+/// Returns true if some claim would be discarded because its truncated list of types does not meet
+/// its `minValues` (spec 02 §7.5).
 pub(super) fn truncation_breaks_min_values(pass: &mut PlacementPass<'_>) -> bool {
     let settings = &pass.problem.cluster.settings;
     if settings.min_values_policy == MinValuesPolicy::BestEffort {
@@ -238,8 +241,11 @@ pub(super) fn truncation_breaks_min_values(pass: &mut PlacementPass<'_>) -> bool
     })
 }
 
-/// The types by price, cut to the most that a claim may list, and the requirements that follow from them. A claim that holds reservations
-/// also lists what was open to it besides, last: no launch can lead there, but its pool's `minValues` count them (spec 02 §7.4).
+/// Returns the types of a claim by price, truncated to the maximum number, and the requirements
+/// that follow from them.
+///
+/// A claim that holds reservations lists its other types last. They are never launched, but the
+/// pool's `minValues` count them (spec 02 §7.4).
 fn build_launch_options(
     pass: &mut PlacementPass<'_>,
     template: usize,
@@ -299,8 +305,8 @@ fn build_launch_options(
     Ok(LaunchOptions { instance_types, labels, requirements, estimate: cheapest_estimate(columns, &view, &rows) })
 }
 
-/// The pool's labels and a value for each custom label that the machine must have (spec 02 §12.1). Well-known labels come with
-/// the machine, restricted ones from Kerf itself.
+/// Returns the pool's labels and a value for each required custom label (spec 02 §12.1). The
+/// provider sets well-known labels; Kerf sets restricted ones.
 fn node_labels(template: &Labels, requirements: &Requirements, rules: &LabelRules) -> Labels {
     let custom = requirements.iter().filter(|r| !rules.is_well_known(r.key()) && !rules.is_restricted(r.key()));
     let picked = custom.filter_map(|r| Some((r.key().clone(), r.pick_value()?)));
@@ -327,7 +333,8 @@ fn cheapest_estimate(
     })
 }
 
-/// What the machine must be. A claim that holds reservations is launched on reserved capacity and nothing else.
+/// Returns the requirements of the launch. A claim that holds reservations is launched on reserved
+/// capacity only.
 fn launch_set(pass: &mut PlacementPass<'_>, claim: &OpenClaim) -> RequirementSetIx {
     if claim.reserved.is_empty() {
         return claim.requirements;

@@ -1,4 +1,5 @@
-//! What a new claim of a pool starts from (spec 02 §5.3 and §5.4), with the daemons that every machine will run.
+//! What a new claim of a pool starts from (spec 02 §5.3 and §5.4), including the overhead of the
+//! daemons that will run on its node.
 
 use kerf_api::labels::{self, LabelRules};
 use kerf_api::slim::{HostPort, Labels, Str, Taint};
@@ -11,26 +12,27 @@ use crate::requirement::{Requirement, Requirements};
 use crate::requirement_table::{RequirementSetIx, RequirementTable};
 use crate::resources::{Amounts, NANOS_PER_UNIT, ResourceIx};
 
-/// A pool, ready to launch from.
+/// A pool that can launch nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     pub(crate) name: Str,
     pub(crate) catalogue: usize,
-    /// Labels of its nodes.
+    /// Labels of the pool's nodes.
     pub(crate) labels: Labels,
-    /// Labels and requirements of the pool, and the labels that only daemons ask about.
+    /// Labels and requirements of the pool, plus `karpenter.sh/registered` and
+    /// `karpenter.sh/initialized`, which only daemons select.
     pub(crate) requirements: RequirementSetIx,
     pub(crate) taints: Vec<Taint>,
-    /// Rows that the pool's requirements leave.
+    /// Rows that satisfy the pool's requirements.
     pub(crate) rows: Bits,
     pub(crate) fit: FitIndex,
-    /// Types by the daemons that run on them.
+    /// Rows grouped by the daemons that run on them.
     pub(crate) overhead_groups: Vec<OverheadGroup>,
-    /// What the pool may still grow by, for the resources that it limits.
+    /// Remaining amount of each limited resource, in nano-units.
     pub(crate) limits: Vec<(ResourceIx, i128)>,
 }
 
-/// Rows on which exactly these daemons run.
+/// Rows on which an equal set of daemons runs, with the daemons' total requests and host ports.
 #[derive(Debug, Clone)]
 pub(crate) struct OverheadGroup {
     pub(crate) rows: Bits,
@@ -38,7 +40,8 @@ pub(crate) struct OverheadGroup {
     pub(crate) ports: Vec<HostPort>,
 }
 
-/// Pools that take part in scheduling, in the order in which they are tried: heavier first, then the later name.
+/// Returns the indices of ready pools in the order in which they are tried: highest weight first,
+/// equal weights by name in descending order.
 pub(crate) fn pools_in_order(pools: &[PoolInput]) -> Vec<usize> {
     let mut order: Vec<usize> =
         (0..pools.len()).filter(|i| pools[*i].availability == PoolAvailability::Ready).collect();
@@ -49,7 +52,7 @@ pub(crate) fn pools_in_order(pools: &[PoolInput]) -> Vec<usize> {
     order
 }
 
-/// The pool's labels and requirements as one set.
+/// Returns the pool's labels and requirements as one set.
 pub(crate) fn pool_requirement_set(
     pool: &PoolInput,
     rules: &LabelRules,
@@ -84,7 +87,7 @@ impl Template {
         let mut net: Vec<Amounts> = columns.rows.iter().map(|r| r.allocatable.clone()).collect();
         for group in &overhead_groups {
             for row in group.rows.iter() {
-                // A row that is negative by itself stays negative: it takes nothing.
+                // A row with a negative amount stays negative, so no pod fits it.
                 net[row].sub(&group.requests);
             }
         }
@@ -101,7 +104,7 @@ impl Template {
         })
     }
 
-    /// The daemons' least requests over the rows that are left (spec 02 §6.8).
+    /// Returns the element-wise minimum of the daemon overheads of these rows (spec 02 §6.8).
     pub(crate) fn least_overhead(&self, rows: &Bits) -> Amounts {
         let mut groups = self.overhead_groups.iter().filter(|g| g.rows.intersects(rows));
         let Some(first) = groups.next() else { return Amounts::default() };
@@ -153,7 +156,7 @@ fn overhead_groups(
     groups
 }
 
-/// Limits less what the pool's nodes have already (spec 02 §4.6).
+/// Returns the pool's limits less the capacity of its nodes (spec 02 §4.6).
 fn remaining_limits(world: &ClusterModel, pool: &PoolInput) -> Vec<(ResourceIx, i128)> {
     let mut names = world.resource_names.clone();
     let mut limits: Vec<(ResourceIx, i128)> =

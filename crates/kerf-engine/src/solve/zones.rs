@@ -1,5 +1,7 @@
-//! Which zone a pod that waits can use, before anything is placed (spec 02 §17.3): what its own musts, its volumes and its topology leave, for
-//! operators who wonder whom an outage of a zone would hit. No decision asks.
+//! Reports which zones each pending pod can use, before any pod is placed (spec 02 §17.3): the
+//! zones that its own requirements, its volumes and its topology constraints leave.
+//!
+//! The numbers tell operators which pods the outage of a zone affects. No decision reads them.
 
 use std::collections::BTreeMap;
 
@@ -18,15 +20,15 @@ use crate::topology::TopologyKeyIx;
 /// The zones that a pod can use.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EffectiveZone {
-    /// This one only.
+    /// Only this zone.
     One(Str),
-    /// Several, or any.
+    /// Several zones, or any.
     Flexible,
-    /// None: what is asked of it contradicts itself, or nothing of it is there.
+    /// No zone: the pod's constraints contradict each other, or none of the zones exists.
     Nowhere,
 }
 
-/// How many of the pods can use which zone. Pods that run somewhere are not counted.
+/// Returns the number of pods by usable zone. Only pods that run on no node are counted.
 pub(super) fn count_by_zone(pass: &mut PlacementPass<'_>, pods: &[PodIx]) -> BTreeMap<EffectiveZone, usize> {
     let mut known: FxHashMap<ClassIx, EffectiveZone> = FxHashMap::default();
     let (problem, mut counts) = (pass.problem, BTreeMap::new());
@@ -55,12 +57,12 @@ fn zone_of_class(pass: &mut PlacementPass<'_>, class: ClassIx) -> EffectiveZone 
     }
 }
 
-/// Everything that has a say.
+/// All constraints on the zone of one class.
 struct ZoneConstraints<'a, 'p> {
     pass: &'a PlacementPass<'p>,
     facts: &'a PodClass,
     key: KeyIx,
-    /// The zones that the pod's groups allow, if it has any that look at zones.
+    /// The zones that the pod's groups allow. `None` if no group has the zone as its key.
     topology: Option<(TopologyKeyIx, Bits)>,
 }
 
@@ -70,7 +72,8 @@ impl ZoneConstraints<'_, '_> {
         table.get(set, self.key).map(|one| table.requirement(one))
     }
 
-    /// The zones to choose from, by the first who names any; none if nobody does.
+    /// Returns the zones listed by the first of requirements, volumes and topology that lists any.
+    /// `None` if none of them does.
     fn candidates(&self) -> Option<Vec<Str>> {
         if let Some(values) =
             self.zone_requirement(self.facts.strict_requirements).and_then(Requirement::allowed_values)
@@ -90,7 +93,7 @@ impl ZoneConstraints<'_, '_> {
         Some(allowed.iter().map(|domain| self.pass.state.keys.domain_text(*key, domain).clone()).collect())
     }
 
-    /// Whether everybody can do with a zone.
+    /// Returns true if requirements, volumes and topology all accept the zone.
     fn accept(&self, zone: &Str) -> bool {
         let volumes = &self.facts.volume_alternatives;
         let accepts =

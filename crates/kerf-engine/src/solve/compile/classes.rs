@@ -1,4 +1,4 @@
-//! Pods become classes, each with the chain of what it turns into as it gives up its wishes.
+//! Assigns pods to classes, and builds for each class the chain of its relaxations.
 
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
@@ -25,24 +25,25 @@ use crate::solve::free_capacity::coarse_requests;
 use crate::solve::problem::{PodEntry, PodIx, SchedulingProblem};
 use crate::solve::state::SolverState;
 
-/// Classes by a hash of what makes them.
+/// Classes by a hash of the pod fields that define them.
 #[derive(Debug, Default)]
 pub(crate) struct ClassTable {
     by_hash: FxHashMap<u64, SmallVec<[ClassIx; 1]>>,
-    /// The class of the last pod: replicas come in rows.
+    /// Class of the last pod. Checked first, because replicas of a workload usually follow each
+    /// other.
     last: Option<ClassIx>,
 }
 
-/// What the cluster adds to a pod's spec.
+/// Scheduling rules that a pod gets from the cluster, not from its spec.
 struct ClusterAdditions {
-    /// Where its volumes let it run.
+    /// Alternative requirements of the pod's volumes; one must hold. Empty means no restriction.
     volume_alternatives: Vec<(RequirementSetIx, Option<Requirement>)>,
-    /// Default spread constraints.
+    /// Default spread constraints for the pod.
     default_spread: Rc<[TopologySpreadConstraint]>,
 }
 
-/// A pod that waits for a place. One that breaks a rule of spec 02 §2.2 is refused with its reason; without a usable pool a pass
-/// decides nothing (§1.3).
+/// Adds a pending pod. A pod that breaks a rule of spec 02 §2.2 is excluded, with the reason. All
+/// pods are excluded if no pool is usable (spec 02 §1.3).
 pub(crate) fn add_pending_pod(
     problem: &mut SchedulingProblem,
     state: &mut SolverState,
@@ -58,7 +59,7 @@ pub(crate) fn add_pending_pod(
     problem.pods_to_place.push(ix);
 }
 
-/// A pod that runs, before it is said where.
+/// Adds a running pod. The caller then sets its node.
 pub(crate) fn add_running_pod(
     problem: &mut SchedulingProblem,
     state: &mut SolverState,
@@ -75,8 +76,8 @@ pub(crate) fn add_running_pod(
     ix
 }
 
-/// A pod that never moves. What it asks of its node does not matter any more, only what it takes and whom it keeps away; so the pods
-/// of a daemon set are of one class, though each names its node.
+/// Adds a pod that never moves. Only its requests and its anti-affinity matter; its requirements on
+/// nodes are dropped. So all pods of a daemon set share one class, although each names its node.
 fn add_unmovable_pod(problem: &mut SchedulingProblem, state: &mut SolverState, pod: &Pod) -> PodIx {
     let attachments = problem.cluster.storage.attachments(pod);
     let mut lean = pod.clone();
@@ -94,7 +95,7 @@ fn add_unmovable_pod(problem: &mut SchedulingProblem, state: &mut SolverState, p
     ix
 }
 
-/// Why a pod that runs cannot be placed elsewhere, whatever is tried.
+/// Returns why a running pod cannot be placed on any target. `None` if it may be.
 fn unplaceable_reason(problem: &SchedulingProblem, pod: &Pod) -> Option<Reason> {
     if problem.pools.is_empty() {
         return Some(Reason::NoPools);
@@ -102,7 +103,8 @@ fn unplaceable_reason(problem: &SchedulingProblem, pod: &Pod) -> Option<Reason> 
     problem.cluster.storage.topology_error(pod).map(Reason::Volume)
 }
 
-/// Why a pending pod is not looked at (spec 02 §2.2); all causes at once.
+/// Returns why a pending pod is excluded from placing (spec 02 §2.2), with all causes. `None` if it
+/// is not.
 fn exclusion_reason(problem: &SchedulingProblem, pod: &Pod) -> Option<Reason> {
     let mut problems: Vec<String> = Vec::new();
     let rules = &problem.cluster.label_rules;
@@ -189,7 +191,8 @@ fn find_class(problem: &mut SchedulingProblem, hash: u64, pod: &Pod, extras: &Cl
     candidates.iter().copied().find(|ix| matches_class(&classes[ix.0 as usize], pod, extras, names))
 }
 
-/// Whether no rule can tell the pod from those of the class. The node that it runs on does not matter.
+/// Returns true if no scheduling rule can tell the pod from those of the class. The node that it
+/// runs on does not matter.
 fn matches_class(class: &PodClass, pod: &Pod, extras: &ClusterAdditions, names: &mut ResourceNames) -> bool {
     let (x, y) = (&class.spec, &pod.spec);
     let spread = y.topology_spread_constraints.iter().chain(extras.default_spread.iter());
@@ -205,10 +208,11 @@ fn matches_class(class: &PodClass, pod: &Pod, extras: &ClusterAdditions, names: 
         && x.pod_requests == y.pod_requests
         && class.needs_devices == needs_devices(pod)
         && class.volume_alternatives == extras.volume_alternatives
-        // Only a resize makes the same containers ask for something else.
+        // Equal containers have other requests only during a resize.
         && ((class.has_spec_requests && requests::has_spec_requests(pod)) || class.requests == requests::effective_requests(pod, names))
 }
 
+/// Adds a class and all its relaxations, linked by `next_relaxed`, and then its last resorts.
 fn add_class_with_relaxations(
     problem: &mut SchedulingProblem,
     state: &mut SolverState,
@@ -240,12 +244,12 @@ fn add_class_with_relaxations(
         problem.classes[last.0 as usize].next_relaxed = Some(relaxed);
         last = relaxed;
         steps += 1;
-        // The first steps exchange one alternative of the node affinity for the next.
+        // The first steps replace one alternative of the node affinity by the next.
         let class = &mut problem.classes[last.0 as usize];
         class.relaxation_count = (steps + 1_usize).saturating_sub(terms.len().max(1));
         class.alternatives = if class.relaxation_count == 0 { alike.clone() } else { last.0..last.0 + 1 };
     }
-    // Without wishes every alternative has been tried for its own sake.
+    // If there was no preference to give up, every alternative has already been tried as it is.
     if steps >= terms.len() {
         let (given_up, start) = (problem.classes[last.0 as usize].relaxation_count, last.0);
         for resort in last_resorts(&terms, &spec) {
@@ -262,16 +266,17 @@ fn add_class_with_relaxations(
     first
 }
 
-/// What a pod of this spec gives up next in this problem, and what it is then.
+/// Returns the next relaxation of a pod with this spec, and the relaxed spec. `None` if nothing is
+/// left to relax.
 pub(crate) fn next_relaxation(problem: &SchedulingProblem, spec: &PodSpec) -> Option<(Relaxation, PodSpec)> {
     let ignore = problem.cluster.settings.preference_policy == PreferencePolicy::Ignore;
-    // A pool that has no type to offer has a say, too: its nodes may still be there.
+    // Pools without instance types count too, because they may still have nodes.
     let mut taints = problem.pools.iter().flat_map(|pool| &problem.cluster.pools[*pool].taints);
     let prefers = taints.any(|t| t.effect == kerf_api::slim::TaintEffect::PreferNoSchedule);
     relax(spec, ignore, prefers)
 }
 
-/// What relaxation does not change.
+/// The part of a class that relaxation does not change.
 struct ClassBase {
     namespace: Str,
     labels: Labels,
@@ -279,7 +284,8 @@ struct ClassBase {
     has_spec_requests: bool,
     volume_alternatives: Vec<(RequirementSetIx, Option<Requirement>)>,
     needs_devices: bool,
-    /// Which nodes count for its spreads: those that it asks for before it gives anything up, as for kube-scheduler.
+    /// Alternatives of the required node affinity before any relaxation. As in kube-scheduler, they
+    /// decide which nodes count for the pod's spreads.
     unrelaxed_alternatives: Vec<NodeRequirements>,
 }
 

@@ -1,4 +1,5 @@
-//! Groups are counted over what runs (spec 02 §8.3): over label sets and nodes, not over pods.
+//! Counts running pods for topology groups (spec 02 §8.3). Pods with equal labels on one node are
+//! counted together.
 
 use super::groups::GroupFinder;
 use crate::pod::tolerations::tolerates_all;
@@ -6,7 +7,8 @@ use crate::solve::problem::SchedulingProblem;
 use crate::solve::state::SolverState;
 use crate::topology::{GroupIx, GroupKey, GroupKind};
 
-/// Counts the groups from `first_group` on and the presences from `first_presence` on. Their domains must be known by now.
+/// Counts running pods for the groups from `first_group` on, and nodes for the node counts from
+/// `first_presence` on. The domains of their keys must be known.
 pub(super) fn count_groups(
     problem: &mut SchedulingProblem,
     state: &mut SolverState,
@@ -53,7 +55,7 @@ pub(super) fn count_groups(
     state.clear_undo_log();
 }
 
-/// Makes the domains known that pools can make for the group, from a domain on.
+/// Adds the domains from `first_domain` on that pools offer to the group.
 pub(super) fn add_offered_domains(
     problem: &SchedulingProblem,
     state: &mut SolverState,

@@ -1,7 +1,9 @@
-//! Constraints become groups, shared by every class that means the same.
+//! Turns spread, affinity and anti-affinity rules into topology groups. Classes with equal rules
+//! share a group.
 //!
-//! Classes and groups come in any order and at any time; [`tie`] then ties the new ones to all others, so that a class knows every
-//! group that counts it or keeps it away, whichever of the two was there first.
+//! Classes and groups are added in any order and at any time. [`link_classes_to_groups`] then links
+//! new classes to all groups and new groups to all classes, so that each class knows every group
+//! that counts or constrains it.
 
 use kerf_api::labels;
 use kerf_api::slim::{
@@ -18,7 +20,7 @@ use crate::solve::problem::SchedulingProblem;
 use crate::solve::state::SolverState;
 use crate::topology::{FilterIx, Group, GroupIdentity, GroupIx, GroupKey, GroupKind, NodeFilter, TopologyKeyIx};
 
-/// Groups by identity, and what is not tied together yet.
+/// Groups by identity, and additions that are not linked yet.
 #[derive(Debug, Default)]
 pub(crate) struct GroupTable {
     index: FxHashMap<GroupIdentity, GroupIx>,
@@ -27,12 +29,13 @@ pub(crate) struct GroupTable {
     finder: GroupFinder,
     unlinked_constraints: Vec<(ClassIx, GroupIx)>,
     unlinked_inverse_groups: Vec<(ClassIx, GroupIx)>,
-    /// Running pods behind inverse groups: group, node.
+    /// Group and node of running pods that own inverse anti-affinity groups and are not counted
+    /// yet.
     pub(super) uncounted_inverse_pods: Vec<(GroupIx, usize)>,
     linked_classes: usize,
 }
 
-/// The group of that identity, made if it is new.
+/// Returns the group with this identity, adding it if it is new.
 fn get_or_add_group(problem: &mut SchedulingProblem, state: &SolverState, identity: GroupIdentity) -> GroupIx {
     let book = &mut problem.group_table;
     if let Some(ix) = book.index.get(&identity) {
@@ -56,7 +59,7 @@ fn get_or_add_group(problem: &mut SchedulingProblem, state: &SolverState, identi
     ix
 }
 
-/// Registers the constraints of a class (spec 02 §8.1).
+/// Adds the groups for the rules of a class (spec 02 §8.1).
 pub(super) fn add_class_constraints(
     problem: &mut SchedulingProblem,
     state: &mut SolverState,
@@ -88,7 +91,7 @@ pub(super) fn add_class_constraints(
     }
 }
 
-/// The group of those that a term of somebody in this namespace keeps away.
+/// Returns the group of the pods that an anti-affinity term of a pod in this namespace keeps away.
 pub(crate) fn inverse_anti_affinity_group(
     problem: &mut SchedulingProblem,
     state: &mut SolverState,
@@ -99,7 +102,7 @@ pub(crate) fn inverse_anti_affinity_group(
     get_or_add_group(problem, state, identity)
 }
 
-/// Adds the rules of pods that run.
+/// Adds the groups for the required anti-affinity of running pods.
 pub(crate) fn add_running_anti_affinity(problem: &mut SchedulingProblem, state: &mut SolverState) {
     for (namespace, term, node) in std::mem::take(&mut problem.cluster.running_anti_affinity) {
         let group = inverse_anti_affinity_group(problem, state, &namespace, &term);
@@ -107,7 +110,8 @@ pub(crate) fn add_running_anti_affinity(problem: &mut SchedulingProblem, state: 
     }
 }
 
-/// Ties new classes and new groups to each other and to the old ones. Groups from `first_new` on are new.
+/// Links classes and groups that were added since the last call. Groups from `first_new` on are
+/// new.
 pub(super) fn link_classes_to_groups(problem: &mut SchedulingProblem, state: &SolverState, first_new: usize) {
     let SchedulingProblem { groups, classes, group_table: book, .. } = problem;
     let mut fresh = GroupFinder::default();
@@ -138,7 +142,8 @@ pub(super) fn link_classes_to_groups(problem: &mut SchedulingProblem, state: &So
     for (class, bound) in bounds {
         let class = &mut classes[class.0 as usize];
         add_constraint(class, groups, bound);
-        // The keys are settled in this order: their names decide it, not the order of the input.
+        // Keys are narrowed in this order. It depends on their names, not on the order of the
+        // input.
         class.label_constraints.sort_by(|a, b| state.keys.text(a.0).cmp(state.keys.text(b.0)));
     }
     for (class, group) in book.unlinked_inverse_groups.drain(..) {
@@ -146,7 +151,7 @@ pub(super) fn link_classes_to_groups(problem: &mut SchedulingProblem, state: &So
     }
 }
 
-/// A number that only the names in a constraint decide.
+/// Returns a hash of the names in a rule, to decide ties independently of the order of the input.
 fn tie_break(state: &SolverState, identity: &GroupIdentity) -> u64 {
     let key = match identity.key {
         GroupKey::Hostname => labels::HOSTNAME,
@@ -158,7 +163,8 @@ fn tie_break(state: &SolverState, identity: &GroupIdentity) -> u64 {
     std::iter::once(key).chain(namespaces).chain(selected).fold(0, seeded_hash::hash_name)
 }
 
-/// Rules of others come first, in an order that only their names decide; then the class's own, as its pods list them.
+/// Adds a constraint to a class. Anti-affinity of other pods comes first, ordered by name hash; the
+/// class's own rules follow in the order of the pod spec.
 fn add_constraint(class: &mut PodClass, groups: &[Group], bound: GroupConstraint) {
     let group = &groups[bound.group.0];
     let list = match group.identity.key {
@@ -243,7 +249,8 @@ fn term_identity(
     }
 }
 
-/// Finds the groups that select given labels without asking each of them: most selectors name one exact label.
+/// Finds the groups that select given labels. Most selectors list one exact label, so few groups
+/// have to be checked.
 #[derive(Debug, Default)]
 pub(super) struct GroupFinder {
     by_label: FxHashMap<(Str, Str), Vec<GroupIx>>,
@@ -258,6 +265,7 @@ impl GroupFinder {
         }
     }
 
+    /// Returns the groups that select a pod with these labels in this namespace, in order of index.
     pub(super) fn selecting(&self, groups: &[Group], namespace: &Str, labels: &kerf_api::slim::Labels) -> Vec<GroupIx> {
         let mut found: Vec<GroupIx> = labels
             .iter()
@@ -272,7 +280,8 @@ impl GroupFinder {
     }
 }
 
-/// In canonical form every exact label is an `In` with one value.
+/// Returns a label that the selector requires exactly. In canonical form this is an `In` with one
+/// value.
 fn exact_label(selector: &LabelSelector) -> Option<(Str, Str)> {
     selector
         .match_expressions

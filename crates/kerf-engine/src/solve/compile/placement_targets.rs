@@ -1,4 +1,5 @@
-//! Where pods can go: what pools can launch, which domains exist, and nodes grouped by what classes can tell of them.
+//! Prepares the targets of pods: instance types per pool, topology domains, and nodes grouped by
+//! profile.
 
 use kerf_api::slim::Str;
 use rustc_hash::FxHashMap;
@@ -11,7 +12,9 @@ use crate::solve::problem::{NodeProfile, SchedulingProblem};
 use crate::solve::state::SolverState;
 use crate::solve::template::pool_requirement_set;
 
-/// The types that a pool's own requirements leave (spec 02 §5.4). Under `BestEffort` its `minValues` are lowered to what there is.
+/// Returns the rows that satisfy a pool's own requirements (spec 02 §5.4). Empty if they do not
+/// meet the pool's `minValues`; under `BestEffort` this is allowed, and opening a claim lowers
+/// `minValues`.
 pub(crate) fn pre_filter(
     world: &ClusterModel,
     pool: &PoolInput,
@@ -23,7 +26,8 @@ pub(crate) fn pre_filter(
     if !table.has_min_values(set) {
         return (set, rows);
     }
-    // What is on offer is asked about when a claim is opened: it may be a reservation, which needs no second capacity type.
+    // Capacity types are checked when a claim is opened. A claim with a reservation needs no second
+    // capacity type.
     let short = crate::solve::min_values::shortfalls(columns, &rows, set, None, table);
     if short.is_empty() || world.settings.min_values_policy == MinValuesPolicy::BestEffort {
         (set, rows)
@@ -32,7 +36,8 @@ pub(crate) fn pre_filter(
     }
 }
 
-/// All domains of new keys that constraints use: what pools can make, and what nodes have (spec 02 §8.2).
+/// Adds the domains of new topology keys: values that pools can launch and values that nodes have
+/// (spec 02 §8.2).
 pub(super) fn add_domains(problem: &mut SchedulingProblem, state: &mut SolverState) {
     let SchedulingProblem { cluster: world, pools, node_domains, .. } = problem;
     let SolverState { table, keys, .. } = state;
@@ -62,7 +67,7 @@ pub(super) fn add_domains(problem: &mut SchedulingProblem, state: &mut SolverSta
             }
         }
         let text = keys.text(ix).clone();
-        // In the order of their names, so that the order of the nodes does not matter.
+        // Sorted by value, so that domain indices do not depend on the order of the nodes.
         let mut on_nodes: Vec<(&str, usize)> =
             world.nodes.iter().enumerate().filter_map(|(at, n)| Some((n.labels.get(&text)?, at))).collect();
         on_nodes.sort_unstable();
@@ -81,7 +86,8 @@ fn listed_values(table: &RequirementTable, one: crate::requirement_table::Requir
     if requirement.operator() == EffectiveOperator::In { requirement.values().to_vec() } else { Vec::new() }
 }
 
-/// Groups nodes by the labels that some class asks about and by their taints, if other labels are asked about than before.
+/// Groups nodes by taints and by the labels that some class requires. Does nothing if no further
+/// label is required since the last call.
 pub(super) fn group_nodes_by_profile(problem: &mut SchedulingProblem, state: &mut SolverState) {
     let SchedulingProblem {
         cluster: world,
@@ -122,7 +128,8 @@ pub(super) fn group_nodes_by_profile(problem: &mut SchedulingProblem, state: &mu
     }
 }
 
-/// Slots per reservation over all pools; the smallest number seen counts (spec 02 §10).
+/// Collects the slots of each reservation over all pools. If pools disagree, the smallest number
+/// counts (spec 02 §10).
 pub(crate) fn collect_reservations(problem: &mut SchedulingProblem, state: &mut SolverState) {
     if !problem.cluster.settings.reserved_capacity {
         return;
