@@ -1,5 +1,5 @@
-//! Decides where pods run: on which existing nodes, on which new NodeClaims, and why the other pods
-//! stay pending (spec 02 §5 to §11).
+//! Decides where each pod runs: on an existing node or on a new NodeClaim. Explains why the other
+//! pods stay pending (spec 02 §5 to §11).
 //!
 //! The algorithm, from the input to a [`Solution`]:
 //!
@@ -16,8 +16,8 @@
 //! 3. The first pass is Karpenter's first fit. `search` then runs further passes with other pod
 //!    orders and other choices, and keeps the best result. A result replaces that of first fit only
 //!    if it places every pod that first fit places and is better by the rules in `search`.
-//! 4. `solution` turns the open claims of the best pass into planned NodeClaims and explains each
-//!    pod that stays pending.
+//! 4. `solution` turns each open claim of the best pass into a NodeClaim to create, and explains
+//!    each pod that stays pending.
 //!
 //! [`IncrementalSolver`] keeps problem and state between solves and updates both from pod, node and
 //! claim events. Solving again, or solving a what-if without some nodes, then costs only what

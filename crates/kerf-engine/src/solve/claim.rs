@@ -1,4 +1,4 @@
-//! Open claims: NodeClaims under construction during one pass.
+//! An open claim is a NodeClaim under construction during one pass.
 //!
 //! A claim only narrows: each pod that joins can remove instance types and values, never add any.
 

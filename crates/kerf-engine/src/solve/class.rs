@@ -74,7 +74,7 @@ pub(crate) struct PodClass {
 impl PodClass {
     /// Returns all constraints of the class, label keys first.
     pub(crate) fn constraints(&self) -> impl Iterator<Item = &GroupConstraint> + Clone {
-        self.label_constraints.iter().flat_map(|(_, bounds)| bounds).chain(&self.host_constraints)
+        self.label_constraints.iter().flat_map(|(_, constraints)| constraints).chain(&self.host_constraints)
     }
 }
 

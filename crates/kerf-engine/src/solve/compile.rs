@@ -19,10 +19,10 @@ use super::state::SolverState;
 
 /// Processes everything that was added to the problem since the last call.
 pub(crate) fn index_additions(problem: &mut SchedulingProblem, state: &mut SolverState) {
-    let (first_group, first_presence) = (state.group_counts.len(), state.node_counts.len());
+    let (first_group, first_node_counts) = (state.group_counts.len(), state.node_counts.len());
     groups::link_classes_to_groups(problem, state, first_group);
     placement_targets::add_domains(problem, state);
     state.resize_for(problem);
-    counts::count_groups(problem, state, first_group, first_presence);
+    counts::count_groups(problem, state, first_group, first_node_counts);
     placement_targets::group_nodes_by_profile(problem, state);
 }

@@ -50,31 +50,32 @@ impl IncrementalSolver {
         let (problem, state) = (&self.problem, &mut self.state);
         let pools = problem.pools.iter().map(|ix| &problem.cluster.pools[*ix]);
         let empty = pools.filter(|pool| problem.templates.iter().all(|template| template.name != pool.name));
-        let judged = empty.map(|pool| {
-            let set = pool_requirement_set(pool, &problem.cluster.label_rules, &mut state.table);
-            let short = pool.catalogue.map(|ix| &problem.cluster.catalogues[ix]).map(|columns| {
-                let rows = columns.view(set, &mut state.table).rows;
-                min_values::shortfalls(columns, &rows, set, None, &state.table)
+        let reports = empty.map(|pool| {
+            let requirements = pool_requirement_set(pool, &problem.cluster.label_rules, &mut state.table);
+            let shortfalls = pool.catalogue.map(|ix| &problem.cluster.catalogues[ix]).map(|catalogue| {
+                let rows = catalogue.view(requirements, &mut state.table).rows;
+                min_values::shortfalls(catalogue, &rows, requirements, None, &state.table)
             });
-            let min_values = short.unwrap_or_default().into_iter().map(|short| short.key).collect();
+            let min_values = shortfalls.unwrap_or_default().into_iter().map(|shortfalls| shortfalls.key).collect();
             PoolWithoutTypes { pool: pool.name.clone(), min_values }
         });
-        judged.collect()
+        reports.collect()
     }
 
     /// Returns the pools whose limits exclude types before any pod is placed, in the order in which
     /// pools are tried.
     pub fn types_beyond_limits(&self) -> Vec<TypesBeyondLimits> {
-        let of_template = |(ix, template): (usize, &super::Template)| {
-            let columns = &self.problem.cluster.catalogues[template.catalogue];
-            let types = |rows: &Bits| rows.iter().map(|row| columns.rows[row].type_ix).collect::<Bits>().iter().count();
+        let report = |(ix, template): (usize, &super::Template)| {
+            let catalogue = &self.problem.cluster.catalogues[template.catalogue];
+            let types =
+                |rows: &Bits| rows.iter().map(|row| catalogue.rows[row].type_ix).collect::<Bits>().iter().count();
             let mut within = template.rows.clone();
-            limits::retain_within_limits(&mut within, columns, &self.state.limits[ix]);
-            let (total, left) = (types(&template.rows), types(&within));
-            let is_partial = 0 < left && left < total;
-            is_partial.then(|| TypesBeyondLimits { pool: template.name.clone(), excluded: total - left, total })
+            limits::retain_within_limits(&mut within, catalogue, &self.state.limits[ix]);
+            let (total, remaining) = (types(&template.rows), types(&within));
+            let is_partial = 0 < remaining && remaining < total;
+            is_partial.then(|| TypesBeyondLimits { pool: template.name.clone(), excluded: total - remaining, total })
         };
-        self.problem.templates.iter().enumerate().filter_map(of_template).collect()
+        self.problem.templates.iter().enumerate().filter_map(report).collect()
     }
 
     /// Returns the pods that were relaxed in the last solve, sorted by name.
@@ -87,17 +88,17 @@ impl IncrementalSolver {
 
     fn relaxations_until(&self, pod: PodIx, end: ClassIx) -> RelaxedPod {
         let entry = &self.problem.pods[pod.0 as usize];
-        let (mut class, mut given_up) = (entry.class, Vec::new());
+        let (mut class, mut relaxations) = (entry.class, Vec::new());
         // Last resorts are not listed: they give up no further preference.
         while class != end
-            && let facts = &self.problem.classes[class.0 as usize]
-            && let Some((concession, _)) = compile::next_relaxation(&self.problem, &facts.spec)
-            && let Some(next) = facts.next_relaxed
+            && let pod_class = &self.problem.classes[class.0 as usize]
+            && let Some((relaxation, _)) = compile::next_relaxation(&self.problem, &pod_class.spec)
+            && let Some(next) = pod_class.next_relaxed
         {
-            given_up.push(concession);
+            relaxations.push(relaxation);
             class = next;
         }
-        RelaxedPod { pod: entry.name.clone(), relaxations: given_up }
+        RelaxedPod { pod: entry.name.clone(), relaxations }
     }
 }
 
@@ -105,11 +106,11 @@ impl IncrementalSolver {
 /// stayed unplaced although they gave up every preference.
 pub(super) fn collect_relaxed_pods(pass: &PlacementPass<'_>) -> Vec<(PodIx, ClassIx)> {
     let state = &pass.state;
-    let in_vain = state.queue.iter().filter(|pod| {
-        let at = pod.0 as usize;
-        state.placements[at].is_none() && state.unplaced_reasons[at] == Some(UnplacedReason::NoTarget)
+    let unplaced = state.queue.iter().filter(|pod| {
+        let pod_ix = pod.0 as usize;
+        state.placements[pod_ix].is_none() && state.unplaced_reasons[pod_ix] == Some(UnplacedReason::NoTarget)
     });
-    let ends = in_vain.map(|pod| (*pod, pass.problem.most_relaxed(pass.problem.pods[pod.0 as usize].class)));
-    let further = ends.filter(|(pod, end)| pass.problem.pods[pod.0 as usize].class != *end);
-    state.relaxed_pods.iter().copied().chain(further).collect()
+    let ends = unplaced.map(|pod| (*pod, pass.problem.most_relaxed(pass.problem.pods[pod.0 as usize].class)));
+    let relaxed = ends.filter(|(pod, end)| pass.problem.pods[pod.0 as usize].class != *end);
+    state.relaxed_pods.iter().copied().chain(relaxed).collect()
 }

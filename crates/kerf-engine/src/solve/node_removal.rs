@@ -14,8 +14,8 @@ impl PlacementPass<'_> {
     /// the node is marked for deletion or already removed.
     pub(crate) fn simulate_node_removal(&mut self, node: usize, moved: &mut Vec<PodIx>) {
         let problem = self.problem;
-        let state = &problem.cluster.nodes[node];
-        if state.is_marked_for_deletion || self.state.removed_nodes.contains(node) {
+        let node_state = &problem.cluster.nodes[node];
+        if node_state.is_marked_for_deletion || self.state.removed_nodes.contains(node) {
             return;
         }
         self.state.removed_nodes.insert(node);
@@ -27,8 +27,8 @@ impl PlacementPass<'_> {
             }
         }
         for (ix, template) in problem.templates.iter().enumerate() {
-            if state.pool.as_ref() == Some(&template.name) {
-                limits::add_capacity(self.state.limits_mut(ix), &state.capacity, 1);
+            if node_state.pool.as_ref() == Some(&template.name) {
+                limits::add_capacity(self.state.limits_mut(ix), &node_state.capacity, 1);
             }
         }
         for pod in &problem.pods_on[node] {
@@ -48,8 +48,8 @@ impl PlacementPass<'_> {
         let problem = self.problem;
         let entry = &problem.pods[pod.0 as usize];
         let class = &problem.classes[entry.class.0 as usize];
-        let counted = if entry.is_counted { class.counted_by.as_slice() } else { &[] };
-        for group in counted {
+        let counting_groups = if entry.is_counted { class.counted_by.as_slice() } else { &[] };
+        for group in counting_groups {
             if self.state.filter_node(problem, problem.groups[group.0].filter, node).counts_running {
                 self.state.count_on_node(problem, *group, node, -1);
             }

@@ -122,9 +122,9 @@ impl<'p> PlacementPass<'p> {
         // In the first-fit order, last resorts come only after all other pods: Karpenter has none,
         // and a pod that Karpenter places must not lose its capacity to one.
         self.allows_last_resort = self.claim_order != ClaimOrder::FewestPods;
-        let mut waiting = self.place_all(&order);
-        while !waiting.is_empty() && (self.recount_claims() || self.allow_last_resort()) {
-            waiting = self.place_all(&waiting);
+        let mut unplaced = self.place_all(&order);
+        while !unplaced.is_empty() && (self.recount_claims() || self.allow_last_resort()) {
+            unplaced = self.place_all(&unplaced);
         }
         if self.search_variant.pin_claims_to_domains {
             self.pin_open_claims();
@@ -134,11 +134,11 @@ impl<'p> PlacementPass<'p> {
 
     /// Allows last resorts. Returns false if they were allowed already.
     fn allow_last_resort(&mut self) -> bool {
-        let is_news = !self.allows_last_resort;
+        let is_change = !self.allows_last_resort;
         self.allows_last_resort = true;
         // Classes that failed before may succeed now.
-        self.state.revision += u64::from(is_news);
-        is_news
+        self.state.revision += u64::from(is_change);
+        is_change
     }
 
     /// Moves pods with a launched node to the front, so that no other pod takes their capacity.
@@ -146,9 +146,9 @@ impl<'p> PlacementPass<'p> {
         if self.launched_nodes.is_empty() {
             return Cow::Borrowed(order);
         }
-        let (expected, others): (Vec<PodIx>, Vec<PodIx>) =
+        let (with_node, others): (Vec<PodIx>, Vec<PodIx>) =
             order.iter().partition(|pod| self.launched_nodes.contains_key(pod));
-        Cow::Owned([expected, others].concat())
+        Cow::Owned([with_node, others].concat())
     }
 
     /// Places pods until a whole round places none. Returns the pods that remain.
@@ -171,8 +171,8 @@ impl<'p> PlacementPass<'p> {
                         queue.push_front((failed, 0));
                     }
                 }
-                Err(refusal) => {
-                    self.state.unplaced_reasons[pod.0 as usize] = Some(refusal);
+                Err(reason) => {
+                    self.state.unplaced_reasons[pod.0 as usize] = Some(reason);
                     queue.push_back((pod, queue.len() + 1));
                 }
             }
@@ -183,9 +183,9 @@ impl<'p> PlacementPass<'p> {
     fn update_claim_prices(&mut self) {
         for ix in 0..self.state.claims.len() {
             let claim = &self.state.claims[ix];
-            let (columns, set, rows) =
+            let (catalogue, requirements, rows) =
                 (self.problem.templates[claim.template].catalogue, claim.requirements, claim.rows.clone());
-            self.state.claims[ix].price = self.cheapest(columns, set, &rows);
+            self.state.claims[ix].price = self.cheapest(catalogue, requirements, &rows);
         }
     }
 
@@ -211,10 +211,10 @@ impl<'p> PlacementPass<'p> {
                     self.state.revision += 1;
                     return Ok(());
                 }
-                Err(refusal @ (UnplacedReason::WaitsForReservation | UnplacedReason::NeedsDevices)) => {
-                    return Err(refusal);
+                Err(reason @ (UnplacedReason::WaitsForReservation | UnplacedReason::NeedsDevices)) => {
+                    return Err(reason);
                 }
-                Err(refusal @ UnplacedReason::NoTarget) => match self.problem.classes[last.0 as usize].next_relaxed {
+                Err(reason @ UnplacedReason::NoTarget) => match self.problem.classes[last.0 as usize].next_relaxed {
                     Some(next) if self.allows_last_resort || !self.problem.classes[next.0 as usize].is_last_resort => {
                         class = next;
                     }
@@ -222,7 +222,7 @@ impl<'p> PlacementPass<'p> {
                         if repeatable {
                             self.state.failed_at_revision[entry.class.0 as usize] = Some(self.state.revision);
                         }
-                        return Err(refusal);
+                        return Err(reason);
                     }
                 },
             }
@@ -249,19 +249,19 @@ impl<'p> PlacementPass<'p> {
     }
 
     pub(super) fn place_on_node_or_claim(&mut self, pod: PodIx, options: &[ClassIx]) -> Result<(), UnplacedReason> {
-        let mut open: SmallVec<[(ClassIx, Vec<KeyDomains>); 1]> = SmallVec::with_capacity(options.len());
+        let mut class_options: SmallVec<[(ClassIx, Vec<KeyDomains>); 1]> = SmallVec::with_capacity(options.len());
         for class in options.iter().copied() {
-            let facts = &self.problem.classes[class.0 as usize];
-            if facts.needs_devices && self.problem.cluster.settings.ignore_dra {
+            let pod_class = &self.problem.classes[class.0 as usize];
+            if pod_class.needs_devices && self.problem.cluster.settings.ignore_dra {
                 return Err(UnplacedReason::NeedsDevices);
             }
             let domains = self.allowed_domains(class);
             if self.place_on_node(pod, class, &domains) {
                 return Ok(());
             }
-            open.push((class, domains));
+            class_options.push((class, domains));
         }
-        self.place_on_claim(pod, &open)
+        self.place_on_claim(pod, &class_options)
     }
 
     /// Returns true if the pod must not be placed on an avoided node: it runs on a removed node and
@@ -277,25 +277,25 @@ impl<'p> PlacementPass<'p> {
     pub(crate) fn known_domains(&self, group: GroupIx) -> Bits {
         let counts = &self.state.group_counts[group.0];
         match self.problem.groups[group.0].node_counts_ix {
-            Some(presence) => counts.known_domains(&self.state.node_counts[presence].present_domains),
+            Some(node_counts_ix) => counts.known_domains(&self.state.node_counts[node_counts_ix].present_domains),
             None => counts.known_domains(&Bits::new()),
         }
     }
 
     /// Returns, per topology key of the class, the domains that its groups allow on any target.
     pub(crate) fn allowed_domains(&mut self, class: ClassIx) -> Vec<KeyDomains> {
-        let facts = &self.problem.classes[class.0 as usize];
-        let mut open = Vec::with_capacity(facts.label_constraints.len());
-        for (key, bounds) in &facts.label_constraints {
-            let by_pod = self.domains_allowed_by_pod(facts, *key);
+        let pod_class = &self.problem.classes[class.0 as usize];
+        let mut allowed_domains = Vec::with_capacity(pod_class.label_constraints.len());
+        for (key, constraints) in &pod_class.label_constraints {
+            let pod_domains = self.domains_allowed_by_pod(pod_class, *key);
             let mut domains =
                 KeyDomains { key: *key, allowed: self.state.keys.existing_domains(*key).clone(), pick_one: None };
-            for bound in bounds {
-                self.restrict(&mut domains, *bound, &by_pod);
+            for constraint in constraints {
+                self.restrict(&mut domains, *constraint, &pod_domains);
             }
-            open.push(domains);
+            allowed_domains.push(domains);
         }
-        open
+        allowed_domains
     }
 
     /// Returns the domains that one group alone allows. `None` if the group does not constrain the
@@ -306,68 +306,78 @@ impl<'p> PlacementPass<'p> {
         key: TopologyKeyIx,
         group: GroupIx,
     ) -> Option<Bits> {
-        let facts = &self.problem.classes[class.0 as usize];
-        let bound = facts.label_constraints.iter().find(|(k, _)| *k == key)?.1.iter().find(|b| b.group == group)?;
-        let by_pod = self.domains_allowed_by_pod(facts, key);
+        let pod_class = &self.problem.classes[class.0 as usize];
+        let constraint =
+            pod_class.label_constraints.iter().find(|(k, _)| *k == key)?.1.iter().find(|b| b.group == group)?;
+        let pod_domains = self.domains_allowed_by_pod(pod_class, key);
         let mut domains = KeyDomains { key, allowed: self.state.keys.existing_domains(key).clone(), pick_one: None };
-        self.restrict(&mut domains, *bound, &by_pod);
+        self.restrict(&mut domains, *constraint, &pod_domains);
         Some(domains.allowed)
     }
 
     /// Returns the domains that the pod's own strict requirements accept.
-    fn domains_allowed_by_pod(&mut self, facts: &PodClass, key: TopologyKeyIx) -> Bits {
-        let strict = self.state.table.get(facts.strict_requirements, self.state.keys.label_key(key));
-        self.state.keys.domains_accepted_by(key, strict, &self.state.table).clone()
+    fn domains_allowed_by_pod(&mut self, pod_class: &PodClass, key: TopologyKeyIx) -> Bits {
+        let strict_requirement = self.state.table.get(pod_class.strict_requirements, self.state.keys.label_key(key));
+        self.state.keys.domains_accepted_by(key, strict_requirement, &self.state.table).clone()
     }
 
     /// Removes the domains that one group does not allow (spec 02 §8.5).
-    fn restrict(&self, domains: &mut KeyDomains, bound: GroupConstraint, by_pod: &Bits) {
-        let counts = &self.state.group_counts[bound.group.0];
-        match self.problem.groups[bound.group.0].identity.kind {
+    fn restrict(&self, domains: &mut KeyDomains, constraint: GroupConstraint, pod_domains: &Bits) {
+        let counts = &self.state.group_counts[constraint.group.0];
+        match self.problem.groups[constraint.group.0].identity.kind {
             GroupKind::Spread { max_skew, min_domains } => {
-                let own = i32::from(bound.counts_self);
-                let known = self.known_domains(bound.group);
-                domains.allowed.and_with(&counts.domains_within_skew(&known, max_skew, min_domains, own, by_pod));
-                domains.pick_one.get_or_insert(bound.group);
+                let self_count = i32::from(constraint.counts_self);
+                let known_domains = self.known_domains(constraint.group);
+                domains.allowed.and_with(&counts.domains_within_skew(
+                    &known_domains,
+                    max_skew,
+                    min_domains,
+                    self_count,
+                    pod_domains,
+                ));
+                domains.pick_one.get_or_insert(constraint.group);
             }
             GroupKind::Affinity => {
-                let mut there = counts.occupied_domains.clone();
-                there.and_with(by_pod);
-                if there.is_empty() && bound.counts_self {
+                let mut occupied = counts.occupied_domains.clone();
+                occupied.and_with(pod_domains);
+                if occupied.is_empty() && constraint.counts_self {
                     // No pod of the group is in a domain that this pod can reach: this pod is the
                     // first and chooses one domain.
-                    domains.allowed.and_with(&self.known_domains(bound.group));
-                    domains.allowed.and_with(by_pod);
-                    domains.pick_one.get_or_insert(bound.group);
+                    domains.allowed.and_with(&self.known_domains(constraint.group));
+                    domains.allowed.and_with(pod_domains);
+                    domains.pick_one.get_or_insert(constraint.group);
                 } else {
-                    domains.allowed.and_with(&there);
+                    domains.allowed.and_with(&occupied);
                 }
             }
             GroupKind::AntiAffinity => {
                 domains.allowed.and_not_with(&counts.occupied_domains);
-                domains.allowed.and_with(&self.known_domains(bound.group));
-                domains.allowed.and_with(by_pod);
+                domains.allowed.and_with(&self.known_domains(constraint.group));
+                domains.allowed.and_with(pod_domains);
             }
             // Not restricted to known domains: the owners of the rule may reach other domains than
             // this pod.
             GroupKind::InverseAntiAffinity => {
                 domains.allowed.and_not_with(&counts.occupied_domains);
-                domains.allowed.and_with(by_pod);
+                domains.allowed.and_with(pod_domains);
             }
         }
     }
 
     /// Returns the rows and offerings of a catalogue that satisfy a requirement set. Cached.
-    pub(crate) fn view(&mut self, columns: usize, set: RequirementSetIx) -> &RowView {
+    pub(crate) fn view(&mut self, catalogue: usize, requirements: RequirementSetIx) -> &RowView {
         let problem = self.problem;
         let table = &mut self.state.table;
-        self.state.views.entry((columns, set)).or_insert_with(|| problem.cluster.catalogues[columns].view(set, table))
+        self.state
+            .views
+            .entry((catalogue, requirements))
+            .or_insert_with(|| problem.cluster.catalogues[catalogue].view(requirements, table))
     }
 
     /// Returns the price of the cheapest row that satisfies the set, or `Price::UNKNOWN` if none
     /// does.
-    pub(crate) fn cheapest(&mut self, columns: usize, set: RequirementSetIx, rows: &Bits) -> Price {
-        let view = self.view(columns, set);
+    pub(crate) fn cheapest(&mut self, catalogue: usize, requirements: RequirementSetIx, rows: &Bits) -> Price {
+        let view = self.view(catalogue, requirements);
         view.by_price.iter().find(|(_, row)| rows.contains(*row)).map_or(Price::UNKNOWN, |(price, _)| *price)
     }
 

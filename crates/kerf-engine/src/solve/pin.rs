@@ -19,13 +19,13 @@ impl PlacementPass<'_> {
     pub(super) fn pin_open_claims(&mut self) {
         let mut seen = FxHashSet::default();
         for pod in self.state.queue.clone() {
-            let Some(place) = self.state.placements[pod.0 as usize].filter(|_| self.problem.needs_occupied_host(pod))
+            let Some(target) = self.state.placements[pod.0 as usize].filter(|_| self.problem.needs_occupied_host(pod))
             else {
                 continue;
             };
             let class = self.problem.pods[pod.0 as usize].class;
             for spread in self.problem.spreads_of(pod).collect::<Vec<_>>() {
-                let Some(domain) = certain_domain(self, place, spread.key) else { continue };
+                let Some(domain) = certain_domain(self, target, spread.key) else { continue };
                 if !seen.insert((class, spread.group, domain)) {
                     continue;
                 }
@@ -44,8 +44,8 @@ impl PlacementPass<'_> {
         (0..self.state.claims.len()).any(|claim| {
             let mut pods = self.state.claims[claim].pods.iter();
             let is_counted = pods.any(|pod| self.problem.class_of(*pod).counted_by.contains(&spread.group));
-            let is_open = certain_domain(self, PlacementTarget::Claim(claim), spread.key).is_none();
-            is_counted && is_open && self.pin_claim(claim, spread.key, domain)
+            let is_uncertain = certain_domain(self, PlacementTarget::Claim(claim), spread.key).is_none();
+            is_counted && is_uncertain && self.pin_claim(claim, spread.key, domain)
         })
     }
 
@@ -57,26 +57,28 @@ impl PlacementPass<'_> {
         if !self.state.claims_by_domain[key.0][domain].contains(claim) {
             return false;
         }
-        let Some(set) = self.requirements_narrowed_to(claim, key, &Bits::from_iter([domain])) else { return false };
+        let Some(requirements) = self.requirements_narrowed_to(claim, key, &Bits::from_iter([domain])) else {
+            return false;
+        };
         let mut rows = self.state.claims[claim].rows.clone();
-        rows.and_with(&self.view(template.catalogue, set).rows);
-        if rows.is_empty() || self.state.table.has_min_values(set) {
+        rows.and_with(&self.view(template.catalogue, requirements).rows);
+        if rows.is_empty() || self.state.table.has_min_values(requirements) {
             return false;
         }
-        self.state.claims[claim].requirements = set;
+        self.state.claims[claim].requirements = requirements;
         self.state.claims[claim].rows = rows;
-        self.update_claim_domains(claim, set);
+        self.update_claim_domains(claim, requirements);
         for pod in self.state.claims[claim].pods.clone() {
             for group in &problem.class_of(pod).counted_by {
                 let identity = &problem.groups[group.0].identity;
-                let counts_once = match identity.kind {
+                let counts_single_domain = match identity.kind {
                     GroupKind::Spread { .. } | GroupKind::Affinity => true,
                     GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => false,
                 };
-                let is_of_key = identity.key == GroupKey::Label(key);
-                if counts_once
-                    && is_of_key
-                    && identity.filter.accepts(set, None, &template.taints, &mut self.state.table)
+                let has_key = identity.key == GroupKey::Label(key);
+                if counts_single_domain
+                    && has_key
+                    && identity.filter.accepts(requirements, None, &template.taints, &mut self.state.table)
                 {
                     self.state.count_in_domain(*group, domain, 1);
                 }

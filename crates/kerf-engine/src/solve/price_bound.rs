@@ -24,21 +24,21 @@ fn lower_bound_for_resource(pass: &mut PlacementPass<'_>, resource: ResourceIx) 
         .filter(|(node, _)| {
             !problem.cluster.nodes[*node].is_marked_for_deletion && !pass.state.removed_nodes.contains(*node)
         })
-        .map(|(_, left)| left.get(resource).max(0))
+        .map(|(_, remaining)| remaining.get(resource).max(0))
         .fold(0, i128::saturating_add);
-    let need = (claimed - free).max(0);
-    let mut least: Option<i128> = None;
+    let missing = (claimed - free).max(0);
+    let mut lowest: Option<i128> = None;
     for template in &problem.templates {
         let rows = &problem.cluster.catalogues[template.catalogue].rows;
         let view = pass.view(template.catalogue, template.requirements);
         for (price, row) in view.by_price.iter().filter(|(_, row)| template.rows.contains(*row)) {
-            let has = rows[*row].allocatable.get(resource);
-            if has > 0 {
+            let allocatable = rows[*row].allocatable.get(resource);
+            if allocatable > 0 {
                 // On overflow, 0 is a valid lower bound.
-                let share = i128::from(price.nanos()).checked_mul(need).map_or(0, |product| product / has);
-                least = Some(least.map_or(share, |l| l.min(share)));
+                let share = i128::from(price.nanos()).checked_mul(missing).map_or(0, |product| product / allocatable);
+                lowest = Some(lowest.map_or(share, |l| l.min(share)));
             }
         }
     }
-    least.and_then(|nanos| i64::try_from(nanos).ok()).map_or(Price::ZERO, Price::from_nanos)
+    lowest.and_then(|nanos| i64::try_from(nanos).ok()).map_or(Price::ZERO, Price::from_nanos)
 }

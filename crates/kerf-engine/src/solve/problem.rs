@@ -65,7 +65,7 @@ pub(crate) struct SchedulingProblem {
     pub(crate) group_table: GroupTable,
 }
 
-/// What distinguishes one pod from the other pods of its class.
+/// A pod of the problem: the facts that distinguish it from other pods of its class.
 #[derive(Debug, Clone)]
 pub(crate) struct PodEntry {
     pub(crate) name: Str,
@@ -114,23 +114,24 @@ impl SchedulingProblem {
     }
 
     fn build(input: &Input, settings: &Settings, scope: ProblemScope) -> (Self, SolverState) {
-        let may_move = |pod: &Pod| selection::is_currently_reschedulable(pod, &input.disruption_budgets, input.at);
-        let (world, table) = ClusterModel::new(input, settings, &may_move);
+        let is_reschedulable =
+            |pod: &Pod| selection::is_currently_reschedulable(pod, &input.disruption_budgets, input.at);
+        let (cluster, table) = ClusterModel::new(input, settings, &is_reschedulable);
         let mut state = SolverState::new(table);
-        let pools = pools_in_order(&world.pools);
+        let pools = pools_in_order(&cluster.pools);
         let mut templates = Vec::new();
         for pool_ix in &pools {
-            let pool = &world.pools[*pool_ix];
-            let set = pool_requirement_set(pool, &world.label_rules, &mut state.table);
-            let (set, rows) = compile::pre_filter(&world, pool, set, &mut state.table);
+            let pool = &cluster.pools[*pool_ix];
+            let requirements = pool_requirement_set(pool, &cluster.label_rules, &mut state.table);
+            let (requirements, rows) = compile::pre_filter(&cluster, pool, requirements, &mut state.table);
             if !rows.is_empty() {
-                templates.extend(Template::new(&world, *pool_ix, set, rows, &mut state.table));
+                templates.extend(Template::new(&cluster, *pool_ix, requirements, rows, &mut state.table));
             }
         }
-        state.init_capacity(&world, &templates);
+        state.init_capacity(&cluster, &templates);
         let mut problem = Self {
-            pods_on: vec![Vec::new(); world.nodes.len()],
-            cluster: world,
+            pods_on: vec![Vec::new(); cluster.nodes.len()],
+            cluster,
             templates,
             pools,
             groups: Vec::new(),
@@ -160,14 +161,19 @@ impl SchedulingProblem {
             else {
                 continue;
             };
-            let may_move = may_move(pod);
-            let is_waiting = may_move && problem.cluster.nodes[node].is_marked_for_deletion;
-            if is_waiting || scope == ProblemScope::AllPods {
-                let ix =
-                    compile::add_running_pod(&mut problem, &mut state, pod, may_move, defaults.constraints_for(pod));
+            let is_reschedulable = is_reschedulable(pod);
+            let must_move = is_reschedulable && problem.cluster.nodes[node].is_marked_for_deletion;
+            if must_move || scope == ProblemScope::AllPods {
+                let ix = compile::add_running_pod(
+                    &mut problem,
+                    &mut state,
+                    pod,
+                    is_reschedulable,
+                    defaults.constraints_for(pod),
+                );
                 problem.pods[ix.0 as usize].node = Some(node as u32);
                 problem.pods_on[node].push(ix);
-                if is_waiting && !problem.unplaceable_pods.contains_key(&ix) {
+                if must_move && !problem.unplaceable_pods.contains_key(&ix) {
                     problem.pods_to_place.push(ix);
                 }
             }
@@ -191,35 +197,37 @@ impl SchedulingProblem {
         use crate::resources::ResourceIx;
         let request = |pod: PodIx, resource| self.class_of(pod).requests.get(resource);
         pods.sort_by(|a, b| {
-            let (x, y) = (&self.pods[a.0 as usize], &self.pods[b.0 as usize]);
+            let (entry_a, entry_b) = (&self.pods[a.0 as usize], &self.pods[b.0 as usize]);
             request(*b, ResourceIx::CPU)
                 .cmp(&request(*a, ResourceIx::CPU))
                 .then_with(|| request(*b, ResourceIx::MEMORY).cmp(&request(*a, ResourceIx::MEMORY)))
-                .then_with(|| x.created.cmp(&y.created))
-                .then_with(|| x.uid.cmp(&y.uid))
-                .then_with(|| x.name.cmp(&y.name))
+                .then_with(|| entry_a.created.cmp(&entry_b.created))
+                .then_with(|| entry_a.uid.cmp(&entry_b.uid))
+                .then_with(|| entry_a.name.cmp(&entry_b.name))
         });
     }
 
-    /// Returns the pods that are left out before placing starts if the nodes in `gone` are removed,
-    /// with their reasons, sorted by name.
-    pub(crate) fn excluded_pods_without(&self, gone: &Bits) -> Vec<(Str, Reason)> {
-        let leaves = |node: usize| gone.contains(node) || self.cluster.nodes[node].is_marked_for_deletion;
-        let on_the_way = |pod: &PodIx| self.pods[pod.0 as usize].node.is_some_and(|node| leaves(node as usize));
-        let stuck = self.unplaceable_pods.iter().filter(|(pod, _)| on_the_way(pod));
-        let mut all: Vec<(Str, Reason)> =
-            stuck.map(|(pod, reason)| (self.pods[pod.0 as usize].name.clone(), reason.clone())).collect();
-        all.extend(self.excluded_pods.iter().cloned());
-        all.sort_by(|a, b| a.0.cmp(&b.0));
-        all
+    /// Returns the pods that are left out before placing starts if the nodes in `removed_nodes` are
+    /// removed, with their reasons, sorted by name.
+    pub(crate) fn excluded_pods_without(&self, removed_nodes: &Bits) -> Vec<(Str, Reason)> {
+        let is_node_removed =
+            |node: usize| removed_nodes.contains(node) || self.cluster.nodes[node].is_marked_for_deletion;
+        let is_on_removed_node =
+            |pod: &PodIx| self.pods[pod.0 as usize].node.is_some_and(|node| is_node_removed(node as usize));
+        let unplaceable = self.unplaceable_pods.iter().filter(|(pod, _)| is_on_removed_node(pod));
+        let mut excluded: Vec<(Str, Reason)> =
+            unplaceable.map(|(pod, reason)| (self.pods[pod.0 as usize].name.clone(), reason.clone())).collect();
+        excluded.extend(self.excluded_pods.iter().cloned());
+        excluded.sort_by(|a, b| a.0.cmp(&b.0));
+        excluded
     }
 
     /// Returns the class of a pod that has given up all its preferences. Last resorts are not
     /// included.
     pub(crate) fn most_relaxed(&self, class: ClassIx) -> ClassIx {
         let mut class = class;
-        let next_of = |class: ClassIx| self.classes[class.0 as usize].next_relaxed;
-        while let Some(next) = next_of(class).filter(|next| !self.classes[next.0 as usize].is_last_resort) {
+        let next_relaxed = |class: ClassIx| self.classes[class.0 as usize].next_relaxed;
+        while let Some(next) = next_relaxed(class).filter(|next| !self.classes[next.0 as usize].is_last_resort) {
             class = next;
         }
         class

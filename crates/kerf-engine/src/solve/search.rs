@@ -93,42 +93,42 @@ struct FirstFitResult {
 /// Returns the best solution found for these pods, which must be in queue order. Leaves the pass in
 /// the state of that solution.
 pub(crate) fn solve_with_search(pass: &mut PlacementPass<'_>, queue: &[PodIx]) -> Solution {
-    let (attempts, floor) = search_cheaper(pass, queue, SEARCH_MAX_PLACEMENTS);
-    build_solution(pass, attempts, floor)
+    let (attempts, first_fit_price) = search_cheaper(pass, queue, SEARCH_MAX_PLACEMENTS);
+    build_solution(pass, attempts, first_fit_price)
 }
 
 /// Runs first fit and then further passes with about `placements` placements in total. Leaves the
 /// pass in the state of the best solution. Returns the number of passes and the price of first fit.
 pub(crate) fn search_cheaper(pass: &mut PlacementPass<'_>, queue: &[PodIx], placements: usize) -> (usize, Price) {
     pass.run(queue);
-    let merit = rank_solution(pass);
-    let attempts = attempts(pass, merit, placements);
+    let rank = rank_solution(pass);
+    let attempts = attempts(pass, rank, placements);
     if attempts.is_empty() {
-        return (1, merit.price);
+        return (1, rank.price);
     }
-    let floor = FirstFitResult { rank: merit, placed: placed_flags(pass, queue) };
+    let first_fit = FirstFitResult { rank, placed: placed_flags(pass, queue) };
     pass.state.undo_pass();
-    let made = run_attempts(pass, queue, &floor, &attempts);
-    (made + 1, merit.price)
+    let attempts_run = run_attempts(pass, queue, &first_fit, &attempts);
+    (attempts_run + 1, rank.price)
 }
 
 /// Returns the further passes to run. Empty if they cannot improve on first fit.
-fn attempts(pass: &mut PlacementPass<'_>, floor: SolutionRank, placements: usize) -> Vec<SearchAttempt> {
+fn attempts(pass: &mut PlacementPass<'_>, first_fit: SolutionRank, placements: usize) -> Vec<SearchAttempt> {
     let settings = &pass.problem.cluster.settings;
     // Claims take reservations in queue order; another order would give them to other pods.
     if settings.effort == Effort::FirstFit || !pass.state.reservations.is_empty() {
         return Vec::new();
     }
-    let may_gain = if floor.unplaced > 0 {
+    let may_gain = if first_fit.unplaced > 0 {
         // If no pod was placed, every pod was rejected by the unchanged cluster, and any order
         // begins with the unchanged cluster.
         pass.placed_count() > 0
     } else {
         let has_claims = !pass.state.claims.is_empty();
         has_claims
-            && (floor.spread_violations > 0
-                || floor.relaxations > 0
-                || saves_enough(price_bound::lower_bound_price(pass), floor.price))
+            && (first_fit.spread_violations > 0
+                || first_fit.relaxations > 0
+                || saves_enough(price_bound::lower_bound_price(pass), first_fit.price))
     };
     if !may_gain {
         return Vec::new();
@@ -145,47 +145,47 @@ fn attempts(pass: &mut PlacementPass<'_>, floor: SolutionRank, placements: usize
         (ClaimOrder::Oldest, PodOrder::Cpu),
         (ClaimOrder::Oldest, PodOrder::Memory),
     ];
-    let shaken = (1..).map(|i: u64| {
-        let taste = if i.is_multiple_of(4) { ClaimOrder::Oldest } else { ClaimOrder::CheapestGrowth };
-        let thrifty = i % 6 == 1;
-        let whim = SearchVariant {
+    let shuffled = (1..).map(|i: u64| {
+        let claim_order = if i.is_multiple_of(4) { ClaimOrder::Oldest } else { ClaimOrder::CheapestGrowth };
+        let cheapest_domain = i % 6 == 1;
+        let search_variant = SearchVariant {
             prefer_newest_claim: i.is_multiple_of(2),
             pick_any_domain: i.is_multiple_of(3),
-            cheapest_domain: thrifty,
+            cheapest_domain,
             ..SearchVariant::default()
         };
         SearchAttempt {
-            claim_order: taste,
+            claim_order,
             pod_order: PodOrder::Shuffled,
             constrained_first: false,
             seed: splitmix64(seed.wrapping_add(i)),
-            search_variant: whim,
+            search_variant,
         }
     });
-    let whim = SearchVariant::default();
-    let planned = planned.map(|(taste, order)| SearchAttempt {
-        claim_order: taste,
-        pod_order: order,
+    let search_variant = SearchVariant::default();
+    let planned = planned.map(|(claim_order, pod_order)| SearchAttempt {
+        claim_order,
+        pod_order,
         constrained_first: false,
         seed,
-        search_variant: whim,
+        search_variant,
     });
-    let mut attempts: Vec<SearchAttempt> = planned.into_iter().chain(shaken).take(passes).collect();
-    if floor.unplaced > 0 {
-        let may_be_impatient = pass.state.queue.len() <= EAGER_RETRY_MAX_PODS;
+    let mut attempts: Vec<SearchAttempt> = planned.into_iter().chain(shuffled).take(passes).collect();
+    if first_fit.unplaced > 0 {
+        let may_retry_eagerly = pass.state.queue.len() <= EAGER_RETRY_MAX_PODS;
         for (ix, attempt) in attempts.iter_mut().enumerate() {
             attempt.constrained_first = ix.is_multiple_of(2);
-            attempt.search_variant.retry_after_each_placement = may_be_impatient && ix % 4 > 1;
-            attempt.search_variant.keep_colocated_together = may_be_impatient && ix % 8 > 3;
+            attempt.search_variant.retry_after_each_placement = may_retry_eagerly && ix % 4 > 1;
+            attempt.search_variant.keep_colocated_together = may_retry_eagerly && ix % 8 > 3;
         }
     }
     for attempt in &mut attempts {
-        attempt.search_variant.recount_narrowed_claims = floor.spread_violations > 0;
+        attempt.search_variant.recount_narrowed_claims = first_fit.spread_violations > 0;
         attempt.search_variant.pin_claims_to_domains = true;
     }
-    if floor.spread_violations > 0 {
+    if first_fit.spread_violations > 0 {
         // First fit again: restricting its claims to domains may be enough.
-        let whim = SearchVariant { pin_claims_to_domains: true, ..SearchVariant::default() };
+        let search_variant = SearchVariant { pin_claims_to_domains: true, ..SearchVariant::default() };
         attempts.insert(
             0,
             SearchAttempt {
@@ -193,7 +193,7 @@ fn attempts(pass: &mut PlacementPass<'_>, floor: SolutionRank, placements: usize
                 pod_order: PodOrder::Cpu,
                 constrained_first: false,
                 seed,
-                search_variant: whim,
+                search_variant,
             },
         );
     }
@@ -215,7 +215,7 @@ struct WorkerResult {
 fn run_attempts(
     pass: &mut PlacementPass<'_>,
     queue: &[PodIx],
-    floor: &FirstFitResult,
+    first_fit: &FirstFitResult,
     attempts: &[SearchAttempt],
 ) -> usize {
     let threads = if attempts.len() * queue.len() < MULTITHREAD_MIN_PLACEMENTS {
@@ -224,22 +224,23 @@ fn run_attempts(
         pass.problem.cluster.settings.threads
     };
     let threads = threads.clamp(1, attempts.len());
-    let mut others: Vec<(PlacementPass<'_>, WorkerResult)> =
+    let mut other_workers: Vec<(PlacementPass<'_>, WorkerResult)> =
         (1..threads).map(|_| (pass.clone(), WorkerResult::default())).collect();
-    let mut mine = WorkerResult::default();
-    let (mut winner, mut made) = (None, 0);
-    let in_round = (ROUND_PLACEMENTS / queue.len().max(1)).max(ROUND_MIN_PASSES);
-    while made < attempts.len() {
-        let round = made..attempts.len().min(made + in_round);
+    let mut own_result = WorkerResult::default();
+    let (mut winner, mut attempts_run) = (None, 0);
+    let round_size = (ROUND_PLACEMENTS / queue.len().max(1)).max(ROUND_MIN_PASSES);
+    while attempts_run < attempts.len() {
+        let round = attempts_run..attempts.len().min(attempts_run + round_size);
         let share = |worker| round.clone().skip(worker).step_by(threads);
         std::thread::scope(|scope| {
-            for (worker, (pass, tried)) in others.iter_mut().enumerate() {
-                scope.spawn(move || run_worker_share(pass, queue, floor, attempts, share(worker + 1), tried));
+            for (worker, (pass, result)) in other_workers.iter_mut().enumerate() {
+                scope.spawn(move || run_worker_share(pass, queue, first_fit, attempts, share(worker + 1), result));
             }
-            run_worker_share(pass, queue, floor, attempts, share(0), &mut mine);
+            run_worker_share(pass, queue, first_fit, attempts, share(0), &mut own_result);
         });
-        made = round.end;
-        let best = others.iter().map(|(_, tried)| *tried).chain([mine]).filter_map(|tried| tried.best).min();
+        attempts_run = round.end;
+        let best =
+            other_workers.iter().map(|(_, result)| *result).chain([own_result]).filter_map(|result| result.best).min();
         if best == winner {
             break;
         }
@@ -248,11 +249,11 @@ fn run_attempts(
     let winner = winner.map(|(_, ix)| ix);
     // If the state of a worker still holds the best result, it is used; else that attempt runs
     // again.
-    let shows_winner = |tried: WorkerResult| winner.is_some() && tried.last == winner;
-    let there = others.iter().position(|(_, tried)| shows_winner(*tried));
-    if let Some(at) = there {
-        pass.state = others.swap_remove(at).0.state;
-    } else if !shows_winner(mine) {
+    let holds_winner = |result: WorkerResult| winner.is_some() && result.last == winner;
+    let holder = other_workers.iter().position(|(_, result)| holds_winner(*result));
+    if let Some(at) = holder {
+        pass.state = other_workers.swap_remove(at).0.state;
+    } else if !holds_winner(own_result) {
         pass.state.undo_pass();
         match winner {
             Some(ix) => run_attempt(pass, queue, attempts[ix]),
@@ -264,29 +265,29 @@ fn run_attempts(
             }
         }
     }
-    made
+    attempts_run
 }
 
 /// Runs a worker's share of the attempts, given by index.
 fn run_worker_share(
     pass: &mut PlacementPass<'_>,
     queue: &[PodIx],
-    floor: &FirstFitResult,
+    first_fit: &FirstFitResult,
     attempts: &[SearchAttempt],
     share: impl Iterator<Item = usize>,
-    tried: &mut WorkerResult,
+    result: &mut WorkerResult,
 ) {
     for ix in share {
         pass.state.undo_pass();
         run_attempt(pass, queue, attempts[ix]);
-        tried.last = Some(ix);
+        result.last = Some(ix);
         if truncation_breaks_min_values(pass) {
             continue;
         }
-        let found = rank_solution(pass);
-        let beats = tried.best.map_or(found < floor.rank, |(least, _)| found < least);
-        if beats && is_no_worse(pass, queue, floor) {
-            tried.best = Some((found, ix));
+        let rank = rank_solution(pass);
+        let is_better = result.best.map_or(rank < first_fit.rank, |(best, _)| rank < best);
+        if is_better && is_no_worse(pass, queue, first_fit) {
+            result.best = Some((rank, ix));
         }
     }
 }
@@ -315,17 +316,19 @@ fn placed_flags(pass: &PlacementPass<'_>, queue: &[PodIx]) -> Vec<bool> {
 }
 
 /// Returns true if the result of the pass may replace that of first fit (see the module head).
-fn is_no_worse(pass: &PlacementPass<'_>, queue: &[PodIx], floor: &FirstFitResult) -> bool {
-    let (found, bar) = (rank_solution(pass), floor.rank);
-    let costs_less =
-        || saves_enough(found.price, bar.price) || (found.price <= bar.price && found.claims <= bar.claims);
-    let is_as_good = || {
-        found.relaxations <= bar.relaxations
-            && found.pool_rank <= bar.pool_rank
-            && (found.spread_violations < bar.spread_violations || costs_less())
+fn is_no_worse(pass: &PlacementPass<'_>, queue: &[PodIx], first_fit: &FirstFitResult) -> bool {
+    let (rank, first_fit_rank) = (rank_solution(pass), first_fit.rank);
+    let costs_less = || {
+        saves_enough(rank.price, first_fit_rank.price)
+            || (rank.price <= first_fit_rank.price && rank.claims <= first_fit_rank.claims)
     };
-    placed_flags(pass, queue).iter().zip(&floor.placed).all(|(here, there)| *here || !*there)
-        && (found.unplaced < bar.unplaced || is_as_good())
+    let is_otherwise_better = || {
+        rank.relaxations <= first_fit_rank.relaxations
+            && rank.pool_rank <= first_fit_rank.pool_rank
+            && (rank.spread_violations < first_fit_rank.spread_violations || costs_less())
+    };
+    placed_flags(pass, queue).iter().zip(&first_fit.placed).all(|(is_placed, was_placed)| *is_placed || !*was_placed)
+        && (rank.unplaced < first_fit_rank.unplaced || is_otherwise_better())
 }
 
 fn order_pods(problem: &SchedulingProblem, queue: &[PodIx], attempt: SearchAttempt) -> Vec<PodIx> {
@@ -355,8 +358,8 @@ fn order_pods(problem: &SchedulingProblem, queue: &[PodIx], attempt: SearchAttem
                 .iter()
                 .enumerate()
                 .map(|(rank, pod)| {
-                    let chance = splitmix64(attempt.seed ^ rank as u64) % (queue.len() as u64).max(1);
-                    (rank as u64 + chance, rank, *pod)
+                    let offset = splitmix64(attempt.seed ^ rank as u64) % (queue.len() as u64).max(1);
+                    (rank as u64 + offset, rank, *pod)
                 })
                 .collect();
             keyed.sort_unstable();
@@ -373,12 +376,12 @@ fn order_pods(problem: &SchedulingProblem, queue: &[PodIx], attempt: SearchAttem
 /// Only the pod's own rules count. Groups owned by other pods do not, because their owners may be
 /// deleted.
 fn constraint_priority(problem: &SchedulingProblem, pod: PodIx) -> u8 {
-    let rank = |bound: &GroupConstraint| match problem.groups[bound.group.0].identity.kind {
+    let priority = |constraint: &GroupConstraint| match problem.groups[constraint.group.0].identity.kind {
         GroupKind::Spread { .. } | GroupKind::Affinity => 0,
         GroupKind::AntiAffinity => 1,
         GroupKind::InverseAntiAffinity => 2,
     };
-    problem.class_of(pod).constraints().map(rank).min().unwrap_or(2)
+    problem.class_of(pod).constraints().map(priority).min().unwrap_or(2)
 }
 
 #[cfg(test)]
@@ -388,12 +391,12 @@ mod tests {
 
     // An `IncrementalSolver` keeps groups of deleted pods; they must not change the order.
     #[test]
-    fn only_rules_of_ones_own_make_a_pod_come_first() {
-        let world = Fixture::new(
+    fn a_pod_comes_first_only_because_of_its_own_rules() {
+        let fixture = Fixture::new(
             "pool p \n node n1 \n pod guard on=n1 anti=host:app=api \n pod api labels=app:api \n pod plain
              pod shy labels=app:shy anti=host:app=shy \n pod web labels=app:web spread=zone:1:app=web",
         );
-        let (problem, _) = SchedulingProblem::new(&world.input, &world.settings);
+        let (problem, _) = SchedulingProblem::new(&fixture.input, &fixture.settings);
         let rank = |name: &str| {
             let pod = problem.pods.iter().position(|pod| pod.name == name);
             pod.map(|ix| constraint_priority(&problem, PodIx(ix as u32)))

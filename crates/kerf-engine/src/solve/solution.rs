@@ -1,5 +1,5 @@
-//! The result of a solve: NodeClaims to create with all usable instance types, pods placed on
-//! existing nodes, and unplaced pods with reasons.
+//! The result of a solve: claims to create with all usable instance types, pods placed on existing
+//! nodes, and unplaced pods with reasons.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::requirement_table::RequirementSetIx;
 /// The placement of all pods that need a node.
 #[derive(Debug, Clone)]
 pub struct Solution {
-    /// NodeClaims to create, sorted by pool and pods.
+    /// Claims to create, sorted by pool and pods.
     pub claims: Vec<PlannedClaim>,
     /// Pods placed on existing nodes, sorted by node name.
     pub nodes: Vec<NodePlacement>,
@@ -122,11 +122,11 @@ pub(crate) type LaunchCache = FxHashMap<(usize, RequirementSetIx, Bits), Result<
 /// Builds the solution from a finished pass.
 pub(crate) fn build_solution(pass: &mut PlacementPass<'_>, attempts: usize, first_fit_price: Price) -> Solution {
     let problem = pass.problem;
-    let (claims, mut left) = planned_claims(pass, &mut LaunchCache::default());
-    left.extend(explain::explain_unplaced(pass, |_| true));
+    let (claims, mut unplaced_pods) = planned_claims(pass, &mut LaunchCache::default());
+    unplaced_pods.extend(explain::explain_unplaced(pass, |_| true));
     let name = |pod: PodIx| problem.pods[pod.0 as usize].name.clone();
     let mut unplaced: Vec<UnplacedPod> =
-        left.into_iter().map(|(pod, reason)| UnplacedPod { pod: name(pod), reason }).collect();
+        unplaced_pods.into_iter().map(|(pod, reason)| UnplacedPod { pod: name(pod), reason }).collect();
     unplaced.sort_by(|a, b| a.pod.cmp(&b.pod));
     let mut pod_classes: Vec<u32> = pass.state.queue.iter().map(|p| problem.pods[p.0 as usize].class.0).collect();
     pod_classes.sort_unstable();
@@ -144,9 +144,9 @@ pub(crate) fn build_solution(pass: &mut PlacementPass<'_>, attempts: usize, firs
 
 impl Solution {
     /// Adds pods that were left out before placing started.
-    pub(crate) fn add_excluded_pods(&mut self, refused: Vec<(Str, Reason)>) {
-        self.stats.pods += refused.len();
-        self.unplaced.extend(refused.into_iter().map(|(pod, reason)| UnplacedPod { pod, reason }));
+    pub(crate) fn add_excluded_pods(&mut self, excluded: Vec<(Str, Reason)>) {
+        self.stats.pods += excluded.len();
+        self.unplaced.extend(excluded.into_iter().map(|(pod, reason)| UnplacedPod { pod, reason }));
         self.unplaced.sort_by(|a, b| a.pod.cmp(&b.pod));
     }
 }
@@ -154,17 +154,17 @@ impl Solution {
 /// Returns the claims to create, and the pods of claims that cannot be created, with reasons.
 pub(crate) fn planned_claims(
     pass: &mut PlacementPass<'_>,
-    launches: &mut LaunchCache,
+    launch_cache: &mut LaunchCache,
 ) -> (Vec<PlannedClaim>, Vec<(PodIx, Reason)>) {
     let (mut claims, mut unplaced) = (Vec::new(), Vec::new());
-    let open = std::mem::take(&mut pass.state.claims);
-    for claim in &open {
-        match plan_claim(pass, launches, claim) {
+    let open_claims = std::mem::take(&mut pass.state.claims);
+    for claim in &open_claims {
+        match plan_claim(pass, launch_cache, claim) {
             Ok(planned) => claims.push(planned),
             Err(reason) => unplaced.extend(claim.pods.iter().map(|pod| (*pod, reason.clone()))),
         }
     }
-    pass.state.claims = open;
+    pass.state.claims = open_claims;
     claims.sort_by(|a: &PlannedClaim, b| a.pool.cmp(&b.pool).then_with(|| a.pods.cmp(&b.pods)));
     (claims, unplaced)
 }
@@ -197,17 +197,17 @@ pub(crate) fn node_placements(pass: &PlacementPass<'_>) -> Vec<NodePlacement> {
 /// Returns the claim as it would be created (spec 02 §6.8, §7.5 and §12.1).
 fn plan_claim(
     pass: &mut PlacementPass<'_>,
-    launches: &mut LaunchCache,
+    launch_cache: &mut LaunchCache,
     claim: &OpenClaim,
 ) -> Result<PlannedClaim, Reason> {
     let problem = pass.problem;
     let template = &problem.templates[claim.template];
-    let set = launch_set(pass, claim);
-    let key = (claim.template, set, claim.rows.clone());
-    let known = launches
+    let requirement_set = launch_set(pass, claim);
+    let key = (claim.template, requirement_set, claim.rows.clone());
+    let cached = launch_cache
         .entry(key)
-        .or_insert_with(|| build_launch_options(pass, claim.template, set, &claim.rows).map(Arc::new));
-    let launch = known.clone()?;
+        .or_insert_with(|| build_launch_options(pass, claim.template, requirement_set, &claim.rows).map(Arc::new));
+    let launch = cached.clone()?;
     let requests = claim.requests.plus(&template.least_overhead(&claim.rows));
     let mut pods: Vec<Str> = claim.pods.iter().map(|p| problem.pods[p.0 as usize].name.clone()).collect();
     pods.sort_unstable();
@@ -227,17 +227,17 @@ pub(super) fn truncation_breaks_min_values(pass: &mut PlacementPass<'_>) -> bool
     if settings.min_values_policy == MinValuesPolicy::BestEffort {
         return false;
     }
-    let is_cut = |claim: &OpenClaim| claim.rows.iter().count() > settings.max_instance_types;
-    let cut: Vec<OpenClaim> = pass
+    let is_truncated = |claim: &OpenClaim| claim.rows.iter().count() > settings.max_instance_types;
+    let truncated: Vec<OpenClaim> = pass
         .state
         .claims
         .iter()
-        .filter(|c| is_cut(c) && pass.state.table.has_min_values(c.requirements))
+        .filter(|c| is_truncated(c) && pass.state.table.has_min_values(c.requirements))
         .cloned()
         .collect();
-    cut.iter().any(|claim| {
-        let set = launch_set(pass, claim);
-        build_launch_options(pass, claim.template, set, &claim.rows).is_err()
+    truncated.iter().any(|claim| {
+        let requirement_set = launch_set(pass, claim);
+        build_launch_options(pass, claim.template, requirement_set, &claim.rows).is_err()
     })
 }
 
@@ -249,31 +249,31 @@ pub(super) fn truncation_breaks_min_values(pass: &mut PlacementPass<'_>) -> bool
 fn build_launch_options(
     pass: &mut PlacementPass<'_>,
     template: usize,
-    set: RequirementSetIx,
-    open: &Bits,
+    requirement_set: RequirementSetIx,
+    claim_rows: &Bits,
 ) -> Result<LaunchOptions, Reason> {
     let problem = pass.problem;
     let template = &problem.templates[template];
-    let columns = &problem.cluster.catalogues[template.catalogue];
-    let view = pass.view(template.catalogue, set).clone();
+    let catalogue = &problem.cluster.catalogues[template.catalogue];
+    let view = pass.view(template.catalogue, requirement_set).clone();
     let mut instance_types: Vec<Str> = Vec::new();
     let mut listed = Bits::new();
     let mut rows = Bits::new();
-    let priced = view.by_price.iter().map(|(_, row)| *row).filter(|row| open.contains(*row));
-    let mut unpriced: Vec<RowIx> = open.iter().filter(|row| !view.rows.contains(*row)).collect();
-    unpriced.sort_by_key(|row| columns.row_name(*row));
+    let priced = view.by_price.iter().map(|(_, row)| *row).filter(|row| claim_rows.contains(*row));
+    let mut unpriced: Vec<RowIx> = claim_rows.iter().filter(|row| !view.rows.contains(*row)).collect();
+    unpriced.sort_by_key(|row| catalogue.row_name(*row));
     for row in priced.chain(unpriced) {
-        let type_ix = columns.rows[row].type_ix;
+        let type_ix = catalogue.rows[row].type_ix;
         if !listed.contains(type_ix) {
             if instance_types.len() == problem.cluster.settings.max_instance_types {
                 break;
             }
             listed.insert(type_ix);
-            instance_types.push(columns.types[type_ix].name.clone());
+            instance_types.push(catalogue.types[type_ix].name.clone());
         }
         rows.insert(row);
     }
-    let failing = min_values::shortfalls(columns, &rows, set, Some(&view.offerings), &pass.state.table);
+    let failing = min_values::shortfalls(catalogue, &rows, requirement_set, Some(&view.offerings), &pass.state.table);
     if !failing.is_empty() && problem.cluster.settings.min_values_policy == MinValuesPolicy::Strict {
         return Err(Reason::MinValuesAfterTruncation {
             pool: template.name.clone(),
@@ -283,7 +283,7 @@ fn build_launch_options(
     let mut requirements: Requirements = pass
         .state
         .table
-        .requirements(set)
+        .requirements(requirement_set)
         .iter()
         .filter(|r| r.key() != labels::REGISTERED && r.key() != labels::INITIALIZED)
         .cloned()
@@ -292,7 +292,7 @@ fn build_launch_options(
     let mut capacity_types: Vec<&Str> = view
         .offerings
         .iter()
-        .map(|o| &columns.offerings[o])
+        .map(|o| &catalogue.offerings[o])
         .filter(|o| rows.contains(o.row))
         .map(|o| &o.capacity_type)
         .collect();
@@ -302,7 +302,7 @@ fn build_launch_options(
         requirements.add(Requirement::one_of(labels::CAPACITY_TYPE, capacity_types.into_iter().cloned()));
     }
     let labels = node_labels(&template.labels, &requirements, &problem.cluster.label_rules);
-    Ok(LaunchOptions { instance_types, labels, requirements, estimate: cheapest_estimate(columns, &view, &rows) })
+    Ok(LaunchOptions { instance_types, labels, requirements, estimate: cheapest_estimate(catalogue, &view, &rows) })
 }
 
 /// Returns the pool's labels and a value for each required custom label (spec 02 §12.1). The
@@ -314,7 +314,7 @@ fn node_labels(template: &Labels, requirements: &Requirements, rules: &LabelRule
 }
 
 fn cheapest_estimate(
-    columns: &crate::catalogue::CompiledCatalogue,
+    catalogue: &crate::catalogue::CompiledCatalogue,
     view: &crate::catalogue::RowView,
     rows: &Bits,
 ) -> Option<LaunchEstimate> {
@@ -322,11 +322,11 @@ fn cheapest_estimate(
     let offering = view
         .offerings
         .iter()
-        .map(|o| &columns.offerings[o])
+        .map(|o| &catalogue.offerings[o])
         .filter(|o| o.row == *row && o.price == *price)
         .min_by(|a, b| a.zone.cmp(&b.zone).then_with(|| a.capacity_type.cmp(&b.capacity_type)))?;
     Some(LaunchEstimate {
-        instance_type: columns.row_name(*row).clone(),
+        instance_type: catalogue.row_name(*row).clone(),
         zone: offering.zone.clone(),
         capacity_type: offering.capacity_type.clone(),
         price: *price,
@@ -340,9 +340,9 @@ fn launch_set(pass: &mut PlacementPass<'_>, claim: &OpenClaim) -> RequirementSet
         return claim.requirements;
     }
     let reserved = Requirement::one_of(labels::CAPACITY_TYPE, [Str::new_static("reserved")]);
-    let set = pass.state.table.replace(claim.requirements, reserved);
-    let columns = pass.problem.templates[claim.template].catalogue;
-    let Some(key) = pass.problem.cluster.catalogues[columns].reservation_key.clone() else { return set };
+    let requirement_set = pass.state.table.replace(claim.requirements, reserved);
+    let catalogue = pass.problem.templates[claim.template].catalogue;
+    let Some(key) = pass.problem.cluster.catalogues[catalogue].reservation_key.clone() else { return requirement_set };
     let ids: Vec<Str> = claim.reserved.iter().map(|r| pass.problem.reservations[*r].0.clone()).collect();
-    pass.state.table.replace(set, Requirement::one_of(key, ids))
+    pass.state.table.replace(requirement_set, Requirement::one_of(key, ids))
 }

@@ -108,7 +108,7 @@ enum Undo {
     Remaining { node: usize, before: Amounts },
     Domain { group: GroupIx, domain: usize, pods: i32 },
     Node { group: GroupIx, node: usize, pods: i32, kind: GroupKind },
-    NodesInDomain { presence: usize, domain: usize, nodes: i32 },
+    NodesInDomain { node_counts_ix: usize, domain: usize, nodes: i32 },
     Limits { template: usize, before: Vec<(ResourceIx, i128)> },
     Reservation { reservation: usize, slots: i32 },
 }
@@ -153,8 +153,8 @@ impl SolverState {
     }
 
     /// Sets the free capacity of all nodes and the remaining limits of all pools.
-    pub(crate) fn init_capacity(&mut self, world: &ClusterModel, templates: &[Template]) {
-        self.remaining = world.nodes.iter().map(NodeState::remaining).collect();
+    pub(crate) fn init_capacity(&mut self, cluster: &ClusterModel, templates: &[Template]) {
+        self.remaining = cluster.nodes.iter().map(NodeState::remaining).collect();
         self.free_capacity = FreeCapacity::new(&self.remaining);
         self.limits = templates.iter().map(|t| t.limits.clone()).collect();
     }
@@ -201,9 +201,11 @@ impl SolverState {
                 }
                 Undo::Domain { group, domain, pods } => self.group_counts[group.0].add_pods_in_domain(domain, -pods),
                 Undo::Node { group, node, pods, kind } => {
-                    self.group_counts[group.0].add_pods_on_node(node, -pods, kind)
+                    self.group_counts[group.0].add_pods_on_node(node, -pods, kind);
                 }
-                Undo::NodesInDomain { presence, domain, nodes } => self.node_counts[presence].add_nodes(domain, -nodes),
+                Undo::NodesInDomain { node_counts_ix, domain, nodes } => {
+                    self.node_counts[node_counts_ix].add_nodes(domain, -nodes);
+                }
                 Undo::Limits { template, before } => self.limits[template] = before,
                 Undo::Reservation { reservation, slots } => self.reservations[reservation] -= slots,
             }
@@ -244,16 +246,16 @@ impl SolverState {
     }
 
     /// Resets everything that depends on node indices, after the nodes were renumbered.
-    pub(crate) fn renumber_nodes(&mut self, world: &ClusterModel) {
-        self.remaining = world.nodes.iter().map(NodeState::remaining).collect();
+    pub(crate) fn renumber_nodes(&mut self, cluster: &ClusterModel) {
+        self.remaining = cluster.nodes.iter().map(NodeState::remaining).collect();
         self.free_capacity = FreeCapacity::new(&self.remaining);
         self.eligible_nodes.iter_mut().for_each(|nodes| *nodes = None);
     }
 
     /// Subtracts a pod's requests from the free capacity of a node.
-    pub(crate) fn subtract_remaining(&mut self, node: usize, need: &Amounts) {
+    pub(crate) fn subtract_remaining(&mut self, node: usize, requests: &Amounts) {
         let before = self.remaining[node].clone();
-        self.remaining[node].sub(need);
+        self.remaining[node].sub(requests);
         self.free_capacity.set(node, &self.remaining[node]);
         self.log.push(Undo::Remaining { node, before });
     }
@@ -267,7 +269,11 @@ impl SolverState {
     /// Returns the number of pods that the pass has counted in a domain so far.
     pub(crate) fn counted_by_pass(&self, group: GroupIx, domain: usize) -> i32 {
         let counted = self.log[self.pass_start.min(self.log.len())..].iter().filter_map(|undo| match undo {
-            Undo::Domain { group: of, domain: at, pods } if (*of, *at) == (group, domain) => Some(*pods),
+            Undo::Domain { group: other_group, domain: other_domain, pods }
+                if (*other_group, *other_domain) == (group, domain) =>
+            {
+                Some(*pods)
+            }
             Undo::Domain { .. }
             | Undo::Remaining { .. }
             | Undo::Node { .. }
@@ -301,9 +307,9 @@ impl SolverState {
     }
 
     /// Adds `nodes` to the number of nodes in a domain. A negative number subtracts.
-    pub(crate) fn count_nodes_in_domain(&mut self, presence: usize, domain: usize, nodes: i32) {
-        self.node_counts[presence].add_nodes(domain, nodes);
-        self.log.push(Undo::NodesInDomain { presence, domain, nodes });
+    pub(crate) fn count_nodes_in_domain(&mut self, node_counts_ix: usize, domain: usize, nodes: i32) {
+        self.node_counts[node_counts_ix].add_nodes(domain, nodes);
+        self.log.push(Undo::NodesInDomain { node_counts_ix, domain, nodes });
     }
 
     /// Returns the remaining limits of a pool, after logging them for undo.
@@ -323,32 +329,33 @@ impl SolverState {
 
     /// Records that the claim rejects the class for the rest of the pass.
     pub(crate) fn reject_until_pass_end(&mut self, class: ClassIx, claim: usize) {
-        let refused = &mut self.rejecting_claims[class.0 as usize];
-        if refused.is_empty() {
+        let rejecting = &mut self.rejecting_claims[class.0 as usize];
+        if rejecting.is_empty() {
             self.classes_with_rejections.push(class);
         }
-        refused.insert(claim);
+        rejecting.insert(claim);
     }
 
     /// Returns whether running and placed pods on this node count for the filter.
     pub(crate) fn filter_node(&mut self, problem: &SchedulingProblem, filter: FilterIx, node: usize) -> FilterResult {
-        let state = &problem.cluster.nodes[node];
-        let asked = &problem.filters[filter.0];
-        if asked.accepts_all() {
-            return FilterResult { counts_running: state.own_taints.is_some(), counts_placed: true };
+        let node_state = &problem.cluster.nodes[node];
+        let node_filter = &problem.filters[filter.0];
+        if node_filter.accepts_all() {
+            return FilterResult { counts_running: node_state.own_taints.is_some(), counts_placed: true };
         }
         let table = &mut self.table;
-        let mut judge = || {
-            let mut accepts = |taints| asked.accepts(state.label_requirements, Some(&state.hostname), taints, table);
+        let mut evaluate = || {
+            let mut accepts =
+                |taints| node_filter.accepts(node_state.label_requirements, Some(&node_state.hostname), taints, table);
             FilterResult {
-                counts_running: state.own_taints.as_ref().is_some_and(|taints| accepts(taints)),
-                counts_placed: accepts(&state.taints),
+                counts_running: node_state.own_taints.as_ref().is_some_and(|taints| accepts(taints)),
+                counts_placed: accepts(&node_state.taints),
             }
         };
-        if asked.has_hostname_rule() {
-            judge()
+        if node_filter.has_hostname_rule() {
+            evaluate()
         } else {
-            *self.filter_results.entry((filter, state.kind)).or_insert_with(judge)
+            *self.filter_results.entry((filter, node_state.kind)).or_insert_with(evaluate)
         }
     }
 

@@ -1,5 +1,5 @@
-//! What a new claim of a pool starts from (spec 02 §5.3 and §5.4), including the overhead of the
-//! daemons that will run on its node.
+//! Pool templates, from which new claims start (spec 02 §5.3 and §5.4), including the overhead of
+//! the daemons that will run on the node.
 
 use kerf_api::labels::{self, LabelRules};
 use kerf_api::slim::{HostPort, Labels, Str, Taint};
@@ -74,33 +74,33 @@ pub(crate) fn pool_requirement_set(
 
 impl Template {
     pub(crate) fn new(
-        world: &ClusterModel,
+        cluster: &ClusterModel,
         pool_ix: usize,
-        set: RequirementSetIx,
+        requirements: RequirementSetIx,
         rows: Bits,
         table: &mut RequirementTable,
     ) -> Option<Self> {
-        let pool = &world.pools[pool_ix];
-        let columns_ix = pool.catalogue?;
-        let columns = &world.catalogues[columns_ix];
-        let overhead_groups = overhead_groups(world, columns, set, &pool.taints, table);
-        let mut net: Vec<Amounts> = columns.rows.iter().map(|r| r.allocatable.clone()).collect();
+        let pool = &cluster.pools[pool_ix];
+        let catalogue_ix = pool.catalogue?;
+        let catalogue = &cluster.catalogues[catalogue_ix];
+        let overhead_groups = overhead_groups(cluster, catalogue, requirements, &pool.taints, table);
+        let mut allocatable: Vec<Amounts> = catalogue.rows.iter().map(|r| r.allocatable.clone()).collect();
         for group in &overhead_groups {
             for row in group.rows.iter() {
                 // A row with a negative amount stays negative, so no pod fits it.
-                net[row].sub(&group.requests);
+                allocatable[row].sub(&group.requests);
             }
         }
         Some(Self {
             name: pool.name.clone(),
             labels: pool.labels.clone(),
-            catalogue: columns_ix,
-            requirements: set,
+            catalogue: catalogue_ix,
+            requirements,
             taints: pool.taints.clone(),
             rows,
-            fit: FitIndex::new(&net),
+            fit: FitIndex::new(&allocatable),
             overhead_groups,
-            limits: remaining_limits(world, pool),
+            limits: remaining_limits(cluster, pool),
         })
     }
 
@@ -108,62 +108,62 @@ impl Template {
     pub(crate) fn least_overhead(&self, rows: &Bits) -> Amounts {
         let mut groups = self.overhead_groups.iter().filter(|g| g.rows.intersects(rows));
         let Some(first) = groups.next() else { return Amounts::default() };
-        let mut least = first.requests.clone();
+        let mut minimum = first.requests.clone();
         for group in groups {
-            least.min_with(&group.requests);
+            minimum.min_with(&group.requests);
         }
-        least
+        minimum
     }
 }
 
 fn overhead_groups(
-    world: &ClusterModel,
-    columns: &CompiledCatalogue,
-    set: RequirementSetIx,
+    cluster: &ClusterModel,
+    catalogue: &CompiledCatalogue,
+    requirements: RequirementSetIx,
     taints: &[Taint],
     table: &mut RequirementTable,
 ) -> Vec<OverheadGroup> {
-    let mut keys: Vec<Bits> = Vec::new();
+    let mut daemons_by_group: Vec<Bits> = Vec::new();
     let mut groups: Vec<OverheadGroup> = Vec::new();
-    let per_type: Vec<Bits> = columns
+    let daemons_by_type: Vec<Bits> = catalogue
         .types
         .iter()
         .map(|t| {
-            (0..world.daemons.len())
+            (0..cluster.daemons.len())
                 .filter(|d| {
-                    let daemon = &world.daemons[*d];
-                    !(world.settings.ignore_dra && daemon.needs_devices)
-                        && daemon.runs_on_type(set, taints, t.requirements, table)
+                    let daemon = &cluster.daemons[*d];
+                    !(cluster.settings.ignore_dra && daemon.needs_devices)
+                        && daemon.runs_on_type(requirements, taints, t.requirements, table)
                 })
                 .collect()
         })
         .collect();
-    for (row_ix, row) in columns.rows.iter().enumerate() {
-        let running = &per_type[row.type_ix];
-        let at = keys.iter().position(|k| k == running).unwrap_or_else(|| {
+    for (row_ix, row) in catalogue.rows.iter().enumerate() {
+        let daemons = &daemons_by_type[row.type_ix];
+        let group_ix = daemons_by_group.iter().position(|k| k == daemons).unwrap_or_else(|| {
             let mut requests = Amounts::default();
             let mut ports = Vec::new();
-            for daemon in running.iter().map(|d| &world.daemons[d]) {
+            for daemon in daemons.iter().map(|d| &cluster.daemons[d]) {
                 requests.add(&daemon.requests);
                 ports.extend(daemon.ports.iter().cloned());
             }
-            keys.push(running.clone());
+            daemons_by_group.push(daemons.clone());
             groups.push(OverheadGroup { rows: Bits::new(), requests, ports });
             groups.len() - 1
         });
-        groups[at].rows.insert(row_ix);
+        groups[group_ix].rows.insert(row_ix);
     }
     groups
 }
 
 /// Returns the pool's limits less the capacity of its nodes (spec 02 §4.6).
-fn remaining_limits(world: &ClusterModel, pool: &PoolInput) -> Vec<(ResourceIx, i128)> {
-    let mut names = world.resource_names.clone();
+fn remaining_limits(cluster: &ClusterModel, pool: &PoolInput) -> Vec<(ResourceIx, i128)> {
+    let mut names = cluster.resource_names.clone();
     let mut limits: Vec<(ResourceIx, i128)> =
         pool.limits.iter().map(|(name, q)| (names.intern(name), q.nanos())).collect();
-    for node in world.nodes.iter().filter(|n| !n.is_marked_for_deletion && n.pool.as_ref() == Some(&pool.name)) {
-        for (resource, left) in &mut limits {
-            *left -= if *resource == ResourceIx::NODES { NANOS_PER_UNIT } else { node.capacity.get(*resource) };
+    for node in cluster.nodes.iter().filter(|n| !n.is_marked_for_deletion && n.pool.as_ref() == Some(&pool.name)) {
+        for (resource, remaining) in &mut limits {
+            *remaining -= if *resource == ResourceIx::NODES { NANOS_PER_UNIT } else { node.capacity.get(*resource) };
         }
     }
     limits

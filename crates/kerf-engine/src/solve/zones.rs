@@ -30,10 +30,10 @@ pub enum EffectiveZone {
 
 /// Returns the number of pods by usable zone. Only pods that run on no node are counted.
 pub(super) fn count_by_zone(pass: &mut PlacementPass<'_>, pods: &[PodIx]) -> BTreeMap<EffectiveZone, usize> {
-    let mut known: FxHashMap<ClassIx, EffectiveZone> = FxHashMap::default();
+    let mut zone_by_class: FxHashMap<ClassIx, EffectiveZone> = FxHashMap::default();
     let (problem, mut counts) = (pass.problem, BTreeMap::new());
     for entry in pods.iter().map(|pod| &problem.pods[pod.0 as usize]).filter(|entry| entry.node.is_none()) {
-        let zone = known.entry(entry.class).or_insert_with(|| zone_of_class(pass, entry.class));
+        let zone = zone_by_class.entry(entry.class).or_insert_with(|| zone_of_class(pass, entry.class));
         *counts.entry(zone.clone()).or_default() += 1;
     }
     counts
@@ -41,15 +41,16 @@ pub(super) fn count_by_zone(pass: &mut PlacementPass<'_>, pods: &[PodIx]) -> BTr
 
 fn zone_of_class(pass: &mut PlacementPass<'_>, class: ClassIx) -> EffectiveZone {
     let problem = pass.problem;
-    let facts = &problem.classes[class.0 as usize];
-    let domains = pass.allowed_domains(class).into_iter().find(|open| pass.state.keys.text(open.key) == ZONE);
-    let topology = domains.map(|open| (open.key, open.allowed));
+    let pod_class = &problem.classes[class.0 as usize];
+    let domains =
+        pass.allowed_domains(class).into_iter().find(|key_domains| pass.state.keys.text(key_domains.key) == ZONE);
+    let topology = domains.map(|key_domains| (key_domains.key, key_domains.allowed));
     let Some(key) = pass.state.table.known_key(ZONE) else { return EffectiveZone::Flexible };
-    let sources = ZoneConstraints { pass, facts, key, topology };
-    let Some(mut zones) = sources.candidates() else { return EffectiveZone::Flexible };
+    let constraints = ZoneConstraints { pass, pod_class, key, topology };
+    let Some(mut zones) = constraints.candidates() else { return EffectiveZone::Flexible };
     zones.sort_unstable();
     zones.dedup();
-    zones.retain(|zone| sources.accept(zone));
+    zones.retain(|zone| constraints.accept(zone));
     match zones.as_slice() {
         [] => EffectiveZone::Nowhere,
         [zone] => EffectiveZone::One(zone.clone()),
@@ -60,33 +61,33 @@ fn zone_of_class(pass: &mut PlacementPass<'_>, class: ClassIx) -> EffectiveZone 
 /// All constraints on the zone of one class.
 struct ZoneConstraints<'a, 'p> {
     pass: &'a PlacementPass<'p>,
-    facts: &'a PodClass,
+    pod_class: &'a PodClass,
     key: KeyIx,
     /// The zones that the pod's groups allow. `None` if no group has the zone as its key.
     topology: Option<(TopologyKeyIx, Bits)>,
 }
 
 impl ZoneConstraints<'_, '_> {
-    fn zone_requirement(&self, set: RequirementSetIx) -> Option<&Requirement> {
+    fn zone_requirement(&self, requirements: RequirementSetIx) -> Option<&Requirement> {
         let table = &self.pass.state.table;
-        table.get(set, self.key).map(|one| table.requirement(one))
+        table.get(requirements, self.key).map(|requirement_ix| table.requirement(requirement_ix))
     }
 
     /// Returns the zones listed by the first of requirements, volumes and topology that lists any.
     /// `None` if none of them does.
     fn candidates(&self) -> Option<Vec<Str>> {
         if let Some(values) =
-            self.zone_requirement(self.facts.strict_requirements).and_then(Requirement::allowed_values)
+            self.zone_requirement(self.pod_class.strict_requirements).and_then(Requirement::allowed_values)
         {
             return Some(values.to_vec());
         }
-        let of_volumes: Option<Vec<&[Str]>> = self
-            .facts
+        let volume_zones: Option<Vec<&[Str]>> = self
+            .pod_class
             .volume_alternatives
             .iter()
-            .map(|(set, _)| self.zone_requirement(*set)?.allowed_values())
+            .map(|(requirements, _)| self.zone_requirement(*requirements)?.allowed_values())
             .collect();
-        if let Some(values) = of_volumes.filter(|values| !values.is_empty()) {
+        if let Some(values) = volume_zones.filter(|values| !values.is_empty()) {
             return Some(values.concat());
         }
         let (key, allowed) = self.topology.as_ref()?;
@@ -95,14 +96,15 @@ impl ZoneConstraints<'_, '_> {
 
     /// Returns true if requirements, volumes and topology all accept the zone.
     fn accept(&self, zone: &Str) -> bool {
-        let volumes = &self.facts.volume_alternatives;
-        let accepts =
-            |set: RequirementSetIx| self.zone_requirement(set).is_none_or(|requirement| requirement.has(zone));
-        let is_open = |(key, allowed): &(TopologyKeyIx, Bits)| {
+        let volumes = &self.pod_class.volume_alternatives;
+        let accepts = |requirements: RequirementSetIx| {
+            self.zone_requirement(requirements).is_none_or(|requirement| requirement.has(zone))
+        };
+        let is_allowed = |(key, allowed): &(TopologyKeyIx, Bits)| {
             self.pass.state.keys.domain(*key, zone).is_some_and(|domain| allowed.contains(domain))
         };
-        accepts(self.facts.strict_requirements)
-            && (volumes.is_empty() || volumes.iter().any(|(set, _)| accepts(*set)))
-            && self.topology.as_ref().is_none_or(is_open)
+        accepts(self.pod_class.strict_requirements)
+            && (volumes.is_empty() || volumes.iter().any(|(requirements, _)| accepts(*requirements)))
+            && self.topology.as_ref().is_none_or(is_allowed)
     }
 }

@@ -35,9 +35,9 @@ impl HostCounts {
         self.counts.get(&(host as u32)).copied().unwrap_or(0)
     }
 
-    fn renumber(&mut self, now: &dyn Fn(usize) -> Option<u32>, kind: GroupKind) {
+    fn renumber(&mut self, new_index: &dyn Fn(usize) -> Option<u32>, kind: GroupKind) {
         for (host, pods) in std::mem::take(self).counts {
-            if let Some(host) = now(host as usize) {
+            if let Some(host) = new_index(host as usize) {
                 self.add(host as usize, pods, kind);
             }
         }
@@ -85,10 +85,10 @@ impl GroupCounts {
         self.claims.add(claim, 1, kind);
     }
 
-    /// Moves the counts of all nodes to their new indices. `now` maps an old index to the new one,
-    /// or to `None` if the node is gone.
-    pub(crate) fn renumber_nodes(&mut self, now: &dyn Fn(usize) -> Option<u32>, kind: GroupKind) {
-        self.nodes.renumber(now, kind);
+    /// Moves the counts of all nodes to their new indices. `new_index` maps an old index to the new
+    /// one, or to `None` if the node is gone.
+    pub(crate) fn renumber_nodes(&mut self, new_index: &dyn Fn(usize) -> Option<u32>, kind: GroupKind) {
+        self.nodes.renumber(new_index, kind);
     }
 
     pub(crate) fn clear_claims(&mut self) {
@@ -113,28 +113,28 @@ impl GroupCounts {
     }
 
     /// Returns the domains of `known` that may receive one more pod without exceeding `max_skew`
-    /// (spec 02 §8.5). `own` is 1 if the group counts the pod itself, else 0. `by_pod` holds the
-    /// domains that the pod can use; only they count for the minimum.
+    /// (spec 02 §8.5). `self_count` is 1 if the group counts the pod itself, else 0. `pod_domains`
+    /// holds the domains that the pod can use; only they count for the minimum.
     pub(crate) fn domains_within_skew(
         &self,
         known: &Bits,
         max_skew: i32,
         min_domains: Option<i32>,
-        own: i32,
-        by_pod: &Bits,
+        self_count: i32,
+        pod_domains: &Bits,
     ) -> Bits {
-        let mut least = i32::MAX;
+        let mut lowest = i32::MAX;
         let mut eligible = 0;
-        for domain in known.iter().filter(|d| by_pod.contains(*d)) {
-            least = least.min(self.get(domain));
+        for domain in known.iter().filter(|d| pod_domains.contains(*d)) {
+            lowest = lowest.min(self.get(domain));
             eligible += 1;
         }
         if eligible == 0 || min_domains.is_some_and(|min| eligible < min) {
-            least = 0;
+            lowest = 0;
         }
         known
             .iter()
-            .filter(|d| i64::from(self.get(*d)) + i64::from(own) - i64::from(least) <= i64::from(max_skew))
+            .filter(|d| i64::from(self.get(*d)) + i64::from(self_count) - i64::from(lowest) <= i64::from(max_skew))
             .collect()
     }
 }

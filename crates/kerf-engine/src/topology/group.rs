@@ -109,14 +109,14 @@ impl NodeFilter {
         taints: &[Taint],
         table: &mut RequirementTable,
     ) -> bool {
-        let tainted = self.tolerations.as_ref().is_some_and(|t| !tolerates_all(t, taints));
-        if tainted {
+        let has_untolerated_taint = self.tolerations.as_ref().is_some_and(|t| !tolerates_all(t, taints));
+        if has_untolerated_taint {
             return false;
         }
         self.affinity.as_ref().is_none_or(|alternatives| {
-            alternatives.iter().any(|(asked, host)| {
+            alternatives.iter().any(|(required, host)| {
                 host.as_ref().is_none_or(|h| hostname.is_some_and(|name| h.has(name)))
-                    && table.intersect_sets(labels, *asked, UndefinedKeys::Reject).is_some()
+                    && table.intersect_sets(labels, *required, UndefinedKeys::Reject).is_some()
             })
         })
     }

@@ -128,17 +128,17 @@ impl TopologyKeys {
     pub(crate) fn domains_accepted_by(
         &mut self,
         ix: TopologyKeyIx,
-        one: Option<RequirementIx>,
+        requirement_ix: Option<RequirementIx>,
         table: &RequirementTable,
     ) -> &Bits {
         let domains = &mut self.keys[ix.0];
         // `NONE` is u32::MAX, which is never the index of a requirement.
-        let slot = one.unwrap_or(RequirementIx::NONE);
+        let slot = requirement_ix.unwrap_or(RequirementIx::NONE);
         let values = &domains.values;
-        domains.accepted.entry(slot).or_insert_with(|| match one {
+        domains.accepted.entry(slot).or_insert_with(|| match requirement_ix {
             None => Bits::full(values.len()),
-            Some(one) => {
-                let requirement = table.requirement(one);
+            Some(requirement_ix) => {
+                let requirement = table.requirement(requirement_ix);
                 (0..values.len()).filter(|d| requirement.has(&values[*d])).collect()
             }
         })
@@ -148,17 +148,17 @@ impl TopologyKeys {
     pub(crate) fn requirement_for_domains(
         &mut self,
         ix: TopologyKeyIx,
-        to: &Bits,
+        allowed: &Bits,
         table: &mut RequirementTable,
     ) -> RequirementIx {
         let domains = &mut self.keys[ix.0];
-        if let Some(known) = domains.narrowed.get(to) {
-            return *known;
+        if let Some(cached) = domains.narrowed.get(allowed) {
+            return *cached;
         }
-        let values: Vec<Str> = to.iter().map(|d| domains.values[d].clone()).collect();
-        let one = table.intern_requirement(Requirement::one_of(domains.text.clone(), values));
-        domains.narrowed.insert(to.clone(), one);
-        one
+        let values: Vec<Str> = allowed.iter().map(|d| domains.values[d].clone()).collect();
+        let requirement_ix = table.intern_requirement(Requirement::one_of(domains.text.clone(), values));
+        domains.narrowed.insert(allowed.clone(), requirement_ix);
+        requirement_ix
     }
 }
 
