@@ -45,6 +45,7 @@ pub(super) fn emptiest_domain_if_exceeded(
 ) -> Option<usize> {
     let (problem, state) = (pass.problem, &pass.state);
     problem.without_preferences(class).constraints().find(|constraint| constraint.group == spread.group)?;
+    // Pods per domain when the last pod of the class is bound (a lower bound), and when all are.
     let (mut bound_counts, mut final_counts) = (FxHashMap::default(), FxHashMap::default());
     for domain in pass.known_domains(spread.group).iter() {
         let initial = state.group_counts[spread.group.0].get(domain) - state.counted_by_pass(spread.group, domain);

@@ -294,10 +294,10 @@ impl IncrementalSolver {
         };
         let (problem, state) = (&mut self.problem, &mut self.state);
         let joined = join_node_and_claim(node.map(Arc::as_ref), claim, &mut problem.cluster.resource_names);
-        let is_affected = |affected: &crate::cluster::NodeState| {
-            !affected.is_removed
-                && (affected.node_name.as_ref().is_some_and(|n| Some(n) == node_name)
-                    || affected.has_provider_id(provider_id))
+        let is_affected = |node_state: &crate::cluster::NodeState| {
+            !node_state.is_removed
+                && (node_state.node_name.as_ref().is_some_and(|n| Some(n) == node_name)
+                    || node_state.has_provider_id(provider_id))
         };
         let affected: Vec<usize> =
             (0..problem.cluster.nodes.len()).filter(|ix| is_affected(&problem.cluster.nodes[*ix])).collect();

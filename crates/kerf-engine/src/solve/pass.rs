@@ -75,7 +75,7 @@ pub(crate) enum UnplacedReason {
     /// The pod could use a reservation whose slots other claims of this pass hold. It must wait:
     /// neither relaxation nor another target is allowed (spec 02 §10).
     WaitsForReservation,
-    /// The pod requests devices (DRA), which this solver ignores.
+    /// The pod requests devices (DRA), and the settings say to ignore such pods.
     NeedsDevices,
 }
 

@@ -5,11 +5,12 @@
 //! that first fit places. In addition it must place more pods, or else
 //!
 //! - give up no more preferences,
-//! - move no pod to a pool of lower weight, and
+//! - use no pools of lower weight (by `SolutionRank::pool_rank`), and
 //! - break fewer spreads, or cost more than 1% less, or cost no more with no more claims.
 //!
-//! So a solution that keeps a spread which first fit breaks may cost more. Of the accepted results
-//! the one with the lowest [`SolutionRank`] wins.
+//! So a solution that keeps a spread which first fit breaks may cost more. A result is skipped if
+//! truncating its lists of instance types would break `minValues`. Of the accepted results the one
+//! with the lowest [`SolutionRank`] wins.
 //!
 //! Passes run in rounds; the search ends after a round without improvement. The number of passes
 //! depends only on the size of the input, and of equal results the earliest pass wins. So the
@@ -39,7 +40,8 @@ const EAGER_RETRY_MAX_PODS: usize = 256;
 const SEARCH_MAX_PASSES: usize = 192;
 /// Approximate number of placements per round.
 const ROUND_PLACEMENTS: usize = 8_000;
-/// Minimum number of passes per round, so that each round includes every claim order and pod order.
+/// Minimum number of passes per round, so that the first round includes every claim order and pod
+/// order.
 const ROUND_MIN_PASSES: usize = 32;
 
 /// The choices of one further pass.

@@ -206,7 +206,7 @@ fn matches_class(
     resource_names: &mut ResourceNames,
 ) -> bool {
     let (class_spec, pod_spec) = (&class.spec, &pod.spec);
-    let default_spread = pod_spec.topology_spread_constraints.iter().chain(additions.default_spread.iter());
+    let all_spreads = pod_spec.topology_spread_constraints.iter().chain(additions.default_spread.iter());
     class.namespace == pod.metadata.namespace
         && class.labels == pod.metadata.labels
         && class_spec.containers == pod_spec.containers
@@ -214,7 +214,7 @@ fn matches_class(
         && class_spec.node_selector == pod_spec.node_selector
         && class_spec.affinity == pod_spec.affinity
         && class_spec.tolerations == pod_spec.tolerations
-        && class_spec.topology_spread_constraints.iter().eq(default_spread)
+        && class_spec.topology_spread_constraints.iter().eq(all_spreads)
         && class_spec.overhead == pod_spec.overhead
         && class_spec.pod_requests == pod_spec.pod_requests
         && class.needs_devices == needs_devices(pod)
