@@ -1,9 +1,10 @@
-//! Commands of one pass that have nothing to do with each other. A controller looks again after each command; whoever plans ahead may
-//! take several at once if none changes what another rests on, and saves a pass for each.
+//! Commands of one pass that do not depend on each other, so that they can be decided together.
+//! Karpenter decides one command per pass.
 //!
-//! Commands are independent when no node of one gives up or takes in pods of another, and nothing ties them together from afar: no pod with a
-//! constraint on other pods than those of its node or with a volume, no machine that is also for pods which wait anyway, no pool limit, no
-//! reservation, no pool in which moves are weighed against each other.
+//! Two commands are independent if no node of one loses or receives pods of the other, and if none
+//! of the following connects them: a pod with a volume or with a constraint on pods of other nodes;
+//! a replacement that is also for pending pods; pool limits; a reservation; a pool with the
+//! `Balanced` policy, which scores a command against all of its pool.
 
 use kerf_api::labels;
 use kerf_api::nodepool::ConsolidationPolicy;
@@ -19,10 +20,10 @@ use super::pass::{DisruptionPass, SurveyIx};
 #[derive(Debug)]
 pub(crate) struct IndependentCommands {
     commands: Vec<DisruptionCommand>,
-    /// The budgets that are left with these commands.
+    /// What the budgets allow besides these commands.
     pub(crate) budgets: NodePoolBudgets,
     used_nodes: FxHashSet<Str>,
-    /// Whether more commands may be taken.
+    /// True if further commands may be added.
     accepts_more: bool,
 }
 
@@ -36,17 +37,19 @@ impl IndependentCommands {
         }
     }
 
-    /// Whether the node takes part in a command already; then it must wait for the next pass.
+    /// Returns true if the node already takes part in a command. Then it must wait for the next
+    /// pass.
     pub(crate) fn uses_node(&self, pass: &DisruptionPass<'_, '_>, ix: SurveyIx) -> bool {
         self.used_nodes.contains(&pass.facts(ix).name)
     }
 
-    /// Whether more commands may be taken.
+    /// Returns true if further commands may be added.
     pub(crate) fn accepts_more(&self) -> bool {
         self.accepts_more
     }
 
-    /// Takes a command about a node if it goes with the others; the first always does.
+    /// Adds a command for a node if it is independent of the others. The first command is always
+    /// added.
     pub(crate) fn add_if_independent(
         &mut self,
         pass: &DisruptionPass<'_, '_>,
@@ -71,7 +74,7 @@ impl IndependentCommands {
     }
 }
 
-/// Whether nothing ties the command, which is about these nodes, to others from afar.
+/// Returns true if nothing connects the command, which removes these nodes, with other commands.
 pub(crate) fn is_independent(pass: &DisruptionPass<'_, '_>, nodes: &[SurveyIx], command: &DisruptionCommand) -> bool {
     let input = pass.survey.input;
     let settings = &pass.settings.scheduling;
@@ -82,7 +85,8 @@ pub(crate) fn is_independent(pass: &DisruptionPass<'_, '_>, nodes: &[SurveyIx], 
             pool.limits.is_empty() && reserved.into_iter().all(|o| o.reservation_capacity == 0)
         })
     });
-    // Under this policy a move is weighed against all of its pool, which the move before it has changed.
+    // The `Balanced` policy scores a command against all nodes of its pool, which an earlier
+    // command changes.
     let facts = || nodes.iter().map(|ix| pass.facts(*ix));
     let is_weighed = command.method.is_for_savings()
         && facts()
@@ -95,18 +99,20 @@ pub(crate) fn is_independent(pass: &DisruptionPass<'_, '_>, nodes: &[SurveyIx], 
         && facts().flat_map(|facts| &facts.reschedulable).all(|pod| has_no_constraints_beyond_host(pod))
 }
 
-/// Whether a pod does not care for others beyond its own node, nor has a volume. What two such pods ask for cannot meet if they go to different
-/// nodes: each new machine is a node of its own.
+/// Returns true if the pod has no volume and no constraint on pods of other nodes. Two such pods
+/// cannot affect each other if they move to different nodes, and each replacement is a node of its
+/// own.
 fn has_no_constraints_beyond_host(pod: &Pod) -> bool {
     !has_constraints_on_others(pod, |key| key != labels::HOSTNAME)
 }
 
-/// Whether no constraint ties a pod to others, and no volume to a place.
+/// Returns true if the pod has no volume and no constraint on other pods.
 pub(crate) fn has_no_constraints_on_others(pod: &Pod) -> bool {
     !has_constraints_on_others(pod, |_| true)
 }
 
-/// Whether a pod seeks others, keeps away from others or is spread where nodes share a label that counts, or has a volume.
+/// Returns true if the pod has a volume, pod affinity, or an anti-affinity or spread constraint
+/// whose topology key `counts`.
 fn has_constraints_on_others(pod: &Pod, counts: impl Fn(&str) -> bool) -> bool {
     let seeks_or_avoids = pod.spec.affinity.as_deref().is_some_and(|affinity| {
         let (seeks, avoids) = (&affinity.pod_affinity, &affinity.pod_anti_affinity);

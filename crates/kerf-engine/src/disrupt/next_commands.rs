@@ -1,6 +1,9 @@
-//! One look at the world, for whoever carries out what it finds and then looks again: the first method that acts, with all its
-//! commands that have nothing to do with each other, and if it acts to save money, with all that can be done at once (`wave`, `repack`). A method
-//! whose commands came to nothing can be passed over in the next look.
+//! The entry point for a controller, which carries out the commands and then calls again.
+//!
+//! One pass: the first method that finds a command ends it. The result has all commands of that
+//! method that are independent of each other. If the method saves money, the commands are extended
+//! to a wave (`wave`) or replaced by a repack (`repack`). The caller can exclude methods whose
+//! commands failed.
 
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::labels;
@@ -16,12 +19,12 @@ use super::survey::Survey;
 use super::{repack, wave, without_failed_launches};
 use crate::cluster::{Input, PoolInput};
 
-/// Nodes that rest no longer than this are worth waiting for.
+/// Longest remaining `consolidateAfter` of a node that is worth waiting for.
 const CONSOLIDATE_AFTER_MAX_WAIT: SignedDuration = SignedDuration::from_secs(30);
-/// How long it takes a node to leave, or about.
+/// Approximate time until a node that is being deleted is gone.
 const NODE_DELETION_WAIT: SignedDuration = SignedDuration::from_secs(5);
 
-/// Which methods are asked.
+/// Selects the methods that a pass tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MethodFilter {
     after_method: Option<Method>,
@@ -29,16 +32,18 @@ pub struct MethodFilter {
 }
 
 impl MethodFilter {
-    /// All of them.
+    /// All methods.
     pub const ALL: Self = Self { after_method: None, excludes_savings: false };
 
-    /// Of these, those that come after one whose commands came to nothing.
+    /// Excludes `method` and all methods before it. Use it after the commands of `method` failed.
     #[must_use]
     pub fn after_method(self, method: Method) -> Self {
         Self { after_method: Some(method), ..self }
     }
 
-    /// Those that do not act for money. Only what came to nothing among themselves matters to them.
+    /// Excludes methods that save money, so that only emptiness and drift remain. An earlier
+    /// [`Self::after_method`] with a method that saves money is forgotten: it says nothing about
+    /// the remaining methods.
     #[must_use]
     pub fn excluding_savings(self) -> Self {
         Self { after_method: self.after_method.filter(|method| !method.is_for_savings()), excludes_savings: true }
@@ -49,21 +54,28 @@ impl MethodFilter {
     }
 }
 
-/// What a method had to say.
+/// Result of one method of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MethodReport {
     /// The method.
     pub method: Method,
-    /// How many nodes it could have taken, budgets aside.
+    /// Number of nodes that it could remove if budgets allowed all of them.
     pub eligible: usize,
-    /// How many commands it found.
+    /// Number of commands that it found.
     pub commands: usize,
 }
 
-/// Until when it is better not to act for money: a crowd of nodes is on its way out, and nobody knows yet where its pods end up; or rests under
-/// its pool's `consolidateAfter`, and will not for long. Whoever takes the first few at once sends their pods to the others, which then rest
-/// anew, and what can be had by looking at all of them together comes a piece at a time. None, if there is no such crowd; of one that
-/// `is_awaited` already, nobody is left behind.
+/// Returns the time until which it is better not to consolidate. Returns `None` to consolidate now.
+///
+/// It is better to wait for a group of nodes of one of two kinds. Nodes that are being deleted:
+/// where their pods will run is not known yet. Nodes whose `consolidateAfter` ends within 30
+/// seconds: consolidating only the first of them would move pods to the others, whose
+/// `consolidateAfter` would start again, and savings that need all of them together would come in
+/// small steps.
+///
+/// The group must have at least two nodes and a quarter of the number of nodes that are ready for
+/// consolidation. With `is_awaited`, for a caller that is already waiting, one remaining node is
+/// enough.
 pub fn consolidation_deferred_until(input: &Input, is_awaited: bool) -> Option<Timestamp> {
     let pools: FxHashMap<&str, &PoolInput> = input.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
     let later = |by: SignedDuration| input.at.saturating_add(by).unwrap_or(Timestamp::MAX);
@@ -90,8 +102,10 @@ pub fn consolidation_deferred_until(input: &Input, is_awaited: bool) -> Option<T
     is_crowd.then_some(latest)
 }
 
-/// One pass over the methods that are asked, until one of them acts. `hear` is told of each as it is done, so that the caller
-/// can take the time.
+/// Runs one pass over the methods that `asked` includes, until one of them finds a command. Calls
+/// `hear` after each method, so that the caller can measure its duration.
+///
+/// Never fails. Problems of the input are warnings of the plan.
 pub fn next_commands(
     input: &Input,
     settings: &DisruptionSettings,
@@ -129,7 +143,7 @@ pub fn next_commands(
     draft.finish(input)
 }
 
-/// The nodes of a command and those that take in its pods.
+/// Returns the nodes that a command removes and the nodes that receive its pods.
 pub(crate) fn involved_nodes(command: &DisruptionCommand) -> impl Iterator<Item = &Str> {
     command.nodes.iter().map(|node| &node.name).chain(command.receiving_nodes())
 }

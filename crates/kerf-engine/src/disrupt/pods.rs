@@ -1,4 +1,5 @@
-//! What pods mean for their node (spec 03 §5.3 to §5.5): which must move, which keep it from going, and what moving them costs.
+//! How pods affect the disruption of their node (spec 03 §5.3 to §5.5): which pods must be
+//! rescheduled, which pods block disruption, and how much an eviction costs.
 
 use jiff::Timestamp;
 use kerf_api::annotations;
@@ -18,7 +19,8 @@ fn is_active(pod: &Pod) -> bool {
     !pod.is_terminal() && !pod.is_terminating()
 }
 
-/// What its annotation says at an instant, if it has one.
+/// Evaluates the pod's `karpenter.sh/do-not-disrupt` annotation at a time. Returns `None` if the
+/// pod does not have it.
 pub(crate) fn protection(pod: &Pod, at: Timestamp) -> Option<DoNotDisrupt> {
     let value = pod.metadata.annotations.get(annotations::DO_NOT_DISRUPT)?;
     Some(evaluate_do_not_disrupt(value, pod.status.start_time, at))
@@ -28,7 +30,8 @@ fn is_protected(pod: &Pod, at: Timestamp) -> bool {
     protection(pod, at).is_some_and(|p| p.is_protected())
 }
 
-/// Whether the pod has to run somewhere else when its node goes.
+/// Returns true if the pod must run on another node when its node is removed. DaemonSet, mirror and
+/// finished pods need not; terminating pods only if they belong to a StatefulSet.
 pub(crate) fn is_reschedulable(pod: &Pod) -> bool {
     let runs_on = is_active(pod) || (pod.is_owned_by_statefulset() && pod.is_terminating());
     runs_on && !pod.is_owned_by_daemonset() && !pod.is_mirror()
@@ -41,7 +44,9 @@ fn is_evictable(pod: &Pod, at: Timestamp) -> bool {
         && !is_protected(pod, at)
 }
 
-/// What evicting the pod costs (spec 03 §5.4). A deletion cost that is no finite number is not counted.
+/// Returns the cost of evicting the pod (spec 03 §5.4), between -10 and 10. It is 1.0 plus a share
+/// for the pod's deletion cost and priority. A deletion cost that is not a finite number is
+/// ignored.
 pub fn eviction_cost(pod: &Pod) -> f64 {
     let mut cost = 1.0;
     let written = pod.metadata.annotations.get(POD_DELETION_COST_ANNOTATION).and_then(|text| text.parse::<f64>().ok());
@@ -54,12 +59,14 @@ pub fn eviction_cost(pod: &Pod) -> f64 {
     cost.clamp(-10.0, 10.0)
 }
 
-/// `1.0` for the node itself, and what its pods cost.
+/// Returns the disruption cost of a node: 1.0 for the node itself plus the eviction cost of each
+/// pod.
 pub(crate) fn disruption_cost<'p>(pods: impl IntoIterator<Item = &'p Pod>) -> f64 {
     pods.into_iter().fold(1.0, |cost, pod| cost + eviction_cost(pod).max(0.0))
 }
 
-/// Disruption budgets of pods by whom they select; what is learned of one pod holds for all that carry the same labels.
+/// PodDisruptionBudgets by namespace, with a cache: pods with equal namespace and labels are
+/// selected by the same budgets.
 #[derive(Debug)]
 pub(crate) struct PdbIndex<'i> {
     by_namespace: FxHashMap<&'i str, Vec<&'i PodDisruptionBudget>>,
@@ -80,7 +87,7 @@ impl<'i> PdbIndex<'i> {
         Self { by_namespace, by_pod_labels: FxHashMap::default() }
     }
 
-    /// Everything about the pod that keeps its node from going.
+    /// Returns everything about the pod that blocks the disruption of its node.
     pub(crate) fn blocks(&mut self, pod: &'i Pod, at: Timestamp) -> Vec<BlockReason> {
         let mut blocks = Vec::new();
         if is_active(pod) && is_protected(pod, at) {
@@ -103,7 +110,7 @@ impl<'i> PdbIndex<'i> {
             [budget] => {
                 let unready = pod.condition("Ready").is_some_and(|c| c.status == "False");
                 let waived = budget.always_allow_unhealthy && unready;
-                // A status that nobody has written yet allows nothing.
+                // A budget without a status allows no disruption.
                 let allowed = budget.disruptions_allowed.unwrap_or(0);
                 (!waived && allowed == 0).then(|| BlockReason::PodDisruptionBudget {
                     budget: budget.metadata.namespaced_name(),
@@ -132,7 +139,7 @@ impl<'i> PdbIndex<'i> {
     }
 }
 
-/// Whether the budget's selector has a meaning.
+/// Returns true if the budget has no selector or a valid one.
 pub(crate) fn has_valid_selector(budget: &PodDisruptionBudget) -> bool {
     budget.selector.as_ref().is_none_or(selector::is_valid)
 }

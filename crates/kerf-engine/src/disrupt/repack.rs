@@ -1,10 +1,16 @@
-//! Which nodes should go, asked of all at once. A wave is a sum of commands each of which pays by itself, found one after the other, and each takes
-//! the room that the next might have used better: of nodes that are full, but of the wrong pods, none pays by itself, and together they would.
-//! Where a wave takes much of a cluster, it is held against the best set of nodes that a search finds.
+//! Repacking: a search for one command that saves more than a large wave.
 //!
-//! The search starts from the wave. It takes away nodes that would still have much unused, several at a time, and gives back those that
-//! need not go after all, for as long as either pays and only so many pods have been placed. Always: it is one command, which keeps the budgets
-//! and price rules of moves; no more than one machine is launched for it; and it saves more than the wave.
+//! A wave is a sum of commands that each save money by themselves. They are found one after
+//! another, and each uses free capacity that a later one might have used better. If nodes are full,
+//! but with a bad mix of pods, removing any single one saves nothing, and removing several together
+//! would.
+//!
+//! The search starts from the wave. It removes further nodes that would have much unused capacity,
+//! several at a time, and restores nodes whose removal does not pay. It ends when neither step
+//! reduces the cost, or when about [`MAX_PODS_PLACED`] pods have been placed.
+//!
+//! The result is one command that keeps the budgets and price rules of moves, launches at most one
+//! node, and saves more than the wave.
 
 use kerf_api::nodepool::DisruptionReason;
 
@@ -20,19 +26,22 @@ use super::survey::Survey;
 use super::wave::{can_extend, is_large_wave};
 use crate::price::Price;
 
-/// That a node goes must save one part in so many of its price.
+/// Removing a node counts as if it cost 1/50 of the node's price.
 const REMOVAL_COST_DIVISOR: i64 = 50;
-/// A machine counts for one part in so many more than it costs, and for more the next time, until there is no more than one: pods do not go where
-/// they are meant to, and machines that were chosen for some of them are the wrong ones for the others.
+/// A launched node counts for its price plus 1/divisor of it. Each value is tried in turn until the
+/// search needs at most one new node. Launches are penalized because the cluster's scheduler may
+/// bind pods elsewhere than planned; then nodes that were chosen for certain pods do not suit the
+/// others.
 const LAUNCH_PENALTY_DIVISORS: [i64; 3] = [100, 4, 1];
-/// How many more nodes are tried at a time.
+/// Numbers of further nodes that one step tries to remove.
 const TRIED_NODE_COUNTS: [usize; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
-/// Nodes of which less than this is taken, in thousandths, are tried.
+/// A step tries to remove nodes whose usage is below this, in thousandths.
 const MAX_USAGE_PERMILLE: i128 = 999;
-/// About how many pods are placed in all.
+/// Approximate limit on the number of pods placed in all simulations together.
 const MAX_PODS_PLACED: usize = 150_000;
 
-/// A command that saves more than the wave, in place of it.
+/// Returns a command that saves more than the wave, or `None` if the wave is not large or the
+/// search finds nothing better.
 pub(crate) fn find_better_command(
     survey: &Survey<'_>,
     settings: &DisruptionSettings,
@@ -57,18 +66,18 @@ pub(crate) fn find_better_command(
 
 struct RepackSearch<'p, 'a, 'i> {
     pass: &'p mut DisruptionPass<'a, 'i>,
-    /// Nodes that may go.
+    /// Nodes that may be removed.
     candidates: Vec<SurveyIx>,
-    /// Those that go, in the survey's order.
+    /// Nodes that are removed, in the survey's order.
     removed: Vec<SurveyIx>,
     estimate: SimulationEstimate,
-    /// One of [`UNWANTED`].
+    /// One of [`LAUNCH_PENALTY_DIVISORS`].
     launch_penalty_divisor: i64,
     pods_left: usize,
 }
 
 impl<'p, 'a, 'i> RepackSearch<'p, 'a, 'i> {
-    /// Starts from the wave; not at all, if that is not possible as one.
+    /// Starts from the wave. Returns `None` if the wave is not possible as one command.
     fn new(pass: &'p mut DisruptionPass<'a, 'i>, wave: &[DisruptionCommand]) -> Option<Self> {
         let all = candidates(pass);
         let free = select_within_budgets(pass, &all, &DisruptionReason::Underutilized);
@@ -91,7 +100,8 @@ impl<'p, 'a, 'i> RepackSearch<'p, 'a, 'i> {
         while self.remove_more() | self.restore_nodes() {}
     }
 
-    /// Takes away those nodes that would have most unused, as many as pays best.
+    /// Removes the nodes with the lowest estimated usage, in the number that reduces the cost most.
+    /// Returns true if that reduces the cost.
     fn remove_more(&mut self) -> bool {
         let mut kept: Vec<(i128, SurveyIx)> = Vec::new();
         for ix in self.candidates.iter().copied().filter(|ix| self.removed.binary_search(ix).is_err()) {
@@ -121,7 +131,8 @@ impl<'p, 'a, 'i> RepackSearch<'p, 'a, 'i> {
         true
     }
 
-    /// Gives back the nodes, one by one, without which it costs no more; those of which most is taken first.
+    /// Restores nodes one by one, those with the highest usage first, if that does not increase the
+    /// cost. Returns true if the cost has decreased.
     fn restore_nodes(&mut self) -> bool {
         let mut fullest = self.pass.emptiest_first(&self.removed);
         fullest.reverse();
@@ -145,7 +156,8 @@ impl<'p, 'a, 'i> RepackSearch<'p, 'a, 'i> {
         self.pass.estimate_removal(gone)
     }
 
-    /// What the machines cost less what the nodes do, in nanos; that nodes have to go costs something, too.
+    /// Returns the cost of the plan in nano-dollars per hour: price of the launched nodes minus
+    /// price of the removed nodes, plus the penalties for launches and removals.
     fn cost(&self, gone: &[SurveyIx], sketch: &SimulationEstimate) -> i64 {
         let nodes: Price = gone.iter().map(|ix| self.pass.facts(*ix).known_price()).sum();
         let (machines, nodes) = (sketch.price.nanos(), nodes.nanos());

@@ -1,11 +1,16 @@
-//! All that can be done for money at once. One command after the other, each looked for when the last is carried out, lets a large cluster
-//! shrink a few nodes a minute: every pod that moves makes the node that takes it in rest for its pool's `consolidateAfter`. So a look goes
-//! on beside the commands that it has found, as if their nodes were gone and the room that their pods take were taken, until it
-//! finds nothing more.
+//! Waves: all commands that save money and can be carried out at the same time.
 //!
-//! Always: no node of a wave takes in pods of the wave; no pod of one command goes to a machine that another launches, so each can be carried
-//! out, or fail, by itself; and nothing ties its commands together from afar (`batch::stands_alone`), so that what holds beside some of
-//! them holds beside fewer.
+//! Why: a pod that moves starts the `consolidateAfter` of the node that receives it. If each
+//! command were searched for after the last one is done, a large cluster would shrink by a few
+//! nodes per minute. So after the first commands the search goes on. It treats the nodes of these
+//! commands as removed, and the capacity that their pods need as used, until it finds nothing more.
+//!
+//! Invariants of a wave:
+//! - No node that a command removes receives pods of the wave.
+//! - No pod moves to a node that another command launches. So each command can succeed or fail by
+//!   itself.
+//! - No constraint connects the commands (`independent_commands::is_independent`). So a command
+//!   that is valid together with some of the others is also valid together with fewer of them.
 
 use rustc_hash::FxHashSet;
 
@@ -18,19 +23,21 @@ use super::plan_builder::PlanBuilder;
 use super::survey::Survey;
 use crate::cluster::Input;
 
-/// How often it is looked beside what was found.
+/// Maximum number of passes that extend a wave.
 const WAVE_MAX_PASSES: usize = 32;
 
-/// A wave takes much of a cluster if it takes at least so many nodes, and at least the so-manyth part of all.
+/// A wave is large if it removes at least [`LARGE_WAVE_MIN_NODES`] nodes and at least
+/// 1/[`LARGE_WAVE_MIN_SHARE_DIVISOR`] of all nodes.
 const LARGE_WAVE_MIN_NODES: usize = 10;
 const LARGE_WAVE_MIN_SHARE_DIVISOR: usize = 10;
 
-/// Whether so many nodes are much of a cluster of so many.
+/// Returns true if removing `nodes` nodes of a cluster with `of` nodes is a large wave: at least 10
+/// nodes and a tenth of the cluster.
 pub fn is_large_wave(nodes: usize, of: usize) -> bool {
     nodes >= LARGE_WAVE_MIN_NODES && nodes * LARGE_WAVE_MIN_SHARE_DIVISOR >= of
 }
 
-/// Whether others may be carried out together with these commands.
+/// Returns true if other commands may be carried out together with these.
 pub(crate) fn can_extend(pass: &DisruptionPass<'_, '_>, found: &[DisruptionCommand]) -> bool {
     let stands = |command: &DisruptionCommand| {
         let nodes: Vec<SurveyIx> = command.nodes.iter().filter_map(|node| pass.survey.find(&node.name)).collect();
@@ -39,7 +46,7 @@ pub(crate) fn can_extend(pass: &DisruptionPass<'_, '_>, found: &[DisruptionComma
     pass.settings.passes == Passes::All && !found.is_empty() && found.iter().all(stands)
 }
 
-/// Adds to the draft what can be carried out together with what was found first.
+/// Adds to the plan the commands that can be carried out together with those found first.
 pub(crate) fn extend(
     input: &Input,
     settings: &DisruptionSettings,
