@@ -1,8 +1,11 @@
-//! The world after a command: its nodes are gone, their pods run where the simulation put them, and each replacement is the machine
-//! that was expected, up and running. Passes are repeated on it, and planning on it again must find nothing more.
+//! Applies commands to an input, in one of two ways.
 //!
-//! The world beside a command is what others may count on while it is carried out: its nodes are gone and the room that its pods
-//! take elsewhere is taken, but its machines are not there yet.
+//! *Done*: the nodes are removed, their pods run where the simulation placed them, and each
+//! replacement is running as estimated. Repeated passes work on this input, and planning on it
+//! again must find nothing.
+//!
+//! *Reserved*: what other commands may count on while these are carried out. The nodes are removed
+//! and the capacity that their pods need elsewhere is used, but the replacements do not exist yet.
 
 use std::sync::Arc;
 
@@ -18,7 +21,7 @@ use crate::catalogue::{InstanceType, Offering};
 use crate::cluster::{Input, NodeClaimInput, PoolInput};
 use crate::solve::{LaunchEstimate, PlannedClaim};
 
-/// Gives every machine that the commands launch a name that no node of the input has.
+/// Sets `replacement_names` of the commands to node names that do not exist in the input.
 pub(crate) fn name_replacements(input: &Input, commands: &mut [DisruptionCommand]) {
     let mut names = ReplacementNames::of(input);
     for command in commands {
@@ -28,10 +31,10 @@ pub(crate) fn name_replacements(input: &Input, commands: &mut [DisruptionCommand
     }
 }
 
-/// Names that are free.
+/// Generates node names that do not exist yet.
 struct ReplacementNames<'i> {
     existing: FxHashSet<&'i str>,
-    /// How many have been given to machines of each pool.
+    /// The last number used, by pool.
     last_number: FxHashMap<Str, usize>,
 }
 
@@ -57,7 +60,7 @@ impl<'i> ReplacementNames<'i> {
     }
 }
 
-/// Turns the input into the world after the commands.
+/// Returns the input as it is after the commands have been carried out.
 pub fn with_commands_done(mut input: Input, commands: &[DisruptionCommand]) -> Input {
     for command in commands {
         apply_command(&mut input, command);
@@ -65,8 +68,10 @@ pub fn with_commands_done(mut input: Input, commands: &[DisruptionCommand]) -> I
     input
 }
 
-/// Turns the input into the world beside the commands. Who takes in pods rests no longer for that: it is one decision with these commands
-/// that sends more pods there.
+/// Returns the input as other commands may count on it while these commands are carried out.
+///
+/// Nodes that receive pods keep their `consolidateAfter` state: all these commands are one
+/// decision, which may move further pods to the same nodes.
 pub(crate) fn with_commands_reserved(mut input: Input, commands: &[DisruptionCommand]) -> Input {
     for command in commands {
         let places = target_nodes(command);
@@ -79,7 +84,7 @@ pub(crate) fn with_commands_reserved(mut input: Input, commands: &[DisruptionCom
     input
 }
 
-/// Where the pods go that go to nodes which are there.
+/// Returns the target node of each pod that moves to an existing node.
 fn target_nodes(command: &DisruptionCommand) -> FxHashMap<Str, Str> {
     let placed = command.placements.iter();
     placed.flat_map(|placement| placement.pods.iter().map(|pod| (pod.clone(), placement.node.clone()))).collect()
@@ -91,7 +96,8 @@ fn apply_command(input: &mut Input, command: &DisruptionCommand) {
         let name =
             command.replacement_names.get(ix).cloned().unwrap_or_else(|| ReplacementNames::of(input).next(&claim.pool));
         if add_replacement(input, claim, &name).is_some() {
-            // Pods that were pending, or run on a node that is leaving, are still to come: until then it is not empty.
+            // Pods that were pending, or that run on a node that is being deleted, are still to be
+            // bound. The nomination keeps the replacement from being treated as empty until then.
             let expects = claim.pods.iter().any(|pod| command.pods.binary_search(pod).is_err());
             if let Some(launched) = input.node_claims.last_mut().filter(|_| expects) {
                 launched.lifecycle.nominated_until = Some(Timestamp::MAX);
@@ -106,7 +112,8 @@ fn apply_command(input: &mut Input, command: &DisruptionCommand) {
     }
 }
 
-/// Takes the command's nodes away and puts their pods where they go. Gives the machines that take pods in.
+/// Removes the command's nodes and moves their pods to `places`. A pod without an entry there
+/// becomes pending. Returns the provider IDs of the nodes that receive pods.
 fn remove_nodes(input: &mut Input, command: &DisruptionCommand, places: &FxHashMap<Str, Str>) -> FxHashSet<Str> {
     let claims: FxHashSet<&Str> = command.nodes.iter().map(|n| &n.claim).collect();
     let machines: FxHashSet<Str> =
@@ -130,11 +137,12 @@ fn remove_nodes(input: &mut Input, command: &DisruptionCommand, places: &FxHashM
         }
         let place = places.get(&name).cloned();
         receiving.extend(place.clone());
-        // A pod that nobody has found a place for yet is made again and waits; no scheduler has said a word about it.
+        // The pod's controller creates a pod without a target again. It is pending, and the
+        // scheduler has not set its condition yet.
         let pod = Arc::make_mut(pod);
         pod.status.conditions.retain(|c| place.is_some() || c.condition_type != "PodScheduled");
         pod.status.phase = if place.is_some() { PodPhase::Running } else { PodPhase::Pending };
-        // It starts anew, and so does the time for which its annotation protects it.
+        // The moved pod starts again, and with it the time for which its annotation protects it.
         pod.status.start_time = place.is_some().then_some(at);
         pod.metadata.deletion_timestamp = None;
         pod.spec.node_name = place;
@@ -145,7 +153,8 @@ fn remove_nodes(input: &mut Input, command: &DisruptionCommand, places: &FxHashM
     input.nodes.iter().filter(|n| receiving.contains(&n.metadata.name)).map(|n| n.spec.provider_id.clone()).collect()
 }
 
-/// Adds the machine that a replacement is expected to become; none if nothing is expected of it.
+/// Adds the node and claim that a replacement is expected to become. Returns `None`, and adds
+/// nothing, if the replacement has no estimate or its offering does not exist.
 fn add_replacement(input: &mut Input, planned: &PlannedClaim, name: &Str) -> Option<()> {
     let estimate = planned.launch.estimate.as_ref()?;
     let pool = input.pools.iter().find(|p| p.name == planned.pool)?.clone();
@@ -234,7 +243,7 @@ fn replacement_node_and_claim(
     (node, claim)
 }
 
-/// What the machine has for pods.
+/// Returns the resources that the node has for pods.
 fn allocatable(described: &InstanceType, offering: &Offering) -> ResourceList {
     let overhead = offering.overhead_override.as_ref().unwrap_or(&described.overhead);
     let capacity = offering.capacity_override.as_ref().map_or_else(

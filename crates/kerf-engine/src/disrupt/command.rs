@@ -40,8 +40,8 @@ pub struct DisruptionCommand {
     pub nodes: Vec<CommandNode>,
     /// NodeClaims to launch before the nodes are removed.
     pub replacements: Vec<PlannedClaim>,
-    /// Node names under which later commands of the plan refer to `replacements`, by index. Empty
-    /// if no plan refers to them.
+    /// Node names under which later commands of the plan refer to `replacements`, by index. Set by
+    /// [`disrupt`](super::disrupt) only; empty otherwise.
     pub replacement_names: Vec<Str>,
     /// Pods that are evicted and run again elsewhere, as `namespace/name`, sorted.
     pub pods: Vec<Str>,

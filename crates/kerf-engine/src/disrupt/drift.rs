@@ -1,7 +1,8 @@
-//! Nodes that are no longer what their pool says are replaced one at a time, the longest drifted first, whatever that costs (spec 03 §8.3).
+//! Drift (spec 03 §8.3): replaces nodes that no longer match their NodePool or NodeClass, whatever
+//! that costs. Empty nodes come first, then those that have been drifted the longest.
 //!
-//! Their pods are not sent to nodes that have drifted themselves, if there is another way: they would only have to move again, and the
-//! node that takes them in would have to wait for them.
+//! Pods of drifted nodes are not moved to other drifted nodes if there is another way. They would
+//! have to move again, and the node that receives them would have to wait for them.
 
 use kerf_api::nodepool::DisruptionReason;
 
@@ -21,7 +22,7 @@ pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionComma
         (!facts.reschedulable.is_empty(), drifted_at(facts, input.at), &facts.name)
     });
     let mut batch = IndependentCommands::new(pass);
-    // Where nobody may go, the cluster need not be prepared for questions.
+    // Building the simulator is expensive. Skip it if the budgets allow no node at all.
     let may_go = |ix: &SurveyIx| pass.is_within_budget(&batch.budgets, *ix, &DisruptionReason::Drifted);
     let mut leaving = if candidates.iter().any(may_go) { pass.simulator_nodes(&candidates) } else { Bits::new() };
     for ix in candidates {
@@ -34,7 +35,7 @@ pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionComma
         match drift_command(pass, ix, &batch, &leaving) {
             Ok(command) => batch.add_if_independent(pass, ix, command),
             Err(block) => {
-                // One that only waits for its turn will go all the same.
+                // A node that only waits for its budget will be removed, too.
                 if !matches!(block, BlockReason::DisruptionBudget(_)) {
                     leaving.and_not_with(&pass.simulator_nodes(&[ix]));
                 }
@@ -67,7 +68,8 @@ fn drift_command(
     Ok(pass.build_command(Method::Drift, &[ix], replacements, Some(what_if)))
 }
 
-/// Since when it has drifted; a drift that nobody has noted yet begins now.
+/// Returns the time since when the claim has drifted, or `now` if no controller has recorded it
+/// yet.
 pub(crate) fn drifted_at(facts: &NodeFacts<'_>, now: jiff::Timestamp) -> jiff::Timestamp {
     facts.claim.and_then(|c| c.lifecycle.drifted_at).unwrap_or(now)
 }

@@ -1,10 +1,15 @@
-//! No machine is launched to be taken away again. Passes are repeated on the world that the last one leaves behind, so a later command
-//! may want a machine that an earlier one of the same plan launches. Then the two are one decision, and are told as one: the nodes of
-//! both go, and pods move once, to where they end up.
+//! Merges a command with earlier commands of the plan whose replacements it removes, so that no
+//! node is launched only to be removed again.
 //!
-//! The world after the one command is the world after the two. That can be said only if nothing in between counts on the machine or on
-//! the earlier command's nodes being gone, and if the one keeps the budgets and price rules by itself. If it cannot be
-//! said, the machine is left alone, and the plan says so.
+//! Passes are repeated on the cluster that the last one leaves behind, so a later command may
+//! remove a node that an earlier one launches. The merged command removes the nodes of both, and
+//! pods move once, to their final node. The cluster after the merged command equals the cluster
+//! after both.
+//!
+//! That holds only if no command between them depends on the launched node or on the removal of the
+//! earlier command's nodes, and if the merged command by itself keeps the budgets and price rules.
+//! Otherwise the commands are not merged: the launched node stays, and the plan reports it as
+//! `LaunchedByPlan`.
 
 use kerf_api::labels;
 use kerf_api::slim::{Pod, Str};
@@ -21,12 +26,13 @@ use crate::cluster::Input;
 use crate::price::Price;
 use crate::solve::NodePlacement;
 
-/// The machines that commands launch.
+/// Returns the names of the nodes that the commands launch.
 pub(crate) fn launched_node_names(commands: &[DisruptionCommand]) -> FxHashSet<Str> {
     commands.iter().flat_map(|command| &command.replacement_names).cloned().collect()
 }
 
-/// The commands made so far with a later one that takes machines of theirs, all of these as one; none if that cannot be.
+/// Merges `later` with those commands of `made` that launch the nodes it removes, or that move pods
+/// to them. Returns all commands of the plan, or `None` if they cannot be merged.
 pub(crate) fn merge_into_earlier(
     input: &Input,
     settings: &DisruptionSettings,
@@ -52,7 +58,8 @@ pub(crate) fn merge_into_earlier(
     are_within_budgets(budgets, input, &all).then_some(all)
 }
 
-/// Whether the parts can wait for the later command, and their pods go straight to where that one puts them.
+/// Returns true if the parts can wait for the later command and their pods can move directly to
+/// where the later command places them.
 fn are_independent(
     input: &Input,
     parts: &[&DisruptionCommand],
@@ -60,18 +67,20 @@ fn are_independent(
     later: &DisruptionCommand,
     taken: &FxHashSet<&Str>,
 ) -> bool {
-    // Whoever is moved by a command in between must not be moved by a part, and must not go to a machine of a part.
+    // A command in between must not move a pod that a part moves, and must not use a node that a
+    // part launches.
     let machines: FxHashSet<&Str> = parts.iter().flat_map(|part| &part.replacement_names).collect();
     let apart = between.iter().all(|command| {
         command.pods.iter().all(|pod| !parts.iter().any(|part| part.evicts(pod)))
             && command.placements.iter().all(|placement| !machines.contains(&placement.node))
     });
-    // A machine that stays was chosen for the pods that it had then.
+    // A launched node that stays was chosen for the pods that it had at that time.
     let untouched = later.placements.iter().all(|placement| !machines.contains(&placement.node));
     if !apart || !untouched {
         return false;
     }
-    // All that the parts had moved is moved again, from a world in which nothing else has changed: it is the later question that was asked.
+    // The later command moves again all that the parts moved, and nothing else has changed: the
+    // later simulation is exactly the simulation of the merged command.
     let whole = between.is_empty()
         && parts.iter().all(|part| {
             part.replacement_names.iter().all(|machine| taken.contains(machine))
@@ -86,7 +95,8 @@ fn are_independent(
         && moved.into_iter().all(|pod| pods.get(pod).is_some_and(|pod| has_no_constraints_on_others(pod)))
 }
 
-/// The parts and the later command as one.
+/// Builds the command that does what the parts and the later command do. Returns `None` if its
+/// method's rules forbid it.
 fn merge(
     settings: &DisruptionSettings,
     parts: &[&DisruptionCommand],
@@ -117,7 +127,8 @@ fn merge(
     Some(one)
 }
 
-/// Where pods go that go to nodes which are there. Pods that were pending go where the later command puts them.
+/// Returns the merged placements on existing nodes. Pods that were pending are placed as by the
+/// later command.
 fn merged_placements(
     parts: &[&DisruptionCommand],
     later: &DisruptionCommand,
@@ -141,8 +152,10 @@ fn merged_placements(
     all
 }
 
-/// The method by which the one could have been found, if its rules allow it. The dearest launch of each machine costs less than what it
-/// was for, and so does what was launched for that: what is left to ask is what depends on which nodes go together.
+/// Returns the method whose rules allow the merged command, or `None`.
+///
+/// The most expensive launch of each replacement costs less than the nodes that it replaces, also
+/// over several steps. So only rules that depend on the combination of nodes are checked here.
 fn merged_method(
     settings: &DisruptionSettings,
     parts: &[&DisruptionCommand],
@@ -150,7 +163,8 @@ fn merged_method(
 ) -> Option<Method> {
     let is_drift = |part: &&&DisruptionCommand| part.method == Method::Drift;
     if parts.iter().any(|part| is_drift(&part)) {
-        // What drifted goes whatever it costs; others may not go along with it.
+        // Drifted nodes are replaced whatever that costs. Other nodes may not be removed in the
+        // same command.
         let alone = parts.len() == 1 && one.nodes.len() == parts[0].nodes.len();
         return alone.then_some(Method::Drift);
     }
@@ -163,7 +177,7 @@ fn merged_method(
             return None;
         }
     }
-    // A reservation is taken once, and a type that goes does not come back.
+    // A reservation can be used only once, and a removed instance type must not be launched again.
     let reserved = parts
         .iter()
         .flat_map(|part| &part.replacements)
@@ -182,7 +196,7 @@ fn merged_method(
     }
 }
 
-/// Whether the commands, in this order, keep the budgets.
+/// Returns true if the commands, in this order, keep the budgets.
 fn are_within_budgets(budgets: &NodePoolBudgets, input: &Input, commands: &[DisruptionCommand]) -> bool {
     let mut left = budgets.clone();
     commands.iter().all(|command| {

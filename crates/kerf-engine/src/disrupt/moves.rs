@@ -1,10 +1,13 @@
-//! Moves that Karpenter cannot see: nodes whose pods fit on two or three machines that are cheaper together, or on one that only a
-//! search finds. They are looked for when every other method has found nothing, so whatever they save comes on top.
+//! Moves: replace nodes by two or three nodes that are cheaper together, or by one that only a
+//! search finds. Karpenter has no such method.
 //!
-//! The search is bounded: lists of nodes are tried in a fixed order, the most profitable nodes first, all together, pool by pool, and the
-//! dearest ones alone, until so many pods have been placed. The best find wins. A move obeys the same budgets, price rules and
-//! policies as consolidation, and must save at least a twentieth of what its nodes cost, because more than one machine has to
-//! come up for it.
+//! Moves run only if every other method found nothing, so their savings come on top. A move keeps
+//! the budgets, price rules and policies of consolidation. It must save at least 1/20 of the price
+//! of its nodes, because more than one node has to be launched for it.
+//!
+//! The search is bounded. It tries lists of candidates in a fixed order (most profitable nodes of
+//! all pools, then of each pool, then the most expensive nodes one by one) until about
+//! [`MAX_PODS_SIMULATED`] pods have been placed. The command that saves most wins.
 
 use kerf_api::nodepool::DisruptionReason;
 
@@ -19,16 +22,16 @@ use super::survey::NodeFacts;
 use crate::price::Price;
 use crate::solve::PlannedClaim;
 
-/// The most machines that one move launches.
+/// Maximum number of nodes that one move launches.
 pub(crate) const MAX_REPLACEMENTS: usize = 3;
-/// How many nodes are tried together.
+/// Numbers of nodes that are tried together.
 const BATCH_SIZES: [usize; 8] = [2, 3, 4, 6, 8, 12, 16, 24];
-/// How many nodes are tried alone.
+/// Maximum number of nodes that are tried one by one.
 const MAX_SINGLE_NODES: usize = 48;
-/// About how many pods are looked at in all.
+/// Approximate limit on the number of pods placed in all simulations together.
 const MAX_PODS_SIMULATED: usize = 4_000;
 
-/// The best move, if there is one.
+/// Returns the move that saves most, or nothing.
 pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionCommand> {
     if !pass.settings.allows_moves {
         return Vec::new();
@@ -52,7 +55,7 @@ pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionComma
     best.into_iter().collect()
 }
 
-/// The lists of nodes to try, the most promising first, each once.
+/// Returns the lists of nodes to try, most promising first.
 fn batches(pass: &DisruptionPass<'_, '_>, kept: &[SurveyIx]) -> Vec<Vec<SurveyIx>> {
     let mut orders: Vec<Vec<SurveyIx>> = vec![kept.to_vec()];
     for pool in 0..pass.survey.input.pools.len() {
@@ -71,7 +74,8 @@ fn batches(pass: &DisruptionPass<'_, '_>, kept: &[SurveyIx]) -> Vec<Vec<SurveyIx
     all
 }
 
-/// What it takes to let these nodes go for a few cheaper machines.
+/// Computes the command that replaces these nodes by up to three cheaper ones, or why it is not
+/// possible.
 pub(crate) fn compute(pass: &mut DisruptionPass<'_, '_>, batch: &[SurveyIx]) -> Result<DisruptionCommand, BlockReason> {
     let facts: Vec<&NodeFacts<'_>> = batch.iter().map(|ix| pass.facts(*ix)).collect();
     let most = max_replacement_price(facts.iter().map(|f| f.known_price()).sum());
@@ -82,7 +86,8 @@ pub(crate) fn compute(pass: &mut DisruptionPass<'_, '_>, batch: &[SurveyIx]) -> 
     if what_if.claims.len() > MAX_REPLACEMENTS {
         return Err(BlockReason::TooManyReplacements(what_if.claims.len()));
     }
-    // A type that goes may come back, but fewer times: four nodes whose small pods keep large ones out become three of their kind.
+    // A removed instance type may be launched again, but fewer times than it is removed. For
+    // example, four nodes whose small pods keep large ones out become three nodes of that type.
     let type_of = |facts: &NodeFacts<'_>| facts.instance_type.map(|described| described.name.clone());
     let times = |this: &NodeFacts<'_>| facts.iter().filter(|other| type_of(other) == type_of(this)).count();
     let machines = what_if.claims.len();
@@ -99,12 +104,13 @@ pub(crate) fn compute(pass: &mut DisruptionPass<'_, '_>, batch: &[SurveyIx]) -> 
     Ok(pass.build_command(Method::Move, batch, replacements, Some(what_if)))
 }
 
-/// What machines may cost at most instead of nodes of this price.
+/// Returns the maximum price of all replacements for nodes of this price: 19/20 of it.
 pub(crate) fn max_replacement_price(price: Price) -> Price {
     Price::from_nanos(price.nanos() - price.nanos() / 20)
 }
 
-/// What each machine may cost, so that they cost less than `most` together: in proportion to their cheapest launches.
+/// Divides `most` among the claims in proportion to their cheapest launches. The result is the
+/// maximum price of each replacement.
 fn price_limits(claims: &[PlannedClaim], most: Price) -> Result<Vec<Price>, BlockReason> {
     let cheapest = |claim: &PlannedClaim| claim.launch.estimate.as_ref().map(|e| i128::from(e.price.nanos()));
     let prices: Vec<i128> =

@@ -1,4 +1,5 @@
-//! A plan while passes still add to it: what was there at the start, what has been decided since, and how much of the budgets that takes.
+//! A [`DisruptionPlan`] while passes still add commands to it: the nodes and budgets at the start,
+//! the commands so far, and what the budgets allow after them.
 
 use kerf_api::slim::Str;
 use rustc_hash::FxHashSet;
@@ -13,22 +14,23 @@ use super::survey::{DisruptionClass, NodeFacts, Survey};
 use crate::cluster::Input;
 use crate::price::Price;
 
-/// A plan in the making.
+/// A plan under construction.
 #[derive(Debug)]
 pub(crate) struct PlanBuilder {
     pub(crate) budgets: NodePoolBudgets,
     pub(crate) planned: PlannedNodes,
-    /// What the budgets left at the start.
+    /// The budgets before the first command.
     initial_budgets: NodePoolBudgets,
     plan: DisruptionPlan,
-    /// All nodes that were there at the start.
+    /// Names of all nodes at the start.
     initial_nodes: FxHashSet<Str>,
-    /// Those that some method might have taken and on which there is no verdict yet.
+    /// Nodes that some method could have removed and for which there is no command or block reason
+    /// yet.
     unevaluated: FxHashSet<Str>,
 }
 
 impl PlanBuilder {
-    /// Begins with the world as it is.
+    /// Starts a plan without commands.
     pub(crate) fn new(survey: &Survey<'_>) -> Self {
         let mut plan = DisruptionPlan { warnings: survey.warnings.clone(), ..DisruptionPlan::default() };
         plan.price_before = survey.nodes.iter().filter(|f| f.claim.is_some()).map(NodeFacts::known_price).sum();
@@ -50,14 +52,17 @@ impl PlanBuilder {
         }
     }
 
-    /// Counts a pass.
+    /// Adds a pass to the counters.
     pub(crate) fn count_pass(&mut self, said: &PassReport) {
         self.plan.stats.passes += 1;
         self.plan.stats.simulations += said.simulations;
     }
 
-    /// Adds what a pass has found and returns what of it is to be done. A command that takes machines which are only planned becomes one
-    /// with those that launch them, or is not done at all, and the machines are spared.
+    /// Adds the commands of a pass and returns those that are part of the plan.
+    ///
+    /// A command that removes nodes which the plan itself launches is merged with the commands that
+    /// launch them. If that is impossible, the command is dropped, and later passes must not remove
+    /// these nodes.
     pub(crate) fn add_commands(
         &mut self,
         input: &Input,
@@ -98,12 +103,12 @@ impl PlanBuilder {
         done
     }
 
-    /// What has been decided so far.
+    /// Returns the commands so far.
     pub(crate) fn commands(&self) -> &[DisruptionCommand] {
         &self.plan.commands
     }
 
-    /// Decides otherwise.
+    /// Replaces all commands by one.
     pub(crate) fn replace_commands(
         &mut self,
         input: &Input,
@@ -114,12 +119,13 @@ impl PlanBuilder {
         self.add_commands(input, settings, vec![command]);
     }
 
-    /// Whether some command of the plan takes the node.
+    /// Returns true if some command of the plan removes the node.
     pub(crate) fn removes_node(&self, name: &Str) -> bool {
         self.plan.commands.iter().flat_map(|command| &command.nodes).any(|node| node.name == *name)
     }
 
-    /// Takes over what the last pass said of the nodes that stay. Of machines that are only planned, those are told that could go.
+    /// Adds the block reasons of the last pass. Of the nodes that the plan launches, only those are
+    /// listed that a dropped command would have removed.
     pub(crate) fn add_blocked_nodes(&mut self, said: PassReport) {
         self.plan.rejected_commands = said.rejected;
         let mut spared: Vec<Str> = self.planned.excluded.iter().cloned().collect();

@@ -1,4 +1,5 @@
-//! Drifted nodes of static pools are replaced one for one from the pool's template; pods have no say in what they get (spec 03 §8.2).
+//! Drift of static NodePools (spec 03 §8.2): each drifted node is replaced by one node from the
+//! pool's template. The node's pods do not influence the replacement.
 
 use std::sync::Arc;
 
@@ -44,7 +45,8 @@ pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionComma
     commands
 }
 
-/// How many of the pool's candidates may go now, and what keeps the others.
+/// Returns how many of the pool's candidates may be replaced now, and the block reason of the
+/// others.
 fn count_within_limits(pass: &DisruptionPass<'_, '_>, pool: usize, candidates: &[SurveyIx]) -> (usize, BlockReason) {
     let described = &pass.survey.input.pools[pool];
     let left = pass.budgets.remaining(pool, &DisruptionReason::Drifted) as usize;
@@ -55,7 +57,7 @@ fn count_within_limits(pass: &DisruptionPass<'_, '_>, pool: usize, candidates: &
         let all = pass.survey.nodes.iter().filter_map(|f| f.claim);
         all.filter(|c| c.labels.has_value(labels::NODEPOOL, &described.name))
     };
-    // Nodes that a command is about are still counted: their replacements are on the way.
+    // Nodes of active commands still count, because their replacements are being launched.
     let staying = claims().filter(|c| !c.is_deleting).count();
     if staying > described.disruption.replicas.unwrap_or(0) as usize {
         return (0, BlockReason::ScaleDownFirst(described.name.clone()));
@@ -71,8 +73,8 @@ fn count_within_limits(pass: &DisruptionPass<'_, '_>, pool: usize, candidates: &
     }
 }
 
-/// A claim that asks for what the pool's template asks for and nothing more. `types` are the pool's instance types, for an estimate of
-/// what it costs; without any there is none.
+/// Builds a claim with exactly the requirements of the pool's template. `types` are the pool's
+/// instance types and serve only to estimate the price. If none fits, the claim has no estimate.
 pub fn claim_from_template(described: &PoolInput, types: &[InstanceType], rules: &LabelRules) -> PlannedClaim {
     let mut requirements: Requirements = described
         .requirements

@@ -1,5 +1,10 @@
-//! The second look (spec 03 §9): a command that was computed on one world is held against a newer one before it is carried out. Where the
-//! same nodes can go in a way that saves no less by now, because somebody has made room, they go that way.
+//! Validation (spec 03 §9): checks commands against a newer cluster state before they are carried
+//! out.
+//!
+//! The nodes must still be candidates, the budgets must still allow the command, and a new
+//! simulation must still place all pods. If the same nodes can now be removed in another way that
+//! saves no less, validation returns that command instead. For example, other pods may have been
+//! deleted meanwhile.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,19 +22,19 @@ use super::survey::{DisruptionClass, Survey};
 use super::{consolidation, emptiness, moves, next_commands, without_failed_launches};
 use crate::cluster::Input;
 
-/// Why a command no longer holds.
+/// Why a command is no longer valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValidationFailure {
-    /// Its nodes are no longer candidates.
+    /// Some of its nodes are no longer candidates.
     Churn,
-    /// The budgets no longer allow it.
+    /// The NodePool budgets no longer allow it.
     Budget,
-    /// Its pods would end up differently; the text says how.
+    /// A new simulation has another result, which the text describes.
     Scheduling(String),
 }
 
 impl ValidationFailure {
-    /// The category that events name.
+    /// Returns the category that Events name.
     pub fn category(&self) -> &'static str {
         match self {
             Self::Churn => "churn",
@@ -51,7 +56,8 @@ impl fmt::Display for ValidationFailure {
 
 impl std::error::Error for ValidationFailure {}
 
-/// Whether a command still holds on a newer world, and what is left of it. Drift is carried out without a second look.
+/// Validates one command against a newer input. Returns the command to carry out, which may have
+/// fewer nodes or other replacements. Commands of drift are always valid.
 pub fn validate(
     input: &Input,
     settings: &DisruptionSettings,
@@ -61,8 +67,9 @@ pub fn validate(
     verdict.unwrap_or(Err(ValidationFailure::Churn))
 }
 
-/// Whether commands that were found together still hold, each beside those before it: together they keep the budgets, and none takes the
-/// room that another counts on.
+/// Validates commands that were found together, each on the assumption that those before it are
+/// carried out: together they keep the budgets, and no two of them use the same free capacity.
+/// Returns one result per command, in order.
 pub fn validate_all(
     input: &Input,
     settings: &DisruptionSettings,
@@ -84,7 +91,8 @@ pub fn validate_all(
             let verdict = validate_one(&mut pass, command);
             let taken: FxHashSet<Str> =
                 verdict.iter().flat_map(|(_, found)| next_commands::involved_nodes(found)).cloned().collect();
-            // What does not hold as things are, or takes what another needs, may hold beside those that were found to hold.
+            // An invalid command, or one that uses nodes of another, may be valid once the earlier
+            // valid commands are applied. So it is validated again on that input.
             let is_apart = verdict.is_ok() && taken.is_disjoint(&touched);
             if !is_apart && !held.is_empty() {
                 break;
@@ -106,7 +114,7 @@ pub fn validate_all(
     verdicts
 }
 
-/// Takes the command off what the budgets leave.
+/// Counts the command's nodes against the budgets.
 fn charge_budgets(
     left: &mut NodePoolBudgets,
     input: &Input,
@@ -117,7 +125,8 @@ fn charge_budgets(
         let pool = input.pools.iter().position(|pool| pool.name == node.pool);
         match pool.filter(|pool| rest.remaining(*pool, &command.reason()) > 0) {
             Some(pool) => rest.charge_node(pool),
-            // What drifted is held to budgets when it is found, and not again.
+            // Drift checks the budgets when it finds a command. Validation does not check them
+            // again.
             None if matches!(command.method, Method::StaticDrift | Method::Drift) => {}
             None => return Err(ValidationFailure::Budget),
         }
@@ -126,7 +135,8 @@ fn charge_budgets(
     Ok(())
 }
 
-/// A command that still holds, as it is carried out, and as it would be found now.
+/// Validates one command. Returns the command to carry out, and the command as a new pass would
+/// find it, with its current placements.
 fn validate_one(
     pass: &mut DisruptionPass<'_, '_>,
     command: &DisruptionCommand,
@@ -138,7 +148,7 @@ fn validate_one(
     }
 }
 
-/// Those of the nodes that are still empty and within budget.
+/// Returns the command for those nodes that are still empty and within the budgets.
 fn revalidate_emptiness(
     pass: &mut DisruptionPass<'_, '_>,
     command: &DisruptionCommand,
@@ -156,7 +166,8 @@ fn revalidate_emptiness(
     Ok(pass.build_command(command.method, &within, Vec::new(), None))
 }
 
-/// Whether the very same nodes can still go in the very same way, or in one that saves no less, and where their pods would go now.
+/// Validates that exactly these nodes can still be removed with the same replacements, or with
+/// others that save no less. The second result has the current placements of the pods.
 fn revalidate_consolidation(
     pass: &mut DisruptionPass<'_, '_>,
     command: &DisruptionCommand,
@@ -181,13 +192,13 @@ fn revalidate_consolidation(
         return Err(ValidationFailure::Scheduling(what_if.to_string()));
     }
     let is_offered = |types: &[Str], name: &Str| types.contains(name);
-    // The new answer is not narrowed by price, so it may list more.
+    // The new simulation is not filtered by price, so it may list more types.
     let same = what_if.claims.len() == command.replacements.len()
         && what_if.claims.iter().zip(&command.replacements).all(|(now, then)| {
             then.launch.instance_types.iter().all(|name| is_offered(&now.launch.instance_types, name))
         });
     if same {
-        // Pods that have come meanwhile have a place like the others.
+        // Pods that were bound to the nodes meanwhile have a target as well.
         let pods = pass.build_command(command.method, &still, Vec::new(), None).pods;
         let command = DisruptionCommand { pods, ..command.clone() };
         return Ok((command.clone(), DisruptionCommand { placements: what_if.nodes, ..command }));
@@ -207,7 +218,7 @@ fn revalidate_consolidation(
     }
 }
 
-/// The candidates that the command names, in its order.
+/// Returns the candidates that the command names, in the command's order.
 fn candidates_named_by(
     pass: &DisruptionPass<'_, '_>,
     candidates: &[SurveyIx],

@@ -1,4 +1,4 @@
-//! What-ifs on small worlds, by the numbers of spec 03 §17.
+//! Simulations on small clusters, named after the edge cases of spec 03 §17.
 #![allow(clippy::unwrap_used, reason = "a test that cannot build its own fixture must fail")]
 
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ fn simulator(text: &str, resting: &[&str]) -> Simulator {
     Simulator::new(&world.input, &world.settings, resting.iter().map(Str::new))
 }
 
-/// `node n2: a b`, `claim p: c`, `fails d`, `pending e`: one line each.
+/// Returns one line per fact: `node n2: a b`, `claim p: c`, `fails d`, `pending e`.
 fn removal_text(simulator: &mut Simulator, removed: &[&str], purpose: Purpose) -> String {
     let removed: Vec<NodeIx> = removed.iter().map(|n| simulator.node(n).unwrap()).collect();
     let answer = simulator.simulate_removal(&removed, purpose);
@@ -149,7 +149,8 @@ fn more_than_five_failures_are_counted() {
     assert!(text.ends_with("  and 2 other(s)"), "{text}");
 }
 
-/// A world with nodes that are full, half full and starting, pods with every kind of constraint, and some that wait.
+/// Generates a cluster with nodes that are full, half full or starting, pods with every kind of
+/// constraint, and pending pods.
 fn world() -> impl Strategy<Value = String> {
     let node = (2..9_u32, prop::sample::select(vec!["a", "b", "c"]), prop::sample::select(vec!["p0", "p1"]), 0..12_u32);
     let nodes = prop::collection::vec(node, 2..7);
@@ -191,7 +192,7 @@ fn world() -> impl Strategy<Value = String> {
     })
 }
 
-/// The same question put to a solver that has never heard of what-ifs.
+/// Solves the input with the nodes marked for disruption, without the simulator.
 fn solve_without(world: &Fixture, removed: &[&str]) -> String {
     let mut world = world.with_settings(|s| s.reserved_mode = ReservedMode::Fallback);
     for claim in &mut world.input.node_claims {
@@ -221,8 +222,8 @@ fn result_text(answer: &SimulationResult) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any question has the answer of a solver that is given the cluster without the nodes, in any order of questions, and leaves
-    /// the books as they were.
+    /// Each simulation has the result of solving the cluster without the nodes, whatever
+    /// simulations ran before, and leaves the solver state unchanged.
     #[test]
     fn a_what_if_is_a_solve_without_the_nodes(text in world(), questions in prop::collection::vec(0..64_u32, 1..6)) {
         let world = Fixture::new(&text);
