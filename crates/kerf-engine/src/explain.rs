@@ -1,4 +1,5 @@
-//! Why: a code for programs and a sentence for people, worked out when somebody asks and not before.
+//! Reasons why pods stay pending: a stable code and a sentence, computed on demand only. Also the
+//! funnel, which shows how many instance types each rule leaves for one pod.
 
 mod funnel;
 mod pool_rejection;
@@ -11,7 +12,8 @@ use rustc_hash::FxHashMap;
 
 use crate::solve::{ClassIx, PlacementPass, PodIx, UnplacedReason};
 
-/// The reasons of the pods that the pass left pending and that are asked about. Pods of one class share theirs.
+/// Returns the reasons of the pods that the pass could not place and for which `asked` returns
+/// true. Pods of one class share a reason.
 pub(crate) fn explain_unplaced(pass: &mut PlacementPass<'_>, asked: impl Fn(PodIx) -> bool) -> Vec<(PodIx, Reason)> {
     let problem = pass.problem;
     let mut known: FxHashMap<ClassIx, Reason> = FxHashMap::default();

@@ -1,10 +1,12 @@
-//! Requirement sets as small integers, with remembered intersections.
+//! Requirements and sets of requirements under small indices, with cached intersections.
 //!
-//! Placing pods narrows the same few requirement sets over and over: a pool's set by a pod class's set, by a zone. Here every
-//! requirement and every set is stored once and named by an index, and the result of each intersection is remembered, so that
-//! the solver's inner loop asks a hash table instead of comparing strings. The algebra itself is [`crate::requirement`].
+//! Placing pods intersects a few requirement sets over and over: a pool's set with that of a pod
+//! class, then with a zone. Here every requirement and every set is stored once, and the result of
+//! each intersection is cached. So the solver's inner loop reads a hash table instead of comparing
+//! strings. The rules are those of [`crate::requirement`].
 //!
-//! The hostname key never enters a set: it is a node's or claim's identity and is judged where those are known.
+//! The hostname is never part of a set. It identifies a node or claim and is checked where these
+//! are known.
 
 use kerf_api::slim::Str;
 use rustc_hash::FxHashMap;
@@ -15,34 +17,34 @@ use crate::requirement::{Requirement, Requirements};
 /// An interned label key.
 pub(crate) type KeyIx = Sym;
 
-/// One requirement on one key.
+/// Index of a requirement on one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RequirementIx(u32);
 
 impl RequirementIx {
-    /// No requirement at all; never a real index.
+    /// Stands for no requirement; never the index of a requirement.
     pub(crate) const NONE: Self = Self(u32::MAX);
 }
 
-/// A set of requirements, at most one per key.
+/// Index of a set of requirements with at most one requirement per key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RequirementSetIx(u32);
 
 impl RequirementSetIx {
-    /// No requirements at all.
+    /// The set without requirements.
     pub(crate) const EMPTY: Self = Self(0);
 }
 
-/// Whether a key that only the asking side names is a problem.
+/// How to treat a key that is required and that the other side does not define.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum UndefinedKeys {
-    /// Well-known labels may be undefined: a machine yet to be launched can still get them.
+    /// Well-known labels may be undefined: the provider sets them on a new node.
     AllowWellKnown,
-    /// The label must be there: the node exists.
+    /// The label must be defined, because the node exists already.
     Reject,
 }
 
-/// All requirements and sets of one world, and what was learned about them.
+/// All requirements and sets of one cluster model, and their cached intersections.
 #[derive(Debug, Clone)]
 pub(crate) struct RequirementTable {
     keys: Interner,
@@ -57,7 +59,7 @@ pub(crate) struct RequirementTable {
 }
 
 impl RequirementTable {
-    /// A table whose well-known labels are the given ones.
+    /// Creates a table with these well-known labels.
     pub(crate) fn new(well_known: impl IntoIterator<Item = Str>) -> Self {
         let mut is_well_known: Vec<Str> = well_known.into_iter().collect();
         is_well_known.sort_unstable();
@@ -140,7 +142,7 @@ impl RequirementTable {
         pairs.binary_search_by_key(&key, |p| p.0).ok().map(|i| pairs[i].1)
     }
 
-    /// The set as requirements again, for people and for API objects.
+    /// Returns the set as [`Requirements`], for messages and API objects.
     pub(crate) fn requirements(&self, set: RequirementSetIx) -> Requirements {
         self.pairs(set).iter().map(|(_, one)| self.requirement(*one).clone()).collect()
     }
@@ -149,8 +151,8 @@ impl RequirementTable {
         self.pairs(set).iter().any(|(_, one)| self.requirement(*one).min_values().is_some())
     }
 
-    /// Both requirements at once, and whether something can still satisfy them: two sides that both accept absence agree on
-    /// absence (spec 02 §3.4).
+    /// Returns the intersection of both requirements, and true if something can satisfy it. Two
+    /// requirements that both allow the label to be absent agree on absence (spec 02 §3.4).
     pub(crate) fn intersect_requirements(&mut self, a: RequirementIx, b: RequirementIx) -> (RequirementIx, bool) {
         if let Some(known) = self.requirement_intersections.get(&(a, b)) {
             return *known;
@@ -163,7 +165,8 @@ impl RequirementTable {
         (joined, agree)
     }
 
-    /// `offered` narrowed by what is `asked`, or nothing if the two are not compatible (spec 02 §3.4).
+    /// Returns `offered` restricted by `asked`, or `None` if they are not compatible (spec 02
+    /// §3.4).
     pub(crate) fn intersect_sets(
         &mut self,
         offered: RequirementSetIx,
@@ -210,7 +213,7 @@ impl RequirementTable {
         Some(self.intern_pairs(pairs))
     }
 
-    /// The set with one requirement replaced, whatever it was before.
+    /// Returns the set with the requirement on this key replaced or added.
     pub(crate) fn replace(&mut self, set: RequirementSetIx, requirement: Requirement) -> RequirementSetIx {
         let key = self.intern_key(requirement.key());
         let one = self.intern_requirement(requirement);
@@ -219,13 +222,13 @@ impl RequirementTable {
         self.intern_pairs(pairs)
     }
 
-    /// The set with only the given keys, which must be sorted.
+    /// Returns the set restricted to the given keys, which must be sorted.
     pub(crate) fn project(&mut self, set: RequirementSetIx, keys: &[KeyIx]) -> RequirementSetIx {
         let pairs = keys.iter().filter_map(|key| self.get(set, *key).map(|one| (*key, one))).collect();
         self.intern_pairs(pairs)
     }
 
-    /// A set that demands only this.
+    /// Returns the set with only this requirement.
     pub(crate) fn single_requirement_set(&mut self, key: KeyIx, one: RequirementIx) -> RequirementSetIx {
         self.intern_pairs(vec![(key, one)])
     }

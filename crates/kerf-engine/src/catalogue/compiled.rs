@@ -1,8 +1,9 @@
-//! A catalogue as columns: "which rows satisfy these requirements with an available offering" is a handful of ANDs over masks
-//! that are built once per distinct requirement.
+//! A catalogue as bit sets. The rows that satisfy a requirement set and have an available offering
+//! are the AND of a few sets, one per requirement.
 //!
-//! A row is an instance type together with one group of its available offerings that share an allocatable; without
-//! per-offering overrides a type is exactly one row. Unavailable offerings belong to no row (spec 02 §4.4).
+//! A row is an instance type together with those of its available offerings that have equal
+//! allocatable resources. Without overrides a type is exactly one row. Unavailable offerings belong
+//! to no row (spec 02 §4.4).
 
 use kerf_api::labels;
 use kerf_api::quantity::Quantity;
@@ -16,26 +17,26 @@ use crate::requirement::Requirement;
 use crate::requirement_table::{KeyIx, RequirementIx, RequirementSetIx, RequirementTable};
 use crate::resources::{Amounts, ResourceIx, ResourceNames};
 
-/// A row of a catalogue.
+/// Index of a row of a catalogue.
 pub(crate) type RowIx = usize;
 
-/// One catalogue, compiled.
+/// A compiled catalogue.
 #[derive(Debug, Clone)]
 pub(crate) struct CompiledCatalogue {
     pub(crate) types: Vec<CompiledType>,
     pub(crate) rows: Vec<CatalogueRow>,
     pub(crate) offerings: Vec<CompiledOffering>,
-    /// Per key the requirement of each type, for keys that some type declares.
+    /// For each key that some type defines, the requirement of each type.
     type_keys: FxHashMap<KeyIx, Vec<Option<RequirementIx>>>,
-    /// Per key the requirement of each offering.
+    /// For each key that some offering defines, the requirement of each offering.
     offering_keys: Vec<(KeyIx, Vec<Option<RequirementIx>>)>,
-    /// Slots of every reservation, also of those that cannot be launched now.
+    /// ID and slots of every reservation, including those that cannot be launched now.
     pub(crate) reservations: Vec<(Str, i32)>,
-    /// The label that names a reservation.
+    /// Label key of the reservation ID. `None` if the catalogue has no reservation.
     pub(crate) reservation_key: Option<Str>,
 }
 
-/// What the solver needs to know of a type.
+/// An instance type as the solver needs it.
 #[derive(Debug, Clone)]
 pub(crate) struct CompiledType {
     pub(crate) name: Str,
@@ -43,7 +44,7 @@ pub(crate) struct CompiledType {
     pub(crate) capacity: Amounts,
 }
 
-/// A type with one of its allocatables.
+/// An instance type with one of its allocatable resources.
 #[derive(Debug, Clone)]
 pub(crate) struct CatalogueRow {
     pub(crate) type_ix: usize,
@@ -65,11 +66,12 @@ pub(crate) struct CompiledOffering {
 pub(crate) struct RowView {
     /// Rows whose type is compatible and that have a compatible available offering.
     pub(crate) rows: Bits,
-    /// Compatible available offerings, whatever their type says.
+    /// Compatible available offerings, also of incompatible types.
     pub(crate) offerings: Bits,
     /// Rows whose type is compatible, with or without an offering.
     pub(crate) compatible: Bits,
-    /// The kept rows by the price of their cheapest compatible offering, ties by type name.
+    /// `rows` with the price of their cheapest compatible offering, sorted by price, ties by type
+    /// name.
     pub(crate) by_price: Vec<(Price, RowIx)>,
 }
 
@@ -149,7 +151,8 @@ impl CompiledCatalogue {
         }
     }
 
-    /// The same reservation seen with different capacities keeps the smallest (spec 02 §10).
+    /// Records the slots of a reservation. If its offerings disagree, the smallest number counts
+    /// (spec 02 §10).
     fn record_reservation(&mut self, id: &Str, capacity: i32) {
         match self.reservations.iter_mut().find(|(known, _)| known == id) {
             Some((_, slots)) => *slots = (*slots).min(capacity),
@@ -165,11 +168,13 @@ impl CompiledCatalogue {
             keys.into_iter().map(|key| (key, sets.iter().map(|set| table.get(*set, key)).collect())).collect();
     }
 
-    /// What satisfies a requirement set (spec 02 §7.1, the parts without resources).
+    /// Returns the rows and offerings that satisfy a requirement set (spec 02 §7.1, without
+    /// resources).
     pub(crate) fn view(&self, set: RequirementSetIx, table: &mut RequirementTable) -> RowView {
         let mut type_mask = Bits::full(self.types.len());
         for (key, asked) in table.pairs(set).to_vec() {
-            // Also where no type says anything of the label: no machine will do, and the API would refuse the claim.
+            // Also if no type defines the label: no node can satisfy the requirement, and the API
+            // server would reject a NodeClaim with it.
             if table.requirement(asked).is_unsatisfiable() {
                 type_mask = Bits::new();
             }
@@ -217,7 +222,7 @@ fn single(offering: &Offering, key: &str) -> Str {
     offering.requirements.get(key).and_then(single_value).unwrap_or_default()
 }
 
-/// The value of a requirement that leaves exactly one.
+/// Returns the value of a requirement that allows exactly one.
 fn single_value(requirement: &Requirement) -> Option<Str> {
     match requirement.allowed_values() {
         Some([value]) => Some(value.clone()),
@@ -225,7 +230,8 @@ fn single_value(requirement: &Requirement) -> Option<Str> {
     }
 }
 
-/// The label besides zone and capacity type whose name says that it is a reservation's id, and its single value.
+/// Returns key and value of the label that holds the reservation ID. Its key ends with
+/// `reservation-id`.
 fn reservation_id(offering: &Offering) -> Option<(Str, Str)> {
     offering
         .requirements
@@ -234,7 +240,7 @@ fn reservation_id(offering: &Offering) -> Option<(Str, Str)> {
         .and_then(|r| Some((r.key().clone(), single_value(r)?)))
 }
 
-/// Capacity less overhead, with huge pages taken out of memory (spec 02 §4.4).
+/// Returns capacity minus overhead, with huge pages subtracted from memory (spec 02 §4.4).
 fn allocatable(described: &InstanceType, overrides: Option<&Offering>, names: &mut ResourceNames) -> Amounts {
     let mut capacity: Vec<(Str, i128)> = described.capacity.iter().map(|(k, q)| (k.clone(), q.nanos())).collect();
     if let Some(list) = overrides.and_then(|o| o.capacity_override.as_ref()) {

@@ -1,4 +1,5 @@
-//! Daemon sets: what each of them would put on a node, judged for every pool, type and node by itself (spec 02 §4.5).
+//! DaemonSets: the pod that each of them adds to a node, decided separately for every pool,
+//! instance type and node (spec 02 §4.5).
 
 use std::sync::Arc;
 
@@ -13,19 +14,21 @@ use crate::requirement::Requirement;
 use crate::requirement_table::{RequirementSetIx, RequirementTable, UndefinedKeys};
 use crate::resources::{Amounts, ResourceNames};
 
-/// The pod that stands for a daemon set.
+/// The pod that represents a DaemonSet.
 #[derive(Debug, Clone)]
 pub(crate) struct Daemon {
     pub(crate) requests: Amounts,
     pub(crate) ports: Vec<HostPort>,
     tolerations: Vec<Toleration>,
-    /// What its node affinity leaves: any one must hold.
+    /// Alternatives of its required node affinity, as label requirements and hostname. One must be
+    /// satisfied.
     alternatives: Vec<(RequirementSetIx, Option<Requirement>)>,
     pub(crate) needs_devices: bool,
 }
 
 impl Daemon {
-    /// From the newest live pod of the set, else from its template.
+    /// Builds it from the newest pod of the DaemonSet that has not finished, otherwise from the
+    /// template.
     pub(crate) fn new(
         set: &DaemonSet,
         pods: &[Arc<Pod>],
@@ -65,7 +68,7 @@ impl Daemon {
         }
     }
 
-    /// Whether it runs on machines of this type from this template.
+    /// Returns true if the daemon runs on nodes of this instance type from this template.
     pub(crate) fn runs_on_type(
         &self,
         template: RequirementSetIx,
@@ -80,7 +83,7 @@ impl Daemon {
             })
     }
 
-    /// Whether it runs on this node.
+    /// Returns true if the daemon runs on this node.
     pub(crate) fn runs_on_node(
         &self,
         labels: RequirementSetIx,
@@ -96,7 +99,7 @@ impl Daemon {
     }
 }
 
-/// Keys that both sides name agree; others do not matter.
+/// Returns true if the requirements on every key that both sets have can be satisfied together.
 fn sets_intersect(a: RequirementSetIx, b: RequirementSetIx, table: &mut RequirementTable) -> bool {
     table.pairs(b).to_vec().into_iter().all(|(key, asked)| match table.get(a, key) {
         Some(declared) => table.intersect_requirements(declared, asked).1,
@@ -114,7 +117,7 @@ fn from_template(set: &DaemonSet) -> Pod {
     pod
 }
 
-/// Whether the pod asks for dynamic resources, itself or in a container.
+/// Returns true if the pod or one of its containers requests dynamic resources.
 pub(crate) fn needs_devices(pod: &Pod) -> bool {
     pod.spec.has_resource_claims
         || pod.spec.containers.iter().chain(&pod.spec.init_containers).any(|c| c.resources.has_claims)

@@ -1,13 +1,13 @@
-//! Host ports: two pods cannot listen on one address of one node (spec 02 §9.3).
+//! Host ports: two pods on one node cannot use the same address, port and protocol (spec 02 §9.3).
 
 use kerf_api::slim::{HostPort, Pod, PodSpec};
 
-/// The ports that a pod opens on its host. Init containers do not count.
+/// Returns the host ports of a pod. Init containers do not count.
 pub(crate) fn host_ports_of_spec(spec: &PodSpec) -> Vec<HostPort> {
     spec.containers.iter().flat_map(|c| c.ports.iter().cloned()).collect()
 }
 
-/// Whether any of the wanted ports is taken.
+/// Returns the first wanted port that conflicts, with the port that is in use.
 pub(crate) fn first_conflict<'a>(
     wanted: &'a [HostPort],
     taken: &'a [HostPort],

@@ -1,8 +1,8 @@
 //! The `Balanced` policy (spec 03 §8.8): a command is approved if its share of the pool's price is
 //! at least half its share of the pool's disruption cost.
 //!
-//! Shares are ratios without a unit. This is the only place where prices become floating-point
-//! numbers for a decision.
+//! Shares are ratios without a unit, so prices become floating-point numbers here. The only other
+//! such place is the savings ratio by which candidates are sorted (`survey`).
 
 use kerf_api::labels;
 use kerf_api::nodepool::ConsolidationPolicy;

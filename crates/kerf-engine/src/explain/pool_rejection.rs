@@ -1,4 +1,5 @@
-//! Why no pool accepts a pod: each pool is asked once more, slowly, and its first objection is put into spec 02's words.
+//! Why no NodePool accepts a pod: applies all rules to each pool once more and reports the first
+//! rule that fails, in the words of spec 02.
 
 use std::borrow::Cow;
 
@@ -15,10 +16,10 @@ use crate::resources::{Amounts, NANOS_PER_UNIT, ResourceIx};
 use crate::solve::{ClassIx, PlacementPass, PlacementTarget, PodClass, Template, UNNAMED_HOST, limits, min_values};
 use crate::topology::{GroupKind, TopologyKeyIx};
 
-/// How many domains a message lists.
+/// Maximum number of domains in a message.
 const MAX_LISTED_DOMAINS: usize = 25;
 
-/// Asks every pool about the class with all its wishes given up.
+/// Returns the rejection of every NodePool for the class after all its relaxations.
 pub(crate) fn explain_rejection(pass: &mut PlacementPass<'_>, class: ClassIx) -> Reason {
     let problem = pass.problem;
     if problem.templates.is_empty() {
@@ -75,7 +76,8 @@ fn pool_rejection(
         Ok(asked) => asked,
         Err(text) => return (PlacementRule::Requirements, format!("incompatible requirements, {text}")),
     };
-    // Of volumes that leave several places the last is told of, as it is the last that is tried.
+    // If the volumes allow several alternatives, the message names the last one, because it is
+    // tried last.
     let (volume, host) =
         facts.volume_alternatives.last().map_or((RequirementSetIx::EMPTY, None), |(set, host)| (*set, host.as_ref()));
     let set = match join_requirements(pass, asked, volume, host, &[]) {
@@ -97,8 +99,9 @@ fn pool_rejection(
     (if all_taken { PlacementRule::HostPorts } else { rule }, text)
 }
 
-/// What a new machine with these labels is when this is asked of it as well, or why it cannot be that. Its name is one that nobody
-/// knows; the labels of `must_exist` have to be there whatever is asked of them.
+/// Returns the requirements of a new node with `asked` added to `offered`, or a text that says why
+/// they are not compatible. The new node has a placeholder as its hostname. The labels in
+/// `must_exist` have to be defined in any case.
 fn join_requirements(
     pass: &mut PlacementPass<'_>,
     offered: RequirementSetIx,
@@ -124,7 +127,7 @@ fn join_requirements(
     Err(offered.compatible(&asked, Labels::AllowWellKnown(rules)).err().map_or_else(String::new, |e| e.to_string()))
 }
 
-/// The set with the labels settled that constraints between pods are about, each by what would be chosen first (spec 02 §6.7).
+/// Returns the set restricted to the topology domains that would be chosen first (spec 02 §6.7).
 fn with_topology_labels(
     pass: &mut PlacementPass<'_>,
     class: ClassIx,
@@ -145,7 +148,7 @@ fn with_topology_labels(
     Ok(set)
 }
 
-/// The first constraint between pods that no domain satisfies.
+/// Returns a text for the first topology constraint that no domain satisfies.
 fn topology_rejection(
     pass: &mut PlacementPass<'_>,
     class: ClassIx,
@@ -194,7 +197,8 @@ fn topology_rejection(
     ))
 }
 
-/// How many claims the pass has opened; they may have been handed over already.
+/// Returns the number of claims that the pass has opened, from the placements of its pods. The
+/// claims themselves may have been moved out of the state already.
 fn claim_count(pass: &PlacementPass<'_>) -> usize {
     let places = pass.state.queue.iter().filter_map(|pod| pass.state.placements[pod.0 as usize]);
     let opened = places.filter_map(|place| match place {
@@ -204,12 +208,13 @@ fn claim_count(pass: &PlacementPass<'_>) -> usize {
     opened.max().unwrap_or(0)
 }
 
-/// The name that stands for a machine which has none yet.
+/// Returns the placeholder hostname of a node that does not exist yet.
 fn placeholder_hostname(claim: usize) -> String {
     format!("hostname-placeholder-{:04}", claim + 1)
 }
 
-/// How many there are on each host: the nodes that could take pods, those that are going as long as somebody is there, and the claims.
+/// Returns the number of matching pods per host: of nodes that accept pods, of nodes that are being
+/// removed and still have some, and of new claims.
 fn hosts_text(pass: &PlacementPass<'_>, group: crate::topology::GroupIx) -> String {
     let counts = &pass.state.group_counts[group.0];
     let nodes = pass.problem.cluster.nodes.iter().enumerate();
@@ -242,11 +247,12 @@ fn counts_text(pass: &PlacementPass<'_>, group: crate::topology::GroupIx, key: T
     format_counts(pass.known_domains(group).iter().map(of).collect())
 }
 
-/// `a: 1, b: 0`, sorted, at most 25 of them.
+/// Returns `a: 1, b: 0`, sorted, with at most 25 entries.
 fn format_counts(mut all: Vec<(Cow<'_, str>, i32)>) -> String {
     let more = all.len().saturating_sub(MAX_LISTED_DOMAINS);
     if more > 0 {
-        // Hosts come in thousands, and simulations in as many; the rest need not be in order.
+        // There can be thousands of hosts, and this runs in each of many simulations. So only the
+        // listed entries are sorted.
         all.select_nth_unstable(MAX_LISTED_DOMAINS);
         all.truncate(MAX_LISTED_DOMAINS);
     }
@@ -255,7 +261,8 @@ fn format_counts(mut all: Vec<(Cow<'_, str>, i32)>) -> String {
     if more == 0 { shown.join(", ") } else { format!("{} and {more} other(s)", shown.join(", ")) }
 }
 
-/// The diagnostic of spec 02 §7.2: which of requirements, resources and offerings no type meets.
+/// Returns the diagnostic of spec 02 §7.2: which of requirements, resources and offerings no
+/// instance type satisfies.
 fn instance_type_filter_text(
     pass: &mut PlacementPass<'_>,
     facts: &PodClass,
@@ -335,7 +342,7 @@ fn resources_text(pass: &PlacementPass<'_>, facts: &PodClass, template: &Templat
     if least == most { least } else { format!("min={least}, max={most}") }
 }
 
-/// `{"cpu":"1","pods":"1"}`, keys sorted.
+/// Returns `{"cpu":"1","pods":"1"}` with sorted keys.
 fn resources_json(list: &ResourceList) -> String {
     let parts: Vec<String> = list.iter().map(|(name, quantity)| format!("\"{name}\":\"{quantity}\"")).collect();
     format!("{{{}}}", parts.join(","))

@@ -1,5 +1,6 @@
-//! Default spread constraints (spec 02 §8.9): a pod that states none of its own gets the cluster's, for the pods that its services
-//! and its owner select. A pod that nobody selects gets none, because there is nothing to spread it against.
+//! Default spread constraints (spec 02 §8.9): a pod without spread constraints of its own gets
+//! those of the cluster, with the selectors of its Services and its owner. A pod that no selector
+//! matches gets none, because there is nothing to spread it against.
 
 use std::rc::Rc;
 
@@ -9,7 +10,7 @@ use kerf_api::slim::{
 };
 use rustc_hash::FxHashMap;
 
-/// The constraints of one simulation, with what has been worked out so far.
+/// The default constraints, and a cache of the constraints of each kind of pod.
 #[derive(Debug)]
 pub(crate) struct DefaultSpread<'a> {
     constraints: &'a [TopologySpreadConstraint],
@@ -41,7 +42,8 @@ impl<'a> DefaultSpread<'a> {
         Self { constraints, services: by_namespace, owners: by_name, known: FxHashMap::default(), none: Rc::new([]) }
     }
 
-    /// The constraints that the pod gets on top of its spec; empty if it has its own or nobody selects it.
+    /// Returns the constraints that the pod gets in addition to its spec. Empty if the pod has
+    /// constraints of its own or no selector matches it.
     pub(crate) fn constraints_for(&mut self, pod: &'a Pod) -> Rc<[TopologySpreadConstraint]> {
         if self.constraints.is_empty() || !pod.spec.topology_spread_constraints.is_empty() {
             return Rc::clone(&self.none);
@@ -78,7 +80,7 @@ impl<'a> DefaultSpread<'a> {
         {
             let pairs = owner.selector.match_labels.iter().map(|(key, value)| (key.clone(), value.clone()));
             match (reference.api_version.as_str(), reference.kind.as_str()) {
-                // Of a key that comes twice the last value counts.
+                // If a key occurs twice, the last value counts.
                 ("v1", "ReplicationController") => labels.extend(pairs),
                 ("apps/v1", "ReplicaSet" | "StatefulSet") => {
                     expressions.extend(pairs.map(|(key, value)| LabelSelectorRequirement {
@@ -96,7 +98,8 @@ impl<'a> DefaultSpread<'a> {
             .then(|| LabelSelector { match_labels: labels.into_iter().collect(), match_expressions: expressions })
     }
 
-    /// The object that a reference means. An item of a list does not say its kind.
+    /// Returns the owner that a reference names. Owners that were read from a list may have no
+    /// kind.
     fn find(&self, namespace: &Str, reference: &OwnerReference) -> Option<&'a ReplicaOwner> {
         let named = self.owners.get(&(namespace, &reference.name))?;
         named.iter().copied().find(|owner| {

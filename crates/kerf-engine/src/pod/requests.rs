@@ -1,17 +1,19 @@
-//! Effective requests of a pod (spec 02 §4.2): the same arithmetic as kube-scheduler's, with in-place resize taken into account.
+//! Effective resource requests of a pod (spec 02 §4.2), computed as kube-scheduler does, including
+//! in-place resize.
 
 use kerf_api::slim::{Container, ContainerStatus, Pod, ResourceList, Str};
 
 use crate::resources::{Amounts, NANOS_PER_UNIT, ResourceIx, ResourceNames};
 
-/// What the pod needs, with `pods: 1`, for whoever adds it up outside of decisions.
+/// Returns the effective requests of a pod, including `pods: 1`, for sums outside of decisions.
 pub fn pod_requests(pod: &Pod) -> ResourceList {
     let mut names = ResourceNames::default();
     let amounts = effective_requests(pod, &mut names);
     names.to_resource_list(&amounts)
 }
 
-/// What the pod may use at most, of the resources that its containers limit; for whoever shows it. Decisions never ask.
+/// Returns the effective limits of a pod, for the resources that its containers limit. Used only
+/// for display, never for decisions.
 pub fn pod_limits(pod: &Pod) -> ResourceList {
     let mut names = ResourceNames::default();
     let (mut sum, mut sidecars, mut init_most) = (Amounts::default(), Amounts::default(), Amounts::default());
@@ -32,7 +34,7 @@ pub fn pod_limits(pod: &Pod) -> ResourceList {
     names.to_resource_list(&sum)
 }
 
-/// What the pod needs, with `pods: 1`.
+/// Returns the effective requests of a pod, including `pods: 1`.
 pub(crate) fn effective_requests(pod: &Pod, names: &mut ResourceNames) -> Amounts {
     let spec = &pod.spec;
     let infeasible = resize_is_infeasible(pod);
@@ -67,18 +69,21 @@ pub(crate) fn effective_requests(pod: &Pod, names: &mut ResourceNames) -> Amount
     sum
 }
 
-/// Whether the kubelet has said that a resize will never happen; what the spec asks then does not count.
+/// Returns true if the kubelet has rejected a resize for good. Then the requests of the spec do not
+/// count.
 pub(crate) fn resize_is_infeasible(pod: &Pod) -> bool {
     pod.status.conditions.iter().any(|c| c.condition_type == "PodResizePending" && c.reason == "Infeasible")
 }
 
-/// Whether the pod needs exactly what its containers ask for, because none of them is being resized.
+/// Returns true if the effective requests are those of the spec, because no container is being
+/// resized.
 pub(crate) fn has_spec_requests(pod: &Pod) -> bool {
     let statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
     !statuses.into_iter().any(|status| status.has_resources)
 }
 
-/// A container's requests; while a resize is under way the largest of what was asked, granted and set aside.
+/// Returns the requests of a container. During a resize this is the maximum of the requested, the
+/// current and the allocated resources.
 fn effective_container_requests(
     container: &Container,
     statuses: &[ContainerStatus],
@@ -93,7 +98,7 @@ fn effective_container_requests(
     most
 }
 
-/// A daemon set's template has its limits count as requests where requests are missing (spec 02 §4.5).
+/// Sets missing requests of a DaemonSet's template to the limits (spec 02 §4.5).
 pub(crate) fn default_requests_to_limits(container: &mut Container) {
     let mut filled: Vec<(Str, _)> = container.resources.requests.iter().map(|(k, q)| (k.clone(), q)).collect();
     for (name, quantity) in container.resources.limits.iter() {

@@ -1,4 +1,5 @@
-//! `minValues`: how many values of a label the instance types must offer together.
+//! `minValues`: how many distinct values of a label the instance types of a claim must offer
+//! together.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,22 +9,22 @@ use kerf_api::slim::Str;
 use super::set::Requirements;
 use super::single::Requirement;
 
-/// Whether a list of instance types offers enough values.
+/// Result of [`check_min_values`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MinValues {
-    /// It does.
+    /// The instance types offer enough values.
     Met {
-        /// How many types from the front of the list are enough.
+        /// Number of types from the front of the list that are enough.
         types_needed: usize,
     },
-    /// It does not.
+    /// The instance types offer too few values.
     Unmet(UnmetMinValues),
 }
 
-/// The labels of which there are too few values.
+/// The labels with too few values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnmetMinValues {
-    /// Label keys in alphabetical order, each with the number of values that there are.
+    /// Label keys in alphabetical order, each with the number of values that the types offer.
     pub reached: Vec<(Str, usize)>,
 }
 
@@ -36,9 +37,11 @@ impl fmt::Display for UnmetMinValues {
 
 impl std::error::Error for UnmetMinValues {}
 
-/// Counts, over the types in their order, the values that they declare for each label with `minValues`. No types at all is
-/// nothing to complain of here: that there are none is said elsewhere. Whatever types declare, a requirement that names too few
-/// values itself is not met: the API refuses a claim that carries it.
+/// Counts, over the types in their order, the distinct values of each label with `minValues`.
+///
+/// An empty list of types counts as met; other checks report that no types are left. A requirement
+/// that itself lists fewer values than its `minValues` is never met, because the API server rejects
+/// a NodeClaim with it.
 pub fn check_min_values<'a>(
     types: impl IntoIterator<Item = &'a Requirements>,
     requirements: &Requirements,
@@ -67,7 +70,7 @@ pub fn check_min_values<'a>(
 struct MinValuesCount<'a> {
     key: &'a Str,
     min: usize,
-    /// How many values the requirement names, if it does.
+    /// Number of values that the requirement lists. `None` if it lists none.
     named: Option<usize>,
     values: BTreeSet<&'a str>,
 }

@@ -1,4 +1,5 @@
-//! The algebra against the examples of spec 02 and against a brute-force model over a small universe of values.
+//! Tests of requirements against the examples of spec 02, and against a brute-force model over a
+//! small set of values.
 #![allow(clippy::unwrap_used, reason = "a test that cannot build its own fixture must fail")]
 
 mod model;
@@ -144,7 +145,8 @@ fn spec_02_28_unknown_labels_come_with_a_hint() {
         ("example.com/zone", "topology.kubernetes.io/zone"),
         ("topology.kubernetes.io/zon", "topology.kubernetes.io/zone"),
         ("instance-type", "node.kubernetes.io/instance-type"),
-        // No name is the same: the first in the alphabet that contains it.
+        // No known label has an equal name: the hint is the first in alphabetical order that
+        // contains the key.
         ("instance-c", "karpenter.k8s.aws/instance-capability-flex"),
     ] {
         assert_eq!(
@@ -233,7 +235,7 @@ fn entries_of_a_node_claim() {
         (req(Exists, &[]), &["Exists []"]),
         (req(DoesNotExist, &[]), &["DoesNotExist []"]),
         (req(Lte, &["3"]), &["Lte [\"3\"]"]),
-        // Q5: exclusions next to a bound are written, too.
+        // Q5: exclusions besides a bound are stored, too.
         (req(Gte, &["3"]).intersection(&req(NotIn, &["5", "1", "x"])), &["Gte [\"3\"]", "NotIn [\"5\"]"]),
         (req(Gt, &["-5"]), &["Gte [\"0\"]"]),
     ] {
@@ -257,7 +259,7 @@ fn picked_values_are_the_smallest_allowed() {
     assert_eq!(picked(req(Gt, &["7"])).as_deref(), Some("8"));
     assert_eq!(picked(req(Gte, &["-7"])).as_deref(), Some("0"));
     assert_eq!(picked(req(DoesNotExist, &[])), None);
-    // Q4: an empty range yields nothing, and an excluded value is never picked.
+    // Q4: an empty range has no value, and an excluded value is never picked.
     assert_eq!(picked(req(Lt, &["0"])), None);
     let used_up = req(Gte, &["3"]).intersection(&req(Lte, &["4"])).intersection(&req(NotIn, &["3", "4"]));
     assert_eq!(picked(used_up), None);
@@ -290,11 +292,11 @@ fn min_values_over_types() {
         unmet.to_string(),
         "minValues requirement is not met for label(s) (label(s)=[family node.kubernetes.io/instance-type])"
     );
-    // A type that only excludes values declares none.
+    // A type that only excludes values offers none.
     let vague = set([requirement("family", NotIn, &["x", "y"])]);
     let MinValues::Unmet(unmet) = check_min_values([&vague], &asks(1, 1)) else { panic!("too few") };
     assert_eq!(unmet.reached[0], ("family".into(), 0));
-    // Whatever the types declare, the API refuses a claim that names fewer values (Q18).
+    // The API server rejects a claim that lists fewer values, whatever the types offer (Q18).
     let narrow = set([requirement("family", In, &["c5"]).with_min_values(Some(2))]);
     let MinValues::Unmet(unmet) = check_min_values(&types, &narrow) else { panic!("too few") };
     assert_eq!(unmet.reached, [("family".into(), 1)]);

@@ -1,15 +1,16 @@
-//! The algebra against sets that are written out: every value of a small universe, one by one.
+//! A brute-force model of requirements: checks every value of a small universe one by one.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Words, integers around the bounds that are tried, spellings of integers, and one value that no requirement names.
+/// Words, integers around the tested bounds, other spellings of integers, and one value that no
+/// requirement lists.
 const UNIVERSE: [&str; 16] =
     ["a", "b", "c", "-1", "0", "1", "2", "3", "4", "5", "6", "+3", "007", "1.5", "", "named by nobody"];
 const NAMED_VALUE_COUNT: usize = UNIVERSE.len() - 1;
 
-/// An expression as it is written, and the values it allows by the words of its operator.
+/// An expression as it is written. [`Self::allows`] applies the definition of its operator.
 #[derive(Debug, Clone)]
 struct Expression {
     operator: NodeSelectorOperator,
@@ -51,7 +52,7 @@ fn expression() -> impl Strategy<Value = Expression> {
     ]
 }
 
-/// What both sides of a label come to: some expressions, all of which must hold.
+/// Generates the expressions on one side of a label, all of which must be satisfied.
 fn expressions() -> impl Strategy<Value = Vec<Expression>> {
     prop::collection::vec(expression(), 1..4)
 }
@@ -64,14 +65,15 @@ fn allowed(expressions: &[Expression]) -> Vec<&'static str> {
     UNIVERSE.into_iter().filter(|value| expressions.iter().all(|expression| expression.allows(value))).collect()
 }
 
-/// Whether all expressions describe "anything but": the label may have values beyond every universe.
+/// Returns true if no expression lists the allowed values, so that values outside of the universe
+/// are allowed, too.
 fn is_infinite(expressions: &[Expression]) -> bool {
     let finite = |expression: &Expression| matches!(expression.operator, In | DoesNotExist);
     let contradicting = allowed_bounds(expressions).is_none();
     !expressions.iter().any(finite) && !contradicting
 }
 
-/// The range of integers that the bounds leave, or none if they contradict each other.
+/// Returns the range of integers that the bounds allow, or `None` if they contradict each other.
 fn allowed_bounds(expressions: &[Expression]) -> Option<(i64, i64)> {
     let (mut least, mut most) = (i64::MIN, i64::MAX);
     for expression in expressions {
@@ -87,17 +89,17 @@ fn allowed_bounds(expressions: &[Expression]) -> Option<(i64, i64)> {
     (least <= most).then_some((least, most))
 }
 
-/// Whether the bounds leave no label value: none is negative, whatever the universe has.
+/// Returns true if the bounds allow no label value, because label values are never negative.
 fn is_below_zero(expressions: &[Expression]) -> bool {
     is_infinite(expressions) && allowed_bounds(expressions).is_some_and(|(_, most)| most < 0)
 }
 
-/// Whether some value satisfies all of them.
+/// Returns true if some value satisfies all expressions.
 fn is_possible(expressions: &[Expression]) -> bool {
     !is_below_zero(expressions) && (is_infinite(expressions) || !allowed(expressions).is_empty())
 }
 
-/// The table of spec 02 §3.4 in terms of the written-out sets.
+/// Implements the table of spec 02 §3.4 on the enumerated sets.
 fn fits(offered: &[Expression], asked: &[Expression]) -> bool {
     is_possible(&[offered, asked].concat()) || (may_be_absent(offered) && may_be_absent(asked))
 }
@@ -106,7 +108,7 @@ fn may_be_absent(expressions: &[Expression]) -> bool {
     if is_below_zero(expressions) {
         false
     } else if is_infinite(expressions) {
-        // `NotIn` counts unless the bounds have made its values pointless.
+        // `NotIn` allows absence unless the bounds already exclude all its values.
         let (least, most) = allowed_bounds(expressions).unwrap();
         let is_bounded = (least, most) != (i64::MIN, i64::MAX);
         let excluded = expressions.iter().filter(|e| e.operator == NotIn).flat_map(|e| &e.values);
@@ -141,7 +143,8 @@ proptest! {
 
     #[test]
     fn has_intersection_agrees_with_the_written_out_sets(a in expressions(), b in expressions()) {
-        // Folding one side first loses nothing but the knowledge that a contradiction was bounded.
+        // Intersecting one side first loses only the information that a contradiction came from
+        // bounds.
         let both = [a.clone(), b.clone()].concat();
         let expected = is_possible(&both);
         prop_assert_eq!(folded(&a).has_intersection(&folded(&b)), expected);
@@ -162,7 +165,7 @@ proptest! {
             None => (well_known && !strict) || may_be_absent(&asked),
         };
         prop_assert_eq!(offers.compatible(&on_key(&asked), undefined).is_ok(), expected);
-        // What intersects is a matter of both sides alike.
+        // Intersecting is symmetric.
         prop_assert_eq!(offers.intersects(&on_key(&asked)).is_ok(), on_key(&asked).intersects(&offers).is_ok());
     }
 
