@@ -33,8 +33,8 @@ use crate::pod::{requests, selector};
 use crate::requirement_table::{RequirementSetIx, RequirementTable};
 use crate::resources::ResourceNames;
 
-/// What topology group filters read of a node besides its name: its labels, the taints that pods
-/// must tolerate, and the Node's own taints.
+/// The facts about a node that topology group filters read, besides its name: its labels, the
+/// taints that pods must tolerate, and the Node's own taints.
 type NodeKind = (RequirementSetIx, Vec<Taint>, Option<Vec<Taint>>);
 
 /// The cluster, prepared for decisions.

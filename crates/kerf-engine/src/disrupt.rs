@@ -105,8 +105,8 @@ pub fn disrupt(input: &Input, settings: &DisruptionSettings) -> DisruptionPlan {
     draft.map(|draft| draft.finish(input)).unwrap_or_default()
 }
 
-/// Returns the input with every offering marked as unavailable whose launch failed and whose
-/// backoff has not ended.
+/// Returns the input without the offerings that are in a launch backoff: they are marked as
+/// unavailable.
 fn without_failed_launches(input: &Input) -> Cow<'_, Input> {
     let failed: Vec<&LaunchBackoff> = input.launch_backoffs.iter().filter(|b| input.at < b.until).collect();
     if failed.is_empty() {

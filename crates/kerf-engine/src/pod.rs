@@ -1,5 +1,5 @@
-//! What a pod requires, in the engine's terms: resource requests, node requirements, tolerations,
-//! label selectors, default spread constraints, and the order of relaxations.
+//! The requirements of a pod in the engine's terms: resource requests, node requirements,
+//! tolerations, label selectors, default spread constraints, and the order of relaxations.
 
 pub(crate) mod default_spread;
 pub(crate) mod relax;

@@ -35,7 +35,7 @@ impl RequirementSetIx {
     pub(crate) const EMPTY: Self = Self(0);
 }
 
-/// How to treat a key that is required and that the other side does not define.
+/// Treatment of a key that is required and that the other side does not define.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum UndefinedKeys {
     /// Well-known labels may be undefined: the provider sets them on a new node.

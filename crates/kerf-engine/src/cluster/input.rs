@@ -88,13 +88,13 @@ pub struct PoolInput {
     /// Index into [`Input::catalogues`]. `None` if the provider cannot list the pool's instance
     /// types.
     pub catalogue: Option<usize>,
-    /// Whether the pool accepts new pods, and why not.
+    /// Tells whether the pool accepts new pods, and why not.
     pub availability: PoolAvailability,
     /// Disruption settings and state of the pool.
     pub disruption: PoolDisruption,
 }
 
-/// Whether a NodePool takes part in scheduling.
+/// The part that a NodePool takes in scheduling.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum PoolAvailability {
     /// The pool accepts pods.
@@ -145,16 +145,16 @@ pub struct NodeClaimInput {
     pub lifecycle: ClaimLifecycle,
 }
 
-/// How constraints and preferences are treated, and how much to search.
+/// Options for placing pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether preferences count.
+    /// Treatment of preferences.
     pub preference_policy: PreferencePolicy,
-    /// Whether `minValues` may be lowered.
+    /// Treatment of `minValues`.
     pub min_values_policy: MinValuesPolicy,
     /// True if reserved capacity may be used (feature gate `ReservedCapacity`).
     pub reserved_capacity: bool,
-    /// What to do if other pods hold the reservations.
+    /// Treatment of pods that could use a reservation which other pods hold.
     pub reserved_mode: ReservedMode,
     /// Spread constraints of pods that have none. Their selectors are deduced for each pod.
     pub default_spread: Vec<TopologySpreadConstraint>,
@@ -169,11 +169,11 @@ pub struct Settings {
     pub seed: u64,
     /// Number of threads to search with. The result does not depend on it.
     pub threads: usize,
-    /// How much to search for something cheaper than first fit.
+    /// Amount of search for something cheaper than first fit.
     pub effort: Effort,
 }
 
-/// Whether preferences of pods count.
+/// Treatment of the preferences of pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PreferencePolicy {
     /// Preferences are satisfied as far as possible.
@@ -182,7 +182,7 @@ pub enum PreferencePolicy {
     Ignore,
 }
 
-/// Whether a pool's `minValues` may be lowered.
+/// Treatment of a pool's `minValues` when too few values are available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MinValuesPolicy {
     /// Never.
@@ -191,7 +191,7 @@ pub enum MinValuesPolicy {
     BestEffort,
 }
 
-/// What to do if other pods hold a reservation that a pod could use.
+/// Treatment of a pod that could use a reservation which other pods hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReservedMode {
     /// The pod waits for the next pass.
@@ -200,7 +200,7 @@ pub enum ReservedMode {
     Fallback,
 }
 
-/// How much to search for something cheaper than first fit.
+/// Amount of search for something cheaper than first fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
     /// First fit in Karpenter's order, and no search.

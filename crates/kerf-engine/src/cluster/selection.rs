@@ -1,5 +1,5 @@
-//! Which pods a scheduling pass places (spec 02 §2): pending pods that a new node could help, and
-//! pods on nodes that are marked for deletion.
+//! Selects the pods that a scheduling pass places (spec 02 §2): pending pods that a new node could
+//! help, and pods on nodes that are marked for deletion.
 
 use jiff::Timestamp;
 use kerf_api::duration::evaluate_do_not_disrupt;

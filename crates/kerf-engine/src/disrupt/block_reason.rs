@@ -1,5 +1,5 @@
-//! Why a node is not disrupted: a closed set of codes (`docs/reasons.md`), each with the sentence
-//! of spec 03 §5, §6 and §8.
+//! Block reasons: why a node is not disrupted. A closed set of codes (`docs/reasons.md`), each with
+//! the sentence of spec 03 §5, §6 and §8.
 
 use std::fmt;
 

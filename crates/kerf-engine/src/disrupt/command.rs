@@ -88,7 +88,7 @@ pub struct CommandNode {
     pub price: Price,
 }
 
-/// How a command was found. Methods are tried in this order.
+/// The way in which a command was found. Methods are tried in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Method {
     /// Deletes nodes without reschedulable pods.

@@ -20,7 +20,7 @@ use super::pass::{DisruptionPass, SurveyIx};
 #[derive(Debug)]
 pub(crate) struct IndependentCommands {
     commands: Vec<DisruptionCommand>,
-    /// What the budgets allow besides these commands.
+    /// The budgets after these commands.
     pub(crate) budgets: NodePoolBudgets,
     used_nodes: FxHashSet<Str>,
     /// True if further commands may be added.

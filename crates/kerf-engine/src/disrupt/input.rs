@@ -24,7 +24,7 @@ pub struct DisruptionSettings {
     pub passes: Passes,
 }
 
-/// How far ahead to plan.
+/// Number of passes of a planning run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passes {
     /// A single pass. Drift and single-node consolidation return only their first command, and the
@@ -42,7 +42,7 @@ pub struct PoolDisruption {
     /// Time that must pass after the last pod event on a node before consolidation may remove the
     /// node or move pods to it. `None` stands for `Never`.
     pub consolidate_after: Option<Duration>,
-    /// Which nodes consolidation considers.
+    /// The consolidation policy: which nodes consolidation considers.
     pub policy: ConsolidationPolicy,
     /// Limits on the number of nodes that may be disrupted at once. An empty list sets no limit.
     pub budgets: Vec<Budget>,

@@ -21,7 +21,7 @@ use crate::cluster::{Input, PoolInput};
 
 /// Longest remaining `consolidateAfter` of a node that is worth waiting for.
 const CONSOLIDATE_AFTER_MAX_WAIT: SignedDuration = SignedDuration::from_secs(30);
-/// Approximate time until a node that is being deleted is gone.
+/// Approximate time until a node that is being deleted no longer exists.
 const NODE_DELETION_WAIT: SignedDuration = SignedDuration::from_secs(5);
 
 /// Selects the methods that a pass tries.

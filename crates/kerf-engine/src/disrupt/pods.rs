@@ -1,4 +1,4 @@
-//! How pods affect the disruption of their node (spec 03 §5.3 to §5.5): which pods must be
+//! The influence of pods on the disruption of their node (spec 03 §5.3 to §5.5): which pods must be
 //! rescheduled, which pods block disruption, and how much an eviction costs.
 
 use jiff::Timestamp;

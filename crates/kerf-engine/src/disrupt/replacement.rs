@@ -1,4 +1,4 @@
-//! Which instance types a replacement may have (spec 03 §8.5 to §8.7).
+//! Selects the instance types that a replacement may have (spec 03 §8.5 to §8.7).
 //!
 //! An instance type is kept only if the most expensive launch that it allows is cheaper than the
 //! removed nodes. So no launch, whatever capacity the provider has, costs more than planned.

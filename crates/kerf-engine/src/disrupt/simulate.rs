@@ -78,13 +78,13 @@ pub(crate) struct SimulationEstimate {
 pub(crate) struct SimulationFailure {
     /// The pod as `namespace/name`.
     pub(crate) pod: Str,
-    /// Where the pod comes from.
+    /// Origin of the pod.
     pub(crate) origin: PodOrigin,
-    /// Why the pod would not run.
+    /// The reason why the pod would not run.
     pub(crate) cause: FailureCause,
 }
 
-/// Where a pod of a simulation comes from.
+/// Origin of a pod in a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PodOrigin {
     /// The pod was pending before. It may stay so.
@@ -95,7 +95,7 @@ pub(crate) enum PodOrigin {
     OnRemovedNode,
 }
 
-/// Why a pod would not run.
+/// The reason why a pod would not run.
 #[derive(Debug, Clone)]
 pub(crate) enum FailureCause {
     /// The pod was pending, and still no node accepts it.

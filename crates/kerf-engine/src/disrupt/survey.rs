@@ -47,7 +47,7 @@ pub(crate) struct NodeFacts<'i> {
     /// Disruption cost by all pods except those of DaemonSets. Used for nodes that are not
     /// candidates (spec 03 §3.4).
     pub(crate) non_daemon_cost: f64,
-    /// Why the claim has drifted. `None` if it has not.
+    /// Drift reason of the claim. `None` if it has not drifted.
     pub(crate) drift: Option<Str>,
     /// Reasons why the node is not a candidate.
     blocks: Vec<BlockReason>,

@@ -22,7 +22,7 @@ use super::survey::{DisruptionClass, Survey};
 use super::{consolidation, emptiness, moves, next_commands, without_failed_launches};
 use crate::cluster::Input;
 
-/// Why a command is no longer valid.
+/// The reason why a command is no longer valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValidationFailure {
     /// Some of its nodes are no longer candidates.

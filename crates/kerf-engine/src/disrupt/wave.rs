@@ -1,8 +1,8 @@
 //! Waves: all commands that save money and can be carried out at the same time.
 //!
-//! Why: a pod that moves starts the `consolidateAfter` of the node that receives it. If each
-//! command were searched for after the last one is done, a large cluster would shrink by a few
-//! nodes per minute. So after the first commands the search goes on. It treats the nodes of these
+//! A pod that moves starts the `consolidateAfter` of the node that receives it. If the search for
+//! each command started only after the last one is done, a large cluster would shrink by a few
+//! nodes per minute. So after the first commands the search continues: it treats the nodes of these
 //! commands as removed, and the capacity that their pods need as used, until it finds nothing more.
 //!
 //! Invariants of a wave:

@@ -1,5 +1,5 @@
-//! Why no NodePool accepts a pod: applies all rules to each pool once more and reports the first
-//! rule that fails, in the words of spec 02.
+//! Explains why no NodePool accepts a pod: applies all rules to each pool once more and reports the
+//! first rule that fails, in the words of spec 02.
 
 use std::borrow::Cow;
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use kerf_api::slim::Str;
 
-/// Why a pod stays pending.
+/// The reason why a pod stays pending.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// The pod requires a node that belongs to no NodePool.
@@ -38,7 +38,7 @@ pub enum Reason {
     RejectedByAllPools(Vec<PoolRejection>),
 }
 
-/// Why one NodePool does not accept a pod.
+/// The reason why one NodePool does not accept a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolRejection {
     /// Name of the NodePool.
@@ -83,8 +83,8 @@ impl Reason {
             Self::DynamicResources => "DynamicResourcesNotSupported",
             Self::ReservedCapacityDeferred => "ReservedCapacityDeferred",
             Self::MinValuesAfterTruncation { .. } => "MinValuesNotMet",
-            // The pool whose rejection comes from the latest rule tells most: an instance type that
-            // is too small is more informative than a pool that is meant for other pods.
+            // The rejection by the latest rule is the most informative one: an instance type that
+            // is too small matters more than a pool that is meant for other pods.
             Self::RejectedByAllPools(refusals) => {
                 refusals.iter().map(|r| r.rule).max().map_or("NoNodePool", PlacementRule::code)
             }

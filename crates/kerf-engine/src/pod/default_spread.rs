@@ -20,7 +20,7 @@ pub(crate) struct DefaultSpread<'a> {
     none: Rc<[TopologySpreadConstraint]>,
 }
 
-/// What the deduced selector depends on: namespace, controlling owner and labels.
+/// Everything that the deduced selector depends on: namespace, controlling owner and labels.
 type SelectorKey<'a> = (&'a Str, Option<(&'a Str, &'a Str, &'a Str)>, &'a Labels);
 
 impl<'a> DefaultSpread<'a> {

@@ -8,7 +8,7 @@ use kerf_api::slim::{
 
 use super::tolerations::prefer_no_schedule;
 
-/// What a pod gives up in one relaxation.
+/// The preference or alternative that a pod gives up in one relaxation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Relaxation {
     /// An alternative of its required node affinity. At least one alternative always remains.

@@ -20,7 +20,7 @@ impl NodeRequirements {
     }
 }
 
-/// Whether preferred node affinity is included.
+/// Selects whether preferred node affinity is included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Preferences {
     Included,

@@ -12,7 +12,7 @@ use super::single::Requirement;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Requirements(Vec<Requirement>);
 
-/// Which labels may be required although the other side does not define them.
+/// The labels that may be required although the other side does not define them.
 #[derive(Debug, Clone, Copy)]
 pub enum UndefinedLabels<'a> {
     /// Well-known labels: instance types and offerings will set a value.
@@ -21,7 +21,7 @@ pub enum UndefinedLabels<'a> {
     Reject,
 }
 
-/// Why a set does not satisfy another.
+/// The reason why a set does not satisfy another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incompatible {
     /// A required label is not defined.
@@ -38,9 +38,9 @@ pub enum Incompatible {
 /// A label for which two sides have no common value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// What one side requires.
+    /// The requirement of the asking side.
     pub asked: Requirement,
-    /// What the other side offers.
+    /// The requirement of the offering side.
     pub offered: Requirement,
 }
 

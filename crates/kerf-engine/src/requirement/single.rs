@@ -34,7 +34,7 @@ pub enum EffectiveOperator {
     DoesNotExist,
 }
 
-/// Why an expression is not a valid requirement.
+/// The reason why an expression is not a valid requirement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequirementError {
     /// The operator does not exist.
