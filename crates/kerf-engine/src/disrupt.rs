@@ -79,49 +79,49 @@ use crate::cluster::Input;
 ///
 /// Never fails. Problems of the input are warnings of the plan.
 pub fn disrupt(input: &Input, settings: &DisruptionSettings) -> DisruptionPlan {
-    let mut world = without_failed_launches(input);
-    let mut draft: Option<PlanBuilder> = None;
+    let mut current = without_failed_launches(input);
+    let mut builder: Option<PlanBuilder> = None;
     // Each pass removes a node or makes one cheaper. The bound ends the loop even if some rule were
     // to undo the work of another.
     for passes_left in (0..2 * input.nodes.len() + 2).rev() {
-        let survey = Survey::new(&world);
-        let draft = draft.get_or_insert_with(|| PlanBuilder::new(&survey));
-        let mut pass = DisruptionPass::new(&survey, settings, &draft.budgets).with_planned_nodes(&draft.planned);
-        let mut found = pass.run();
-        name_replacements(&world, &mut found);
-        let is_last = found.is_empty() || settings.passes == Passes::First || passes_left == 0;
-        let said = pass.into_report(&found);
-        draft.count_pass(&said);
-        let done = draft.add_commands(&world, settings, found);
+        let survey = Survey::new(&current);
+        let builder = builder.get_or_insert_with(|| PlanBuilder::new(&survey));
+        let mut pass = DisruptionPass::new(&survey, settings, &builder.budgets).with_planned_nodes(&builder.planned);
+        let mut commands = pass.run();
+        name_replacements(&current, &mut commands);
+        let is_last = commands.is_empty() || settings.passes == Passes::First || passes_left == 0;
+        let report = pass.into_report(&commands);
+        builder.count_pass(&report);
+        let added = builder.add_commands(&current, settings, commands);
         if is_last {
-            draft.add_blocked_nodes(said);
+            builder.add_blocked_nodes(report);
             break;
         }
         drop(survey);
-        if !done.is_empty() {
-            world = Cow::Owned(with_commands_done(world.into_owned(), &done));
+        if !added.is_empty() {
+            current = Cow::Owned(with_commands_done(current.into_owned(), &added));
         }
     }
-    draft.map(|draft| draft.finish(input)).unwrap_or_default()
+    builder.map(|builder| builder.finish(input)).unwrap_or_default()
 }
 
 /// Returns the input without the offerings that are in a launch backoff: they are marked as
 /// unavailable.
 fn without_failed_launches(input: &Input) -> Cow<'_, Input> {
-    let failed: Vec<&LaunchBackoff> = input.launch_backoffs.iter().filter(|b| input.at < b.until).collect();
-    if failed.is_empty() {
+    let backoffs: Vec<&LaunchBackoff> = input.launch_backoffs.iter().filter(|b| input.at < b.until).collect();
+    if backoffs.is_empty() {
         return Cow::Borrowed(input);
     }
     let mut input = input.clone();
-    for described in input.catalogues.iter_mut().flat_map(Arc::make_mut) {
-        for offering in &mut described.offerings {
-            let is = |key: &str, value: &str| offering.requirements.get(key).is_none_or(|r| r.has(value));
+    for instance_type in input.catalogues.iter_mut().flat_map(Arc::make_mut) {
+        for offering in &mut instance_type.offerings {
+            let allows = |key: &str, value: &str| offering.requirements.get(key).is_none_or(|r| r.has(value));
             let has_failed = |b: &&LaunchBackoff| {
-                b.instance_type == described.name
-                    && is(labels::ZONE, &b.zone)
-                    && is(labels::CAPACITY_TYPE, &b.capacity_type)
+                b.instance_type == instance_type.name
+                    && allows(labels::ZONE, &b.zone)
+                    && allows(labels::CAPACITY_TYPE, &b.capacity_type)
             };
-            offering.available &= !failed.iter().any(has_failed);
+            offering.available &= !backoffs.iter().any(has_failed);
         }
     }
     Cow::Owned(input)

@@ -56,17 +56,17 @@ struct Total {
 impl Totals {
     pub(crate) fn new(survey: &Survey<'_>) -> Self {
         let mut all = vec![Total::default(); survey.input.pools.len()];
-        let mut of_candidates = vec![Price::ZERO; all.len()];
+        let mut candidate_prices = vec![Price::ZERO; all.len()];
         for facts in &survey.nodes {
             let Some(pool) = facts.pool else { continue };
             let is_candidate = facts.is_candidate(DisruptionClass::Graceful);
             all[pool].disruption += if is_candidate { facts.disruption_cost } else { facts.non_daemon_cost };
             if is_candidate {
-                of_candidates[pool] += facts.known_price();
+                candidate_prices[pool] += facts.known_price();
             }
             all[pool].price += claim_price(survey, facts, pool).unwrap_or(Price::ZERO);
         }
-        for (total, candidates) in all.iter_mut().zip(of_candidates) {
+        for (total, candidates) in all.iter_mut().zip(candidate_prices) {
             if total.price <= Price::ZERO {
                 total.price = candidates;
             }
@@ -102,15 +102,15 @@ impl Totals {
         let mut pools: Vec<usize> = batch.iter().filter_map(|f| f.pool).collect();
         pools.sort_unstable();
         pools.dedup();
-        let whole: Price = batch.iter().map(|f| f.known_price()).sum();
+        let batch_price: Price = batch.iter().map(|f| f.known_price()).sum();
         let score_of = |pool: usize| {
-            let own = || batch.iter().filter(|f| f.pool == Some(pool));
-            let price: Price = own().map(|f| f.known_price()).sum();
-            let disruption: f64 = own().map(|f| f.disruption_cost).sum();
-            let share = if pools.len() == 1 || whole == Price::ZERO {
+            let pool_nodes = || batch.iter().filter(|f| f.pool == Some(pool));
+            let price: Price = pool_nodes().map(|f| f.known_price()).sum();
+            let disruption: f64 = pool_nodes().map(|f| f.disruption_cost).sum();
+            let share = if pools.len() == 1 || batch_price == Price::ZERO {
                 saved.nanos() as f64
             } else {
-                saved.nanos() as f64 * (price.nanos() as f64 / whole.nanos() as f64)
+                saved.nanos() as f64 * (price.nanos() as f64 / batch_price.nanos() as f64)
             };
             let (saved_share, disruption_share) = self.shares(pool, share, disruption);
             BalancedScore {
@@ -143,9 +143,9 @@ fn is_balanced(survey: &Survey<'_>, pool: usize) -> bool {
 /// Returns the price of the offering that the claim's labels name, as in the cluster cost of spec
 /// 03 §3.3. Returns `None` until the claim has all the labels.
 fn claim_price(survey: &Survey<'_>, facts: &NodeFacts<'_>, pool: usize) -> Option<Price> {
-    let carried = &facts.claim?.labels;
-    let described = survey.type_of(pool, carried.get(labels::INSTANCE_TYPE)?)?;
-    price_of(described, carried.get(labels::ZONE)?, carried.get(labels::CAPACITY_TYPE)?)
+    let claim_labels = &facts.claim?.labels;
+    let instance_type = survey.type_of(pool, claim_labels.get(labels::INSTANCE_TYPE)?)?;
+    price_of(instance_type, claim_labels.get(labels::ZONE)?, claim_labels.get(labels::CAPACITY_TYPE)?)
 }
 
 #[cfg(test)]
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worked_values_of_the_specification_hold() {
+    fn scores_match_the_examples_of_the_spec() {
         assert!((score(58.08, 7.26, 4.0) - 2.8125).abs() < 1e-9);
         assert!((score(58.08, 4.84, 5.0) - 1.5).abs() < 1e-9);
         // spec 03 #106
@@ -169,7 +169,7 @@ mod tests {
 
     // spec 03 #108
     #[test]
-    fn without_a_saving_or_a_price_nothing_is_approved_and_without_disruption_everything() {
+    fn the_score_is_zero_without_savings_or_price_and_infinite_without_disruption() {
         let is_zero = |score: f64| score.abs() < f64::EPSILON;
         assert!(is_zero(score(58.08, 0.0, 11.0)));
         assert!(is_zero(score(58.08, -1.0, 1.0)));

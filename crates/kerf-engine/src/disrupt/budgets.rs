@@ -29,7 +29,7 @@ struct PoolBudget {
 impl NodePoolBudgets {
     /// Counts the nodes of every NodePool. An invalid budget allows no disruption and adds a
     /// warning.
-    pub(crate) fn new(survey: &Survey<'_>, notices: &mut Vec<InputWarning>) -> Self {
+    pub(crate) fn new(survey: &Survey<'_>, warnings: &mut Vec<InputWarning>) -> Self {
         let input = survey.input;
         let mut counts = vec![(0_u32, 0_u32); input.pools.len()];
         for facts in &survey.nodes {
@@ -45,7 +45,7 @@ impl NodePoolBudgets {
                 *slot = allowed_disruptions(&pool.disruption.budgets, reason, total, input.at).unwrap_or(0);
             }
             if let Err(error) = allowed_disruptions(&pool.disruption.budgets, &REASONS[0], total, input.at) {
-                notices.push(InputWarning {
+                warnings.push(InputWarning {
                     object: format!("NodePool {}", pool.name),
                     code: "InvalidDisruptionBudget",
                     message: format!("invalid disruption budgets in nodepool {}, {error}", pool.name),
@@ -59,7 +59,7 @@ impl NodePoolBudgets {
     /// Returns how many more nodes of the pool may be disrupted for this reason.
     pub(crate) fn remaining(&self, pool: usize, reason: &DisruptionReason) -> u32 {
         let budget = &self.pools[pool];
-        let allowed = REASONS.iter().position(|r| r == reason).map_or(0, |at| budget.allowed[at]);
+        let allowed = REASONS.iter().position(|r| r == reason).map_or(0, |ix| budget.allowed[ix]);
         allowed.saturating_sub(budget.disrupting.saturating_add(budget.charged))
     }
 

@@ -63,9 +63,10 @@ pub fn drift(
     if hash_differs(claim, pool) {
         return Some(Str::new_static("NodePoolDrifted"));
     }
-    let carried = Requirements::from_labels(rules, &claim.labels);
-    let asked: Requirements = pool.requirements.iter().map(|r| expression_requirement(&r.expression, rules)).collect();
-    if carried.compatible(&asked, UndefinedLabels::Reject).is_err() {
+    let claim_requirements = Requirements::from_labels(rules, &claim.labels);
+    let required: Requirements =
+        pool.requirements.iter().map(|r| expression_requirement(&r.expression, rules)).collect();
+    if claim_requirements.compatible(&required, UndefinedLabels::Reject).is_err() {
         return Some(Str::new_static("RequirementsDrifted"));
     }
     if must_verify_type(claim, at) && !is_still_offered(claim, types, rules) {
@@ -75,15 +76,15 @@ pub fn drift(
 }
 
 fn hash_differs(claim: &NodeClaimInput, pool: &PoolInput) -> bool {
-    let source = pool.disruption.hash.as_ref().map_or_else(HashAnnotations::default, |hash| HashAnnotations {
+    let pool_hash = pool.disruption.hash.as_ref().map_or_else(HashAnnotations::default, |hash| HashAnnotations {
         hash: Some(&hash.hash),
         version: Some(&hash.version),
     });
-    let carried = HashAnnotations {
+    let claim_hash = HashAnnotations {
         hash: claim.annotations.get(annotations::NODEPOOL_HASH),
         version: claim.annotations.get(annotations::NODEPOOL_HASH_VERSION),
     };
-    is_drifted(source, carried)
+    is_drifted(pool_hash, claim_hash)
 }
 
 /// Returns true if drift detection must check that the claim's instance type still exists: the
@@ -96,23 +97,23 @@ pub fn must_verify_type(claim: &NodeClaimInput, at: Timestamp) -> bool {
 /// Returns true if the claim's instance type still has an offering that matches the claim's labels,
 /// available or not.
 fn is_still_offered(claim: &NodeClaimInput, types: &[InstanceType], rules: &LabelRules) -> bool {
-    let named = claim.labels.get(labels::INSTANCE_TYPE);
-    let Some(described) = named.and_then(|name| types.iter().find(|t| t.name == name)) else { return false };
-    let mut carried = Requirements::from_labels(rules, &claim.labels);
+    let type_name = claim.labels.get(labels::INSTANCE_TYPE);
+    let Some(instance_type) = type_name.and_then(|name| types.iter().find(|t| t.name == name)) else { return false };
+    let mut claim_requirements = Requirements::from_labels(rules, &claim.labels);
     if claim.labels.has_value(labels::CAPACITY_TYPE, labels::CAPACITY_TYPE_RESERVED) {
         // When a reservation ends, its instance keeps running as an on-demand instance.
-        let either = [labels::CAPACITY_TYPE_RESERVED, labels::CAPACITY_TYPE_ON_DEMAND].map(Str::new_static);
-        carried.replace(Requirement::one_of(labels::CAPACITY_TYPE, either));
-        let of_reservations: Vec<Str> =
-            carried.iter().map(Requirement::key).filter(|key| is_reservation_label(key)).cloned().collect();
-        for key in of_reservations {
-            carried.remove(&key);
+        let capacity_types = [labels::CAPACITY_TYPE_RESERVED, labels::CAPACITY_TYPE_ON_DEMAND].map(Str::new_static);
+        claim_requirements.replace(Requirement::one_of(labels::CAPACITY_TYPE, capacity_types));
+        let reservation_keys: Vec<Str> =
+            claim_requirements.iter().map(Requirement::key).filter(|key| is_reservation_label(key)).cloned().collect();
+        for key in reservation_keys {
+            claim_requirements.remove(&key);
         }
     }
-    described
+    instance_type
         .offerings
         .iter()
-        .any(|o| carried.compatible(&o.requirements, UndefinedLabels::AllowWellKnown(rules)).is_ok())
+        .any(|o| claim_requirements.compatible(&o.requirements, UndefinedLabels::AllowWellKnown(rules)).is_ok())
 }
 
 /// Returns true for labels that only instances of a reservation carry.

@@ -42,21 +42,21 @@ pub(crate) fn candidates(pass: &DisruptionPass<'_, '_>) -> Vec<SurveyIx> {
 /// the pods of many small nodes do not.
 pub(crate) fn multi_node(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionCommand> {
     let candidates = candidates(pass);
-    let kept = select_within_budgets(pass, &candidates, &DisruptionReason::Underutilized);
-    if kept.len() < 2 {
+    let within_budget = select_within_budgets(pass, &candidates, &DisruptionReason::Underutilized);
+    if within_budget.len() < 2 {
         return Vec::new();
     }
     let totals = Totals::new(pass.survey);
     let mut search = MultiNodeSearch { totals, best: None, rejected: None };
-    search.search_prefixes(pass, &kept);
+    search.search_prefixes(pass, &within_budget);
     // For short lists all prefixes have been tried already.
-    if kept.len() > EXHAUSTIVE_MAX_NODES {
+    if within_budget.len() > EXHAUSTIVE_MAX_NODES {
         let emptiest = pass.emptiest_first(&candidates);
         let emptiest = select_within_budgets(pass, &emptiest, &DisruptionReason::Underutilized);
         search.search_longest_prefix(pass, &emptiest);
     }
-    if let Some(refused) = search.rejected.filter(|_| search.best.is_none()) {
-        pass.record_rejected(refused);
+    if let Some(rejected) = search.rejected.filter(|_| search.best.is_none()) {
+        pass.record_rejected(rejected);
     }
     search.best.into_iter().collect()
 }
@@ -76,14 +76,14 @@ impl MultiNodeSearch {
     /// Karpenter takes the longest prefix that works. Kerf takes the one that saves most: the
     /// longest may need a replacement that costs more than the additional nodes save.
     fn search_prefixes(&mut self, pass: &mut DisruptionPass<'_, '_>, nodes: &[SurveyIx]) {
-        let most = nodes.len().min(MAX_BATCH_NODES);
-        let short: Vec<bool> = (0..=most.min(EXHAUSTIVE_MAX_NODES))
+        let max_len = nodes.len().min(MAX_BATCH_NODES);
+        let short_results: Vec<bool> = (0..=max_len.min(EXHAUSTIVE_MAX_NODES))
             .map(|length| length >= 2 && self.try_batch(pass, &nodes[..length]))
             .collect();
-        let (mut low, mut high) = (2, most);
+        let (mut low, mut high) = (2, max_len);
         while low <= high {
             let middle = usize::midpoint(low, high);
-            if short.get(middle).copied().unwrap_or_else(|| self.try_batch(pass, &nodes[..middle])) {
+            if short_results.get(middle).copied().unwrap_or_else(|| self.try_batch(pass, &nodes[..middle])) {
                 low = middle + 1;
             } else {
                 high = middle - 1;
@@ -96,9 +96,9 @@ impl MultiNodeSearch {
     /// still need only one. Prefixes of up to 12 nodes are left to the search by savings ratio, as
     /// in Karpenter.
     fn search_longest_prefix(&mut self, pass: &mut DisruptionPass<'_, '_>, nodes: &[SurveyIx]) {
-        let most = nodes.len().min(MAX_BATCH_NODES);
-        let lengths = std::iter::successors(Some(most), |length| Some(length - length.div_ceil(5)));
-        let mut too_long = most + 1;
+        let max_len = nodes.len().min(MAX_BATCH_NODES);
+        let lengths = std::iter::successors(Some(max_len), |length| Some(length - length.div_ceil(5)));
+        let mut too_long = max_len + 1;
         for length in lengths.take_while(|length| *length > EXHAUSTIVE_MAX_NODES) {
             if !self.try_batch(pass, &nodes[..length]) {
                 too_long = length;
@@ -133,30 +133,30 @@ impl MultiNodeSearch {
 /// Tries every node by itself, with the pools in turn. Returns independent commands.
 pub(crate) fn single_node(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionCommand> {
     let totals = Totals::new(pass.survey);
-    let mut batch = IndependentCommands::new(pass);
+    let mut commands = IndependentCommands::new(pass);
     for ix in interleave_pools(pass, &candidates(pass)) {
-        if !batch.accepts_more() {
+        if !commands.accepts_more() {
             break;
         }
-        if batch.uses_node(pass, ix) {
+        if commands.uses_node(pass, ix) {
             continue;
         }
-        match single_node_command(pass, ix, &totals, &batch) {
-            Ok(command) => batch.add_if_independent(pass, ix, command),
+        match single_node_command(pass, ix, &totals, &commands) {
+            Ok(command) => commands.add_if_independent(pass, ix, command),
             Err(block) => pass.record_block(ix, block),
         }
     }
-    batch.into_commands()
+    commands.into_commands()
 }
 
 fn single_node_command(
     pass: &mut DisruptionPass<'_, '_>,
     ix: SurveyIx,
     totals: &Totals,
-    batch: &IndependentCommands,
+    commands: &IndependentCommands,
 ) -> Result<DisruptionCommand, BlockReason> {
     let reason = DisruptionReason::Underutilized;
-    if !pass.is_within_budget(&batch.budgets, ix, &reason) {
+    if !pass.is_within_budget(&commands.budgets, ix, &reason) {
         return Err(BlockReason::DisruptionBudget(reason));
     }
     if let Some(score) = totals.rejected_deletion_score(pass.survey, pass.facts(ix)) {
@@ -195,8 +195,8 @@ fn with_scores(
 
 /// Returns the lowest score below the threshold as a block reason, or `None` if all pools approve.
 fn balanced_rejection(command: &DisruptionCommand) -> Option<BlockReason> {
-    let refusing = command.scores.iter().filter(|score| !score.is_approved());
-    refusing.map(|score| score.score).min_by(f64::total_cmp).map(|score| BlockReason::BelowBalancedThreshold { score })
+    let rejecting = command.scores.iter().filter(|score| !score.is_approved());
+    rejecting.map(|score| score.score).min_by(f64::total_cmp).map(|score| BlockReason::BelowBalancedThreshold { score })
 }
 
 /// Computes the command that removes these nodes together (spec 03 §8.5), or why it is not
@@ -206,12 +206,12 @@ pub(crate) fn compute(
     method: Method,
     batch: &[SurveyIx],
 ) -> Result<DisruptionCommand, BlockReason> {
-    let what_if = pass.simulate_removal(batch, Purpose::Consolidation).ok_or(BlockReason::NoNode)?;
-    if !what_if.all_scheduled() {
-        return Err(BlockReason::PodsUnschedulable(capitalize_first(&what_if.to_string())));
+    let simulation = pass.simulate_removal(batch, Purpose::Consolidation).ok_or(BlockReason::NoNode)?;
+    if !simulation.all_scheduled() {
+        return Err(BlockReason::PodsUnschedulable(capitalize_first(&simulation.to_string())));
     }
     let facts: Vec<&NodeFacts<'_>> = batch.iter().map(|ix| pass.facts(*ix)).collect();
-    let replacements = match what_if.claims.as_slice() {
+    let replacements = match simulation.claims.as_slice() {
         [] => Vec::new(),
         [claim] => {
             let mut replacement = ReplacementFilter::new(pass.survey, claim);
@@ -223,7 +223,7 @@ pub(crate) fn compute(
         }
         several => return Err(BlockReason::TooManyReplacements(several.len())),
     };
-    Ok(pass.build_command(method, batch, replacements, Some(what_if)))
+    Ok(pass.build_command(method, batch, replacements, Some(simulation)))
 }
 
 /// Orders candidates in rounds with one candidate of each pool, so that a large pool does not delay

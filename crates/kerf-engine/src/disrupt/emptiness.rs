@@ -18,8 +18,12 @@ pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionComma
     let input = pass.survey.input;
     let mut candidates = pass.candidates(DisruptionClass::Graceful, |facts| accepts(facts, input));
     sort_by_savings_ratio(pass, &mut candidates);
-    let taken = select_within_budgets(pass, &candidates, &DisruptionReason::Empty);
-    if taken.is_empty() { Vec::new() } else { vec![pass.build_command(Method::Emptiness, &taken, Vec::new(), None)] }
+    let selected = select_within_budgets(pass, &candidates, &DisruptionReason::Empty);
+    if selected.is_empty() {
+        Vec::new()
+    } else {
+        vec![pass.build_command(Method::Emptiness, &selected, Vec::new(), None)]
+    }
 }
 
 /// Returns the candidates, in order, that the budgets of their pools allow to remove together.
@@ -30,14 +34,14 @@ pub(crate) fn select_within_budgets(
     reason: &DisruptionReason,
 ) -> Vec<SurveyIx> {
     let mut budgets = pass.budgets.clone();
-    let mut taken = Vec::new();
+    let mut selected = Vec::new();
     for ix in candidates.iter().copied() {
         if pass.is_within_budget(&budgets, ix, reason) {
             pass.charge_budget(&mut budgets, ix);
-            taken.push(ix);
+            selected.push(ix);
         } else {
             pass.record_block(ix, BlockReason::DisruptionBudget(reason.clone()));
         }
     }
-    taken
+    selected
 }

@@ -56,13 +56,13 @@ impl IndependentCommands {
         ix: SurveyIx,
         command: DisruptionCommand,
     ) {
-        let stands_alone = is_independent(pass, &[ix], &command);
-        let is_free = command.receiving_nodes().all(|node| !self.used_nodes.contains(node));
-        let goes_with_the_others = stands_alone && is_free;
-        if !self.commands.is_empty() && !goes_with_the_others {
+        let independent = is_independent(pass, &[ix], &command);
+        let nodes_unused = command.receiving_nodes().all(|node| !self.used_nodes.contains(node));
+        let can_join = independent && nodes_unused;
+        if !self.commands.is_empty() && !can_join {
             return;
         }
-        self.accepts_more = stands_alone && pass.settings.passes == Passes::All;
+        self.accepts_more = independent && pass.settings.passes == Passes::All;
         self.used_nodes.extend(command.nodes.iter().map(|node| node.name.clone()));
         self.used_nodes.extend(command.receiving_nodes().cloned());
         pass.charge_budget(&mut self.budgets, ix);
@@ -78,23 +78,23 @@ impl IndependentCommands {
 pub(crate) fn is_independent(pass: &DisruptionPass<'_, '_>, nodes: &[SurveyIx], command: &DisruptionCommand) -> bool {
     let input = pass.survey.input;
     let settings = &pass.settings.scheduling;
-    let only_moved = command.replacements.iter().flat_map(|c| &c.pods).all(|pod| command.evicts(pod));
-    let unbounded = command.replacements.iter().all(|claim| {
+    let only_evicted_pods = command.replacements.iter().flat_map(|c| &c.pods).all(|pod| command.evicts(pod));
+    let without_limits = command.replacements.iter().all(|claim| {
         input.pools.iter().filter(|p| p.name == claim.pool).all(|pool| {
-            let reserved = pass.survey.types_of(pool).iter().flat_map(|t| &t.offerings);
-            pool.limits.is_empty() && reserved.into_iter().all(|o| o.reservation_capacity == 0)
+            let offerings = pass.survey.types_of(pool).iter().flat_map(|t| &t.offerings);
+            pool.limits.is_empty() && offerings.into_iter().all(|o| o.reservation_capacity == 0)
         })
     });
     // The `Balanced` policy scores a command against all nodes of its pool, which an earlier
     // command changes.
     let facts = || nodes.iter().map(|ix| pass.facts(*ix));
-    let is_weighed = command.method.is_for_savings()
+    let is_scored = command.method.is_for_savings()
         && facts()
             .filter_map(|facts| pass.survey.pool(facts))
             .any(|p| p.disruption.policy == ConsolidationPolicy::Balanced);
-    only_moved
-        && unbounded
-        && !is_weighed
+    only_evicted_pods
+        && without_limits
+        && !is_scored
         && settings.default_spread.is_empty()
         && facts().flat_map(|facts| &facts.reschedulable).all(|pod| has_no_constraints_beyond_host(pod))
 }
@@ -114,14 +114,14 @@ pub(crate) fn has_no_constraints_on_others(pod: &Pod) -> bool {
 /// Returns true if the pod has a volume, pod affinity, or an anti-affinity or spread constraint
 /// whose topology key `counts`.
 fn has_constraints_on_others(pod: &Pod, counts: impl Fn(&str) -> bool) -> bool {
-    let seeks_or_avoids = pod.spec.affinity.as_deref().is_some_and(|affinity| {
-        let (seeks, avoids) = (&affinity.pod_affinity, &affinity.pod_anti_affinity);
-        let wishes = avoids.preferred.iter().map(|wish| &wish.pod_affinity_term);
-        !seeks.required.is_empty()
-            || !seeks.preferred.is_empty()
-            || avoids.required.iter().chain(wishes).any(|term| counts(&term.topology_key))
+    let has_affinity = pod.spec.affinity.as_deref().is_some_and(|affinity| {
+        let (pod_affinity, anti_affinity) = (&affinity.pod_affinity, &affinity.pod_anti_affinity);
+        let preferred = anti_affinity.preferred.iter().map(|weighted| &weighted.pod_affinity_term);
+        !pod_affinity.required.is_empty()
+            || !pod_affinity.preferred.is_empty()
+            || anti_affinity.required.iter().chain(preferred).any(|term| counts(&term.topology_key))
     });
-    seeks_or_avoids
+    has_affinity
         || pod.spec.topology_spread_constraints.iter().any(|spread| counts(&spread.topology_key))
         || !pod.spec.volumes.is_empty()
 }

@@ -78,69 +78,69 @@ pub struct MethodReport {
 /// enough.
 pub fn consolidation_deferred_until(input: &Input, is_awaited: bool) -> Option<Timestamp> {
     let pools: FxHashMap<&str, &PoolInput> = input.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
-    let later = |by: SignedDuration| input.at.saturating_add(by).unwrap_or(Timestamp::MAX);
-    let soon = later(CONSOLIDATE_AFTER_MAX_WAIT);
-    let (mut ready, mut expected, mut latest) = (0_usize, 0_usize, input.at);
+    let after = |by: SignedDuration| input.at.saturating_add(by).unwrap_or(Timestamp::MAX);
+    let wait_limit = after(CONSOLIDATE_AFTER_MAX_WAIT);
+    let (mut ready, mut awaited, mut latest) = (0_usize, 0_usize, input.at);
     for claim in &input.node_claims {
         if claim.is_deleting || claim.is_marked_for_disruption || claim.lifecycle.is_disrupting {
-            expected += 1;
-            latest = latest.max(later(NODE_DELETION_WAIT));
+            awaited += 1;
+            latest = latest.max(after(NODE_DELETION_WAIT));
             continue;
         }
         let pool = claim.labels.get(labels::NODEPOOL).and_then(|name| pools.get(name));
         match pool.map(|pool| consolidatable(claim, pool, input.at)) {
             Some(Consolidatable::Yes) => ready += 1,
-            Some(Consolidatable::Waiting { until }) if until <= soon => {
-                expected += 1;
+            Some(Consolidatable::Waiting { until }) if until <= wait_limit => {
+                awaited += 1;
                 latest = latest.max(until);
             }
             Some(Consolidatable::Waiting { .. } | Consolidatable::NotInitialized | Consolidatable::Disabled) | None => {
             }
         }
     }
-    let is_crowd = if is_awaited { expected > 0 } else { expected > 1 && expected >= ready / 4 };
-    is_crowd.then_some(latest)
+    let is_worth_waiting = if is_awaited { awaited > 0 } else { awaited > 1 && awaited >= ready / 4 };
+    is_worth_waiting.then_some(latest)
 }
 
-/// Runs one pass over the methods that `asked` includes, until one of them finds a command. Calls
-/// `hear` after each method, so that the caller can measure its duration.
+/// Runs one pass over the methods that `filter` includes, until one of them finds a command. Calls
+/// `on_method` after each method, so that the caller can measure its duration.
 ///
 /// Never fails. Problems of the input are warnings of the plan.
 pub fn next_commands(
     input: &Input,
     settings: &DisruptionSettings,
-    asked: MethodFilter,
-    mut hear: impl FnMut(MethodReport),
+    filter: MethodFilter,
+    mut on_method: impl FnMut(MethodReport),
 ) -> DisruptionPlan {
-    let world = without_failed_launches(input);
-    let survey = Survey::new(&world);
-    let mut draft = PlanBuilder::new(&survey);
-    let budgets = draft.budgets.clone();
+    let current = without_failed_launches(input);
+    let survey = Survey::new(&current);
+    let mut builder = PlanBuilder::new(&survey);
+    let budgets = builder.budgets.clone();
     let mut pass = DisruptionPass::new(&survey, settings, &budgets);
-    let mut found: Vec<DisruptionCommand> = Vec::new();
-    for method in Method::ALL.into_iter().filter(|method| asked.includes(*method)) {
+    let mut commands: Vec<DisruptionCommand> = Vec::new();
+    for method in Method::ALL.into_iter().filter(|method| filter.includes(*method)) {
         let eligible = pass.count_eligible(method);
         if eligible > 0 {
-            found = pass.commands_of(method);
+            commands = pass.commands_of(method);
         }
-        hear(MethodReport { method, eligible, commands: found.len() });
-        if !found.is_empty() {
+        on_method(MethodReport { method, eligible, commands: commands.len() });
+        if !commands.is_empty() {
             break;
         }
     }
-    let more_may_go = wave::can_extend(&pass, &found);
-    let mut said = pass.into_report(&found);
-    draft.count_pass(&said);
-    let found = draft.add_commands(&world, settings, found);
-    if more_may_go {
-        wave::extend(&world, settings, &mut draft, found);
-        if let Some(command) = repack::find_better_command(&survey, settings, &budgets, draft.commands()) {
-            draft.replace_commands(&world, settings, command);
+    let can_extend = wave::can_extend(&pass, &commands);
+    let mut report = pass.into_report(&commands);
+    builder.count_pass(&report);
+    let commands = builder.add_commands(&current, settings, commands);
+    if can_extend {
+        wave::extend(&current, settings, &mut builder, commands);
+        if let Some(command) = repack::find_better_command(&survey, settings, &budgets, builder.commands()) {
+            builder.replace_commands(&current, settings, command);
         }
-        said.blocked.retain(|blocked| !draft.removes_node(&blocked.node));
+        report.blocked.retain(|blocked| !builder.removes_node(&blocked.node));
     }
-    draft.add_blocked_nodes(said);
-    draft.finish(input)
+    builder.add_blocked_nodes(report);
+    builder.finish(input)
 }
 
 /// Returns the nodes that a command removes and the nodes that receive its pods.
@@ -153,17 +153,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_method_that_came_to_nothing_is_not_asked_again_in_a_hurry() {
-        let asked = |asked: MethodFilter| Method::ALL.into_iter().filter(|m| asked.includes(*m)).collect::<Vec<_>>();
-        let pressing = [Method::Emptiness, Method::StaticDrift, Method::Drift];
-        assert_eq!(asked(MethodFilter::ALL), Method::ALL);
-        assert_eq!(asked(MethodFilter::ALL.excluding_savings()), pressing);
-        assert_eq!(asked(MethodFilter::ALL.after_method(Method::StaticDrift).excluding_savings()), [Method::Drift]);
-        assert_eq!(asked(MethodFilter::ALL.excluding_savings().after_method(Method::Drift)), []);
-        assert_eq!(asked(MethodFilter::ALL.excluding_savings().after_method(Method::Drift).excluding_savings()), []);
+    fn a_filter_excludes_methods_up_to_a_failed_one_and_methods_that_save_money() {
+        let included =
+            |filter: MethodFilter| Method::ALL.into_iter().filter(|m| filter.includes(*m)).collect::<Vec<_>>();
+        let without_savings = [Method::Emptiness, Method::StaticDrift, Method::Drift];
+        assert_eq!(included(MethodFilter::ALL), Method::ALL);
+        assert_eq!(included(MethodFilter::ALL.excluding_savings()), without_savings);
+        assert_eq!(included(MethodFilter::ALL.after_method(Method::StaticDrift).excluding_savings()), [Method::Drift]);
+        assert_eq!(included(MethodFilter::ALL.excluding_savings().after_method(Method::Drift)), []);
+        assert_eq!(included(MethodFilter::ALL.excluding_savings().after_method(Method::Drift).excluding_savings()), []);
         assert_eq!(
-            asked(MethodFilter::ALL.after_method(Method::MultiNode).excluding_savings()),
-            pressing,
+            included(MethodFilter::ALL.after_method(Method::MultiNode).excluding_savings()),
+            without_savings,
             "that was about money"
         );
     }

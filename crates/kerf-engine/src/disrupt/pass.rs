@@ -59,18 +59,9 @@ pub(crate) struct PassReport {
 
 impl<'a, 'i> DisruptionPass<'a, 'i> {
     pub(crate) fn new(survey: &'a Survey<'i>, settings: &'a DisruptionSettings, budgets: &'a NodePoolBudgets) -> Self {
-        let verdicts = vec![Vec::new(); survey.nodes.len()];
-        let refused = Vec::new();
-        Self {
-            survey,
-            settings,
-            budgets,
-            planned: None,
-            simulator: None,
-            blocks_by_node: verdicts,
-            rejected: refused,
-            simulations: 0,
-        }
+        let blocks_by_node = vec![Vec::new(); survey.nodes.len()];
+        let rejected = Vec::new();
+        Self { survey, settings, budgets, planned: None, simulator: None, blocks_by_node, rejected, simulations: 0 }
     }
 
     /// Sets the nodes that exist only in the plan.
@@ -80,8 +71,8 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
 
     /// Tries all methods and returns the commands of the first one that finds any.
     pub(crate) fn run(&mut self) -> Vec<DisruptionCommand> {
-        let mut found = Method::ALL.into_iter().map(|method| self.commands_of(method));
-        found.find(|commands| !commands.is_empty()).unwrap_or_default()
+        let mut results = Method::ALL.into_iter().map(|method| self.commands_of(method));
+        results.find(|commands| !commands.is_empty()).unwrap_or_default()
     }
 
     /// Returns the commands of one method.
@@ -133,11 +124,11 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
         class: DisruptionClass,
         filter: impl Fn(&NodeFacts<'i>) -> bool,
     ) -> Vec<SurveyIx> {
-        let is_spared =
+        let is_excluded =
             |facts: &NodeFacts<'_>| self.planned.is_some_and(|planned| planned.excluded.contains(&facts.name));
         let nodes = self.survey.nodes.iter().enumerate();
-        let may_go = |facts: &NodeFacts<'i>| facts.is_candidate(class) && filter(facts) && !is_spared(facts);
-        nodes.filter(|(_, facts)| may_go(facts)).map(|(ix, _)| ix).collect()
+        let is_eligible = |facts: &NodeFacts<'i>| facts.is_candidate(class) && filter(facts) && !is_excluded(facts);
+        nodes.filter(|(_, facts)| is_eligible(facts)).map(|(ix, _)| ix).collect()
     }
 
     fn is_planned(&self, ix: SurveyIx) -> bool {
@@ -200,11 +191,15 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
     }
 
     /// Simulates the removal with a search for cheaper replacements than first fit finds. Returns
-    /// `None` if no replacements could cost less than `most`.
-    pub(crate) fn simulate_cheapest_removal(&mut self, batch: &[SurveyIx], most: Price) -> Option<SimulationResult> {
+    /// `None` if no replacements could cost less than `max_price`.
+    pub(crate) fn simulate_cheapest_removal(
+        &mut self,
+        batch: &[SurveyIx],
+        max_price: Price,
+    ) -> Option<SimulationResult> {
         self.simulations += 1;
         let (simulator, nodes) = self.simulator_for(batch)?;
-        simulator.simulate_cheapest_removal(&nodes, most)
+        simulator.simulate_cheapest_removal(&nodes, max_price)
     }
 
     /// Estimates the price and node usage without these nodes. Returns `None` if some pod could not
@@ -217,18 +212,18 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
 
     /// Returns the estimated usage of a node in thousandths. Returns `None` if the simulator does
     /// not know the node.
-    pub(crate) fn estimated_usage_permille(&mut self, sketch: &SimulationEstimate, ix: SurveyIx) -> Option<i128> {
+    pub(crate) fn estimated_usage_permille(&mut self, estimate: &SimulationEstimate, ix: SurveyIx) -> Option<i128> {
         let name = &self.facts(ix).name;
         let node = self.simulator().node(name)?;
-        sketch.node_usage_permille.get(node.0).copied()
+        estimate.node_usage_permille.get(node.0).copied()
     }
 
     /// Returns the nodes sorted by usage, least used first: their pods fit elsewhere most easily.
     pub(crate) fn emptiest_first(&mut self, nodes: &[SurveyIx]) -> Vec<SurveyIx> {
-        let Some((simulator, known)) = self.simulator_for(nodes) else { return Vec::new() };
+        let Some((simulator, simulator_nodes)) = self.simulator_for(nodes) else { return Vec::new() };
         let mut all: Vec<(i128, SurveyIx)> =
-            known.into_iter().map(|node| simulator.usage_permille(node)).zip(nodes.iter().copied()).collect();
-        all.sort_by_key(|(filled, _)| *filled);
+            simulator_nodes.into_iter().map(|node| simulator.usage_permille(node)).zip(nodes.iter().copied()).collect();
+        all.sort_by_key(|(usage, _)| *usage);
         all.into_iter().map(|(_, ix)| ix).collect()
     }
 
@@ -248,14 +243,14 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
         Some((simulator, nodes?))
     }
 
-    /// Builds the command that removes these nodes. `what_if` is the simulation that the command is
-    /// based on, if the method needed one.
+    /// Builds the command that removes these nodes. `simulation` is the simulation that the command
+    /// is based on, if the method needed one.
     pub(crate) fn build_command(
         &self,
         method: Method,
         batch: &[SurveyIx],
         replacements: Vec<PlannedClaim>,
-        what_if: Option<SimulationResult>,
+        simulation: Option<SimulationResult>,
     ) -> DisruptionCommand {
         let facts = || batch.iter().map(|ix| self.facts(*ix));
         let mut pods: Vec<Str> = facts().flat_map(|f| &f.reschedulable).map(|pod| pod.namespaced_name()).collect();
@@ -268,7 +263,7 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
             replacements,
             replacement_names: Vec::new(),
             pods,
-            placements: what_if.map(|w| w.nodes).unwrap_or_default(),
+            placements: simulation.map(|s| s.nodes).unwrap_or_default(),
             scores: Vec::new(),
         }
     }
@@ -288,14 +283,14 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
     /// Ends the pass and returns all block reasons of each node that no command removes.
     pub(crate) fn into_report(self, commands: &[DisruptionCommand]) -> PassReport {
         let input = self.survey.input;
-        let gone: FxHashSet<&Str> = commands.iter().flat_map(|c| &c.nodes).map(|n| &n.name).collect();
+        let removed: FxHashSet<&Str> = commands.iter().flat_map(|c| &c.nodes).map(|n| &n.name).collect();
         let mut all = Vec::new();
-        for (facts, verdicts) in self.survey.nodes.iter().zip(self.blocks_by_node) {
-            if gone.contains(&facts.name) {
+        for (facts, recorded) in self.survey.nodes.iter().zip(self.blocks_by_node) {
+            if removed.contains(&facts.name) {
                 continue;
             }
             let mut blocks: Vec<BlockReason> = facts.blocks_for(DisruptionClass::Graceful).cloned().collect();
-            for block in facts.method_blocks(input).into_iter().chain(verdicts) {
+            for block in facts.method_blocks(input).into_iter().chain(recorded) {
                 if !blocks.contains(&block) {
                     blocks.push(block);
                 }

@@ -35,27 +35,27 @@ impl PlanBuilder {
         let mut plan = DisruptionPlan { warnings: survey.warnings.clone(), ..DisruptionPlan::default() };
         plan.price_before = survey.nodes.iter().filter(|f| f.claim.is_some()).map(NodeFacts::known_price).sum();
         let budgets = NodePoolBudgets::new(survey, &mut plan.warnings);
-        let might_go = survey.nodes.iter().filter(|facts| {
+        let candidates = survey.nodes.iter().filter(|facts| {
             facts.is_candidate(DisruptionClass::Graceful)
                 || (facts.drift.is_some() && facts.is_candidate(DisruptionClass::Eventual))
         });
-        let open: FxHashSet<Str> = might_go.map(|facts| facts.name.clone()).collect();
-        plan.stats.candidates = open.len();
-        let known = survey.nodes.iter().map(|f| f.name.clone()).collect();
+        let unevaluated: FxHashSet<Str> = candidates.map(|facts| facts.name.clone()).collect();
+        plan.stats.candidates = unevaluated.len();
+        let initial_nodes = survey.nodes.iter().map(|f| f.name.clone()).collect();
         Self {
             initial_budgets: budgets.clone(),
             budgets,
             planned: PlannedNodes::default(),
             plan,
-            initial_nodes: known,
-            unevaluated: open,
+            initial_nodes,
+            unevaluated,
         }
     }
 
     /// Adds a pass to the counters.
-    pub(crate) fn count_pass(&mut self, said: &PassReport) {
+    pub(crate) fn count_pass(&mut self, report: &PassReport) {
         self.plan.stats.passes += 1;
-        self.plan.stats.simulations += said.simulations;
+        self.plan.stats.simulations += report.simulations;
     }
 
     /// Adds the commands of a pass and returns those that are part of the plan.
@@ -67,31 +67,31 @@ impl PlanBuilder {
         &mut self,
         input: &Input,
         settings: &DisruptionSettings,
-        found: Vec<DisruptionCommand>,
+        commands: Vec<DisruptionCommand>,
     ) -> Vec<DisruptionCommand> {
-        let mut done = Vec::with_capacity(found.len());
-        for command in found {
+        let mut added = Vec::with_capacity(commands.len());
+        for command in commands {
             let names = || command.nodes.iter().map(|node| &node.name);
             if names().any(|name| self.planned.launched.contains(name)) {
-                let Some(all) = merge_commands::merge_into_earlier(
+                let Some(merged) = merge_commands::merge_into_earlier(
                     input,
                     settings,
                     &self.initial_budgets,
                     &self.plan.commands,
                     &command,
                 ) else {
-                    let spared: Vec<Str> = names().filter(|n| self.planned.launched.contains(*n)).cloned().collect();
-                    self.planned.excluded.extend(spared);
+                    let excluded: Vec<Str> = names().filter(|n| self.planned.launched.contains(*n)).cloned().collect();
+                    self.planned.excluded.extend(excluded);
                     continue;
                 };
-                self.plan.commands = all;
+                self.plan.commands = merged;
             } else {
                 self.plan.commands.push(command.clone());
             }
             for name in names() {
                 self.plan.stats.candidates_evaluated += usize::from(self.unevaluated.remove(name));
             }
-            done.push(command);
+            added.push(command);
         }
         self.planned.launched = merge_commands::launched_node_names(&self.plan.commands);
         self.budgets = self.initial_budgets.clone();
@@ -100,7 +100,7 @@ impl PlanBuilder {
                 self.budgets.charge_node(pool);
             }
         }
-        done
+        added
     }
 
     /// Returns the commands so far.
@@ -126,17 +126,18 @@ impl PlanBuilder {
 
     /// Adds the block reasons of the last pass. Of the nodes that the plan launches, only those are
     /// listed that a dropped command would have removed.
-    pub(crate) fn add_blocked_nodes(&mut self, said: PassReport) {
-        self.plan.rejected_commands = said.rejected;
-        let mut spared: Vec<Str> = self.planned.excluded.iter().cloned().collect();
-        spared.sort_unstable();
-        for blocked in said.blocked.into_iter().filter(|blocked| self.initial_nodes.contains(&blocked.node)) {
+    pub(crate) fn add_blocked_nodes(&mut self, report: PassReport) {
+        self.plan.rejected_commands = report.rejected;
+        let mut excluded: Vec<Str> = self.planned.excluded.iter().cloned().collect();
+        excluded.sort_unstable();
+        for blocked in report.blocked.into_iter().filter(|blocked| self.initial_nodes.contains(&blocked.node)) {
             if self.unevaluated.remove(&blocked.node) {
                 self.plan.stats.candidates_evaluated += 1;
             }
             self.plan.blocked.push(blocked);
         }
-        let launched = spared.into_iter().map(|node| BlockedNode { node, reasons: vec![BlockReason::LaunchedByPlan] });
+        let launched =
+            excluded.into_iter().map(|node| BlockedNode { node, reasons: vec![BlockReason::LaunchedByPlan] });
         self.plan.blocked.extend(launched);
         self.plan.blocked.sort_by(|a, b| a.node.cmp(&b.node));
     }

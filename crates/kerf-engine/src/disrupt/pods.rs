@@ -33,8 +33,8 @@ fn is_protected(pod: &Pod, at: Timestamp) -> bool {
 /// Returns true if the pod must run on another node when its node is removed. DaemonSet, mirror and
 /// finished pods need not; terminating pods only if they belong to a StatefulSet.
 pub(crate) fn is_reschedulable(pod: &Pod) -> bool {
-    let runs_on = is_active(pod) || (pod.is_owned_by_statefulset() && pod.is_terminating());
-    runs_on && !pod.is_owned_by_daemonset() && !pod.is_mirror()
+    let is_running = is_active(pod) || (pod.is_owned_by_statefulset() && pod.is_terminating());
+    is_running && !pod.is_owned_by_daemonset() && !pod.is_mirror()
 }
 
 fn is_evictable(pod: &Pod, at: Timestamp) -> bool {
@@ -49,8 +49,9 @@ fn is_evictable(pod: &Pod, at: Timestamp) -> bool {
 /// ignored.
 pub fn eviction_cost(pod: &Pod) -> f64 {
     let mut cost = 1.0;
-    let written = pod.metadata.annotations.get(POD_DELETION_COST_ANNOTATION).and_then(|text| text.parse::<f64>().ok());
-    if let Some(deletion_cost) = written.filter(|cost| cost.is_finite()) {
+    let annotation_cost =
+        pod.metadata.annotations.get(POD_DELETION_COST_ANNOTATION).and_then(|text| text.parse::<f64>().ok());
+    if let Some(deletion_cost) = annotation_cost.filter(|cost| cost.is_finite()) {
         cost += deletion_cost / f64::from(1_u32 << 27);
     }
     if let Some(priority) = pod.spec.priority {
@@ -102,17 +103,17 @@ impl<'i> PdbIndex<'i> {
             return None;
         }
         let selecting = self.budgets_selecting(pod);
-        if let Some(unreadable) = selecting.iter().find(|b| !has_valid_selector(b)) {
-            return Some(BlockReason::InvalidPodDisruptionBudget(unreadable.metadata.namespaced_name()));
+        if let Some(invalid) = selecting.iter().find(|b| !has_valid_selector(b)) {
+            return Some(BlockReason::InvalidPodDisruptionBudget(invalid.metadata.namespaced_name()));
         }
         match selecting.as_slice() {
             [] => None,
             [budget] => {
                 let unready = pod.condition("Ready").is_some_and(|c| c.status == "False");
-                let waived = budget.always_allow_unhealthy && unready;
+                let ignores_budget = budget.always_allow_unhealthy && unready;
                 // A budget without a status allows no disruption.
                 let allowed = budget.disruptions_allowed.unwrap_or(0);
-                (!waived && allowed == 0).then(|| BlockReason::PodDisruptionBudget {
+                (!ignores_budget && allowed == 0).then(|| BlockReason::PodDisruptionBudget {
                     budget: budget.metadata.namespaced_name(),
                     pod: pod.namespaced_name(),
                 })
@@ -126,8 +127,8 @@ impl<'i> PdbIndex<'i> {
     fn budgets_selecting(&mut self, pod: &'i Pod) -> &SelectingBudgets<'i> {
         let by_namespace = &self.by_namespace;
         self.by_pod_labels.entry((&pod.metadata.namespace, &pod.metadata.labels)).or_insert_with(|| {
-            let there = by_namespace.get(pod.metadata.namespace.as_str()).into_iter().flatten();
-            there
+            let in_namespace = by_namespace.get(pod.metadata.namespace.as_str()).into_iter().flatten();
+            in_namespace
                 .filter(|b| {
                     b.selector
                         .as_ref()

@@ -54,8 +54,8 @@ pub(crate) fn find_better_command(
     }
     let mut pass = DisruptionPass::new(survey, settings, budgets);
     let mut search = RepackSearch::new(&mut pass, wave)?;
-    let command = LAUNCH_PENALTY_DIVISORS.into_iter().find_map(|unwanted| {
-        search.launch_penalty_divisor = unwanted;
+    let command = LAUNCH_PENALTY_DIVISORS.into_iter().find_map(|divisor| {
+        search.launch_penalty_divisor = divisor;
         search.run();
         let command = moves::compute(search.pass, &search.removed).ok();
         command.filter(|command| command.replacements.len() <= 1 && command.nodes.len() <= MAX_BATCH_NODES)
@@ -80,17 +80,17 @@ impl<'p, 'a, 'i> RepackSearch<'p, 'a, 'i> {
     /// Starts from the wave. Returns `None` if the wave is not possible as one command.
     fn new(pass: &'p mut DisruptionPass<'a, 'i>, wave: &[DisruptionCommand]) -> Option<Self> {
         let all = candidates(pass);
-        let free = select_within_budgets(pass, &all, &DisruptionReason::Underutilized);
-        let mut gone: Vec<SurveyIx> =
+        let candidates = select_within_budgets(pass, &all, &DisruptionReason::Underutilized);
+        let mut removed: Vec<SurveyIx> =
             wave.iter().flat_map(|command| &command.nodes).filter_map(|node| pass.survey.find(&node.name)).collect();
-        gone.sort_unstable();
-        let sketch = pass.estimate_removal(&gone)?;
-        let is_allowed = gone.iter().all(|ix| free.contains(ix));
+        removed.sort_unstable();
+        let estimate = pass.estimate_removal(&removed)?;
+        let is_allowed = removed.iter().all(|ix| candidates.contains(ix));
         is_allowed.then_some(Self {
             pass,
-            candidates: free,
-            removed: gone,
-            estimate: sketch,
+            candidates,
+            removed,
+            estimate,
             launch_penalty_divisor: LAUNCH_PENALTY_DIVISORS[0],
             pods_left: MAX_PODS_PLACED,
         })
@@ -103,64 +103,64 @@ impl<'p, 'a, 'i> RepackSearch<'p, 'a, 'i> {
     /// Removes the nodes with the lowest estimated usage, in the number that reduces the cost most.
     /// Returns true if that reduces the cost.
     fn remove_more(&mut self) -> bool {
-        let mut kept: Vec<(i128, SurveyIx)> = Vec::new();
+        let mut by_usage: Vec<(i128, SurveyIx)> = Vec::new();
         for ix in self.candidates.iter().copied().filter(|ix| self.removed.binary_search(ix).is_err()) {
-            let filled = self.pass.estimated_usage_permille(&self.estimate, ix);
-            kept.extend(filled.filter(|filled| *filled < MAX_USAGE_PERMILLE).map(|filled| (filled, ix)));
+            let usage = self.pass.estimated_usage_permille(&self.estimate, ix);
+            by_usage.extend(usage.filter(|usage| *usage < MAX_USAGE_PERMILLE).map(|usage| (usage, ix)));
         }
-        kept.sort_unstable();
-        let lists = TRIED_NODE_COUNTS.iter().filter_map(|step| kept.get(..*step));
-        let tried: Vec<Vec<SurveyIx>> = lists
-            .map(|more| {
+        by_usage.sort_unstable();
+        let lists = TRIED_NODE_COUNTS.iter().filter_map(|count| by_usage.get(..*count));
+        let batches: Vec<Vec<SurveyIx>> = lists
+            .map(|additional| {
                 let mut all: Vec<SurveyIx> =
-                    more.iter().map(|(_, ix)| *ix).chain(self.removed.iter().copied()).collect();
+                    additional.iter().map(|(_, ix)| *ix).chain(self.removed.iter().copied()).collect();
                 all.sort_unstable();
                 all
             })
             .collect();
         let mut best = (self.cost(&self.removed, &self.estimate), None);
-        for gone in tried {
-            let Some(sketch) = self.estimate_removal(&gone) else { continue };
-            let cost = self.cost(&gone, &sketch);
+        for removed in batches {
+            let Some(estimate) = self.estimate_removal(&removed) else { continue };
+            let cost = self.cost(&removed, &estimate);
             if cost < best.0 {
-                best = (cost, Some((gone, sketch)));
+                best = (cost, Some((removed, estimate)));
             }
         }
-        let Some((gone, sketch)) = best.1 else { return false };
-        (self.removed, self.estimate) = (gone, sketch);
+        let Some((removed, estimate)) = best.1 else { return false };
+        (self.removed, self.estimate) = (removed, estimate);
         true
     }
 
     /// Restores nodes one by one, those with the highest usage first, if that does not increase the
     /// cost. Returns true if the cost has decreased.
     fn restore_nodes(&mut self) -> bool {
-        let mut fullest = self.pass.emptiest_first(&self.removed);
-        fullest.reverse();
+        let mut by_usage = self.pass.emptiest_first(&self.removed);
+        by_usage.reverse();
         let mut cost = self.cost(&self.removed, &self.estimate);
         let mut has_changed = false;
-        for ix in fullest {
-            let rest: Vec<SurveyIx> = self.removed.iter().copied().filter(|other| *other != ix).collect();
-            let Some(sketch) = self.estimate_removal(&rest) else { continue };
-            let without = self.cost(&rest, &sketch);
-            if without <= cost {
-                has_changed |= without < cost;
-                (self.removed, self.estimate, cost) = (rest, sketch, without);
+        for ix in by_usage {
+            let remaining: Vec<SurveyIx> = self.removed.iter().copied().filter(|other| *other != ix).collect();
+            let Some(estimate) = self.estimate_removal(&remaining) else { continue };
+            let new_cost = self.cost(&remaining, &estimate);
+            if new_cost <= cost {
+                has_changed |= new_cost < cost;
+                (self.removed, self.estimate, cost) = (remaining, estimate, new_cost);
             }
         }
         has_changed
     }
 
-    fn estimate_removal(&mut self, gone: &[SurveyIx]) -> Option<SimulationEstimate> {
-        let pods: usize = gone.iter().map(|ix| self.pass.facts(*ix).reschedulable.len()).sum();
+    fn estimate_removal(&mut self, removed: &[SurveyIx]) -> Option<SimulationEstimate> {
+        let pods: usize = removed.iter().map(|ix| self.pass.facts(*ix).reschedulable.len()).sum();
         self.pods_left = self.pods_left.checked_sub(pods)?;
-        self.pass.estimate_removal(gone)
+        self.pass.estimate_removal(removed)
     }
 
     /// Returns the cost of the plan in nano-dollars per hour: price of the launched nodes minus
     /// price of the removed nodes, plus the penalties for launches and removals.
-    fn cost(&self, gone: &[SurveyIx], sketch: &SimulationEstimate) -> i64 {
-        let nodes: Price = gone.iter().map(|ix| self.pass.facts(*ix).known_price()).sum();
-        let (machines, nodes) = (sketch.price.nanos(), nodes.nanos());
-        machines + machines / self.launch_penalty_divisor - nodes + nodes / REMOVAL_COST_DIVISOR
+    fn cost(&self, removed: &[SurveyIx], estimate: &SimulationEstimate) -> i64 {
+        let nodes: Price = removed.iter().map(|ix| self.pass.facts(*ix).known_price()).sum();
+        let (launched, nodes) = (estimate.price.nanos(), nodes.nanos());
+        launched + launched / self.launch_penalty_divisor - nodes + nodes / REMOVAL_COST_DIVISOR
     }
 }

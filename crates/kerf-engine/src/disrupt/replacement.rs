@@ -38,11 +38,11 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
             .and_then(Requirement::allowed_values)
             .is_some_and(|values| values.len() == 1 && values[0] == labels::CAPACITY_TYPE_RESERVED);
         let pool = pool.map(|ix| &survey.input.pools[ix]);
-        let refuses_spot = pool.is_some_and(|p| {
+        let excludes_spot = pool.is_some_and(|p| {
             let of_key = p.requirements.iter().filter(|r| r.expression.key == labels::CAPACITY_TYPE);
             of_key.into_iter().any(|r| !expression_requirement(&r.expression, rules).has(labels::CAPACITY_TYPE_SPOT))
         });
-        Self { rules, claim, requirements, types, can_be_spot: !holds_reservation && !refuses_spot }
+        Self { rules, claim, requirements, types, can_be_spot: !holds_reservation && !excludes_spot }
     }
 
     /// Keeps the instance types that are cheaper than the removed nodes (spec 03 §8.5, steps 5 to
@@ -105,11 +105,11 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
         }
         // The launch must choose among the cheapest few types. Otherwise the new node could be
         // replaced by a cheaper one at once.
-        let needed = match check_min_values(self.types.iter().map(|t| &t.requirements), &self.requirements) {
+        let types_needed = match check_min_values(self.types.iter().map(|t| &t.requirements), &self.requirements) {
             MinValues::Met { types_needed } => types_needed,
             MinValues::Unmet(_) => 0,
         };
-        self.types.truncate(SPOT_TO_SPOT_MIN_TYPES.max(needed));
+        self.types.truncate(SPOT_TO_SPOT_MIN_TYPES.max(types_needed));
         Ok(())
     }
 
@@ -120,13 +120,13 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
             .iter()
             .filter(|facts| facts.instance_type.is_some_and(|t| self.types.iter().any(|mine| mine.name == t.name)));
         let cheapest = |facts: &&NodeFacts<'_>| {
-            let described = facts.instance_type?;
-            let carried = Requirements::from_labels(self.rules, &facts.node?.metadata.labels);
-            let like = described.offerings.iter().filter(|o| is_compatible(&carried, o, self.rules));
-            Some(like.map(|o| o.price).min().unwrap_or(Price::ZERO))
+            let instance_type = facts.instance_type?;
+            let node_requirements = Requirements::from_labels(self.rules, &facts.node?.metadata.labels);
+            let matching = instance_type.offerings.iter().filter(|o| is_compatible(&node_requirements, o, self.rules));
+            Some(matching.map(|o| o.price).min().unwrap_or(Price::ZERO))
         };
         match shared.filter_map(cheapest).min() {
-            Some(most) => self.keep_below_price(most),
+            Some(max_price) => self.keep_below_price(max_price),
             None => Ok(()),
         }
     }
@@ -140,8 +140,9 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
 
     /// Returns an error if no type is left or the pool's `minValues` are not satisfied.
     fn check_min_values(&self) -> Result<(), BlockReason> {
-        let counts_kinds = self.requirements.get(labels::CAPACITY_TYPE).is_some_and(|r| r.min_values().is_some());
-        let narrowed = counts_kinds.then(|| {
+        let counts_capacity_types =
+            self.requirements.get(labels::CAPACITY_TYPE).is_some_and(|r| r.min_values().is_some());
+        let narrowed = counts_capacity_types.then(|| {
             let mut requirements = self.requirements.clone();
             requirements.add(Requirement::one_of(labels::CAPACITY_TYPE, self.capacity_types()));
             requirements
@@ -213,21 +214,21 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
 
 /// Returns the available offerings of a type that satisfy the requirements.
 fn launchable_offerings<'t>(
-    described: &'t InstanceType,
+    instance_type: &'t InstanceType,
     requirements: &'t Requirements,
     rules: &'t LabelRules,
 ) -> impl Iterator<Item = &'t Offering> {
-    described.offerings.iter().filter(move |o| o.available && is_compatible(requirements, o, rules))
+    instance_type.offerings.iter().filter(move |o| o.available && is_compatible(requirements, o, rules))
 }
 
 /// Returns the highest price that a launch of the type can have. A launch uses reserved capacity
 /// before spot, and spot before on-demand.
-fn worst_launch_price(described: &InstanceType, requirements: &Requirements, rules: &LabelRules) -> Option<Price> {
+fn worst_launch_price(instance_type: &InstanceType, requirements: &Requirements, rules: &LabelRules) -> Option<Price> {
     let preferred = [labels::CAPACITY_TYPE_RESERVED, labels::CAPACITY_TYPE_SPOT, labels::CAPACITY_TYPE_ON_DEMAND];
     preferred.into_iter().find_map(|capacity_type| {
-        let of_kind = launchable_offerings(described, requirements, rules)
+        let of_capacity_type = launchable_offerings(instance_type, requirements, rules)
             .filter(|o| o.requirements.get(labels::CAPACITY_TYPE).is_none_or(|r| r.has(capacity_type)));
-        of_kind.map(|o| o.price).max()
+        of_capacity_type.map(|o| o.price).max()
     })
 }
 

@@ -112,20 +112,21 @@ pub(crate) enum FailureCause {
 }
 
 impl Simulator {
-    /// Prepares a cluster for simulations. `resting` names the nodes that are in their pool's
-    /// `consolidateAfter`.
-    pub(crate) fn new(input: &Input, settings: &Settings, resting: impl IntoIterator<Item = Str>) -> Self {
+    /// Prepares a cluster for simulations. `in_consolidate_after` names the nodes that are in their
+    /// pool's `consolidateAfter`.
+    pub(crate) fn new(input: &Input, settings: &Settings, in_consolidate_after: impl IntoIterator<Item = Str>) -> Self {
         let settings = Settings { reserved_mode: ReservedMode::Fallback, ..settings.clone() };
         let (mut problem, state) = SchedulingProblem::with_running_pods(input, &settings);
         // Every simulation sorts the pending pods together with the moved ones. Sorting the pending
         // pods here, once, makes that sort cheap.
-        let mut waiting = std::mem::take(&mut problem.pods_to_place);
-        problem.sort_for_queue(&mut waiting);
-        problem.pods_to_place = waiting;
+        let mut pending = std::mem::take(&mut problem.pods_to_place);
+        problem.sort_for_queue(&mut pending);
+        problem.pods_to_place = pending;
         let by_name: FxHashMap<Str, NodeIx> =
             problem.cluster.nodes.iter().enumerate().map(|(ix, node)| (node.name.clone(), NodeIx(ix))).collect();
-        let resting = resting.into_iter().filter_map(|name| by_name.get(&name)).map(|node| node.0).collect();
-        Self { problem, state, by_name, in_consolidate_after: resting, launches: LaunchCache::default() }
+        let in_consolidate_after =
+            in_consolidate_after.into_iter().filter_map(|name| by_name.get(&name)).map(|node| node.0).collect();
+        Self { problem, state, by_name, in_consolidate_after, launches: LaunchCache::default() }
     }
 
     /// Returns the node with this name: the Node's name if it is registered, otherwise the claim's.
@@ -140,8 +141,8 @@ impl Simulator {
 
     /// Simulates the removal of these nodes.
     pub(crate) fn simulate_removal(&mut self, removed: &[NodeIx], purpose: Purpose) -> SimulationResult {
-        let resting = if purpose == Purpose::Consolidation { self.in_consolidate_after.clone() } else { Bits::new() };
-        self.run_removal(removed, purpose, resting)
+        let avoided = if purpose == Purpose::Consolidation { self.in_consolidate_after.clone() } else { Bits::new() };
+        self.run_removal(removed, purpose, avoided)
     }
 
     /// Simulates the removal of drifted nodes whose pods may not move to any of the nodes in
@@ -150,45 +151,49 @@ impl Simulator {
         self.run_removal(removed, Purpose::Drift, others.clone())
     }
 
-    fn run_removal(&mut self, removed: &[NodeIx], purpose: Purpose, resting: Bits) -> SimulationResult {
-        let (mut pass, queue) = begin_pass_without(&self.problem, &mut self.state, removed, resting, purpose);
+    fn run_removal(&mut self, removed: &[NodeIx], purpose: Purpose, avoided: Bits) -> SimulationResult {
+        let (mut pass, queue) = begin_pass_without(&self.problem, &mut self.state, removed, avoided, purpose);
         pass.run(&queue);
-        let answer = collect_result(&mut pass, &mut self.launches);
+        let result = collect_result(&mut pass, &mut self.launches);
         pass.state.roll_back();
         self.state = pass.state;
-        answer
+        result
     }
 
     /// Estimates the removal of these nodes for consolidation. Returns `None` if some running pod
     /// would not run again.
     pub(crate) fn estimate_removal(&mut self, removed: &[NodeIx]) -> Option<SimulationEstimate> {
-        let (resting, purpose) = (self.in_consolidate_after.clone(), Purpose::Consolidation);
-        let (mut pass, queue) = begin_pass_without(&self.problem, &mut self.state, removed, resting, purpose);
+        let (avoided, purpose) = (self.in_consolidate_after.clone(), Purpose::Consolidation);
+        let (mut pass, queue) = begin_pass_without(&self.problem, &mut self.state, removed, avoided, purpose);
         pass.run(&queue);
-        let counts = |pod: &PodIx| match pass.state.placements[pod.0 as usize] {
+        let would_run = |pod: &PodIx| match pass.state.placements[pod.0 as usize] {
             None => pass.problem.pods[pod.0 as usize].node.is_none(),
             Some(PlacementTarget::Node(node)) => pass.problem.cluster.nodes[node].is_initialized,
             Some(PlacementTarget::Claim(_)) => true,
         };
-        let all_count = queue.iter().all(counts) && unplaceable_failures(&pass).is_empty();
+        let all_run = queue.iter().all(would_run) && unplaceable_failures(&pass).is_empty();
         let nodes = 0..pass.problem.cluster.nodes.len();
-        let answer = all_count.then(|| SimulationEstimate {
+        let result = all_run.then(|| SimulationEstimate {
             price: pass.total_price(),
             node_usage_permille: nodes.map(|node| node_usage_permille(pass.problem, &pass.state, node)).collect(),
         });
         pass.state.roll_back();
         self.state = pass.state;
-        answer
+        result
     }
 
     /// Simulates the removal of these nodes for consolidation, and searches for new nodes that cost
     /// less in total than those of first fit. Returns `None` if no new nodes could cost less than
-    /// `most`.
-    pub(crate) fn simulate_cheapest_removal(&mut self, removed: &[NodeIx], most: Price) -> Option<SimulationResult> {
-        let (resting, purpose) = (self.in_consolidate_after.clone(), Purpose::Consolidation);
-        let (mut pass, queue) = begin_pass_without(&self.problem, &mut self.state, removed, resting, purpose);
+    /// `max_price`.
+    pub(crate) fn simulate_cheapest_removal(
+        &mut self,
+        removed: &[NodeIx],
+        max_price: Price,
+    ) -> Option<SimulationResult> {
+        let (avoided, purpose) = (self.in_consolidate_after.clone(), Purpose::Consolidation);
+        let (mut pass, queue) = begin_pass_without(&self.problem, &mut self.state, removed, avoided, purpose);
         pass.run(&queue);
-        let answer = if lower_bound_price(&mut pass) < most {
+        let result = if lower_bound_price(&mut pass) < max_price {
             pass.state.undo_pass();
             look_for_cheaper(&mut pass, &queue, CHEAPER_SEARCH_MAX_PASSES * queue.len());
             Some(collect_result(&mut pass, &mut self.launches))
@@ -197,17 +202,17 @@ impl Simulator {
         };
         pass.state.roll_back();
         self.state = pass.state;
-        answer
+        result
     }
 }
 
 fn node_usage_permille(problem: &SchedulingProblem, state: &SolverState, node: usize) -> i128 {
-    let (all, left) = (&problem.cluster.nodes[node].allocatable, &state.remaining[node]);
-    let taken = |resource: ResourceIx| {
-        let (all, left) = (all.get(resource), left.get(resource));
-        if all > 0 { (all - left) * 1000 / all } else { 0 }
+    let (total, free) = (&problem.cluster.nodes[node].allocatable, &state.remaining[node]);
+    let usage = |resource: ResourceIx| {
+        let (total, free) = (total.get(resource), free.get(resource));
+        if total > 0 { (total - free) * 1000 / total } else { 0 }
     };
-    taken(ResourceIx::CPU).max(taken(ResourceIx::MEMORY))
+    usage(ResourceIx::CPU).max(usage(ResourceIx::MEMORY))
 }
 
 /// Starts a placement pass without the removed nodes. Returns the pass and the pods to place.
@@ -215,7 +220,7 @@ fn begin_pass_without<'p>(
     problem: &'p SchedulingProblem,
     state: &mut SolverState,
     removed: &[NodeIx],
-    resting: Bits,
+    avoided: Bits,
     purpose: Purpose,
 ) -> (PlacementPass<'p>, Vec<PodIx>) {
     let mut pass = PlacementPass::new(problem, std::mem::take(state));
@@ -223,7 +228,7 @@ fn begin_pass_without<'p>(
     for node in removed {
         pass.simulate_node_removal(node.0, &mut moved);
     }
-    pass.state.avoided_nodes = resting;
+    pass.state.avoided_nodes = avoided;
     pass.state.mark_pass_start();
     match purpose {
         Purpose::Consolidation => {
@@ -257,7 +262,7 @@ fn collect_result(pass: &mut PlacementPass<'_>, launches: &mut LaunchCache) -> S
 /// Returns the pods that have to move and cannot be placed on any node, whatever the others do.
 fn unplaceable_failures(pass: &PlacementPass<'_>) -> Vec<SimulationFailure> {
     let problem = pass.problem;
-    let stuck = problem.unplaceable_pods.iter().filter_map(|(pod, reason)| {
+    let unplaceable = problem.unplaceable_pods.iter().filter_map(|(pod, reason)| {
         let entry = &problem.pods[pod.0 as usize];
         let origin = match entry.node? as usize {
             node if pass.state.removed_nodes.contains(node) => PodOrigin::OnRemovedNode,
@@ -266,16 +271,16 @@ fn unplaceable_failures(pass: &PlacementPass<'_>) -> Vec<SimulationFailure> {
         };
         Some(SimulationFailure { pod: entry.name.clone(), origin, cause: FailureCause::Unplaced(reason.clone()) })
     });
-    stuck.collect()
+    unplaceable.collect()
 }
 
 /// Returns the pods of the queue that would not run.
 fn failures(pass: &mut PlacementPass<'_>, unlaunched: Vec<(PodIx, Reason)>) -> Vec<SimulationFailure> {
     let problem = pass.problem;
-    let gone = pass.state.removed_nodes.clone();
+    let removed = pass.state.removed_nodes.clone();
     let origin = |pod: PodIx| match problem.pods[pod.0 as usize].node {
         None => PodOrigin::Pending,
-        Some(node) if gone.contains(node as usize) => PodOrigin::OnRemovedNode,
+        Some(node) if removed.contains(node as usize) => PodOrigin::OnRemovedNode,
         Some(_) => PodOrigin::OnDeletingNode,
     };
     let mut causes: Vec<(PodIx, FailureCause)> = Vec::new();

@@ -101,14 +101,14 @@ impl<'i> Survey<'i> {
         let at = self.input.at;
         let registered = node.filter(|n| claim.is_none() || n.metadata.labels.has_value(labels::REGISTERED, "true"));
         let name = registered.map(|n| n.metadata.name.clone()).or_else(|| claim.map(|c| c.name.clone()));
-        let carried = registered.map(|n| &n.metadata.labels).or_else(|| claim.map(|c| &c.labels));
-        let label = |key: &str| carried.and_then(|l| l.get(key));
+        let node_labels = registered.map(|n| &n.metadata.labels).or_else(|| claim.map(|c| &c.labels));
+        let label = |key: &str| node_labels.and_then(|l| l.get(key));
         let known_pool = label(labels::NODEPOOL).and_then(|name| pools.get(name)).copied();
         let pool = known_pool.filter(|ix| !self.types_of(&self.input.pools[*ix]).is_empty());
-        let all: &[&'i Pod] =
-            node.and_then(|n| bound.get(n.metadata.name.as_str())).map_or(&[], |types| types.as_slice());
-        let reschedulable: Vec<&Pod> = all.iter().copied().filter(|p| pods::is_reschedulable(p)).collect();
-        let standing = all.iter().copied().filter(|p| !p.is_terminal() && !p.is_owned_by_daemonset());
+        let bound_pods: &[&'i Pod] =
+            node.and_then(|n| bound.get(n.metadata.name.as_str())).map_or(&[], |pods| pods.as_slice());
+        let reschedulable: Vec<&Pod> = bound_pods.iter().copied().filter(|p| pods::is_reschedulable(p)).collect();
+        let non_daemon_pods = bound_pods.iter().copied().filter(|p| !p.is_terminal() && !p.is_owned_by_daemonset());
         let instance_type = label(labels::INSTANCE_TYPE).and_then(|name| {
             let catalogue = self.input.pools[pool?].catalogue?;
             self.types.get(catalogue)?.get(name).copied()
@@ -129,7 +129,7 @@ impl<'i> Survey<'i> {
             claim,
             pool,
             disruption_cost: pods::disruption_cost(reschedulable.iter().copied()),
-            non_daemon_cost: pods::disruption_cost(standing),
+            non_daemon_cost: pods::disruption_cost(non_daemon_pods),
             reschedulable,
             instance_type,
             price,
@@ -138,7 +138,7 @@ impl<'i> Survey<'i> {
         };
         facts.blocks = facts.node_blocks(label(labels::NODEPOOL), self.input);
         if claim.is_some() {
-            for pod in all {
+            for pod in bound_pods {
                 for block in budgets.blocks(pod, at) {
                     if !facts.blocks.iter().any(|known| known.has_same_text(&block)) {
                         facts.blocks.push(block);
@@ -166,13 +166,13 @@ impl<'i> Survey<'i> {
     /// Returns the names of the nodes that are in their pool's `consolidateAfter`. Consolidation
     /// moves no pod to them.
     pub(crate) fn nodes_in_consolidate_after(&self) -> impl Iterator<Item = Str> + '_ {
-        let is_resting = |facts: &&NodeFacts<'i>| match (facts.claim, self.pool(facts)) {
+        let is_in_consolidate_after = |facts: &&NodeFacts<'i>| match (facts.claim, self.pool(facts)) {
             (Some(claim), Some(pool)) => {
                 matches!(consolidatable(claim, pool, self.input.at), Consolidatable::Waiting { .. })
             }
             (Some(_), None) | (None, _) => false,
         };
-        self.nodes.iter().filter(is_resting).map(|facts| facts.name.clone())
+        self.nodes.iter().filter(is_in_consolidate_after).map(|facts| facts.name.clone())
     }
 
     fn collect_warnings(&mut self) {
@@ -194,9 +194,9 @@ impl<'i> Survey<'i> {
                 ("had its last pod event", claim.lifecycle.last_pod_event),
                 ("was initialized", claim.lifecycle.initialized_at),
             ];
-            for (what, time) in times {
+            for (event, time) in times {
                 if let Some(time) = time.filter(|time| *time > input.at) {
-                    let message = format!("it {what} at {time}, which is after {}", input.at);
+                    let message = format!("it {event} at {time}, which is after {}", input.at);
                     let object = format!("NodeClaim {}", claim.name);
                     self.warnings.push(InputWarning { object, code: "ClockAhead", message });
                 }
@@ -222,19 +222,19 @@ impl<'i> NodeFacts<'i> {
     fn node_blocks(&self, pool_label: Option<&str>, input: &Input) -> Vec<BlockReason> {
         let at = input.at;
         let Some(claim) = self.claim else { return vec![BlockReason::NotManaged] };
-        let life = &claim.lifecycle;
+        let lifecycle = &claim.lifecycle;
         let mut blocks = Vec::new();
         let mut add = |holds: bool, block: BlockReason| {
             if holds {
                 blocks.push(block);
             }
         };
-        add(life.is_disrupting, BlockReason::AlreadyDisrupting);
+        add(lifecycle.is_disrupting, BlockReason::AlreadyDisrupting);
         let initialized = self.node.is_some_and(|n| n.metadata.labels.has_value(labels::INITIALIZED, "true"));
         add(self.node.is_none(), BlockReason::NoNode);
         add(self.node.is_some() && !initialized, BlockReason::NotInitialized);
         add(claim.is_deleting || claim.is_marked_for_disruption, BlockReason::Deleting);
-        add(life.nominated_until.is_some_and(|until| at < until), BlockReason::Nominated);
+        add(lifecycle.nominated_until.is_some_and(|until| at < until), BlockReason::Nominated);
         let protected =
             self.node.is_some_and(|n| is_node_protected(n.metadata.annotations.get(annotations::DO_NOT_DISRUPT)));
         add(protected, BlockReason::DoNotDisrupt);
@@ -256,9 +256,9 @@ impl<'i> NodeFacts<'i> {
 
     /// Returns the reasons that block methods of this class.
     pub(crate) fn blocks_for(&self, class: DisruptionClass) -> impl Iterator<Item = &BlockReason> {
-        let drain_ends = self.claim.is_some_and(|c| c.lifecycle.termination_grace_period.is_some());
-        let waives = class == DisruptionClass::Eventual && drain_ends;
-        self.blocks.iter().filter(move |block| !(waives && block.is_caused_by_pods()))
+        let has_grace_period = self.claim.is_some_and(|c| c.lifecycle.termination_grace_period.is_some());
+        let ignores_pods = class == DisruptionClass::Eventual && has_grace_period;
+        self.blocks.iter().filter(move |block| !(ignores_pods && block.is_caused_by_pods()))
     }
 
     /// Returns true if no reschedulable pod has an eviction cost above zero.
@@ -318,8 +318,8 @@ impl<'i> NodeFacts<'i> {
         }
         let mut blocks = Vec::new();
         if self.instance_type.is_none() && self.node.is_some() {
-            let named = self.label(labels::INSTANCE_TYPE).unwrap_or_default();
-            blocks.push(BlockReason::InstanceTypeNotFound(Str::new(named)));
+            let type_name = self.label(labels::INSTANCE_TYPE).unwrap_or_default();
+            blocks.push(BlockReason::InstanceTypeNotFound(Str::new(type_name)));
         }
         for key in [labels::CAPACITY_TYPE, labels::ZONE] {
             if self.node.is_some() && self.label(key).is_none() {
@@ -348,31 +348,33 @@ fn not_consolidatable(claim: &NodeClaimInput, pool: &PoolInput, input: &Input) -
 
 /// Returns the price of the first offering with this zone and capacity type, available or not.
 /// Returns `None` if there is none or its price is unknown.
-pub(crate) fn price_of(described: &InstanceType, zone: &str, capacity_type: &str) -> Option<Price> {
-    let is = |offering: &crate::catalogue::Offering, key: &str, value: &str| {
+pub(crate) fn price_of(instance_type: &InstanceType, zone: &str, capacity_type: &str) -> Option<Price> {
+    let has_value = |offering: &crate::catalogue::Offering, key: &str, value: &str| {
         offering.requirements.get(key).and_then(|r| r.allowed_values()).is_some_and(|v| v.len() == 1 && v[0] == value)
     };
-    let same =
-        described.offerings.iter().find(|o| is(o, labels::ZONE, zone) && is(o, labels::CAPACITY_TYPE, capacity_type));
-    same.map(|o| o.price).filter(|price| *price != Price::UNKNOWN)
+    let offering = instance_type
+        .offerings
+        .iter()
+        .find(|o| has_value(o, labels::ZONE, zone) && has_value(o, labels::CAPACITY_TYPE, capacity_type));
+    offering.map(|o| o.price).filter(|price| *price != Price::UNKNOWN)
 }
 
 /// Joins Nodes and NodeClaims by provider ID. If several Nodes or claims have one provider ID, the
 /// first Node is joined with the first claim; the others stay alone.
 fn join_nodes_and_claims(input: &Input) -> Vec<(Option<&Node>, Option<&NodeClaimInput>)> {
     let mut by_provider: FxHashMap<&Str, &NodeClaimInput> = FxHashMap::default();
-    let mut alone: Vec<&NodeClaimInput> = Vec::new();
+    let mut unjoined: Vec<&NodeClaimInput> = Vec::new();
     for claim in &input.node_claims {
         if claim.provider_id.is_empty() || by_provider.contains_key(&claim.provider_id) {
-            alone.push(claim);
+            unjoined.push(claim);
         } else {
             by_provider.insert(&claim.provider_id, claim);
         }
     }
     let mut all: Vec<(Option<&Node>, Option<&NodeClaimInput>)> =
         input.nodes.iter().map(|node| (Some(node.as_ref()), by_provider.remove(&node.spec.provider_id))).collect();
-    alone.extend(by_provider.into_values());
-    all.extend(alone.into_iter().map(|claim| (None, Some(claim))));
+    unjoined.extend(by_provider.into_values());
+    all.extend(unjoined.into_iter().map(|claim| (None, Some(claim))));
     all
 }
 

@@ -63,8 +63,8 @@ pub fn validate(
     settings: &DisruptionSettings,
     command: &DisruptionCommand,
 ) -> Result<DisruptionCommand, ValidationFailure> {
-    let verdict = validate_all(input, settings, std::slice::from_ref(command)).pop();
-    verdict.unwrap_or(Err(ValidationFailure::Churn))
+    let result = validate_all(input, settings, std::slice::from_ref(command)).pop();
+    result.unwrap_or(Err(ValidationFailure::Churn))
 }
 
 /// Validates commands that were found together, each on the assumption that those before it are
@@ -75,63 +75,66 @@ pub fn validate_all(
     settings: &DisruptionSettings,
     commands: &[DisruptionCommand],
 ) -> Vec<Result<DisruptionCommand, ValidationFailure>> {
-    let mut world = without_failed_launches(input);
+    let mut current = without_failed_launches(input);
     let mut budgets: Option<NodePoolBudgets> = None;
-    let mut spared = FxHashSet::default();
-    let mut verdicts = Vec::with_capacity(commands.len());
-    while verdicts.len() < commands.len() {
-        let survey = Survey::new(&world);
-        let planned = PlannedNodes { launched: FxHashSet::default(), excluded: spared };
-        let left = budgets.get_or_insert_with(|| NodePoolBudgets::new(&survey, &mut Vec::new()));
-        let start = left.clone();
-        let mut pass = DisruptionPass::new(&survey, settings, &start).with_planned_nodes(&planned);
-        let mut touched: FxHashSet<Str> = FxHashSet::default();
-        let mut held: Vec<DisruptionCommand> = Vec::new();
-        while let Some(command) = commands.get(verdicts.len()) {
-            let verdict = validate_one(&mut pass, command);
-            let taken: FxHashSet<Str> =
-                verdict.iter().flat_map(|(_, found)| next_commands::involved_nodes(found)).cloned().collect();
+    let mut excluded = FxHashSet::default();
+    let mut results = Vec::with_capacity(commands.len());
+    while results.len() < commands.len() {
+        let survey = Survey::new(&current);
+        let planned = PlannedNodes { launched: FxHashSet::default(), excluded };
+        let budgets_left = budgets.get_or_insert_with(|| NodePoolBudgets::new(&survey, &mut Vec::new()));
+        let initial_budgets = budgets_left.clone();
+        let mut pass = DisruptionPass::new(&survey, settings, &initial_budgets).with_planned_nodes(&planned);
+        let mut used_nodes: FxHashSet<Str> = FxHashSet::default();
+        let mut valid: Vec<DisruptionCommand> = Vec::new();
+        while let Some(command) = commands.get(results.len()) {
+            let result = validate_one(&mut pass, command);
+            let involved: FxHashSet<Str> = result
+                .iter()
+                .flat_map(|(_, revalidated)| next_commands::involved_nodes(revalidated))
+                .cloned()
+                .collect();
             // An invalid command, or one that uses nodes of another, may be valid once the earlier
             // valid commands are applied. So it is validated again on that input.
-            let is_apart = verdict.is_ok() && taken.is_disjoint(&touched);
-            if !is_apart && !held.is_empty() {
+            let is_independent = result.is_ok() && involved.is_disjoint(&used_nodes);
+            if !is_independent && !valid.is_empty() {
                 break;
             }
-            verdicts.push(verdict.and_then(|(command, found)| {
-                charge_budgets(left, input, &command)?;
-                touched.extend(taken);
-                held.push(DisruptionCommand { placements: found.placements, ..command.clone() });
+            results.push(result.and_then(|(command, revalidated)| {
+                charge_budgets(budgets_left, input, &command)?;
+                used_nodes.extend(involved);
+                valid.push(DisruptionCommand { placements: revalidated.placements, ..command.clone() });
                 Ok(command)
             }));
         }
-        if verdicts.len() == commands.len() {
+        if results.len() == commands.len() {
             break;
         }
-        spared = planned.excluded;
-        spared.extend(held.iter().flat_map(DisruptionCommand::receiving_nodes).cloned());
-        world = Cow::Owned(with_commands_reserved(world.into_owned(), &held));
+        excluded = planned.excluded;
+        excluded.extend(valid.iter().flat_map(DisruptionCommand::receiving_nodes).cloned());
+        current = Cow::Owned(with_commands_reserved(current.into_owned(), &valid));
     }
-    verdicts
+    results
 }
 
 /// Counts the command's nodes against the budgets.
 fn charge_budgets(
-    left: &mut NodePoolBudgets,
+    budgets_left: &mut NodePoolBudgets,
     input: &Input,
     command: &DisruptionCommand,
 ) -> Result<(), ValidationFailure> {
-    let mut rest = left.clone();
+    let mut new_budgets = budgets_left.clone();
     for node in &command.nodes {
         let pool = input.pools.iter().position(|pool| pool.name == node.pool);
-        match pool.filter(|pool| rest.remaining(*pool, &command.reason()) > 0) {
-            Some(pool) => rest.charge_node(pool),
+        match pool.filter(|pool| new_budgets.remaining(*pool, &command.reason()) > 0) {
+            Some(pool) => new_budgets.charge_node(pool),
             // Drift checks the budgets when it finds a command. Validation does not check them
             // again.
             None if matches!(command.method, Method::StaticDrift | Method::Drift) => {}
             None => return Err(ValidationFailure::Budget),
         }
     }
-    *left = rest;
+    *budgets_left = new_budgets;
     Ok(())
 }
 
@@ -155,11 +158,11 @@ fn revalidate_emptiness(
 ) -> Result<DisruptionCommand, ValidationFailure> {
     let input = pass.survey.input;
     let candidates = pass.candidates(DisruptionClass::Graceful, |facts| emptiness::accepts(facts, input));
-    let still = candidates_named_by(pass, &candidates, command);
-    if still.is_empty() {
+    let nodes = candidates_named_by(pass, &candidates, command);
+    if nodes.is_empty() {
         return Err(ValidationFailure::Churn);
     }
-    let within = emptiness::select_within_budgets(pass, &still, &command.reason());
+    let within = emptiness::select_within_budgets(pass, &nodes, &command.reason());
     if within.is_empty() {
         return Err(ValidationFailure::Budget);
     }
@@ -174,45 +177,45 @@ fn revalidate_consolidation(
 ) -> Result<(DisruptionCommand, DisruptionCommand), ValidationFailure> {
     let input = pass.survey.input;
     let candidates = pass.candidates(DisruptionClass::Graceful, |facts| consolidation::accepts(facts, input));
-    let still = candidates_named_by(pass, &candidates, command);
-    if still.len() < command.nodes.len() {
+    let nodes = candidates_named_by(pass, &candidates, command);
+    if nodes.len() < command.nodes.len() {
         return Err(ValidationFailure::Churn);
     }
-    if emptiness::select_within_budgets(pass, &still, &command.reason()).len() < still.len() {
+    if emptiness::select_within_budgets(pass, &nodes, &command.reason()).len() < nodes.len() {
         return Err(ValidationFailure::Budget);
     }
-    let what_if = match command.method {
-        Method::Move => pass.simulate_cheapest_removal(&still, command.price_before),
+    let simulation = match command.method {
+        Method::Move => pass.simulate_cheapest_removal(&nodes, command.price_before),
         Method::Emptiness | Method::StaticDrift | Method::Drift | Method::MultiNode | Method::SingleNode => {
-            pass.simulate_removal(&still, Purpose::Consolidation)
+            pass.simulate_removal(&nodes, Purpose::Consolidation)
         }
     };
-    let what_if = what_if.ok_or(ValidationFailure::Churn)?;
-    if !what_if.all_scheduled() {
-        return Err(ValidationFailure::Scheduling(what_if.to_string()));
+    let simulation = simulation.ok_or(ValidationFailure::Churn)?;
+    if !simulation.all_scheduled() {
+        return Err(ValidationFailure::Scheduling(simulation.to_string()));
     }
     let is_offered = |types: &[Str], name: &Str| types.contains(name);
     // The new simulation is not filtered by price, so it may list more types.
-    let same = what_if.claims.len() == command.replacements.len()
-        && what_if.claims.iter().zip(&command.replacements).all(|(now, then)| {
-            then.launch.instance_types.iter().all(|name| is_offered(&now.launch.instance_types, name))
+    let is_unchanged = simulation.claims.len() == command.replacements.len()
+        && simulation.claims.iter().zip(&command.replacements).all(|(new, old)| {
+            old.launch.instance_types.iter().all(|name| is_offered(&new.launch.instance_types, name))
         });
-    if same {
+    if is_unchanged {
         // Pods that were bound to the nodes meanwhile have a target as well.
-        let pods = pass.build_command(command.method, &still, Vec::new(), None).pods;
+        let pods = pass.build_command(command.method, &nodes, Vec::new(), None).pods;
         let command = DisruptionCommand { pods, ..command.clone() };
-        return Ok((command.clone(), DisruptionCommand { placements: what_if.nodes, ..command }));
+        return Ok((command.clone(), DisruptionCommand { placements: simulation.nodes, ..command }));
     }
-    let found = match command.method {
-        Method::Move => moves::compute(pass, &still),
+    let revalidated = match command.method {
+        Method::Move => moves::compute(pass, &nodes),
         Method::Emptiness | Method::StaticDrift | Method::Drift | Method::MultiNode | Method::SingleNode => {
-            consolidation::compute(pass, command.method, &still)
+            consolidation::compute(pass, command.method, &nodes)
         }
     };
-    match found.ok().filter(|found| found.saved() >= command.saved()) {
-        Some(found) => {
-            let found = DisruptionCommand { scores: command.scores.clone(), ..found };
-            Ok((found.clone(), found))
+    match revalidated.ok().filter(|revalidated| revalidated.saved() >= command.saved()) {
+        Some(revalidated) => {
+            let revalidated = DisruptionCommand { scores: command.scores.clone(), ..revalidated };
+            Ok((revalidated.clone(), revalidated))
         }
         None => Err(ValidationFailure::Scheduling("scheduling simulation produced new results".to_owned())),
     }

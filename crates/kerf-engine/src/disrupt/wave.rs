@@ -31,45 +31,45 @@ const WAVE_MAX_PASSES: usize = 32;
 const LARGE_WAVE_MIN_NODES: usize = 10;
 const LARGE_WAVE_MIN_SHARE_DIVISOR: usize = 10;
 
-/// Returns true if removing `nodes` nodes of a cluster with `of` nodes is a large wave: at least 10
-/// nodes and a tenth of the cluster.
-pub fn is_large_wave(nodes: usize, of: usize) -> bool {
-    nodes >= LARGE_WAVE_MIN_NODES && nodes * LARGE_WAVE_MIN_SHARE_DIVISOR >= of
+/// Returns true if removing `nodes` nodes of a cluster with `total` nodes is a large wave: at least
+/// 10 nodes and a tenth of the cluster.
+pub fn is_large_wave(nodes: usize, total: usize) -> bool {
+    nodes >= LARGE_WAVE_MIN_NODES && nodes * LARGE_WAVE_MIN_SHARE_DIVISOR >= total
 }
 
 /// Returns true if other commands may be carried out together with these.
-pub(crate) fn can_extend(pass: &DisruptionPass<'_, '_>, found: &[DisruptionCommand]) -> bool {
-    let stands = |command: &DisruptionCommand| {
+pub(crate) fn can_extend(pass: &DisruptionPass<'_, '_>, commands: &[DisruptionCommand]) -> bool {
+    let is_extendable = |command: &DisruptionCommand| {
         let nodes: Vec<SurveyIx> = command.nodes.iter().filter_map(|node| pass.survey.find(&node.name)).collect();
         command.method.is_for_savings() && is_independent(pass, &nodes, command)
     };
-    pass.settings.passes == Passes::All && !found.is_empty() && found.iter().all(stands)
+    pass.settings.passes == Passes::All && !commands.is_empty() && commands.iter().all(is_extendable)
 }
 
 /// Adds to the plan the commands that can be carried out together with those found first.
 pub(crate) fn extend(
     input: &Input,
     settings: &DisruptionSettings,
-    draft: &mut PlanBuilder,
-    found: Vec<DisruptionCommand>,
+    builder: &mut PlanBuilder,
+    first: Vec<DisruptionCommand>,
 ) {
-    let mut spared = FxHashSet::default();
-    let mut last = found;
-    let mut world = input.clone();
+    let mut excluded = FxHashSet::default();
+    let mut last = first;
+    let mut current = input.clone();
     for _ in 0..WAVE_MAX_PASSES {
-        spared.extend(last.iter().flat_map(DisruptionCommand::receiving_nodes).cloned());
-        world = with_commands_reserved(world, &last);
-        let survey = Survey::new(&world);
-        let planned = PlannedNodes { launched: FxHashSet::default(), excluded: spared };
-        let budgets = draft.budgets.clone();
+        excluded.extend(last.iter().flat_map(DisruptionCommand::receiving_nodes).cloned());
+        current = with_commands_reserved(current, &last);
+        let survey = Survey::new(&current);
+        let planned = PlannedNodes { launched: FxHashSet::default(), excluded };
+        let budgets = builder.budgets.clone();
         let mut pass = DisruptionPass::new(&survey, settings, &budgets).with_planned_nodes(&planned);
         let methods = Method::ALL.into_iter().filter(|method| method.is_for_savings());
-        let found = methods.map(|method| pass.commands_of(method)).find(|commands| !commands.is_empty());
-        let found = found.filter(|commands| can_extend(&pass, commands));
-        let said = pass.into_report(found.as_deref().unwrap_or_default());
-        draft.count_pass(&said);
-        spared = planned.excluded;
-        let Some(found) = found else { return };
-        last = draft.add_commands(input, settings, found);
+        let commands = methods.map(|method| pass.commands_of(method)).find(|commands| !commands.is_empty());
+        let commands = commands.filter(|commands| can_extend(&pass, commands));
+        let report = pass.into_report(commands.as_deref().unwrap_or_default());
+        builder.count_pass(&report);
+        excluded = planned.excluded;
+        let Some(commands) = commands else { return };
+        last = builder.add_commands(input, settings, commands);
     }
 }
