@@ -76,14 +76,17 @@ impl ClusterModel {
     /// pods that must be placed again when their node is deleted. Such pods of nodes that are
     /// marked for deletion do not count as running.
     pub(crate) fn new(input: &Input, settings: &Settings, may_move: &dyn Fn(&Pod) -> bool) -> (Self, RequirementTable) {
-        let mut names = ResourceNames::default();
+        let mut resource_names = ResourceNames::default();
         let mut table = RequirementTable::new(input.label_rules.well_known().map(Str::from));
-        let columns =
-            input.catalogues.iter().map(|types| CompiledCatalogue::new(types, &mut names, &mut table)).collect();
+        let catalogues = input
+            .catalogues
+            .iter()
+            .map(|types| CompiledCatalogue::new(types, &mut resource_names, &mut table))
+            .collect();
         let daemons: Vec<Daemon> = input
             .daemon_sets
             .iter()
-            .map(|set| Daemon::new(set, &input.pods, &input.label_rules, &mut names, &mut table))
+            .map(|set| Daemon::new(set, &input.pods, &input.label_rules, &mut resource_names, &mut table))
             .collect();
         let storage = StorageObjects::new(
             &input.volume_claims,
@@ -91,13 +94,13 @@ impl ClusterModel {
             &input.storage_classes,
             &input.unsupported_storage,
         );
-        let mut nodes = nodes::join_all(&input.nodes, &input.node_claims, &mut names);
+        let mut nodes = nodes::join_all(&input.nodes, &input.node_claims, &mut resource_names);
         let node_index = index_by_node_name(&nodes);
-        let mut world = Self {
+        let mut cluster = Self {
             settings: settings.clone(),
             label_rules: input.label_rules.clone(),
-            resource_names: names,
-            catalogues: columns,
+            resource_names,
+            catalogues,
             pools: input.pools.iter().map(|pool| with_known_catalogue(pool, input)).collect(),
             nodes: Vec::new(),
             node_index,
@@ -111,11 +114,11 @@ impl ClusterModel {
             running_anti_affinity: Vec::new(),
         };
         for node in &mut nodes {
-            world.complete_node(node, &mut table);
+            cluster.complete_node(node, &mut table);
         }
-        world.nodes = nodes;
-        world.bind_pods(&input.pods, may_move);
-        (world, table)
+        cluster.nodes = nodes;
+        cluster.bind_pods(&input.pods, may_move);
+        (cluster, table)
     }
 
     fn bind_pods(&mut self, pods: &[Arc<Pod>], may_move: &dyn Fn(&Pod) -> bool) {
@@ -171,37 +174,39 @@ impl ClusterModel {
             let (namespace, labels) = (namespace.clone(), labels.clone());
             self.running.push(RunningClass { namespace, labels, pods_by_node: FxHashMap::default() });
         }
-        let on = &mut self.running[class].pods_by_node;
-        let count = on.entry(node as u32).or_default();
+        let counts = &mut self.running[class].pods_by_node;
+        let count = counts.entry(node as u32).or_default();
         *count += pods;
         if *count == 0 {
-            on.remove(&(node as u32));
+            counts.remove(&(node as u32));
         }
     }
 
-    /// Renumbers nodes after their order has changed. `now` returns the new index of a node, or
-    /// `None` if the node was removed. `self.nodes` must be in the new order already.
-    pub(crate) fn renumber_nodes(&mut self, now: &dyn Fn(usize) -> Option<u32>) {
+    /// Renumbers nodes after their order has changed. `new_index` returns the new index of a node,
+    /// or `None` if the node was removed. `self.nodes` must be in the new order already.
+    pub(crate) fn renumber_nodes(&mut self, new_index: &dyn Fn(usize) -> Option<u32>) {
         self.node_index = index_by_node_name(&self.nodes);
         for class in &mut self.running {
-            let on = std::mem::take(&mut class.pods_by_node);
-            class.pods_by_node = on.into_iter().filter_map(|(node, pods)| Some((now(node as usize)?, pods))).collect();
+            let counts = std::mem::take(&mut class.pods_by_node);
+            class.pods_by_node =
+                counts.into_iter().filter_map(|(node, pods)| Some((new_index(node as usize)?, pods))).collect();
         }
     }
 
     /// Returns the index of the node with this name: the Node's name if it is registered, otherwise
     /// the claim's. Nodes must be in scheduling order.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
-        let starting = self.nodes.partition_point(|n| n.is_initialized);
+        let first_uninitialized = self.nodes.partition_point(|n| n.is_initialized);
         let search = |nodes: &[NodeState]| nodes.binary_search_by(|n| n.name.as_str().cmp(name)).ok();
-        search(&self.nodes[..starting]).or_else(|| search(&self.nodes[starting..]).map(|at| starting + at))
+        search(&self.nodes[..first_uninitialized])
+            .or_else(|| search(&self.nodes[first_uninitialized..]).map(|at| first_uninitialized + at))
     }
 
     /// Returns the namespaces that an affinity term refers to (spec 02 §8.1). `None` stands for
     /// all.
-    pub(crate) fn namespaces_of(&self, own: &Str, term: &PodAffinityTerm) -> Option<Vec<Str>> {
+    pub(crate) fn namespaces_of(&self, pod_namespace: &Str, term: &PodAffinityTerm) -> Option<Vec<Str>> {
         let mut all: Vec<Str> = match &term.namespace_selector {
-            None if term.namespaces.is_empty() => vec![own.clone()],
+            None if term.namespaces.is_empty() => vec![pod_namespace.clone()],
             None => term.namespaces.clone(),
             Some(s) if s.match_labels.is_empty() && s.match_expressions.is_empty() => return None,
             Some(s) => self

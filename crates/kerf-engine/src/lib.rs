@@ -54,10 +54,10 @@ pub use solve::{
 #[cfg(test)]
 extern crate self as kerf_engine;
 #[cfg(test)]
+use it::fixture;
+#[cfg(test)]
 #[path = "../tests/it"]
 mod it {
     #[allow(dead_code, unused_imports, clippy::unwrap_used, reason = "a fixture that two test suites share")]
     pub(crate) mod fixture;
 }
-#[cfg(test)]
-use it::fixture;

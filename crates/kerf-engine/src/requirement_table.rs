@@ -61,9 +61,9 @@ pub(crate) struct RequirementTable {
 impl RequirementTable {
     /// Creates a table with these well-known labels.
     pub(crate) fn new(well_known: impl IntoIterator<Item = Str>) -> Self {
-        let mut is_well_known: Vec<Str> = well_known.into_iter().collect();
-        is_well_known.sort_unstable();
-        is_well_known.dedup();
+        let mut well_known_keys: Vec<Str> = well_known.into_iter().collect();
+        well_known_keys.sort_unstable();
+        well_known_keys.dedup();
         let mut table = Self {
             keys: Interner::default(),
             key_is_well_known: Vec::new(),
@@ -73,7 +73,7 @@ impl RequirementTable {
             sets: Vec::new(),
             set_index: FxHashMap::default(),
             set_intersections: FxHashMap::default(),
-            well_known_keys: is_well_known,
+            well_known_keys,
         };
         let empty = table.intern_pairs(Vec::new());
         debug_assert_eq!(empty, RequirementSetIx::EMPTY);
@@ -111,8 +111,8 @@ impl RequirementTable {
         ix
     }
 
-    pub(crate) fn requirement(&self, one: RequirementIx) -> &Requirement {
-        &self.interned[one.0 as usize]
+    pub(crate) fn requirement(&self, ix: RequirementIx) -> &Requirement {
+        &self.interned[ix.0 as usize]
     }
 
     pub(crate) fn intern(&mut self, requirements: &Requirements) -> RequirementSetIx {
@@ -144,18 +144,18 @@ impl RequirementTable {
 
     /// Returns the set as [`Requirements`], for messages and API objects.
     pub(crate) fn requirements(&self, set: RequirementSetIx) -> Requirements {
-        self.pairs(set).iter().map(|(_, one)| self.requirement(*one).clone()).collect()
+        self.pairs(set).iter().map(|(_, requirement_ix)| self.requirement(*requirement_ix).clone()).collect()
     }
 
     pub(crate) fn has_min_values(&self, set: RequirementSetIx) -> bool {
-        self.pairs(set).iter().any(|(_, one)| self.requirement(*one).min_values().is_some())
+        self.pairs(set).iter().any(|(_, requirement_ix)| self.requirement(*requirement_ix).min_values().is_some())
     }
 
     /// Returns the intersection of both requirements, and true if something can satisfy it. Two
     /// requirements that both allow the label to be absent agree on absence (spec 02 §3.4).
     pub(crate) fn intersect_requirements(&mut self, a: RequirementIx, b: RequirementIx) -> (RequirementIx, bool) {
-        if let Some(known) = self.requirement_intersections.get(&(a, b)) {
-            return *known;
+        if let Some(cached) = self.requirement_intersections.get(&(a, b)) {
+            return *cached;
         }
         let (left, right) = (self.requirement(a), self.requirement(b));
         let agree = left.has_intersection(right) || (left.may_be_absent() && right.may_be_absent());
@@ -165,48 +165,48 @@ impl RequirementTable {
         (joined, agree)
     }
 
-    /// Returns `offered` restricted by `asked`, or `None` if they are not compatible (spec 02
+    /// Returns `offered` restricted by `required`, or `None` if they are not compatible (spec 02
     /// §3.4).
     pub(crate) fn intersect_sets(
         &mut self,
         offered: RequirementSetIx,
-        asked: RequirementSetIx,
+        required: RequirementSetIx,
         undefined: UndefinedKeys,
     ) -> Option<RequirementSetIx> {
-        if asked == RequirementSetIx::EMPTY || offered == asked {
+        if required == RequirementSetIx::EMPTY || offered == required {
             return Some(offered);
         }
-        if let Some(known) = self.set_intersections.get(&(offered, asked, undefined)) {
-            return *known;
+        if let Some(cached) = self.set_intersections.get(&(offered, required, undefined)) {
+            return *cached;
         }
-        let result = self.intersect_pairs(offered, asked, undefined);
-        self.set_intersections.insert((offered, asked, undefined), result);
+        let result = self.intersect_pairs(offered, required, undefined);
+        self.set_intersections.insert((offered, required, undefined), result);
         result
     }
 
     fn intersect_pairs(
         &mut self,
         offered: RequirementSetIx,
-        asked: RequirementSetIx,
+        required: RequirementSetIx,
         undefined: UndefinedKeys,
     ) -> Option<RequirementSetIx> {
-        let asked_pairs = self.pairs(asked).to_vec();
+        let required_pairs = self.pairs(required).to_vec();
         let mut pairs = self.pairs(offered).to_vec();
-        for (key, one) in asked_pairs {
+        for (key, requirement_ix) in required_pairs {
             match pairs.iter().position(|p| p.0 == key) {
-                Some(at) => {
-                    let (joined, agree) = self.intersect_requirements(pairs[at].1, one);
+                Some(position) => {
+                    let (joined, agree) = self.intersect_requirements(pairs[position].1, requirement_ix);
                     if !agree {
                         return None;
                     }
-                    pairs[at].1 = joined;
+                    pairs[position].1 = joined;
                 }
                 None => {
-                    let open = undefined == UndefinedKeys::AllowWellKnown && self.is_well_known(key);
-                    if !open && !self.requirement(one).may_be_absent() {
+                    let is_allowed = undefined == UndefinedKeys::AllowWellKnown && self.is_well_known(key);
+                    if !is_allowed && !self.requirement(requirement_ix).may_be_absent() {
                         return None;
                     }
-                    pairs.push((key, one));
+                    pairs.push((key, requirement_ix));
                 }
             }
         }
@@ -216,20 +216,21 @@ impl RequirementTable {
     /// Returns the set with the requirement on this key replaced or added.
     pub(crate) fn replace(&mut self, set: RequirementSetIx, requirement: Requirement) -> RequirementSetIx {
         let key = self.intern_key(requirement.key());
-        let one = self.intern_requirement(requirement);
+        let requirement_ix = self.intern_requirement(requirement);
         let mut pairs: Vec<_> = self.pairs(set).iter().copied().filter(|p| p.0 != key).collect();
-        pairs.push((key, one));
+        pairs.push((key, requirement_ix));
         self.intern_pairs(pairs)
     }
 
     /// Returns the set restricted to the given keys, which must be sorted.
     pub(crate) fn project(&mut self, set: RequirementSetIx, keys: &[KeyIx]) -> RequirementSetIx {
-        let pairs = keys.iter().filter_map(|key| self.get(set, *key).map(|one| (*key, one))).collect();
+        let pairs =
+            keys.iter().filter_map(|key| self.get(set, *key).map(|requirement_ix| (*key, requirement_ix))).collect();
         self.intern_pairs(pairs)
     }
 
     /// Returns the set with only this requirement.
-    pub(crate) fn single_requirement_set(&mut self, key: KeyIx, one: RequirementIx) -> RequirementSetIx {
-        self.intern_pairs(vec![(key, one)])
+    pub(crate) fn single_requirement_set(&mut self, key: KeyIx, requirement_ix: RequirementIx) -> RequirementSetIx {
+        self.intern_pairs(vec![(key, requirement_ix)])
     }
 }

@@ -157,9 +157,9 @@ impl Amounts {
         self.0.iter().any(|n| *n < 0)
     }
 
-    /// Returns true if every amount is at most that of `room`. Nothing fits if `room` is negative
+    /// Returns true if every amount is at most that of `free`. Nothing fits if `free` is negative
     /// in any resource (spec 02 §4.3).
-    pub(crate) fn fits_in(&self, room: &Self) -> bool {
-        !room.any_negative() && self.0.iter().enumerate().all(|(i, need)| *need <= room.0.get(i).copied().unwrap_or(0))
+    pub(crate) fn fits_in(&self, free: &Self) -> bool {
+        !free.any_negative() && self.0.iter().enumerate().all(|(i, need)| *need <= free.0.get(i).copied().unwrap_or(0))
     }
 }

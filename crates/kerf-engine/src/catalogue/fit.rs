@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_that_no_row_has_fits_nowhere_unless_nothing_is_asked() {
+    fn a_resource_that_no_row_has_fits_only_a_request_of_zero() {
         let index = FitIndex::new(&[Amounts::default()]);
         let mut need = Amounts::default();
         need.set(ResourceIx(7), 1);

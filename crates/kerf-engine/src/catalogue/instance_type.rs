@@ -66,13 +66,17 @@ impl InstanceType {
     /// Huge pages are subtracted from memory, which is never negative. Any other resource may be
     /// negative; then no pod fits.
     pub fn allocatable(&self) -> ResourceList {
-        let huge: Quantity =
+        let huge_pages: Quantity =
             self.capacity.iter().filter(|(name, _)| name.starts_with("hugepages-")).map(|(_, q)| q).sum();
         self.capacity
             .iter()
             .map(|(name, amount)| {
                 let left = amount - self.overhead.total(name);
-                let left = if *name == "memory" && !huge.is_zero() { (left - huge).max(Quantity::ZERO) } else { left };
+                let left = if *name == "memory" && !huge_pages.is_zero() {
+                    (left - huge_pages).max(Quantity::ZERO)
+                } else {
+                    left
+                };
                 (name.clone(), left)
             })
             .collect()
@@ -87,18 +91,20 @@ mod tests {
     // spec 04 #36
     #[test]
     fn huge_pages_are_taken_from_memory() {
-        let memory = |huge: &str| {
-            let described = InstanceType {
+        let memory = |huge_pages: &str| {
+            let instance_type = InstanceType {
                 name: Str::new_static("a"),
                 requirements: Requirements::default(),
                 offerings: Vec::new(),
-                capacity: [("memory", "20Gi"), ("hugepages-2Mi", "5Gi"), ("hugepages-1Gi", huge)].try_into().unwrap(),
+                capacity: [("memory", "20Gi"), ("hugepages-2Mi", "5Gi"), ("hugepages-1Gi", huge_pages)]
+                    .try_into()
+                    .unwrap(),
                 overhead: Overhead {
                     kube_reserved: [("memory", "1Gi"), ("cpu", "1")].try_into().unwrap(),
                     ..Overhead::default()
                 },
             };
-            let allocatable = described.allocatable();
+            let allocatable = instance_type.allocatable();
             assert_eq!(allocatable.get("cpu"), None, "an overhead adds no resource");
             allocatable.get("memory").unwrap().to_string()
         };

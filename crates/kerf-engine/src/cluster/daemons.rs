@@ -36,7 +36,7 @@ impl Daemon {
         names: &mut ResourceNames,
         table: &mut RequirementTable,
     ) -> Self {
-        let live = pods
+        let newest = pods
             .iter()
             .filter(|pod| {
                 pod.metadata.namespace == set.metadata.namespace
@@ -49,7 +49,7 @@ impl Daemon {
             })
             .filter(|pod| !pod.is_terminal())
             .max_by_key(|pod| (pod.metadata.creation_timestamp, pod.metadata.name.clone()));
-        let mut pod = live.map_or_else(|| from_template(set), |pod| pod.as_ref().clone());
+        let mut pod = newest.map_or_else(|| from_template(set), |pod| pod.as_ref().clone());
         let template_affinity = set.template.spec.affinity.as_ref().and_then(|a| a.node_affinity.required.clone());
         if template_affinity.is_some() {
             pod.spec.affinity.get_or_insert_default().node_affinity.required = template_affinity;
@@ -62,7 +62,7 @@ impl Daemon {
             tolerations,
             alternatives: node_affinity_alternatives(&pod.spec, rules)
                 .into_iter()
-                .map(|demands| (table.intern(&demands.labels), demands.hostname))
+                .map(|requirements| (table.intern(&requirements.labels), requirements.hostname))
                 .collect(),
             needs_devices: needs_devices(&pod),
         }
@@ -77,9 +77,9 @@ impl Daemon {
         table: &mut RequirementTable,
     ) -> bool {
         tolerates_all(&self.tolerations, taints)
-            && self.alternatives.iter().any(|(asked, _)| {
-                table.intersect_sets(template, *asked, UndefinedKeys::AllowWellKnown).is_some()
-                    && sets_intersect(type_set, *asked, table)
+            && self.alternatives.iter().any(|(required, _)| {
+                table.intersect_sets(template, *required, UndefinedKeys::AllowWellKnown).is_some()
+                    && sets_intersect(type_set, *required, table)
             })
     }
 
@@ -92,17 +92,17 @@ impl Daemon {
         table: &mut RequirementTable,
     ) -> bool {
         tolerates_all(&self.tolerations, taints)
-            && self.alternatives.iter().any(|(asked, host)| {
+            && self.alternatives.iter().any(|(required, host)| {
                 host.as_ref().is_none_or(|h| h.has(hostname))
-                    && table.intersect_sets(labels, *asked, UndefinedKeys::Reject).is_some()
+                    && table.intersect_sets(labels, *required, UndefinedKeys::Reject).is_some()
             })
     }
 }
 
 /// Returns true if the requirements on every key that both sets have can be satisfied together.
 fn sets_intersect(a: RequirementSetIx, b: RequirementSetIx, table: &mut RequirementTable) -> bool {
-    table.pairs(b).to_vec().into_iter().all(|(key, asked)| match table.get(a, key) {
-        Some(declared) => table.intersect_requirements(declared, asked).1,
+    table.pairs(b).to_vec().into_iter().all(|(key, required)| match table.get(a, key) {
+        Some(declared) => table.intersect_requirements(declared, required).1,
         None => true,
     })
 }

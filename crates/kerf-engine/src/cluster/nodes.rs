@@ -71,8 +71,8 @@ impl NodeState {
     }
 
     /// Returns true if the node has this provider ID, which must not be empty.
-    pub(crate) fn has_provider_id(&self, machine: &str) -> bool {
-        !machine.is_empty() && self.provider_id == machine
+    pub(crate) fn has_provider_id(&self, provider_id: &str) -> bool {
+        !provider_id.is_empty() && self.provider_id == provider_id
     }
 
     /// Compares two nodes by the order in which they are offered to pods (spec 02 §6.6):
@@ -94,9 +94,9 @@ pub(crate) fn join_all(nodes: &[Arc<Node>], claims: &[NodeClaimInput], names: &m
         let claim = by_provider.remove(&node.spec.provider_id).filter(|_| !node.spec.provider_id.is_empty());
         states.extend(join_node_and_claim(Some(node), claim, names));
     }
-    let mut alone: Vec<&NodeClaimInput> = by_provider.into_values().collect();
-    alone.sort_by(|a, b| a.name.cmp(&b.name));
-    states.extend(alone.into_iter().filter_map(|claim| join_node_and_claim(None, Some(claim), names)));
+    let mut unjoined: Vec<&NodeClaimInput> = by_provider.into_values().collect();
+    unjoined.sort_by(|a, b| a.name.cmp(&b.name));
+    states.extend(unjoined.into_iter().filter_map(|claim| join_node_and_claim(None, Some(claim), names)));
     states.sort_by(NodeState::cmp_scheduling_order);
     states
 }
@@ -104,9 +104,9 @@ pub(crate) fn join_all(nodes: &[Arc<Node>], claims: &[NodeClaimInput], names: &m
 /// Returns true if a Node without a claim is part of the model. Nodes that Kerf manages must have a
 /// provider ID and be initialized or have an instance type (spec 02 §14.2).
 fn is_tracked_without_claim(node: &Node) -> bool {
-    let ours = node.metadata.labels.get(labels::NODEPOOL).is_some_and(|p| !p.is_empty());
+    let is_managed = node.metadata.labels.get(labels::NODEPOOL).is_some_and(|p| !p.is_empty());
     let initialized = node.metadata.labels.get(labels::INITIALIZED).is_some_and(|p| !p.is_empty());
-    !ours
+    !is_managed
         || (!node.spec.provider_id.is_empty()
             && (initialized || node.metadata.labels.get(labels::INSTANCE_TYPE).is_some()))
 }
@@ -139,16 +139,16 @@ fn build_node_state(node: Option<&Node>, claim: Option<&NodeClaimInput>, names: 
         (Some(node), None) => (node.metadata.name.clone(), node.metadata.labels.clone(), node.spec.taints.clone()),
         (None, None) => Default::default(),
     };
-    let passing = |taint: &Taint| {
+    let is_temporary = |taint: &Taint| {
         is_managed
             && !is_initialized
             && (taints::is_ephemeral(&taint.key, &taint.effect)
                 || claim
                     .is_some_and(|c| c.startup_taints.iter().any(|s| s.key == taint.key && s.effect == taint.effect)))
     };
-    let taints = all_taints.into_iter().filter(|t| !passing(t)).collect();
-    let fill = |own: Option<&ResourceList>, claimed: Option<&ResourceList>, names: &mut ResourceNames| {
-        let mut amounts = own.map(|list| names.amounts(list)).unwrap_or_default();
+    let taints = all_taints.into_iter().filter(|t| !is_temporary(t)).collect();
+    let fill = |reported_list: Option<&ResourceList>, claimed: Option<&ResourceList>, names: &mut ResourceNames| {
+        let mut amounts = reported_list.map(|list| names.amounts(list)).unwrap_or_default();
         if let (false, Some(claimed)) = (is_initialized, claimed) {
             for (resource, amount) in names.amounts(claimed).iter() {
                 if amounts.get(resource) == 0 {
@@ -161,12 +161,13 @@ fn build_node_state(node: Option<&Node>, claim: Option<&NodeClaimInput>, names: 
     let mut capacity = fill(node.map(|n| &n.status.capacity), claim.map(|c| &c.capacity), names);
     capacity.set(ResourceIx::NODES, NANOS_PER_UNIT);
     let allocatable = fill(node.map(|n| &n.status.allocatable), claim.map(|c| &c.allocatable), names);
-    let own = node.into_iter().flat_map(|n| n.status.allocatable.iter());
+    let reported_list = node.into_iter().flat_map(|n| n.status.allocatable.iter());
     let claimed = claim.filter(|_| !is_initialized).into_iter().flat_map(|c| c.allocatable.iter());
-    let mut reported: SmallVec<[ResourceIx; 6]> = own.chain(claimed).map(|(name, _)| names.intern(name)).collect();
+    let mut reported: SmallVec<[ResourceIx; 6]> =
+        reported_list.chain(claimed).map(|(name, _)| names.intern(name)).collect();
     reported.sort_unstable();
     reported.dedup();
-    let is_leaving = match claim {
+    let is_marked_for_deletion = match claim {
         Some(claim) => claim.is_deleting || claim.is_marked_for_disruption,
         None => node.is_some_and(|n| n.metadata.deletion_timestamp.is_some()),
     };
@@ -188,7 +189,7 @@ fn build_node_state(node: Option<&Node>, claim: Option<&NodeClaimInput>, names: 
         attached: Vec::new(),
         attach_limits: Vec::new(),
         is_initialized,
-        is_marked_for_deletion: is_leaving,
+        is_marked_for_deletion,
         is_removed: false,
         provider_id: claim.map(|c| &c.provider_id).or(node.map(|n| &n.spec.provider_id)).cloned().unwrap_or_default(),
         claim_name: claim.map(|c| c.name.clone()),

@@ -18,8 +18,8 @@ pub fn is_provisionable(pod: &Pod, settings: &Settings) -> bool {
     let mut scheduled = pod.status.conditions.iter().filter(|c| c.condition_type == "PodScheduled").peekable();
     // In files the condition may be missing. If it is present, its reason decides: a scheduler that
     // reports another reason does not need a node.
-    let is_silent = scheduled.peek().is_none() && !settings.require_unschedulable;
-    (is_silent || scheduled.any(|c| c.reason == "Unschedulable"))
+    let lacks_condition = scheduled.peek().is_none() && !settings.require_unschedulable;
+    (lacks_condition || scheduled.any(|c| c.reason == "Unschedulable"))
         && pod.spec.node_name.is_none()
         && pod.status.nominated_node_name.is_none()
         && !pod.is_owned_by_daemonset()
@@ -34,17 +34,17 @@ pub(crate) fn excludes_managed_nodes(pod: &Pod, rules: &LabelRules) -> bool {
     if pod.spec.node_selector.is_empty() && pod.spec.affinity.is_none() {
         return false;
     }
-    let demands = pod_requirements(&pod.spec, Preferences::Included, rules);
-    demands.labels.get(labels::NODEPOOL).is_some_and(|r| r.operator() == EffectiveOperator::DoesNotExist)
+    let requirements = pod_requirements(&pod.spec, Preferences::Included, rules);
+    requirements.labels.get(labels::NODEPOOL).is_some_and(|r| r.operator() == EffectiveOperator::DoesNotExist)
 }
 
 /// Returns true if a pod on a node that is marked for deletion must be placed elsewhere now (spec
 /// 02 §2.3).
 pub(crate) fn is_currently_reschedulable(pod: &Pod, budgets: &[PodDisruptionBudget], at: Timestamp) -> bool {
     let active = !pod.is_terminal() && !pod.is_terminating();
-    let stays_known = active || (pod.is_terminating() && pod.is_owned_by_statefulset());
+    let is_present = active || (pod.is_terminating() && pod.is_owned_by_statefulset());
     let may_move = !active || !has_do_not_disrupt(pod, at);
-    stays_known && may_move && !pod.is_owned_by_daemonset() && !pod.is_mirror() && !is_fully_blocked(pod, budgets, at)
+    is_present && may_move && !pod.is_owned_by_daemonset() && !pod.is_mirror() && !is_fully_blocked(pod, budgets, at)
 }
 
 fn has_do_not_disrupt(pod: &Pod, at: Timestamp) -> bool {

@@ -173,7 +173,7 @@ impl BlockReason {
             (Self::PodDisruptionBudget { budget, .. }, Self::PodDisruptionBudget { budget: other, .. }) => {
                 budget == other
             }
-            (one, other) => one == other,
+            (this, other) => this == other,
         }
     }
 }

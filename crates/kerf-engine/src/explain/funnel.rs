@@ -119,13 +119,13 @@ fn label_short_name(key: &str) -> &str {
 /// Places all pods of the input once, so it costs as much as first fit.
 pub fn funnel(input: &Input, settings: &Settings, pod: &str) -> Option<Funnel> {
     let (problem, state) = SchedulingProblem::new(input, settings);
-    let at = problem.pods.iter().position(|p| p.name == pod)?;
+    let ix = problem.pods.iter().position(|p| p.name == pod)?;
     let mut pass = PlacementPass::new(&problem, state);
     pass.run(&problem.queue());
-    if pass.state.placements[at].is_some() {
+    if pass.state.placements[ix].is_some() {
         pass.state.roll_back();
     }
-    let class = problem.most_relaxed(problem.pods[at].class);
+    let class = problem.most_relaxed(problem.pods[ix].class);
     let pools = (0..problem.templates.len()).map(|ix| FunnelBuilder::new(&mut pass, class, ix).run()).collect();
     Some(Funnel { pod: Str::new(pod), pools })
 }
@@ -179,8 +179,8 @@ impl<'s, 'p> FunnelBuilder<'s, 'p> {
 
     /// Returns the number of distinct instance types among the rows.
     fn type_count(&self) -> usize {
-        let columns = &self.pass.problem.cluster.catalogues[self.template().catalogue];
-        self.rows.iter().map(|row| columns.rows[row].type_ix).collect::<Bits>().iter().count()
+        let catalogue = &self.pass.problem.cluster.catalogues[self.template().catalogue];
+        self.rows.iter().map(|row| catalogue.rows[row].type_ix).collect::<Bits>().iter().count()
     }
 
     /// Keeps these rows. Records the rule if it excluded a type.
@@ -206,8 +206,8 @@ impl<'s, 'p> FunnelBuilder<'s, 'p> {
 
     fn taints(&mut self) {
         let facts = &self.pass.problem.classes[self.class.0 as usize];
-        let refused = self.template().taints.iter().find(|taint| !tolerates(&facts.tolerations, taint));
-        if let Some(taint) = refused {
+        let untolerated = self.template().taints.iter().find(|taint| !tolerates(&facts.tolerations, taint));
+        if let Some(taint) = untolerated {
             self.keep_rows(Bits::new(), || FunnelRule::Taint(taint_text(taint)));
         }
     }
@@ -216,45 +216,49 @@ impl<'s, 'p> FunnelBuilder<'s, 'p> {
     fn labels(&mut self) {
         let facts = &self.pass.problem.classes[self.class.0 as usize];
         let unnamed = crate::solve::UNNAMED_HOST;
-        let named = |host: &Option<crate::requirement::Requirement>| host.as_ref().is_some_and(|h| !h.has(unnamed));
+        let excludes_new_hosts =
+            |host: &Option<crate::requirement::Requirement>| host.as_ref().is_some_and(|h| !h.has(unnamed));
         let table = &mut self.pass.state.table;
-        let mut joinable = facts.volume_alternatives.iter().filter(|(set, host)| {
-            !named(host) && table.intersect_sets(facts.requirements, *set, UndefinedKeys::AllowWellKnown).is_some()
+        let mut compatible = facts.volume_alternatives.iter().filter(|(set, host)| {
+            !excludes_new_hosts(host)
+                && table.intersect_sets(facts.requirements, *set, UndefinedKeys::AllowWellKnown).is_some()
         });
-        let volume = joinable.next().or(facts.volume_alternatives.last());
-        if named(&facts.hostname) || volume.is_some_and(|(_, host)| named(host)) {
+        let volume = compatible.next().or(facts.volume_alternatives.last());
+        if excludes_new_hosts(&facts.hostname) || volume.is_some_and(|(_, host)| excludes_new_hosts(host)) {
             return self.keep_rows(Bits::new(), || FunnelRule::Label(Str::new_static(kerf_api::labels::HOSTNAME)));
         }
         let sets = [Some(facts.requirements), volume.map(|v| v.0)];
-        let mut asked: Vec<(Str, KeyIx, RequirementIx)> = sets
+        let mut required: Vec<(Str, KeyIx, RequirementIx)> = sets
             .into_iter()
             .flatten()
             .flat_map(|set| self.pass.state.table.pairs(set).to_vec())
-            .map(|(key, one)| (self.pass.state.table.key_text(key).clone(), key, one))
+            .map(|(key, requirement)| (self.pass.state.table.key_text(key).clone(), key, requirement))
             .collect();
-        asked.sort();
-        for (text, key, one) in asked {
+        required.sort();
+        for (text, key, requirement) in required {
             if self.rows.is_empty() {
                 return;
             }
-            let rows = self.with_label(key, one);
+            let rows = self.with_label(key, requirement);
             self.keep_rows(rows, || FunnelRule::Label(text));
         }
     }
 
     /// Restricts the label and returns the rows that remain.
-    fn with_label(&mut self, key: KeyIx, one: RequirementIx) -> Bits {
+    fn with_label(&mut self, key: KeyIx, requirement: RequirementIx) -> Bits {
         let table = &mut self.pass.state.table;
-        let only = table.single_requirement_set(key, one);
+        let only = table.single_requirement_set(key, requirement);
         let Some(set) = table.intersect_sets(self.set, only, UndefinedKeys::AllowWellKnown) else { return Bits::new() };
         self.set = set;
-        let columns = &self.pass.problem.cluster.catalogues[self.pass.problem.templates[self.template_ix].catalogue];
-        let asked = table.get(set, key);
+        let catalogue = &self.pass.problem.cluster.catalogues[self.pass.problem.templates[self.template_ix].catalogue];
+        let required = table.get(set, key);
         self.rows
             .iter()
-            .filter(|row| match (table.get(columns.types[columns.rows[*row].type_ix].requirements, key), asked) {
-                (Some(declared), Some(asked)) => table.intersect_requirements(declared, asked).1,
-                (None, _) | (_, None) => true,
+            .filter(|row| {
+                match (table.get(catalogue.types[catalogue.rows[*row].type_ix].requirements, key), required) {
+                    (Some(declared), Some(required)) => table.intersect_requirements(declared, required).1,
+                    (None, _) | (_, None) => true,
+                }
             })
             .collect()
     }
@@ -266,14 +270,15 @@ impl<'s, 'p> FunnelBuilder<'s, 'p> {
             }
             let label = self.pass.state.keys.label_key(key.key);
             let text = self.pass.state.keys.text(key.key).clone();
-            let here = self.pass.state.table.get(self.set, label);
+            let current = self.pass.state.table.get(self.set, label);
             let mut allowed = key.allowed;
-            allowed.and_with(self.pass.state.keys.domains_accepted_by(key.key, here, &self.pass.state.table));
+            allowed.and_with(self.pass.state.keys.domains_accepted_by(key.key, current, &self.pass.state.table));
             let rows = if allowed.is_empty() {
                 Bits::new()
             } else {
-                let one = self.pass.state.keys.requirement_for_domains(key.key, &allowed, &mut self.pass.state.table);
-                self.with_label(label, one)
+                let requirement =
+                    self.pass.state.keys.requirement_for_domains(key.key, &allowed, &mut self.pass.state.table);
+                self.with_label(label, requirement)
             };
             self.keep_rows(rows, || FunnelRule::Topology(text));
         }
@@ -316,11 +321,12 @@ impl<'s, 'p> FunnelBuilder<'s, 'p> {
     }
 
     fn min_values(&mut self) {
-        let columns = &self.pass.problem.cluster.catalogues[self.template().catalogue];
+        let catalogue = &self.pass.problem.cluster.catalogues[self.template().catalogue];
         let offerings = self.pass.view(self.template().catalogue, self.set).offerings.clone();
-        let short = min_values::shortfalls(columns, &self.rows, self.set, Some(&offerings), &self.pass.state.table);
-        if !short.is_empty() {
-            self.keep_rows(Bits::new(), || FunnelRule::MinValues(short.into_iter().map(|s| s.key).collect()));
+        let shortfalls =
+            min_values::shortfalls(catalogue, &self.rows, self.set, Some(&offerings), &self.pass.state.table);
+        if !shortfalls.is_empty() {
+            self.keep_rows(Bits::new(), || FunnelRule::MinValues(shortfalls.into_iter().map(|s| s.key).collect()));
         }
     }
 }

@@ -85,8 +85,8 @@ impl Reason {
             Self::MinValuesAfterTruncation { .. } => "MinValuesNotMet",
             // The rejection by the latest rule is the most informative one: an instance type that
             // is too small matters more than a pool that is meant for other pods.
-            Self::RejectedByAllPools(refusals) => {
-                refusals.iter().map(|r| r.rule).max().map_or("NoNodePool", PlacementRule::code)
+            Self::RejectedByAllPools(rejections) => {
+                rejections.iter().map(|r| r.rule).max().map_or("NoNodePool", PlacementRule::code)
             }
         }
     }
@@ -131,8 +131,8 @@ impl fmt::Display for Reason {
                  minValues, {} (NodePool={pool})",
                 min_values_text(keys)
             ),
-            Self::RejectedByAllPools(refusals) => {
-                let texts: Vec<&str> = refusals.iter().map(|r| r.text.as_str()).collect();
+            Self::RejectedByAllPools(rejections) => {
+                let texts: Vec<&str> = rejections.iter().map(|r| r.text.as_str()).collect();
                 f.write_str(&texts.join("; "))
             }
         }

@@ -16,7 +16,7 @@ pub(crate) struct DefaultSpread<'a> {
     constraints: &'a [TopologySpreadConstraint],
     services: FxHashMap<&'a Str, Vec<&'a Labels>>,
     owners: FxHashMap<(&'a Str, &'a Str), Vec<&'a ReplicaOwner>>,
-    known: FxHashMap<SelectorKey<'a>, Rc<[TopologySpreadConstraint]>>,
+    cache: FxHashMap<SelectorKey<'a>, Rc<[TopologySpreadConstraint]>>,
     none: Rc<[TopologySpreadConstraint]>,
 }
 
@@ -39,7 +39,7 @@ impl<'a> DefaultSpread<'a> {
                 by_name.entry((&owner.metadata.namespace, &owner.metadata.name)).or_default().push(owner);
             }
         }
-        Self { constraints, services: by_namespace, owners: by_name, known: FxHashMap::default(), none: Rc::new([]) }
+        Self { constraints, services: by_namespace, owners: by_name, cache: FxHashMap::default(), none: Rc::new([]) }
     }
 
     /// Returns the constraints that the pod gets in addition to its spec. Empty if the pod has
@@ -49,9 +49,9 @@ impl<'a> DefaultSpread<'a> {
             return Rc::clone(&self.none);
         }
         let owner = pod.metadata.controller();
-        let kin = (&pod.metadata.namespace, owner.map(|o| (&o.kind, &o.name, &o.uid)), &pod.metadata.labels);
-        if let Some(known) = self.known.get(&kin) {
-            return Rc::clone(known);
+        let key = (&pod.metadata.namespace, owner.map(|o| (&o.kind, &o.name, &o.uid)), &pod.metadata.labels);
+        if let Some(cached) = self.cache.get(&key) {
+            return Rc::clone(cached);
         }
         let deduced = self.deduced_selector(pod, owner).map_or_else(
             || Rc::clone(&self.none),
@@ -63,7 +63,7 @@ impl<'a> DefaultSpread<'a> {
                 self.constraints.iter().map(with_selector).collect()
             },
         );
-        self.known.insert(kin, Rc::clone(&deduced));
+        self.cache.insert(key, Rc::clone(&deduced));
         deduced
     }
 
@@ -101,8 +101,8 @@ impl<'a> DefaultSpread<'a> {
     /// Returns the owner that a reference names. Owners that were read from a list may have no
     /// kind.
     fn find(&self, namespace: &Str, reference: &OwnerReference) -> Option<&'a ReplicaOwner> {
-        let named = self.owners.get(&(namespace, &reference.name))?;
-        named.iter().copied().find(|owner| {
+        let with_name = self.owners.get(&(namespace, &reference.name))?;
+        with_name.iter().copied().find(|owner| {
             let uid = &owner.metadata.uid;
             (owner.kind.is_empty() || owner.kind == reference.kind)
                 && (uid.is_empty() || reference.uid.is_empty() || *uid == reference.uid)

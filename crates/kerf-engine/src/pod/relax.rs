@@ -36,31 +36,31 @@ pub(crate) fn relax(
         if let Some(terms) = &mut affinity.node_affinity.required
             && terms.len() > 1
         {
-            let given_up = Relaxation::RequiredNodeAffinityTerm(terms.remove(0));
-            return Some((given_up, relaxed));
+            let relaxation = Relaxation::RequiredNodeAffinityTerm(terms.remove(0));
+            return Some((relaxation, relaxed));
         }
         if !ignore_preferences {
-            let near = remove_heaviest(&mut affinity.pod_affinity.preferred, |t| t.weight);
-            let given_up = near
+            let term = remove_heaviest(&mut affinity.pod_affinity.preferred, |t| t.weight);
+            let relaxation = term
                 .map(Relaxation::PodAffinity)
                 .or_else(|| {
-                    let away = remove_heaviest(&mut affinity.pod_anti_affinity.preferred, |t| t.weight);
-                    away.map(Relaxation::PodAntiAffinity)
+                    let term = remove_heaviest(&mut affinity.pod_anti_affinity.preferred, |t| t.weight);
+                    term.map(Relaxation::PodAntiAffinity)
                 })
                 .or_else(|| {
-                    let there = remove_heaviest(&mut affinity.node_affinity.preferred, |t| t.weight);
-                    there.map(Relaxation::NodeAffinity)
+                    let term = remove_heaviest(&mut affinity.node_affinity.preferred, |t| t.weight);
+                    term.map(Relaxation::NodeAffinity)
                 });
-            if let Some(given_up) = given_up {
-                return Some((given_up, relaxed));
+            if let Some(relaxation) = relaxation {
+                return Some((relaxation, relaxed));
             }
         }
     }
     if !ignore_preferences {
         let spreads = &mut relaxed.topology_spread_constraints;
         if let Some(at) = spreads.iter().position(|s| s.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway) {
-            let given_up = Relaxation::Spread(spreads.swap_remove(at));
-            return Some((given_up, relaxed));
+            let relaxation = Relaxation::Spread(spreads.swap_remove(at));
+            return Some((relaxation, relaxed));
         }
     }
     let toleration = prefer_no_schedule();

@@ -16,21 +16,21 @@ pub fn pod_requests(pod: &Pod) -> ResourceList {
 /// for display, never for decisions.
 pub fn pod_limits(pod: &Pod) -> ResourceList {
     let mut names = ResourceNames::default();
-    let (mut sum, mut sidecars, mut init_most) = (Amounts::default(), Amounts::default(), Amounts::default());
+    let (mut sum, mut sidecars, mut init_max) = (Amounts::default(), Amounts::default(), Amounts::default());
     for container in &pod.spec.containers {
         sum.add(&names.amounts(&container.resources.limits));
     }
     for container in &pod.spec.init_containers {
-        let own = names.amounts(&container.resources.limits);
+        let limits = names.amounts(&container.resources.limits);
         if container.is_sidecar {
-            sidecars.add(&own);
-            init_most.max_with(&sidecars);
+            sidecars.add(&limits);
+            init_max.max_with(&sidecars);
         } else {
-            init_most.max_with(&own.plus(&sidecars));
+            init_max.max_with(&limits.plus(&sidecars));
         }
     }
     sum.add(&sidecars);
-    sum.max_with(&init_most);
+    sum.max_with(&init_max);
     names.to_resource_list(&sum)
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn effective_requests(pod: &Pod, names: &mut ResourceNames) -> Amount
         sum.add(&effective_container_requests(container, &pod.status.container_statuses, infeasible, names));
     }
     let mut sidecars = Amounts::default();
-    let mut init_most = Amounts::default();
+    let mut init_max = Amounts::default();
     for container in &spec.init_containers {
         if container.is_sidecar {
             sidecars.add(&effective_container_requests(
@@ -52,13 +52,13 @@ pub(crate) fn effective_requests(pod: &Pod, names: &mut ResourceNames) -> Amount
                 infeasible,
                 names,
             ));
-            init_most.max_with(&sidecars);
+            init_max.max_with(&sidecars);
         } else {
-            init_most.max_with(&names.amounts(&container.resources.requests).plus(&sidecars));
+            init_max.max_with(&names.amounts(&container.resources.requests).plus(&sidecars));
         }
     }
     sum.add(&sidecars);
-    sum.max_with(&init_most);
+    sum.max_with(&init_max);
     for (name, quantity) in spec.pod_requests.iter() {
         if *name == "cpu" || *name == "memory" || name.starts_with("hugepages-") {
             sum.set(names.intern(name), quantity.nanos());
@@ -90,21 +90,21 @@ fn effective_container_requests(
     infeasible: bool,
     names: &mut ResourceNames,
 ) -> Amounts {
-    let asked = names.amounts(&container.resources.requests);
-    let Some(status) = statuses.iter().find(|s| s.name == container.name && s.has_resources) else { return asked };
-    let mut most = if infeasible { Amounts::default() } else { asked };
-    most.max_with(&names.amounts(&status.requests));
-    most.max_with(&names.amounts(&status.allocated));
-    most
+    let requested = names.amounts(&container.resources.requests);
+    let Some(status) = statuses.iter().find(|s| s.name == container.name && s.has_resources) else { return requested };
+    let mut maximum = if infeasible { Amounts::default() } else { requested };
+    maximum.max_with(&names.amounts(&status.requests));
+    maximum.max_with(&names.amounts(&status.allocated));
+    maximum
 }
 
 /// Sets missing requests of a DaemonSet's template to the limits (spec 02 §4.5).
 pub(crate) fn default_requests_to_limits(container: &mut Container) {
-    let mut filled: Vec<(Str, _)> = container.resources.requests.iter().map(|(k, q)| (k.clone(), q)).collect();
+    let mut requests: Vec<(Str, _)> = container.resources.requests.iter().map(|(k, q)| (k.clone(), q)).collect();
     for (name, quantity) in container.resources.limits.iter() {
         if container.resources.requests.get(name).is_none() {
-            filled.push((name.clone(), quantity));
+            requests.push((name.clone(), quantity));
         }
     }
-    container.resources.requests = filled.into_iter().collect::<ResourceList>();
+    container.resources.requests = requests.into_iter().collect::<ResourceList>();
 }

@@ -39,18 +39,20 @@ pub(crate) fn pod_requirements(spec: &PodSpec, preferences: Preferences, rules: 
 ///   satisfies. Such a requirement is replaced by one that nothing satisfies.
 /// - `Exists` and `NotIn [a]` intersect to `NotIn [a]`. The keys of such requirements are returned.
 pub(crate) fn require_label_presence(
-    demands: &mut NodeRequirements,
+    requirements: &mut NodeRequirements,
     spec: &PodSpec,
     preferences: Preferences,
     rules: &LabelRules,
 ) -> Vec<Str> {
     let mut must_exist = Vec::new();
-    for one in parts(spec, preferences, rules) {
-        let needs_label = matches!(one.operator(), EffectiveOperator::In | EffectiveOperator::Exists);
-        let Some(all) = demands.labels.get(one.key()).filter(|_| needs_label) else { continue };
+    for requirement in parts(spec, preferences, rules) {
+        let needs_label = matches!(requirement.operator(), EffectiveOperator::In | EffectiveOperator::Exists);
+        let Some(all) = requirements.labels.get(requirement.key()).filter(|_| needs_label) else { continue };
         match all.operator() {
-            EffectiveOperator::DoesNotExist => demands.labels.replace(Requirement::impossible(one.key().clone())),
-            EffectiveOperator::NotIn => must_exist.push(one.key().clone()),
+            EffectiveOperator::DoesNotExist => {
+                requirements.labels.replace(Requirement::impossible(requirement.key().clone()));
+            }
+            EffectiveOperator::NotIn => must_exist.push(requirement.key().clone()),
             EffectiveOperator::In | EffectiveOperator::Exists => {}
         }
     }

@@ -68,7 +68,7 @@ mod tests {
 
     // spec 02 #60
     #[test]
-    fn equal_exists_and_exists_on_everything_tolerate_and_nothing_else_does() {
+    fn only_equal_exists_and_exists_without_a_key_tolerate() {
         let t = taint("k=v:NoSchedule");
         assert!(tolerates(&[toleration("k", TolerationOperator::Equal, "v")], &t));
         assert!(tolerates(&[toleration("k", TolerationOperator::Exists, "")], &t));

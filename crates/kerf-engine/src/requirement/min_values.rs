@@ -47,12 +47,12 @@ pub fn check_min_values<'a>(
     requirements: &Requirements,
 ) -> MinValues {
     let mut counts: Vec<_> = requirements.iter().filter_map(MinValuesCount::for_requirement).collect();
-    let mut seen = 0;
+    let mut types_seen = 0;
     for declared in types {
         if counts.iter().all(MinValuesCount::is_reached) {
             break;
         }
-        seen += 1;
+        types_seen += 1;
         for count in &mut counts {
             let declared = declared.get(count.key).and_then(Requirement::allowed_values);
             count.values.extend(declared.unwrap_or_default().iter().map(Str::as_str));
@@ -60,8 +60,8 @@ pub fn check_min_values<'a>(
     }
     let unmet = |count: &MinValuesCount<'_>| (!count.is_reached()).then(|| (count.key.clone(), count.reached()));
     let reached: Vec<_> = counts.iter().filter_map(unmet).collect();
-    if seen == 0 || reached.is_empty() {
-        MinValues::Met { types_needed: seen }
+    if types_seen == 0 || reached.is_empty() {
+        MinValues::Met { types_needed: types_seen }
     } else {
         MinValues::Unmet(UnmetMinValues { reached })
     }
@@ -77,9 +77,9 @@ struct MinValuesCount<'a> {
 
 impl<'a> MinValuesCount<'a> {
     fn for_requirement(requirement: &'a Requirement) -> Option<Self> {
-        let least = requirement.min_values()? as usize;
+        let min = requirement.min_values()? as usize;
         let named = requirement.allowed_values().map(<[Str]>::len);
-        Some(Self { key: requirement.key(), min: least, named, values: BTreeSet::new() })
+        Some(Self { key: requirement.key(), min, named, values: BTreeSet::new() })
     }
 
     fn reached(&self) -> usize {

@@ -39,7 +39,7 @@ pub enum Incompatible {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The requirement of the asking side.
-    pub asked: Requirement,
+    pub required: Requirement,
     /// The requirement of the offering side.
     pub offered: Requirement,
 }
@@ -52,9 +52,9 @@ impl fmt::Display for Incompatible {
                 typo_of.iter().try_for_each(|label| write!(f, " (typo of \"{label}\"?)"))
             }
             Self::NoCommonValue(conflicts) => {
-                for (i, Conflict { asked, offered }) in conflicts.iter().enumerate() {
+                for (i, Conflict { required, offered }) in conflicts.iter().enumerate() {
                     let separator = if i == 0 { "" } else { "; " };
-                    write!(f, "{separator}key {}, {asked} not in {offered}", asked.key())?;
+                    write!(f, "{separator}key {}, {required} not in {offered}", required.key())?;
                 }
                 Ok(())
             }
@@ -127,30 +127,30 @@ impl Requirements {
         self.0.binary_search_by(|requirement| requirement.key().as_str().cmp(key))
     }
 
-    /// Checks that `asked` and `self` have a common value for every key that both define. Two
+    /// Checks that `required` and `self` have a common value for every key that both define. Two
     /// requirements that both allow the label to be absent need no common value.
-    pub fn intersects(&self, asked: &Self) -> Result<(), Incompatible> {
-        let conflicts: Vec<_> = asked.iter().filter_map(|asked| self.conflict(asked)).collect();
+    pub fn intersects(&self, required: &Self) -> Result<(), Incompatible> {
+        let conflicts: Vec<_> = required.iter().filter_map(|required| self.conflict(required)).collect();
         if conflicts.is_empty() { Ok(()) } else { Err(Incompatible::NoCommonValue(conflicts)) }
     }
 
-    fn conflict(&self, asked: &Requirement) -> Option<Conflict> {
-        let offered = self.get(asked.key())?;
-        let fits = offered.has_intersection(asked) || (asked.may_be_absent() && offered.may_be_absent());
-        (!fits).then(|| Conflict { asked: asked.clone(), offered: offered.clone() })
+    fn conflict(&self, required: &Requirement) -> Option<Conflict> {
+        let offered = self.get(required.key())?;
+        let fits = offered.has_intersection(required) || (required.may_be_absent() && offered.may_be_absent());
+        (!fits).then(|| Conflict { required: required.clone(), offered: offered.clone() })
     }
 
-    /// Checks that `self`, which a node or pool offers, can satisfy `asked`. A label that `self`
+    /// Checks that `self`, which a node or pool offers, can satisfy `required`. A label that `self`
     /// does not define may be required only if `undefined` allows it or if the label may be absent.
-    pub fn compatible(&self, asked: &Self, undefined: UndefinedLabels<'_>) -> Result<(), Incompatible> {
-        let unknown = asked
-            .iter()
-            .find(|asked| !undefined.allows(asked.key()) && !self.contains_key(asked.key()) && !asked.may_be_absent());
+    pub fn compatible(&self, required: &Self, undefined: UndefinedLabels<'_>) -> Result<(), Incompatible> {
+        let unknown = required.iter().find(|required| {
+            !undefined.allows(required.key()) && !self.contains_key(required.key()) && !required.may_be_absent()
+        });
         if let Some(unknown) = unknown {
             let key = unknown.key().clone();
             return Err(Incompatible::Undefined { typo_of: self.likely_intended_label(&key, undefined), key });
         }
-        self.intersects(asked)
+        self.intersects(required)
     }
 
     /// Returns the known label that was probably intended by `key`.

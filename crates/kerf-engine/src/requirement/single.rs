@@ -275,10 +275,10 @@ impl Requirement {
         if !self.complement {
             return self.values.first().cloned();
         }
-        let least = self.gte.unwrap_or(0).max(0);
-        let most = self.lte.unwrap_or(i64::MAX);
+        let min = self.gte.unwrap_or(0).max(0);
+        let max = self.lte.unwrap_or(i64::MAX);
         // One more number than there are exclusions is enough: at least one of them is allowed.
-        (least..=most)
+        (min..=max)
             .take(self.values.len().saturating_add(1))
             .map(|number| Str::from(number.to_string()))
             .find(|number| !self.lists_value(number))
