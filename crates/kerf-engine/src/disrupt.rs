@@ -14,7 +14,7 @@
 //!   carried out.
 //!
 //! [`disrupt`] plans ahead: it repeats passes, each on the cluster that the last one leaves behind.
-//! A controller calls [`next_commands`] instead, [`validate`]s each command and carries it out.
+//! A controller calls [`next_commands()`] instead, [`validate()`]s each command and carries it out.
 //!
 //! Invariants of a [`DisruptionPlan`]:
 //! - All commands together keep every NodePool budget.

@@ -20,7 +20,7 @@ use crate::resources::{Amounts, ResourceIx, ResourceNames};
 /// Index of a row of a catalogue.
 pub(crate) type RowIx = usize;
 
-/// A compiled catalogue.
+/// Instance types, rows and offerings of one catalogue, with their requirements by label key.
 #[derive(Debug, Clone)]
 pub(crate) struct CompiledCatalogue {
     pub(crate) types: Vec<CompiledType>,

@@ -31,8 +31,8 @@ pub enum Passes {
     /// commands are not extended to a wave.
     First,
     /// Repeated passes, each on the cluster that the last one leaves behind, until one finds
-    /// nothing. In [`next_commands`](super::next_commands): one pass with all independent commands,
-    /// extended to a wave.
+    /// nothing. In [`next_commands`](super::next_commands()): one pass with all independent
+    /// commands, extended to a wave.
     All,
 }
 

@@ -57,7 +57,7 @@ impl MethodFilter {
 /// Result of one method of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MethodReport {
-    /// The method.
+    /// The method that was tried.
     pub method: Method,
     /// Number of nodes that it could remove if budgets allowed all of them.
     pub eligible: usize,
@@ -65,18 +65,17 @@ pub struct MethodReport {
     pub commands: usize,
 }
 
-/// Returns the time until which it is better not to consolidate. Returns `None` to consolidate now.
+/// Returns the time until which consolidation should wait, or `None` if it may start now.
 ///
-/// It is better to wait for a group of nodes of one of two kinds. Nodes that are being deleted:
-/// where their pods will run is not known yet. Nodes whose `consolidateAfter` ends within 30
-/// seconds: consolidating only the first of them would move pods to the others, whose
-/// `consolidateAfter` would start again, and savings that need all of them together would come in
-/// small steps.
+/// It should wait for a group of nodes of two kinds:
+/// - Nodes that are being deleted, because it is not known yet where their pods will run.
+/// - Nodes whose `consolidateAfter` ends within 30 seconds. If only the other nodes were
+///   consolidated now, pods would move to these, and their `consolidateAfter` would start again.
+///   Savings that need all nodes together would come in small steps.
 ///
-/// The group must have at least two nodes and a quarter of the number of nodes that are ready for
-/// consolidation. With `is_awaited`, for a caller that is already waiting, one remaining node is
-/// enough.
-pub fn consolidation_deferred_until(input: &Input, is_awaited: bool) -> Option<Timestamp> {
+/// The group must have at least two nodes, and at least a quarter as many as are ready for
+/// consolidation. If the caller is `already_waiting`, one node is enough.
+pub fn consolidation_deferred_until(input: &Input, already_waiting: bool) -> Option<Timestamp> {
     let pools: FxHashMap<&str, &PoolInput> = input.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
     let after = |by: SignedDuration| input.at.saturating_add(by).unwrap_or(Timestamp::MAX);
     let wait_limit = after(CONSOLIDATE_AFTER_MAX_WAIT);
@@ -98,7 +97,7 @@ pub fn consolidation_deferred_until(input: &Input, is_awaited: bool) -> Option<T
             }
         }
     }
-    let is_worth_waiting = if is_awaited { awaited > 0 } else { awaited > 1 && awaited >= ready / 4 };
+    let is_worth_waiting = if already_waiting { awaited > 0 } else { awaited > 1 && awaited >= ready / 4 };
     is_worth_waiting.then_some(latest)
 }
 

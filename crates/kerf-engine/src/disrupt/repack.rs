@@ -1,9 +1,9 @@
 //! Repacking: a search for one command that saves more than a large wave.
 //!
 //! A wave is a sum of commands that each save money by themselves. They are found one after
-//! another, and each uses free capacity that a later one might have used better. If nodes are full,
-//! but with a bad mix of pods, removing any single one saves nothing, and removing several together
-//! would.
+//! another, and each uses free capacity that a later one might have used better. Removing one of
+//! several nodes that are full, but with a bad mix of pods, saves nothing. Removing some of them
+//! together may.
 //!
 //! The search starts from the wave. It removes further nodes that would have much unused capacity,
 //! several at a time, and restores nodes whose removal does not pay. It ends when neither step

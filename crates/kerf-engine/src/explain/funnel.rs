@@ -40,7 +40,7 @@ pub struct PoolFunnel {
 /// A rule that excluded instance types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunnelStep {
-    /// The rule.
+    /// The rule that excluded types.
     pub rule: FunnelRule,
     /// Number of instance types that remain after the rule.
     pub types_left: usize,

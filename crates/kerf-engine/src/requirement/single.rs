@@ -48,7 +48,7 @@ pub enum RequirementError {
     NotOneInteger {
         /// The label key, normalised.
         key: Str,
-        /// The operator.
+        /// The operator of the bound: `Gt`, `Lt`, `Gte` or `Lte`.
         operator: &'static str,
     },
 }
