@@ -1,4 +1,5 @@
-//! NodePools as the engine sees them: what their nodes look like, and whether they take part in scheduling.
+//! Converts NodePools for the engine: the template of their nodes, their limits and disruption
+//! settings, and whether they take part in scheduling.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kerf_api::annotations::kerf::PAUSE_DISRUPTION;
@@ -13,20 +14,21 @@ use kerf_api::slim::{Labels, NodeSelectorRequirement, ResourceList, Str, Taint};
 use kerf_api::unparsed::Resources;
 use kerf_engine::{PoolAvailability, PoolDisruption, PoolInput, PoolRequirement, TemplateHash};
 
-/// What is known of the node class that a pool refers to.
+/// State of the node class that a pool refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeClassState {
-    /// It exists and is ready, or nobody has judged it yet.
+    /// The node class exists and is ready, or has no conditions yet.
     Ready,
-    /// There is no such object.
+    /// The node class does not exist.
     Missing,
-    /// It is being deleted.
+    /// The node class has a deletion timestamp.
     Deleting,
-    /// Its `Ready` condition is not True, for the reason given.
+    /// The `Ready` condition is not True. Contains status and message of the condition.
     NotReady(Str),
 }
 
-/// The pool as the engine takes it. `catalogue` is the place of its instance types in the engine's input, if they could be listed.
+/// Converts a NodePool for the engine. `catalogue` is the index of its instance types in
+/// `Input::catalogues`; `None` if they could not be listed.
 pub fn to_engine_pool(object: &NodePool, class: &NodeClassState, catalogue: Option<usize>) -> PoolInput {
     let template = &object.spec.template;
     let reference = &template.spec.node_class_ref;
@@ -50,8 +52,9 @@ pub fn to_engine_pool(object: &NodePool, class: &NodeClassState, catalogue: Opti
     }
 }
 
-/// What the pool says about taking its nodes away. A waiting time that has no meaning, which admission does not let through, counts as
-/// `Never`: it protects rather than not. The hash is that of the template as it is now, whatever the annotations still say.
+/// Converts the pool's disruption settings. An invalid `consolidateAfter`, which admission rejects,
+/// counts as `Never`, so that it protects nodes. The hash is computed from the current template;
+/// the hash annotation may be outdated.
 fn disruption(object: &NodePool) -> PoolDisruption {
     let written = object.spec.disruption.clone().unwrap_or_default();
     let usual = PoolDisruption::default();
@@ -73,14 +76,15 @@ fn disruption(object: &NodePool) -> PoolDisruption {
     }
 }
 
-/// What the pool's brake says, if it has one.
+/// Returns the pool's `pause-disruption` annotation, parsed. `None` if the pool has none.
 pub fn disruption_pause(object: &NodePool) -> Option<Pause> {
     let annotations = object.metadata.annotations.as_ref();
     annotations.and_then(|all| all.get(PAUSE_DISRUPTION)).map(|value| Pause::parse(value))
 }
 
-/// Static pools, pools that are not ready and pools on their way out take no pods (spec 02 §5.1). A pool or class that no controller
-/// has judged counts as ready (spec 09 §2.1).
+/// Returns whether the pool takes pods. Static pools, pools that are not ready and pools that are
+/// being deleted take none (spec 02 §5.1). A pool or node class without conditions counts as ready
+/// (spec 09 §2.1).
 fn availability(object: &NodePool, class: &NodeClassState) -> PoolAvailability {
     if object.spec.replicas.is_some() {
         return PoolAvailability::Static;
@@ -99,7 +103,8 @@ fn availability(object: &NodePool, class: &NodeClassState) -> PoolAvailability {
     if object.metadata.deletion_timestamp.is_some() { PoolAvailability::Deleting } else { PoolAvailability::Ready }
 }
 
-/// Why the conditions of an object keep it from being ready; no conditions at all do not.
+/// Returns the text that explains why the conditions do not make an object ready. Returns `None` if
+/// `Ready` is True or there are no conditions at all.
 pub(crate) fn why_not_ready(conditions: &[Condition]) -> Option<String> {
     if conditions.is_empty() {
         return None;
@@ -111,7 +116,7 @@ pub(crate) fn why_not_ready(conditions: &[Condition]) -> Option<String> {
     }
 }
 
-/// The state of a node class from its metadata and conditions.
+/// Returns the state of a node class from its deletion timestamp and conditions.
 pub fn node_class_state(deleting: Option<&Time>, conditions: &[Condition]) -> NodeClassState {
     if deleting.is_some() {
         return NodeClassState::Deleting;
@@ -139,12 +144,13 @@ pub(crate) fn taints(written: Option<&[kerf_api::taints::Taint]>) -> Vec<Taint> 
     written.unwrap_or_default().iter().map(slim).collect()
 }
 
-/// Limits. One that is no quantity, which admission does not let through, counts as zero: it limits rather than not.
+/// Converts limits. An invalid quantity, which admission rejects, counts as zero, so that it still
+/// limits.
 fn limits(written: &Resources) -> ResourceList {
     written.iter().map(|(name, q)| (Str::from(name.as_str()), q.text().parse().unwrap_or(Quantity::ZERO))).collect()
 }
 
-/// Reported resources. What is no quantity is not there.
+/// Converts reported resources. Invalid quantities are left out.
 pub(crate) fn resources(written: Option<&Resources>) -> ResourceList {
     written
         .into_iter()

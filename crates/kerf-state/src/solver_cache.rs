@@ -1,5 +1,6 @@
-//! The engine's books of the cluster, kept between decisions: pods, nodes and claims are followed by events, so that the next
-//! decision starts where the last one ended. What changes seldom is not followed; then the books are made anew.
+//! The prepared solver, kept between decisions. It follows pods, nodes and claims by events, so
+//! that a decision costs only what has changed. Kinds that change rarely are not followed: their
+//! changes invalidate the cache, and the next decision prepares the solver again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::input::InputContext;
 use crate::kinds::Tracked;
 use crate::object_table::ObjectChange;
 
-/// The books, and what they were made for.
+/// A prepared solver and the inputs that it was prepared for.
 #[derive(Debug)]
 pub(crate) struct SolverCache {
     prepared: IncrementalSolver,
@@ -30,7 +31,7 @@ pub(crate) struct SolverCache {
 }
 
 impl SolverCache {
-    /// Whether the books still answer the question that is asked.
+    /// Returns true if the solver was prepared for exactly these inputs and is not stale.
     fn is_valid_for(&self, ask: &InputContext, settings: &Settings, pools: &[PoolInput]) -> bool {
         let is_same = |a: (&Str, &Arc<Vec<InstanceType>>), b: (&Str, &Arc<Vec<InstanceType>>)| {
             a.0 == b.0 && Arc::ptr_eq(a.1, b.1)
@@ -46,7 +47,8 @@ impl SolverCache {
 }
 
 impl Cluster {
-    /// Where the pods go that wait: what the engine answers to [`Cluster::input`], without making it if that can be avoided.
+    /// Places the pending pods. Returns what the engine would return for [`Cluster::input`], but
+    /// builds that input only if the cached solver is not valid for `ask` and `settings`.
     pub fn solve(&mut self, ask: &InputContext, settings: &Settings) -> Solution {
         let pools = self.engine_pools(ask).0;
         let mut kept = match self.solver_cache.take().filter(|kept| kept.is_valid_for(ask, settings, &pools)) {
@@ -66,29 +68,30 @@ impl Cluster {
         solution
     }
 
-    /// How many of the pods that wait can use which zone, as of the last decision's books; nothing if there are none.
+    /// Returns the number of pending pods that can use each zone, as of the last decision. Empty if
+    /// there is no cached solver.
     pub fn pending_by_zone(&mut self) -> BTreeMap<EffectiveZone, usize> {
         self.solver_cache.as_mut().map(|kept| kept.prepared.pending_by_zone()).unwrap_or_default()
     }
 
-    /// The pools that had no part in the last decision because they were not ready.
+    /// Returns the pools that the last decision left out because they were not ready.
     pub fn pools_not_ready(&self) -> Vec<Str> {
         let pools = self.solver_cache.iter().flat_map(|kept| &kept.pools);
         let not_ready = pools.filter(|pool| matches!(pool.availability, PoolAvailability::NotReady(_)));
         not_ready.map(|pool| pool.name.clone()).collect()
     }
 
-    /// The pools that took part in the last decision and had nothing to launch.
+    /// Returns the pools that took part in the last decision and had no instance type to launch.
     pub fn pools_without_types(&mut self) -> Vec<PoolWithoutTypes> {
         self.solver_cache.as_mut().map(|kept| kept.prepared.pools_without_types()).unwrap_or_default()
     }
 
-    /// The pools whose limits kept types out of the last decision.
+    /// Returns the pools whose limits excluded instance types from the last decision.
     pub fn pools_beyond_limits(&self) -> Vec<TypesBeyondLimits> {
         self.solver_cache.as_ref().map(|kept| kept.prepared.types_beyond_limits()).unwrap_or_default()
     }
 
-    /// The pods that gave something up for the last decision.
+    /// Returns the pods that gave up preferences for the last decision.
     pub fn pods_relaxed(&self) -> Vec<RelaxedPod> {
         self.solver_cache.as_ref().map(|kept| kept.prepared.relaxed_pods()).unwrap_or_default()
     }
@@ -126,7 +129,7 @@ impl Cluster {
         }
     }
 
-    /// What we mean to do with a claim is part of the picture.
+    /// Updates the claim in the cached solver, with its current deletion mark and nomination.
     pub(crate) fn refresh_cached_claim(&mut self, claim: &TrackedClaim) {
         let seen = self.engine_claim(claim);
         if let Some(kept) = &mut self.solver_cache {
@@ -141,7 +144,7 @@ impl Cluster {
         }
     }
 
-    /// Something changed that is not followed.
+    /// Drops the cached solver, after a change that it does not follow.
     pub(crate) fn invalidate_cache(&mut self) {
         self.solver_cache = None;
     }

@@ -1,4 +1,5 @@
-//! May we decide now, and if not, on what are we waiting (spec 04 §4.9)? The answer is a value, so that whoever waits can say why.
+//! Reports whether decisions may be made, and if not, what is missing (spec 04 §4.9). The reasons
+//! are values, so that callers can log them.
 
 use std::fmt;
 
@@ -7,43 +8,43 @@ use kerf_api::slim::Str;
 use crate::cluster::Cluster;
 use crate::nodes::is_tracked;
 
-/// The kinds that a decision cannot do without.
+/// A kind that must be listed before the first decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RequiredKind {
-    /// NodePools.
+    /// The list of NodePools.
     NodePools,
-    /// NodeClaims.
+    /// The list of NodeClaims.
     NodeClaims,
-    /// Nodes.
+    /// The list of Nodes.
     Nodes,
-    /// Pods.
+    /// The list of Pods.
     Pods,
-    /// DaemonSets.
+    /// The list of DaemonSets.
     DaemonSets,
 }
 
-/// What is missing from the picture.
+/// A reason why cluster state is not synced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnsyncedReason {
-    /// A kind whose list has not come yet.
+    /// This kind has not been listed yet.
     NotListed(RequiredKind),
-    /// Claims that are not launched yet, by name.
+    /// Names of claims that have no provider ID yet and are not launched.
     UnlaunchedClaims(Vec<Str>),
-    /// Nodes of ours of which too little is known yet, by name.
+    /// Names of nodes of a NodePool that lack a provider ID or an instance type label.
     IncompleteNodes(Vec<Str>),
 }
 
-/// Whether the picture is whole.
+/// Result of [`Cluster::check_synced`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SyncStatus {
-    /// It is.
+    /// Cluster state is complete: decisions may be made.
     Synced,
-    /// It is not, for these reasons.
+    /// Cluster state is incomplete, for these reasons. The list is not empty.
     Unsynced(Vec<UnsyncedReason>),
 }
 
 impl SyncStatus {
-    /// Whether it may be decided.
+    /// Returns true if decisions may be made.
     pub fn is_synced(&self) -> bool {
         matches!(self, Self::Synced)
     }
@@ -73,7 +74,8 @@ impl fmt::Display for UnsyncedReason {
 }
 
 impl Cluster {
-    /// Whether the picture is whole. After the first time that it was, only claims without a machine make it incomplete again.
+    /// Reports whether cluster state is synced. After the first sync, only unlaunched claims make
+    /// it unsynced again.
     pub fn check_synced(&mut self) -> SyncStatus {
         let mut waiting = self.unsynced_reasons();
         self.has_been_synced |= waiting.is_empty();
@@ -83,7 +85,7 @@ impl Cluster {
         if waiting.is_empty() { SyncStatus::Synced } else { SyncStatus::Unsynced(waiting) }
     }
 
-    /// Whether the picture has ever been whole.
+    /// Returns true if cluster state has ever been synced.
     pub fn has_been_synced(&self) -> bool {
         self.has_been_synced
     }
@@ -104,7 +106,7 @@ impl Cluster {
         if !self.unlaunched.is_empty() {
             waiting.push(UnsyncedReason::UnlaunchedClaims(self.unlaunched.iter().cloned().collect()));
         }
-        // Once it has been whole, this question is no longer asked; it looks at every node.
+        // Needed only before the first sync, and expensive: it checks every node.
         if !self.has_been_synced {
             let unknown: Vec<Str> = self
                 .nodes

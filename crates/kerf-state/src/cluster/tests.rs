@@ -1,4 +1,4 @@
-//! The index, told what an API server would tell it.
+//! Tests of the index with the events that an API server would send.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
@@ -24,7 +24,7 @@ fn node(name: &str, provider_id: &str, labels: Value) -> Node {
     }))
 }
 
-/// A node of ours, as far as it is.
+/// A node of the pool `general` with an instance type label.
 fn managed_node(name: &str, provider_id: &str, labels: Value) -> Node {
     let mut all = json!({"karpenter.sh/nodepool": "general", "node.kubernetes.io/instance-type": "c-4x"});
     all.as_object_mut().unwrap().extend(labels.as_object().unwrap().clone());
@@ -66,7 +66,7 @@ fn cpu(of: &BTreeMap<Str, Quantity>) -> String {
     of.get("cpu").map_or_else(|| "0".into(), ToString::to_string)
 }
 
-/// An index that has been told that there is nothing.
+/// Returns a synced index of a cluster without objects.
 fn synced_empty_cluster() -> Cluster {
     let mut cluster = Cluster::new();
     cluster.reset::<NodePool>(Vec::new());
@@ -372,7 +372,8 @@ fn older_news_does_not_undo_what_we_wrote() {
     assert!(cluster.apply(claim("a", "i-1", 7, json!({}))).is_some(), "and news of it is still told");
 }
 
-// The answer to the write that let a claim go may come after the watch has told that it is gone.
+// The response to the write that removes a claim's finalizer may arrive after the watch has
+// reported the claim's deletion.
 #[test]
 fn what_we_wrote_does_not_bring_back_what_is_gone() {
     let mut cluster = Cluster::new();
@@ -417,14 +418,14 @@ fn a_mark_ends_with_its_machine() {
     assert!(!cluster.state_nodes().next().unwrap().is_marked_for_deletion());
 }
 
-/// A decision, as text.
+/// Renders a solution as text.
 fn solution_text(solution: &kerf_engine::Solution) -> String {
     let claims: Vec<_> =
         solution.claims.iter().map(|claim| (&claim.pool, &claim.pods, &claim.launch.instance_types)).collect();
     format!("{claims:?} {:?} {:?}", solution.nodes, solution.unplaced)
 }
 
-/// What a decision is asked with: one pool of one kind of machine with four cpus.
+/// Returns an input context with one pool of one instance type with 4 CPUs.
 fn input_context() -> crate::InputContext {
     let machine = kerf_engine::catalogue::InstanceType {
         name: "c-4x".into(),
@@ -477,7 +478,7 @@ fn settings() -> kerf_engine::Settings {
     }
 }
 
-/// An index that knows of the pool and of nothing else.
+/// Returns a synced index with one NodePool, its node class and the default namespace.
 fn cluster_with_pool() -> Cluster {
     let mut cluster = synced_empty_cluster();
     cluster.reset::<Namespace>(vec![from_json(json!({"metadata": {"name": "default"}}))]);
@@ -538,7 +539,7 @@ fn room_for_claims_is_given_once() {
     cluster.release_nodes("general", 9);
     let granted: usize = (0..10).map(|_| cluster.reserve_nodes("general", Some(5), 1)).sum();
     assert_eq!(granted, 5, "what was given back too often is not there twice");
-    // A claim that is there takes the room that was reserved for it.
+    // An existing claim takes the place of its reservation.
     cluster.apply(claim("a", "aws:///a", 1, json!({})));
     cluster.release_nodes("general", 1);
     assert_eq!(cluster.pool_claims("general").total(), 1);

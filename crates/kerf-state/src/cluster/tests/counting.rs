@@ -1,9 +1,10 @@
-//! What counts on a node besides cpus: volumes, ports, daemons, and pods that are being resized. Every decision is made by books that were
-//! made anew and by books that followed the events.
+//! Tests of what counts on a node besides CPU: volumes, ports, daemons, and pods that are being
+//! resized. Each decision is made by a newly prepared solver and by the cached one that followed
+//! the events; both must agree.
 
 use super::*;
 
-/// A pod that waits, or runs on a node, with these changes.
+/// Returns a pending pod, or a running one if `node` is given, with `more` merged into it.
 fn pod_with(name: &str, node: Option<&str>, more: Value) -> Pod {
     let phase = if node.is_some() { "Running" } else { "Pending" };
     let mut pod = json!({
@@ -15,7 +16,7 @@ fn pod_with(name: &str, node: Option<&str>, more: Value) -> Pod {
     from_json(pod)
 }
 
-/// Whether a pod that waits would be put on the node `n`.
+/// Returns true if the pending pod would be placed on the node `n`.
 fn fits_on_node(cluster: &mut Cluster, pod: Pod) -> bool {
     let (ask, settings, key) = (input_context(), settings(), pod.key());
     let _ = cluster.solve(&ask, &settings);
@@ -27,7 +28,7 @@ fn fits_on_node(cluster: &mut Cluster, pod: Pod) -> bool {
     followed.nodes.iter().any(|placement| placement.node == "n" && placement.pods.contains(&key))
 }
 
-/// A cluster with the node `n`, which is big enough for anything.
+/// Returns a cluster with the node `n`, which has 64 CPUs.
 fn with_node() -> Cluster {
     let mut cluster = cluster_with_pool();
     cluster.apply(claim("c", "i-1", 1, json!({"spec": {"taints": null, "startupTaints": null}})));
@@ -63,7 +64,7 @@ fn a_volume_counts_once_however_many_pods_use_it() {
     for version in 2..4 {
         assert!(!fits_on_node(&mut cluster, pod_with("eleventh", None, volume(11))), "version {version}");
         assert!(fits_on_node(&mut cluster, pod_with("again", None, volume(3))), "version {version}");
-        // What the claim has to say later changes nothing of it.
+        // A later version of the claim does not change the count.
         cluster.apply(claim("c", "i-1", version, json!({"spec": {"taints": null, "startupTaints": null}})));
     }
     cluster.delete(&pod_with("p7", Some("n"), volume(7)));
@@ -79,7 +80,7 @@ fn a_port_of_the_host_is_used_by_one_pod() {
             {"containerPort": 5, "hostPort": 5, "protocol": protocol, "hostIP": ip}]}]}})
     };
     for _ in 0..2 {
-        // Hearing of it again does not make it collide with itself.
+        // Applying the same pod again does not make it conflict with its own port.
         cluster.apply(pod_with("user", Some("n"), port("TCP", "0.0.0.0")));
     }
     for ip in ["", "0.0.0.0", "10.0.0.1"] {
@@ -107,7 +108,7 @@ fn the_newest_pod_of_a_daemon_set_says_what_it_needs() {
             "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}}),
         )
     };
-    // How many machines of four cpus three pods take says how much of each the daemon has.
+    // The number of 4-CPU nodes for three pods shows how much of each node the daemon takes.
     let machines = |cluster: &mut Cluster, cpu: &str| {
         let pods: Vec<Pod> = (0..3)
             .map(|n| {

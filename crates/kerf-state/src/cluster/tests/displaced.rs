@@ -1,8 +1,8 @@
-//! Pods whose place somebody else has taken.
+//! Tests of pods that no longer fit on the node that was launched for them.
 
 use super::*;
 
-/// Four CPUs, launched for two pods.
+/// Returns a cluster with a node of 4 CPUs that was launched for the pods `a` and `b`.
 fn cluster_with_launched_claim() -> Cluster {
     let mut cluster = synced_empty_cluster();
     cluster.apply(claim("c", "i-1", 1, json!({})));
@@ -34,7 +34,7 @@ fn who_comes_as_expected_displaces_nobody() {
     for name in ["x", "y", "a"] {
         assert_eq!(bind_pod(&mut cluster, name, "n"), None, "{name}");
     }
-    // Told again, it is no news.
+    // A later event of a bound pod displaces no pod.
     let change = cluster.apply(pod("a", Some("n"), "Running", "ReplicaSet")).unwrap();
     assert_eq!(cluster.displaced_by(&change), None);
     assert_eq!(bind_pod(&mut cluster, "b", "n"), None);
