@@ -1,6 +1,7 @@
-//! What every provider must do, as tests that a provider's own test suite calls. They speak to the trait alone, so they hold a
-//! provider to what the controllers rely on: launches can be repeated, what is launched is listed and found, what is terminated
-//! ends as not found, and what is described can be launched.
+//! Conformance tests that the test suite of each provider calls. They use the [`CloudProvider`]
+//! trait alone and check what the controllers rely on: a launch can be repeated, a launched
+//! instance is listed and can be read, a terminated instance ends as not found, and each instance
+//! type has the labels and offerings that the engine needs.
 
 use kerf_api::labels;
 use kerf_api::nodeclaim::NodeClaim;
@@ -11,10 +12,11 @@ use kerf_engine::requirement::{Requirement, Requirements, UndefinedLabels};
 use crate::error::InstanceError;
 use crate::provider::CloudProvider;
 
-/// How often a termination is asked for before it counts as stuck.
+/// Number of delete calls after which a termination counts as stuck.
 const DELETE_ATTEMPTS_MAX: usize = 10;
 
-/// Runs every check with a claim that can be launched and a pool that it could come from; panics at the first that fails.
+/// Runs every check, with a claim that can be launched and a pool that it could belong to. Panics
+/// at the first check that fails.
 pub async fn check(provider: &dyn CloudProvider, claim: &NodeClaim, pool: &NodePool) {
     check_instance_types(provider, pool).await;
     check_instance_lifecycle(provider, claim).await;
@@ -105,7 +107,7 @@ async fn check_unknown_instances(provider: &dyn CloudProvider) {
     }
 }
 
-/// What a call gave; if it failed, what should have been and what the provider says in its own words.
+/// Returns the value of a call, or panics with the expectation and the provider's error.
 #[track_caller]
 fn expect_ok<T, E: std::fmt::Display>(outcome: Result<T, E>, what: &str) -> T {
     outcome.unwrap_or_else(|why| panic!("{what}, but: {why}"))

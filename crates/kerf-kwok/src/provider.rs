@@ -1,5 +1,5 @@
-//! The simulated cloud. A machine is its Node object: launching creates it, terminating deletes it, and everything there is to know of
-//! it is read from it, so a provider that is started anew knows all that its predecessor knew.
+//! The simulated cloud. Its Node object is the instance: a launch creates it, a termination deletes
+//! it. All facts about an instance are read from its Node, so a restarted provider loses nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,14 +43,15 @@ const REPAIR_POLICIES: &[RepairPolicy] = &[
     RepairPolicy { condition: "Ready", status: "Unknown", toleration: Duration::from_mins(10) },
 ];
 
-/// For how long a node class need not be read again.
+/// Time for which a node class is not read again.
 const NODE_CLASS_CACHE_TTL: Duration = Duration::from_secs(1);
-/// How often a Node that appears late is tried before the launch is given up; the claim then ends by its registration timeout.
+/// Number of attempts to create a delayed Node. After the last one the provider gives up, and the
+/// claim ends by its registration timeout.
 const DELAYED_CREATE_ATTEMPTS_MAX: u32 = 5;
-/// The delay after the first of these tries; it doubles.
+/// Delay after the first attempt; it doubles with each attempt.
 const DELAYED_CREATE_RETRY_BASE: Duration = Duration::from_millis(100);
 
-/// The simulated cloud.
+/// The simulated cloud provider. Instances are Node objects.
 pub struct Kwok {
     client: Client,
     clock: Clock,
@@ -59,7 +60,7 @@ pub struct Kwok {
     partition: String,
     availability: Arc<dyn InstanceAvailability>,
     unavailable_offerings: Mutex<UnavailableOfferings>,
-    /// The classes that were read lately, and when.
+    /// Node classes that were read recently, with the time of the read.
     node_class_cache: tokio::sync::Mutex<BTreeMap<String, (Arc<KWOKNodeClass>, Timestamp)>>,
 }
 
@@ -70,7 +71,7 @@ impl std::fmt::Debug for Kwok {
 }
 
 impl Kwok {
-    /// A cloud that sells what a catalogue lists, and has plenty of it.
+    /// Returns a cloud that offers the catalogue's instance types with unlimited availability.
     pub fn new(client: Client, clock: Clock, catalogue: Catalogue) -> Self {
         Self {
             client,
@@ -84,7 +85,7 @@ impl Kwok {
         }
     }
 
-    /// The same cloud with somebody who says what can be had.
+    /// Replaces the source of availability, to simulate stock-outs and throttling.
     #[must_use]
     pub fn with_availability(self, stock: Arc<dyn InstanceAvailability>) -> Self {
         Self { availability: stock, ..self }
@@ -98,7 +99,8 @@ impl Kwok {
         self.unavailable_offerings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Launches the claim's machine, or finds the one that was launched for it before, whatever would speak against it now.
+    /// Launches the claim's instance. If that fails or the node exists already, returns the
+    /// instance that was launched for the claim before, whatever the error is.
     async fn launch(&self, claim: &NodeClaim) -> Result<Instance, CreateError> {
         let refusal = match self.create_instance(claim).await {
             Ok(Some(machine)) => return Ok(machine),
@@ -112,7 +114,7 @@ impl Kwok {
             .ok_or(refusal)
     }
 
-    /// The claim's machine, as a rule a new one; none if its node is there already.
+    /// Creates an instance for the claim. Returns `None` if its node exists already.
     async fn create_instance(&self, claim: &NodeClaim) -> Result<Option<Instance>, CreateError> {
         let other = |error: kube::Error| CreateError::Other(error_text(&error));
         let asked = self.requirements(claim);
@@ -125,7 +127,7 @@ impl Kwok {
             return Err(CreateError::Other(format!("instance type not found (instance-type={unknown})").into()));
         }
         let delay = self.registration_delay(claim).await?;
-        // A node that comes later does not say by its creation that there is one.
+        // A delayed create cannot report that the node exists already, so check first.
         if !delay.is_zero()
             && let Some(existing) = self.nodes().get_opt(&node::node_name(claim)).await.map_err(other)?
         {
@@ -149,7 +151,7 @@ impl Kwok {
         Ok(Some(machine))
     }
 
-    /// The node class's say: whether it can be used, and how long its machines take to boot.
+    /// Checks that the node class is usable, and returns how long its instances take to register.
     async fn registration_delay(&self, claim: &NodeClaim) -> Result<Duration, CreateError> {
         let name = &claim.spec.node_class_ref.name;
         let class = self.cached_node_class(name).await.map_err(|error| CreateError::Other(error_text(&error)))?;
@@ -172,7 +174,8 @@ impl Kwok {
         Ok(delay)
     }
 
-    /// A node class. Machines are launched in crowds, which need not read it one by one.
+    /// Returns a node class, from the cache if it was read recently: many instances may be launched
+    /// at once, and they need not read it one by one.
     async fn cached_node_class(&self, name: &str) -> Result<Option<Arc<KWOKNodeClass>>, kube::Error> {
         let mut classes = self.node_class_cache.lock().await;
         let now = self.clock.now();
@@ -190,8 +193,9 @@ impl Kwok {
         Ok(class)
     }
 
-    /// The cheapest offering that will do and can be had; of those of a type at one price, the one that was drawn. What turns out to be out of
-    /// stock is remembered, so that the next decision does not count on it.
+    /// Returns the cheapest compatible and available offering. Among offerings of one type at one
+    /// price, `draw` selects. Offerings that turn out to be unavailable are recorded, so that the
+    /// next decision does not use them.
     fn choose_offering(
         &self,
         asked: &Requirements,
@@ -202,14 +206,14 @@ impl Kwok {
         let mut choices: Vec<ChosenOffering<'_>> = self
             .types
             .iter()
-            // What a type does not name at all are labels that the claim itself puts on the node.
+            // Labels that a type does not define are labels that the claim itself puts on the node.
             .filter(|described| described.requirements.intersects(asked).is_ok() && fits(requested, described))
             .flat_map(|described| {
                 described.offerings.iter().map(move |offering| ChosenOffering { instance_type: described, offering })
             })
             .filter(|choice| choice.offering.available && choice.offering.requirements.intersects(asked).is_ok())
             .collect();
-        // A stable sort: of equal prices the first type in the catalogue's order.
+        // The sort is stable: among equal prices the first type in catalogue order wins.
         choices.sort_by_key(|choice| choice.offering.price);
         let is_tie = |a: &ChosenOffering<'_>, b: &ChosenOffering<'_>| {
             a.offering.price == b.offering.price && a.instance_type.name == b.instance_type.name
@@ -247,7 +251,7 @@ impl Kwok {
         written
             .filter_map(|r| {
                 let values: Vec<Str> = r.values.iter().flatten().map(Str::from).collect();
-                // What admission would not let through asks for nothing.
+                // A requirement that admission would reject is ignored.
                 Requirement::new(&self.label_rules, &r.key, &r.operator, &values, None).ok()
             })
             .collect()
@@ -256,7 +260,7 @@ impl Kwok {
     async fn terminate(&self, provider_id: &str) -> Result<(), InstanceError> {
         let node = self.lookup(provider_id).await?;
         let name = node.metadata.name.clone().unwrap_or_default();
-        // Not a node of the same name that came later.
+        // Do not delete a newer node of the same name.
         let preconditions = Some(Preconditions { uid: node.metadata.uid.clone(), resource_version: None });
         match self.nodes().delete(&name, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
             Ok(_) => Err(not_found("instance terminated")),
@@ -265,7 +269,7 @@ impl Kwok {
         }
     }
 
-    /// The node that is a machine; one that is being deleted no longer is.
+    /// Returns the node of an instance. A node that is being deleted counts as not found.
     async fn lookup(&self, provider_id: &str) -> Result<Node, InstanceError> {
         let Some(name) = provider_id.strip_prefix(PROVIDER_ID_PREFIX).filter(|name| !name.is_empty()) else {
             return Err(not_found("no provider ID of a simulated machine"));
@@ -278,7 +282,8 @@ impl Kwok {
     }
 }
 
-/// Whether a type has what is requested. A resource that the type does not name is simulated: whatever is asked of it, is there.
+/// Returns true if the type has the requested resources. A resource that the type does not define
+/// is simulated and always sufficient.
 fn fits(requested: &Resources, described: &InstanceType) -> bool {
     let allocatable = described.allocatable();
     requested.iter().all(|(name, amount)| match (allocatable.get(name), amount.text().parse::<Quantity>()) {
@@ -287,7 +292,7 @@ fn fits(requested: &Resources, described: &InstanceType) -> bool {
     })
 }
 
-/// What the API server or the way there says.
+/// Returns the text of a client error with all its causes.
 fn error_text(error: &kube::Error) -> BoxError {
     Causes(error).to_string().into()
 }
@@ -296,7 +301,8 @@ fn not_found(why: &str) -> InstanceError {
     InstanceError::NotFound(why.into())
 }
 
-/// Creates the Node of a machine that takes its time to boot.
+/// Creates the Node of an instance after its registration delay. Retries a few times, then logs an
+/// error and gives up.
 async fn create_node_after(nodes: Api<Node>, node: Node, delay: Duration) {
     tokio::time::sleep(delay).await;
     let mut retry = DELAYED_CREATE_RETRY_BASE;

@@ -1,4 +1,4 @@
-//! The simulated cloud against a real API server's answers, in this process.
+//! Tests of the simulated cloud against the sandbox's API server.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::*;
 use crate::built_in_catalogue;
 
-/// A cluster with the definitions installed and a node class `default`.
+/// Returns a cluster with the CRDs and the node class `default`.
 async fn cluster(class: serde_json::Value) -> (ApiServer, Client, Clock) {
     let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
     let server = ApiServer::new(Config::new(clock, 7));
@@ -84,7 +84,7 @@ async fn a_machine_is_a_node_with_what_the_claim_asks_for() {
     assert_eq!(status.allocatable.unwrap()["example.com/widget"].0, "3", "what the type does not have is simulated");
 }
 
-// spec 04 §14.3: ties within a type.
+// spec 04 §14.3: ties within an instance type.
 #[tokio::test(start_paused = true)]
 async fn machines_of_one_price_are_spread_and_the_same_claim_gets_the_same() {
     let (_server, client, clock) = cluster(json!({})).await;
@@ -136,7 +136,7 @@ async fn without_its_class_there_is_no_capacity_and_with_a_delay_the_node_comes_
     let refusal = provider.create(&lost).await.unwrap_err();
     assert!(matches!(refusal, CreateError::InsufficientCapacity(_)), "{refusal}");
 
-    // A machine that is there is found again, even if its class is not.
+    // An existing instance is found although its node class no longer exists.
     let mut strict = claim(spot_linux_requirements());
     let (_server, elsewhere, clock) = cluster(json!({})).await;
     let other = Kwok::new(elsewhere.clone(), clock, built_in_catalogue());
@@ -194,7 +194,7 @@ async fn what_is_out_of_stock_is_not_on_offer_for_a_while() {
     let on_offer =
         |types: &[InstanceType]| types.iter().flat_map(|t| &t.offerings).filter(|offering| offering.available).count();
     let types = provider.instance_types(&pool()).await.unwrap();
-    // 72 types run linux, all but those of one cpu fit, two zones of four are asked for.
+    // 72 types run Linux, all but those with one CPU fit, and two of four zones are requested.
     assert_eq!(144 * 8 - on_offer(&types), 66 * 2);
     let either = json!([{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["test-zone-b"]}]);
     let machine = provider.create(&claim(either)).await.unwrap();
