@@ -1,4 +1,4 @@
-//! How many types each rule takes away, told on request.
+//! Tests of the funnel: how many instance types each rule leaves.
 
 use kerf_engine::{FunnelRule, funnel};
 

@@ -1,4 +1,4 @@
-//! The pass after: what was planned has been launched, and the pods run on it.
+//! The input of the next pass: planned claims are launched, and their pods run on them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use kerf_engine::{NodeClaimInput, PlannedClaim, Solution};
 use crate::fixture::Fixture;
 
 impl Fixture {
-    /// The world once everything planned is there and every placed pod runs. Reservations that were used have a slot less.
+    /// Returns the fixture after all planned claims are launched and all placed pods run. A used
+    /// reservation has one slot less.
     pub(crate) fn after_launch(&self) -> Self {
         let solution = self.solve();
         let mut next = self.clone();

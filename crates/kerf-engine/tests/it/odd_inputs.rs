@@ -1,4 +1,4 @@
-//! Whatever comes in, an answer comes out.
+//! Tests that the solver returns a solution for any input, however odd.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use kerf_engine::Effort;
 
 use crate::fixture::Fixture;
 
-/// Every pod is in the answer exactly once.
+/// Asserts that every pending pod is in the solution exactly once.
 fn assert_every_pod_in_solution(text: &str) {
     for effort in [Effort::FirstFit, Effort::Search] {
         let world = Fixture::new(text).with_settings(|s| s.effort = effort);

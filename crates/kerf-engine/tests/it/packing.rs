@@ -1,4 +1,4 @@
-//! How pods share machines, new ones and those that are there (spec 02 §5.5, §6 and §9.3).
+//! Tests of how pods share new and existing nodes (spec 02 §5.5, §6 and §9.3).
 
 use std::fmt::Write as _;
 
@@ -55,7 +55,8 @@ fn spec_02_64_prices_of_what_is_ruled_out_do_not_count() {
     );
 }
 
-// The node has room for one of the four that must share a host, and the large pod would take their machine's.
+// The node fits one of the four pods that must share a host. The large pod would take their place
+// on a new node.
 #[test]
 fn pods_that_must_share_a_host_go_where_all_of_them_have_room() {
     let world = Fixture::new(
@@ -80,7 +81,7 @@ fn spec_02_65_a_host_port_is_taken_once() {
     let large_only = "type s cpu=2 \n type l cpu=4 \n pool p \n daemonset d port=8080 sel=type:l";
     check(&format!("{large_only} \n pod a cpu=1 port=8080"), "claim pool=p types=s pods=a");
     check(&format!("{large_only} \n pod a cpu=3 port=8080"), "unplaced a NoInstanceTypeFits");
-    // On a node that exists, bound pods have theirs, and one pod of the pass blocks the next.
+    // On an existing node, bound pods hold their ports, and a pod of the pass blocks the next one.
     let node = "pool p limit=nodes:0 \n node n1 \n pod old on=n1 port=8080";
     check(
         &format!("{node} \n pod a port=8080 \n pod b x2 port=9090"),
@@ -106,7 +107,7 @@ fn spec_02_66_addresses_and_protocols_tell_ports_apart() {
         let solution = Fixture::new(&format!("pool p \n pod a cpu=1 port={one} \n pod b cpu=1 port={other}")).solve();
         assert_eq!(solution.claims.len(), if together { 1 } else { 2 }, "{one} and {other}");
     }
-    // A pod does not stand in its own way.
+    // A pod does not conflict with itself.
     check("pool p \n pod a cpu=1 port=8080,8080", "claim pool=p types=t pods=a");
 }
 
@@ -144,7 +145,7 @@ fn spec_02_70_until_it_is_ready_the_claim_fills_in_for_the_node() {
     check(&node("uninitialized res=gpu:0 claimed=gpu:2"), "node n1 pods=a");
     check(&node("uninitialized claimed=gpu:2"), "node n1 pods=a");
     check(&node("res=gpu:0 claimed=gpu:2"), "unplaced a LimitExceeded");
-    // What the kubelet does report is believed.
+    // Resources that the kubelet does report override those of the claim.
     let two = "pool p limit=nodes:0 \n node n1 pool=p zone=a uninitialized res=gpu:1 claimed=gpu:2 \n pod a x2 cpu=1 res=gpu:1";
     check(two, "node n1 pods=a-1 \n unplaced a-2 LimitExceeded");
 }
@@ -179,12 +180,12 @@ fn spec_02_71_taints_of_starting_nodes_go_away_by_themselves() {
     ] {
         check(&with("uninitialized", taint), "unplaced a LimitExceeded");
     }
-    // A node of nobody's must be ready as it is.
+    // Taints of an unmanaged node count as they are.
     check(
         "pool p limit=nodes:0 \n node n1 taint=node.kubernetes.io/not-ready:NoExecute \n pod a cpu=1",
         "unplaced a LimitExceeded",
     );
-    // Until it is registered the claim's taints count, not the node's.
+    // Until the node is registered, the claim's taints count, not the node's.
     check(
         "pool p limit=nodes:0 \n node n1 pool=p unregistered taint=x claimtaint=y \n pod a cpu=1 tol=y",
         "node n1 pods=a",
@@ -227,7 +228,8 @@ fn the_answer_says_what_it_costs() {
     assert!(searched.stats.attempts > 1);
 }
 
-/// Better than first fit, where several answers keep every rule: two small machines instead of a large one.
+/// The search is cheaper than first fit where several solutions keep every rule: two small nodes
+/// instead of a large one.
 #[test]
 fn a_search_finds_what_is_cheaper() {
     let world = Fixture::new("type s cpu=2 price=0.1 \n type l cpu=4 price=0.5 \n pool p \n pod a x2 cpu=2");
@@ -240,7 +242,7 @@ fn a_search_finds_what_is_cheaper() {
     assert_eq!(searched.solve().claims[0].launch.requirements.get(labels::INSTANCE_TYPE).unwrap().values().len(), 2);
 }
 
-// First fit puts the pod with more CPU where alone the one with more memory can go.
+// First fit places the pod with more CPU on the only node that fits the pod with more memory.
 #[test]
 fn another_order_is_tried_for_pods_that_find_no_place() {
     let world = "pool p limit=nodes:0 \n node n1 cpu=2 mem=8Gi \n node n2 cpu=2 mem=2Gi

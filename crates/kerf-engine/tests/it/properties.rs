@@ -1,4 +1,5 @@
-//! What must hold for any world, without knowing its answer: the same question has one answer, whichever way it is put.
+//! Properties that hold for any input, without knowledge of its solution: equivalent inputs have
+//! the same solution.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use proptest::prelude::*;
 use crate::check_solution::solution_text;
 use crate::fixture::Fixture;
 
-/// A small world: a few types, pools, nodes and groups of pods, some of them with constraints.
+/// Generates a small fixture: a few types, pools, nodes and groups of pods, some with constraints.
 fn world(is_constrained: bool) -> impl Strategy<Value = String> {
     let types = prop::collection::vec((1..9_u32, 1..5_u32, prop::sample::select(vec!["a,b,c", "a,b", "c"])), 1..5);
     let pools = prop::collection::vec(
@@ -106,7 +107,8 @@ proptest! {
         prop_assert_eq!(cheap.price().nanos() * 10, dear.price().nanos());
     }
 
-    /// First fit, in which only what is left of a claim's types decides; and without constraints, for which a type's zones matter.
+    /// Uses first fit, which depends only on the types that remain on a claim, and inputs without
+    /// constraints, because the zones of a type matter for constraints.
     #[test]
     fn a_type_that_no_claim_lists_can_go(text_of in world(false)) {
         let world = Fixture::new(&text_of);
@@ -129,14 +131,15 @@ proptest! {
     fn one_more_node_places_no_fewer_pods(text_of in world(false), cpu in 1..9_u32) {
         let before = placed_pod_count(&Fixture::new(&text_of).solve());
         let after = Fixture::new(&format!("{text_of} \n node extra cpu={cpu} mem=32Gi zone=a"));
-        // Pods that only fit nodes compete for them, and first fit may then trade one for two.
+        // Pods that fit only on nodes compete for them, and first fit may then place one instead of
+        // two.
         let largest = after.input.catalogues[0].iter().filter_map(|t| t.capacity.get("cpu")).max().unwrap();
         let fits = after.input.pods.iter().all(|p| p.spec.containers[0].resources.requests.get("cpu").is_none_or(|c| c <= largest));
         prop_assume!(fits);
         prop_assert!(placed_pod_count(&after.solve()) >= before);
     }
 
-    /// The generator makes worlds that are worth asking about.
+    /// Checks that the generator's inputs are not trivial.
     #[test]
     fn worlds_have_pods_and_types(text_of in world(true)) {
         let world = Fixture::new(&text_of);

@@ -1,8 +1,8 @@
-//! What people read when a pod waits: the sentences of spec 02 §7.2, §8.5, §9 and §2.2.
+//! Tests of the messages for unplaced pods, as in spec 02 §7.2, §8.5, §9 and §2.2.
 
 use crate::check_solution::{check, unplaced_reason};
 
-/// The sentence up to where it lists requirements and resources.
+/// Returns the message without its list of requirements and resources.
 fn message(world: &str) -> String {
     let text = unplaced_reason(world, "x");
     text.split(", requirements=").next().unwrap().to_owned()
@@ -106,7 +106,8 @@ fn section_8_5_hosts_are_named_and_long_lists_are_cut() {
         "unsatisfiable topology constraint for pod affinity, key=kubernetes.io/hostname (counts = n1: 1, podDomains = \
          kubernetes.io/hostname Exists, nodeDomains = kubernetes.io/hostname In [hostname-placeholder-0001]"
     );
-    // Hosts that are known count, whether or not somebody is there; one that goes only while somebody is.
+    // Known hosts count, even without pods; a host that is being deleted counts only while it has
+    // pods.
     assert_eq!(
         unplaced_reason(
             "pool p \n node n1 cpu=1 \n node n2 pool=p leaving \n pod big cpu=4 \n pod x cpu=1 aff=host:app=web",
@@ -122,7 +123,7 @@ fn section_8_5_hosts_are_named_and_long_lists_are_cut() {
     assert!(text.contains("z33: 0, z34: 0 and 5 other(s), podDomains"), "{text}");
 }
 
-// §6.7: constraints between pods narrow the choice before types are looked at.
+// §6.7: constraints between pods narrow the requirements before types are checked.
 #[test]
 fn section_7_2_requirements_are_told_as_constraints_narrowed_them() {
     let sold_out = "type t zones=a,b out=b/on-demand \n pool p \n node n cpu=0.5 zone=a
@@ -133,7 +134,7 @@ fn section_7_2_requirements_are_told_as_constraints_narrowed_them() {
         "{text}"
     );
     assert!(text.contains("topology.kubernetes.io/zone In [b], resources="), "{text}");
-    // A label that the pool's nodes cannot have at all; `minValues` have nothing to do with it.
+    // A label that the pool's nodes cannot have at all. `minValues` do not matter here.
     for pool in ["pool p", "pool p req=\"type Exists min 1\""] {
         let world =
             format!("{pool} \n pool q label=team:x limit=cpu:1 \n pod x cpu=1 labels=app:x spread=team:1:app=x");

@@ -1,5 +1,5 @@
-//! What a prepared cluster can say of its last answer: pools with nothing to launch, types beyond limits, wishes that were given up
-//! (spec 02 §4.6, §5.4 and §6.4).
+//! Tests of what an incremental solver reports about its last solution: pools without instance
+//! types, types beyond limits, preferences that were given up (spec 02 §4.6, §5.4 and §6.4).
 
 use kerf_engine::{IncrementalSolver, Relaxation};
 
@@ -50,13 +50,14 @@ fn wishes_that_were_given_up_are_told_in_their_order() {
         let told = prepared.relaxed_pods().into_iter();
         told.map(|r| format!("{}: {}", r.pod, r.relaxations.iter().map(kind).collect::<Vec<_>>().join(" "))).collect()
     };
-    // The heavier wish cannot be had; with it gone there is a place, and the lighter one is kept.
+    // The heavier preference cannot be met. Without it the pod can be placed, and the lighter one
+    // is kept.
     let placed = solved(
         "type s cpu=2 zones=a,b \n pool p \n pod content cpu=1 pref=\"1 zone In a\"
          pod picky cpu=1 pref=\"1 zone In a\" pref=\"9 zone In z\"",
     );
     assert_eq!(kinds(&placed), ["default/picky: heavy"]);
-    // Whoever finds no place has given up everything, and says so every time.
+    // A pod that cannot be placed has given up every preference, and is reported after each solve.
     let mut in_vain = solved(
         "type s cpu=2 zones=a,b \n pool p taint=k=v:PreferNoSchedule
          pod huge cpu=90 req=\"zone In a\" req=\"zone In b\" pref=\"1 zone In a\" spread=zone:1:app=x:any",

@@ -1,4 +1,5 @@
-//! The requirement algebra seen from outside (spec 02 §3); its own tests are beside it in the crate.
+//! Tests of the requirement algebra through the solver (spec 02 §3). Its unit tests are in the
+//! crate.
 
 use crate::check_solution::{check, unplaced_reason};
 use crate::fixture::Fixture;

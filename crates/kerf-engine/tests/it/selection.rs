@@ -1,4 +1,5 @@
-//! Which pods are looked at, and from which pools they may get capacity (spec 02 §2 and §5.1).
+//! Tests of which pods are considered, and from which pools they may get capacity (spec 02 §2 and
+//! §5.1).
 
 use kerf_api::slim::Pod;
 
@@ -19,7 +20,7 @@ fn spec_02_6_only_pods_that_capacity_could_help_are_looked_at() {
          pod gated cpu=1 unschedulable gated",
         "claim pool=p types=t pods=stuck",
     );
-    // Files may leave the condition out (spec 09 §2.1); one that says something else is believed.
+    // Files may omit the condition (spec 09 §2.1). A condition with another reason counts as it is.
     check(
         "pool p
          pod stuck cpu=1 unschedulable
@@ -49,7 +50,7 @@ fn spec_02_7_the_scheduler_of_a_pod_does_not_matter() {
     assert_eq!(solution_text(&world.input, &world.solve()), "claim pool=p types=t pods=own\n");
 }
 
-// spec 02 #8 (that it is ignored; times and histogram are the controller's)
+// spec 02 #8 (only that the pod is ignored; times and histogram belong to the controller)
 #[test]
 fn spec_02_9_restricted_labels_are_refused() {
     for key in ["karpenter.sh/test", "karpenter.k8s.aws/test", "sub.karpenter.sh/test", "kubernetes.io/hostname"] {
@@ -67,7 +68,7 @@ fn spec_02_9_restricted_labels_are_refused() {
 fn spec_02_10_a_pod_may_refuse_nodes_of_pools() {
     let opted_out = "pool p \n pod p cpu=1 req=\"pool DoesNotExist\"";
     check(opted_out, "unplaced p OptedOut");
-    // A wish counts as well, here: it is the heaviest one.
+    // The heaviest preference counts as well.
     check("pool p \n pod p cpu=1 pref=\"1 pool DoesNotExist\"", "unplaced p OptedOut");
     check("pool p \n pod p cpu=1 req=\"pool NotIn x\"", "claim pool=p types=t pods=p");
     assert_eq!(
@@ -89,7 +90,7 @@ fn spec_02_11_a_pod_without_its_claim_does_not_hold_up_others() {
 fn spec_02_12_without_a_usable_pool_everything_waits() {
     for pools in ["", "pool p deleting", "pool p notready", "pool p static", "pool p static \n pool q deleting"] {
         check(&format!("{pools} \n pod a cpu=1 \n pod b cpu=1"), "unplaced a,b NoNodePool");
-        // The result of the pass is empty, whatever nodes there are.
+        // The result of the pass is empty, even if nodes exist.
         check(&format!("{pools} \n node n1 \n pod a cpu=1"), "unplaced a NoNodePool");
     }
     assert_eq!(unplaced_reason("pod a cpu=1", "a"), "no dynamic nodepools found");
@@ -117,7 +118,7 @@ fn spec_02_15_of_terminating_pods_only_stateful_ones_come_back() {
     check(&leaving("owner=ReplicaSet/r"), "");
     check(&leaving("owner=DaemonSet/d"), "");
     check(&leaving("owner=StatefulSet/s"), "claim pool=p types=t pods=a");
-    // A protected pod stays where it is.
+    // A protected pod stays on its node.
     let active = |pod: &str| format!("pool p \n node n1 pool=p leaving \n pod a cpu=1 on=n1 {pod}");
     check(&active("protect=true"), "");
     check(&active("protect=1h started=60"), "");
@@ -135,7 +136,7 @@ fn spec_02_16_pods_that_no_budget_ever_lets_go_stay() {
     };
     for budget in ["max=0", "max=0%", "min=100%"] {
         check(&with(&format!("pdb b sel=app=web {budget}"), ""), "");
-        // It blocks evictions only, and only of the pods that it selects.
+        // A budget blocks only evictions, and only of the pods that it selects.
         check(
             &with(&format!("pdb b sel=app=web {budget}"), "tol=karpenter.sh/disrupted"),
             "claim pool=p types=t pods=a",
@@ -158,7 +159,7 @@ fn spec_02_17_leaving_and_new_pods_are_packed_together() {
         "pool p \n node n1 pool=p leaving \n pod old x2 cpu=1 on=n1 \n pod new x2 cpu=1",
         "claim pool=p types=t pods=new-1..2,old-1..2",
     );
-    // Q16: a pod whose volumes cannot be read is left out, not placed as if it had none.
+    // Q16: a pod whose volumes cannot be resolved is left out, not placed as if it had none.
     check(
         "pool p \n node n1 pool=p leaving \n pod old cpu=1 on=n1 pvc=none \n pod new cpu=1",
         "claim pool=p types=t pods=new \n unplaced old VolumeNotUsable",

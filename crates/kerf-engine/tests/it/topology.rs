@@ -1,4 +1,4 @@
-//! Spread, affinity and anti-affinity (spec 02 §8).
+//! Tests of topology spread, affinity and anti-affinity (spec 02 §8).
 
 use std::fmt::Write as _;
 
@@ -26,7 +26,7 @@ fn spec_02_81_only_zones_that_the_pool_can_reach_are_domains() {
         [2, 2]
     );
     assert_eq!(pod_counts_per_domain(&format!("pool p label=zone:b \n pod web x4 {ZONE_SPREAD_POD}"), "zone"), [4]);
-    // Q12: what a pool excludes is no domain.
+    // Q12: zones that a pool excludes are no domains.
     assert_eq!(
         pod_counts_per_domain(&format!("pool p req=\"zone NotIn c,d\" \n pod web x4 {ZONE_SPREAD_POD}"), "zone"),
         [2, 2]
@@ -84,12 +84,12 @@ fn spec_02_86_a_key_that_nobody_has() {
         "pool p \n pod lost cpu=1 labels=app:web spread=rack:1:app=web \n pod other cpu=1",
         "claim pool=p types=t pods=other \n unplaced lost TopologyUnsatisfiable",
     );
-    // Q10: without a selector nothing is counted, so nothing is spread.
+    // Q10: without a selector no pod is counted, so nothing is spread.
     assert_eq!(
         pod_counts_per_domain("type t cpu=8 \n pool p \n pod web x4 cpu=1 labels=app:web spread=zone:1:-", "zone"),
         [4]
     );
-    // An empty one selects everything.
+    // An empty selector selects all pods.
     assert_eq!(pod_counts_per_domain("type t cpu=8 \n pool p \n pod web x4 cpu=1 spread=zone:1:*", "zone"), [1, 1, 2]);
 }
 
@@ -149,7 +149,7 @@ fn spec_02_90_only_running_pods_of_the_namespace_count() {
     ] {
         assert_eq!(beside(old), [1, 1], "{old}");
     }
-    // Pods that are waiting count when they are placed, once.
+    // Pending pods count once, when they are placed.
     assert_eq!(
         pod_counts_per_domain(
             &format!("pool p req=\"zone In a,b\" \n pod old x2 {ZONE_SPREAD_POD} \n pod web x2 {ZONE_SPREAD_POD}"),
@@ -200,7 +200,7 @@ fn spec_02_93_label_keys_split_a_spread() {
     }
     // A key that the pods lack is ignored: both revisions are one group.
     assert_eq!(pod_counts_per_domain(&keyed("keys=none"), "zone"), [2, 2]);
-    // With three of one revision running in a zone, only that revision minds.
+    // Three running pods of one revision in a zone affect only that revision.
     let running = "pool p req=\"zone In a,b\" \n node n1 zone=a cpu=3 \n pod run x3 on=n1 cpu=1 labels=app:web,rev:1
         pod next x2 cpu=1 labels=app:web,rev:2 spread=zone:1:app=web:keys=rev";
     assert_eq!(pod_counts_per_domain(running, "zone"), [1, 1]);
@@ -226,10 +226,10 @@ fn spec_02_94_policies_say_which_nodes_count() {
     };
     assert_eq!(pod_counts_per_domain(&pool(""), "zone"), [1, 1]);
     assert_eq!(pod_counts_per_domain(&pool(":taints=Honor"), "zone"), [3, 3]);
-    // A pool without the taint makes the domain count for all.
+    // A pool without the taint makes the domain count for all pods.
     let open = format!("pool r req=\"zone In c\" limit=nodes:0 \n {}", pool(":taints=Honor"));
     assert_eq!(pod_counts_per_domain(&open, "zone"), [1, 1]);
-    // Nodes that the pods' own selector excludes do not count, unless the policy says so.
+    // Nodes that the pods' own selector excludes do not count, unless the policy is Ignore.
     let labelled = |policy: &str| {
         format!(
             "pool p label=team:x req=\"zone In a,b\" \n node n1 zone=a label=team:y cpu=3 \n pod old x3 on=n1 labels=app:web
@@ -239,7 +239,7 @@ fn spec_02_94_policies_say_which_nodes_count() {
     assert_eq!(pod_counts_per_domain(&labelled(""), "zone"), [1, 1]);
     assert_eq!(pod_counts_per_domain(&labelled(":affinity=Honor"), "zone"), [1, 1]);
     assert_eq!(pod_counts_per_domain(&labelled(":affinity=Ignore"), "zone"), [2]);
-    // Pods that the pass itself puts on a starting node count, although its taints are still there.
+    // Pods that this pass places on a starting node count, although the node still has its taints.
     let starting = "pool p req=\"zone In a,b\" \n node n1 pool=p zone=a uninitialized taint=node.kubernetes.io/not-ready:NoSchedule
         pod web x4 cpu=1 labels=app:web spread=zone:1:app=web:taints=Honor";
     assert_eq!(pod_counts_per_domain(starting, "zone"), [2, 2]);
@@ -254,7 +254,8 @@ fn spec_02_95_pods_with_their_own_zone_are_measured_there() {
     let solution = world.solve();
     assert!(solution.unplaced.is_empty());
     assert_eq!(pods_per_domain(&world, &solution, labels::ZONE), [(5, "a".to_owned()), (10, "b".to_owned())]);
-    // A wish for a zone is no must: the spread goes over all zones once the wish is given up.
+    // A preferred zone is not required: after the preference is given up, the spread covers all
+    // zones.
     assert_eq!(pod_counts_per_domain(&format!("pool p \n pod w x6 {spread} pref=\"1 zone In a\""), "zone"), [2, 2, 2]);
 }
 
@@ -268,7 +269,7 @@ fn spec_02_96_volumes_pin_the_node_and_not_the_spread() {
         &format!("{world} \n pod web cpu=1 labels=app:web spread=zone:1:app=web:min=3 pvc=data"),
         "claim pool=p types=t pods=web zone=a",
     );
-    // A selector for the zone would leave one domain, and minDomains would count an empty one.
+    // A node selector for the zone would leave one domain, and minDomains would count an empty one.
     check(
         &format!("{world} \n pod web cpu=1 labels=app:web spread=zone:1:app=web:min=3 sel=zone:a"),
         "unplaced web TopologyUnsatisfiable",
@@ -296,14 +297,14 @@ fn spec_02_98_families_start_where_they_are_allowed_to() {
         &format!("pool p \n pod x {family} sel=zone:a \n pod y {family} sel=zone:b"),
         "claim pool=p types=t pods=x zone=a \n claim pool=p types=t pods=y zone=b",
     );
-    // One member that runs somewhere else: no second host is started.
+    // A matching pod runs on another host: no second host is used.
     check(
         "pool p \n node n1 cpu=1 zone=a \n pod old on=n1 cpu=1 labels=app:web \n pod web cpu=1 labels=app:web aff=host:app=web",
         "unplaced web TopologyUnsatisfiable",
     );
-    // A family without a zone of its own stays in one (Q14).
+    // Pods with affinity to each other and no required zone stay in one zone (Q14).
     assert_eq!(pod_counts_per_domain(&format!("type t cpu=2 \n pool p \n pod web x6 {family}"), "zone"), [6]);
-    // Somebody runs in zone c, where these may not go: they start their own.
+    // A matching pod runs in zone c, which these pods cannot use: they start in their own zone.
     check(
         &format!(
             "pool p \n node n1 zone=c cpu=1 \n pod old on=n1 cpu=1 labels=app:web \n pod web x2 {family} sel=zone:a"
@@ -318,7 +319,7 @@ fn spec_02_99_affinity_to_nobody_waits() {
         "pool p \n pod x cpu=1 aff=zone:app=none \n pod y cpu=1 aff=host:app=none \n pod z cpu=1",
         "claim pool=p types=t pods=z \n unplaced x,y TopologyUnsatisfiable",
     );
-    // Two that wait for each other and for themselves to be there first.
+    // Two pods, each of which needs the other to be placed first.
     check(
         "pool p \n pod x cpu=1 labels=app:x aff=zone:app=y \n pod y cpu=1 labels=app:y aff=zone:app=x",
         "unplaced x,y TopologyUnsatisfiable",
@@ -375,20 +376,22 @@ fn spec_02_102_pods_that_repel_each_other_by_zone_come_one_a_pass() {
 fn spec_02_102_a_pod_is_in_the_way_only_where_its_machine_can_still_be() {
     let types = "type small cpu=4 mem=4Gi zones=a,b,c price=1 \n type large cpu=4 mem=64Gi zones=a,b price=2";
     let pods = "pod web x2 cpu=1.5 mem=1Gi labels=app:web anti=zone:app=web \n pod cache cpu=1 mem=32Gi";
-    // The cache joins the first web pod, which leaves the large type, and with it zone c for the other web pod.
+    // The cache pod joins the first web pod. That leaves only the large type, and so zone c is free
+    // for the other web pod.
     let world = Fixture::new(&format!("{types} \n pool p limit=nodes:2 \n {pods}"));
     let solution = world.solve();
     assert_eq!(
         solution_text(&world.input, &solution),
         "claim pool=p types=large pods=cache,web-1 zone=a|b\nclaim pool=p types=small pods=web-2 zone=c\n"
     );
-    // Where the large type is offered in every zone the other web pod waits.
+    // If the large type is offered in every zone, the other web pod waits.
     let everywhere = types.replace("zones=a,b price", "zones=a,b,c price");
     let world = Fixture::new(&format!("{everywhere} \n pool p limit=nodes:2 \n {pods}"));
     assert_eq!(world.solve().unplaced.len(), 1);
 }
 
-// Section 8.6 leaves pods uncounted that were on a claim before its zone was settled. Here both kinds would have to be bound first.
+// Spec 02 §8.6 leaves pods uncounted that were placed on a claim before its zone was decided. Here
+// each kind of pods would have to be bound before the other.
 #[test]
 fn a_spread_that_could_never_be_kept_costs_another_machine() {
     let world = Fixture::new(
@@ -399,7 +402,7 @@ fn a_spread_that_could_never_be_kept_costs_another_machine() {
     let solution = world.with_settings(|s| s.effort = Effort::Search).solve();
     let pods: Vec<usize> = solution.claims.iter().map(|claim| claim.pods.len()).collect();
     assert_eq!((pods, solution.unplaced.len()), (vec![4, 2], 0), "one loud pod may be beside the quiet ones");
-    // Loud pods that are in nobody's way are bound first, and one machine does.
+    // Front pods that no rule of other pods counts are bound first, and one node is enough.
     let patient = Fixture::new(
         "type t cpu=16 \n pool p \n pod quiet x3 cpu=2 labels=tier:back
          pod loud x3 cpu=1 labels=tier:front spread=zone:1:tier=back",
@@ -407,8 +410,9 @@ fn a_spread_that_could_never_be_kept_costs_another_machine() {
     assert_eq!(patient.with_settings(|s| s.effort = Effort::Search).solve().claims.len(), 1);
 }
 
-// Each api pod must be beside a web pod and takes a machine of its own. Section 8.6 leaves the web pods uncounted that were there first, so that
-// all would go to one zone, where the last two api pods could never be bound.
+// Each api pod must share a host with a web pod and takes a node of its own. Spec 02 §8.6 leaves
+// the web pods that were placed first uncounted. All would be placed in one zone, where the last
+// two api pods could never be bound.
 #[test]
 fn pods_that_follow_others_to_their_hosts_are_spread_by_how_many_they_follow() {
     let world = Fixture::new(
@@ -423,7 +427,8 @@ fn pods_that_follow_others_to_their_hosts_are_spread_by_how_many_they_follow() {
     assert_eq!((per_zone(&solution), solution.unplaced.len()), (vec![4, 4], 0));
 }
 
-// Only zone a has machines for an api pod beside a web pod. Zone b must get the web pods that are left, or the last api pods can never be bound.
+// Only zone a has nodes for an api pod together with a web pod. Zone b must get the remaining web
+// pods, or the last api pods can never be bound.
 #[test]
 fn machines_are_kept_to_the_zone_where_a_spread_needs_them() {
     let world = Fixture::new(
@@ -437,7 +442,8 @@ fn machines_are_kept_to_the_zone_where_a_spread_needs_them() {
     assert_eq!((zones(&solution), solution.unplaced.len()), (vec![(4, "b".to_owned()), (12, "a".to_owned())], 0));
 }
 
-// The queue's order would put the large pods first, which the spread counts; only without them is there room in zone a.
+// The queue's order would place the large pod first, which the spread counts. Zone a has capacity
+// only without it.
 #[test]
 fn pods_that_a_spread_binds_are_tried_before_those_that_stand_in_their_way() {
     check(
@@ -464,13 +470,13 @@ fn spec_02_103_running_pods_keep_others_away() {
         &format!("{} \n pod web cpu=1 labels=app:web", guards("anti~1=zone:app=web")),
         "claim pool=p types=t pods=web",
     );
-    // A guard that is on its way out still guards until it is gone; one that has ended does not.
+    // A terminating pod still keeps others away until it is deleted; a failed pod does not.
     check(
         &format!("{} \n pod web cpu=1 labels=app:web", guards("anti=zone:app=web terminating")),
         "unplaced web TopologyUnsatisfiable",
     );
     check(&format!("{} \n pod web cpu=1 labels=app:web", guards("anti=zone:app=web phase=Failed")), "node a pods=web");
-    // Pods of the pass that have such a rule keep later ones away as well.
+    // Pods that this pass places keep later pods away as well.
     check(
         "pool p \n pod guard cpu=2 sel=zone:a anti=zone:app=web \n pod web cpu=1 labels=app:web",
         "claim pool=p types=t pods=guard zone=a \n claim pool=p types=t pods=web zone=b|c",
@@ -493,7 +499,8 @@ fn spec_02_104_namespaces_of_a_term() {
     }
 }
 
-/// Spec 02 §8.2: a zone that only pools with a taint offer is not one that the pod's own anti-affinity may be counted for.
+/// Spec 02 §8.2: a zone that only tainted pools offer does not count for the anti-affinity of a pod
+/// that does not tolerate the taint.
 #[test]
 fn anti_affinity_takes_only_domains_that_the_pod_can_reach() {
     check(
@@ -520,11 +527,11 @@ fn spec_02_105_pods_are_spread_by_default() {
         assert_eq!(per_claim, [1, 1, 1], "{revision}");
     }
     check_search(&world, &solution);
-    // Spread by a service, whatever made the pods.
+    // A Service spreads pods of any owner.
     let job = "settings default-spread=zone:1 \n type t cpu=16 \n pool p \n service s sel=app:job
         pod work x3 cpu=1 labels=app:job,run:1 owner=Job/j";
     assert_eq!(pod_counts_per_domain(job, "zone"), [1, 1, 1]);
-    // A stateful set and a replication controller count as owners, other kinds do not.
+    // StatefulSets and ReplicationControllers count as owners, other kinds do not.
     for (line, owner, spread) in [
         ("statefulset o sel=app=web", "StatefulSet/o", true),
         ("rc o sel=app=web", "ReplicationController/o", true),
@@ -542,7 +549,7 @@ fn spec_02_105_pods_are_spread_by_default() {
             "{line} for {owner}"
         );
     }
-    // Pods that run already count by the deduced selector.
+    // Running pods count by the deduced selector.
     let running = "settings default-spread=zone:1 \n pool p req=\"zone In a,b\" \n replicaset web sel=app=web \n node n1 zone=a cpu=3
         pod old x3 on=n1 cpu=1 labels=app:web \n pod w x3 cpu=1 labels=app:web owner=ReplicaSet/web";
     assert_eq!(pod_counts_per_domain(running, "zone"), [3]);
@@ -551,7 +558,7 @@ fn spec_02_105_pods_are_spread_by_default() {
 #[test]
 fn spec_02_106_defaults_are_for_pods_that_say_nothing() {
     let with = |rest: &str| format!("settings default-spread=zone:1 \n type t cpu=16 \n pool p \n {rest}");
-    // Any constraint of its own.
+    // The pods have a constraint of their own.
     assert_eq!(
         pod_counts_per_domain(
             &with(
@@ -561,14 +568,14 @@ fn spec_02_106_defaults_are_for_pods_that_say_nothing() {
         ),
         [3]
     );
-    // Nobody selects it.
+    // No Service or owner selects the pods.
     assert_eq!(pod_counts_per_domain(&with("service s sel=app:other \n pod w x3 cpu=1 labels=app:web"), "zone"), [3]);
     assert_eq!(pod_counts_per_domain(&with("service s unselective \n pod w x3 cpu=1 labels=app:web"), "zone"), [3]);
     assert_eq!(
         pod_counts_per_domain(&with("service s ns=other sel=app:web \n pod w x3 cpu=1 labels=app:web"), "zone"),
         [3]
     );
-    // Nothing is configured.
+    // No default constraint is configured.
     assert_eq!(
         pod_counts_per_domain(
             &format!(
@@ -589,7 +596,8 @@ fn spec_02_107_defaults_are_as_hard_as_they_say() {
     check(&with("rack:1"), "unplaced w TopologyUnsatisfiable");
 }
 
-// kube-scheduler counts by the pod's node affinity as it is written, whichever alternative the pod was placed by.
+// kube-scheduler counts by the pod's node affinity as written, whichever alternative the pod was
+// placed by.
 #[test]
 fn giving_up_an_alternative_does_not_change_who_is_counted() {
     check(

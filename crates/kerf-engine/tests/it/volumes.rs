@@ -1,4 +1,4 @@
-//! Where volumes let pods run, and how many a node can attach (spec 02 §9).
+//! Tests of volume topology and of the number of volumes that a node can attach (spec 02 §9).
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ fn spec_02_108_volumes_and_pods_must_agree_on_the_zone() {
     check(&format!("{class} \n pod x cpu=1 pvc=data"), "claim pool=p types=t pods=x zone=b|c");
     check(&format!("{class} \n node n1 zone=a \n node n2 zone=b \n pod x cpu=1 pvc=data"), "node n2 pods=x");
     check(&format!("{class} \n node n1 \n pod x cpu=1 pvc=data"), "claim pool=p types=t pods=x zone=b|c");
-    // A claim that a pod makes for itself.
+    // A claim of a generic ephemeral volume.
     check(
         "pool p \n sc fast term=\"zone In b\" \n pvc x-scratch sc=fast \n pod x cpu=1 ephemeral=scratch",
         "claim pool=p types=t pods=x zone=b",
@@ -42,7 +42,7 @@ fn spec_02_110_the_combination_that_works_is_found() {
         "pool p \n pv one term=\"zone In a\" term=\"zone In b\" \n pv two term=\"zone In b\" term=\"zone In c\"
         pvc c1 pv=one \n pvc c2 pv=two";
     check(&format!("{volumes} \n pod x cpu=1 pvc=c1,c2"), "claim pool=p types=t pods=x zone=b");
-    // No combination: the pod asks for what cannot be.
+    // No combination exists: the pod's volumes contradict each other.
     check(
         "pool p \n pv one term=\"zone In a\" \n pv two term=\"zone In b\" \n pvc c1 pv=one \n pvc c2 pv=two \n pod x cpu=1 pvc=c1,c2",
         "unplaced x NoInstanceTypeFits",
@@ -60,7 +60,7 @@ fn spec_02_111_a_local_volume_does_not_pin_its_pod() {
     check(&world("", "host In n2"), "unplaced x VolumeTopology");
     check(&world("", "host In n1"), "node n1 pods=x");
     check(&world("local", "host In n2 & zone In b"), "claim pool=p types=t pods=x zone=b");
-    // Each alternative holds or fails as a whole.
+    // The expressions of one alternative hold or fail together.
     check(
         "pool p limit=nodes:0 \n node n1 zone=b \n node n2 zone=a
          pv v term=\"host In n1 & zone In a\" term=\"host In n2 & zone In b\" \n pvc data pv=v \n pod x cpu=1 pvc=data",
@@ -80,7 +80,7 @@ fn spec_02_112_a_node_attaches_so_many_volumes() {
         "pool p \n node n1 cpu=100 \n csinode n1 limit=ebs.csi.aws.com:10 \n sc fast \n pvc shared sc=fast \n pod x x100 cpu=1 pvc=shared",
         "node n1 pods=x-1..100",
     );
-    // In-tree names count for the driver that took over, and what runs there already counts.
+    // In-tree names count for the CSI driver that replaced them, and volumes of running pods count.
     let bound = |provisioner: &str| {
         format!(
             "pool p \n node n1 \n csinode n1 limit=ebs.csi.aws.com:1 \n sc fast provisioner={provisioner} \n pvc old sc=fast \n pvc new sc=fast
@@ -185,7 +185,7 @@ fn section_9_1_every_problem_of_a_claim_has_its_words() {
 fn a_pod_with_two_broken_claims_is_told_of_the_first() {
     let world = "pool p \n pod x cpu=1 pvc=one,two";
     assert!(unplaced_reason(world, "x").contains("\"one\" not found"), "{}", solved_text(world));
-    // Spread and volumes together: the volume's zone, counted by the pod's own rules.
+    // Spread and volumes together: the volume decides the zone, and the pod's own rules count.
     assert_eq!(
         pod_counts_per_domain(
             "pool p \n pv v term=\"zone In a\" \n pvc c pv=v \n pod x x2 cpu=1 labels=app:x spread=zone:1:app=x pvc=c",
