@@ -1,5 +1,6 @@
-//! How long it takes to look at nodes that might go, as growth curves: each line doubles the cluster of the line before it. Twenty pods a
-//! node, fifty pods a deployment; on nodes that are two thirds full, and on nodes so full that moved pods need a new machine.
+//! Measures how long it takes to evaluate nodes for removal, as growth curves: each line doubles
+//! the cluster of the line before it. Clusters have 20 pods per node and 50 pods per Deployment.
+//! Nodes are two thirds full, or so full that moved pods need a new node.
 //!
 //! `cargo bench -p kerf-engine --bench disrupting [-- FILTER]`
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
@@ -82,14 +83,14 @@ fn main() {
     }
 }
 
-/// What the process holds in memory, in MiB.
+/// Returns the resident memory of the process in MiB.
 fn resident_memory_mib() -> f64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: f64 = statm.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0.0);
     pages * 4.0 / 1_024.0
 }
 
-/// What a prepared cluster takes, besides the objects that it is made from.
+/// Prints the memory of a prepared solver, without the objects that it is prepared from.
 fn memory(nodes: usize) {
     let input = cluster_with_nodes(nodes, ClusterShape { pools: 30, has_zone_spread: true, is_full: false });
     let before = resident_memory_mib();
@@ -106,7 +107,8 @@ fn memory(nodes: usize) {
     );
 }
 
-/// All candidates, all methods: a whole plan up to its first command, or to the verdict that there is nothing to do.
+/// Measures a whole plan with all candidates and all methods: up to its first command, or until all
+/// candidates are evaluated without a command.
 fn plan(kind: &str, nodes: usize, shape: ClusterShape, passes: Passes) {
     let input = cluster_with_nodes(nodes, shape);
     let settings = DisruptionSettings {
@@ -137,14 +139,14 @@ fn plan(kind: &str, nodes: usize, shape: ClusterShape, passes: Passes) {
     );
 }
 
-/// Each node by itself.
+/// Measures the removal of each node by itself.
 fn bench_removal(kind: &str, nodes: usize, shape: ClusterShape) {
     let input = cluster_with_nodes(nodes, shape);
     let start = Stopwatch::start();
     let mut prepared = IncrementalSolver::new(&input, &settings(Effort::FirstFit));
     let prepare = start.seconds();
     let (mut total, mut asked) = (0.0, 0);
-    // Every node twice: the first round learns.
+    // Every node twice: the first round fills caches.
     for round in 0..2 {
         for node in input.nodes.iter().step_by(nodes / 500) {
             let name = [node.metadata.name.clone()];
@@ -161,7 +163,7 @@ fn bench_removal(kind: &str, nodes: usize, shape: ClusterShape) {
     print_line(&format!("what if a node went: {kind}"), &input, prepare, total / f64::from(asked));
 }
 
-/// One more pod that waits, of a kind that was not there before.
+/// Measures one more pending pod of a new pod class.
 fn one_more_pod(nodes: usize) {
     let input = cluster_with_nodes(nodes, ClusterShape { pools: 30, has_zone_spread: true, is_full: false });
     let start = Stopwatch::start();

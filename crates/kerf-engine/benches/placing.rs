@@ -1,6 +1,7 @@
-//! How long placing pods takes, as a growth curve: each line doubles the input of the line before it. The mix is that of
-//! Karpenter's own scheduling benchmark: a fifth each of plain pods, zone spread, hostname spread, zone affinity to the
-//! own label, and hostname anti-affinity of all against all; 400 instance types.
+//! Measures how long placing pods takes, as a growth curve: each line doubles the input of the line
+//! before it. The mix is that of Karpenter's own scheduling benchmark: a fifth each of plain pods,
+//! zone spread, hostname spread, zone affinity to the own label, and hostname anti-affinity of all
+//! against all; 400 instance types.
 //!
 //! `cargo bench -p kerf-engine --bench placing [-- FILTER]`
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]

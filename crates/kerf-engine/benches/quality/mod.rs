@@ -1,4 +1,4 @@
-//! What plans are worth: how much they save on clusters that a day of churn has left behind, and how much any plan could.
+//! Measures how much plans save on clusters after a day of churn, and how much any plan could save.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use kerf_engine::{DisruptionSettings, Effort, Input, Passes, disrupt};
 use super::cluster::{SplitMix64, instance_type_with, pod, resources, settings};
 use super::{ClusterShape, cluster_with_nodes};
 
-/// What plans save on clusters of 50 to 300 nodes that a day of churn has left behind: with the methods that Karpenter has, with moves
-/// on top, and at best, if pods could be cut to fit.
+/// Prints the price of `clusters` clusters of 50 to 300 nodes after a day of churn: before, with
+/// the methods that Karpenter has, with moves as well, and a lower bound for any plan.
 pub(crate) fn report(clusters: u64) {
     println!(
         "{:<10} {:>7} {:>10} {:>11} {:>11} {:>11}",
@@ -47,10 +47,11 @@ pub(crate) fn report(clusters: u64) {
     println!("{clusters:<10} {nodes:>7} {:>10.2} {:>11.2} {:>11.2} {:>11.2}", sums[0], sums[1], sums[2], sums[3]);
 }
 
-/// Gigabytes per CPU of the three families.
+/// The three families with their GiB of memory per CPU.
 const FAMILIES: [(&str, i64); 3] = [("c", 2), ("s", 4), ("m", 8)];
 
-/// Nodes of three families and five sizes, filled with pods of which most have gone since; nothing else can be bought.
+/// Returns a cluster with nodes of three families and five sizes. Most of the pods that filled the
+/// nodes are deleted. No other instance types are offered.
 fn churned_cluster(seed: u64) -> Input {
     let mut dice = SplitMix64(seed);
     let nodes = 50 + dice.below(251);
@@ -58,7 +59,7 @@ fn churned_cluster(seed: u64) -> Input {
     input.pools[0].disruption.budgets.clear();
     input.pods.clear();
     let sizes = [2, 4, 8, 16, 32];
-    // About what clouds take: most of the price is for the CPUs.
+    // Approximately as clouds charge: most of the price is for the CPUs.
     let price = |cpus: i64, gibibytes: i64| cpus * 35_500_000 + gibibytes * 3_400_000;
     let types: Vec<InstanceType> = FAMILIES
         .iter()
@@ -101,9 +102,9 @@ fn churned_cluster(seed: u64) -> Input {
     input
 }
 
-/// A bound: what all that the pods ask for costs at least if machines could be bought in parts. That is a linear program with a row for
-/// each resource. Its dual has as few unknowns as there are rows, the price of one unit of each resource, so that the best of its
-/// corners is found by looking at all of them.
+/// Returns a lower bound: the price of all requested resources if instances could be bought in
+/// parts. That is a linear program with one row per resource. Its dual has one unknown per row, the
+/// price of one unit of each resource, so its optimum is found by checking all corners.
 fn lower_bound_price(input: &Input) -> f64 {
     let amount = |q: Option<Quantity>| q.map_or(0.0, |q| q.nanos() as f64 / 1e9);
     let asked = |p: &Pod| {
@@ -114,7 +115,8 @@ fn lower_bound_price(input: &Input) -> f64 {
     for pod in &input.pods {
         wanted.iter_mut().zip(asked(pod)).for_each(|(sum, more)| *sum += more);
     }
-    // No machine is worth more than it costs, and no resource less than nothing.
+    // The resources of an instance are worth at most its price, and no resource has a negative
+    // price.
     let mut faces: Vec<([f64; 3], f64)> = Vec::new();
     for described in input.catalogues[0].iter() {
         let of = |name: &str| amount(described.capacity.get(name));
@@ -142,7 +144,7 @@ fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
     a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
-/// Where three planes meet (Cramer's rule), if they do.
+/// Returns the point in which three planes intersect (Cramer's rule), if there is one.
 fn plane_intersection([(a, p), (b, q), (c, r)]: [([f64; 3], f64); 3]) -> Option<[f64; 3]> {
     let cross =
         |u: [f64; 3], v: [f64; 3]| [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];

@@ -1,4 +1,4 @@
-//! Taking nodes away (spec 03). A plan is told as one line for each command:
+//! Tests of disruption (spec 03). The text of a plan has one line per command:
 //!
 //! `empty delete n1,n2 saves 0.4` or `single replace n1 -> p types=s,m ct=spot saves 0.1`.
 
@@ -29,10 +29,10 @@ use kerf_engine::{
 
 use crate::fixture::Fixture;
 
-/// Three sizes at ten cents a CPU, and a pool without budgets.
+/// Three types at $0.10 per CPU, and a pool without budgets.
 const THREE_TYPES: &str = "type s cpu=2 mem=8Gi \n type m cpu=4 mem=16Gi \n type l cpu=8 mem=32Gi \n pool p";
 
-/// Plans the world and compares the commands, line by line; and holds the plan to what every plan promises.
+/// Plans the fixture and compares the commands line by line. Also asserts the invariants of a plan.
 #[track_caller]
 fn check(world: &str, expected: &str) {
     let world = Fixture::new(world);
@@ -49,7 +49,8 @@ fn check(world: &str, expected: &str) {
     assert_plan_invariants(&world, &plan);
 }
 
-/// Money adds up, nothing is moved for nothing, every candidate was looked at, and there is nothing left to do afterwards.
+/// Asserts what holds for every plan: prices add up, each consolidation saves money, every
+/// candidate is evaluated, and a second plan after the first has no commands.
 #[track_caller]
 fn assert_plan_invariants(world: &Fixture, plan: &DisruptionPlan) {
     for command in &plan.commands {
@@ -78,7 +79,7 @@ fn assert_plan_invariants(world: &Fixture, plan: &DisruptionPlan) {
     }
 }
 
-/// The commands of a plan, one a line.
+/// Returns the commands of a plan as text, one per line.
 fn commands_text(plan: &DisruptionPlan) -> String {
     plan.commands.iter().fold(String::new(), |mut out, command| {
         let method = match command.method {
@@ -112,13 +113,13 @@ fn replacement(claim: &PlannedClaim) -> String {
     text
 }
 
-/// What is planned first, as the controller sees it before it looks again.
+/// Returns the commands of the first pass, as the controller gets them.
 fn first_commands_text(world: &str) -> String {
     let world = Fixture::new(world);
     commands_text(&disrupt(&world.input, &world.disruption_settings(Passes::First)))
 }
 
-/// Why a node stays, as `Code: message`.
+/// Returns why a node is not disrupted, each reason as `Code: message`.
 fn block_reasons(world: &str, node: &str) -> Vec<String> {
     block_reasons_in(&Fixture::new(world).disrupt(), node)
 }
@@ -128,12 +129,12 @@ fn block_reasons_in(plan: &DisruptionPlan, node: &str) -> Vec<String> {
     found.map(|block| format!("{}: {block}", block.code())).collect()
 }
 
-/// The codes alone.
+/// Returns only the codes of [`block_reasons`].
 fn block_codes(world: &str, node: &str) -> Vec<String> {
     block_reasons(world, node).iter().map(|text| text.split(':').next().unwrap().to_owned()).collect()
 }
 
-/// What is odd about a world, as `Code object: message`.
+/// Returns the plan's warnings as `Code object: message`.
 fn warnings_text(world: &str) -> Vec<String> {
     let plan = Fixture::new(world).disrupt();
     plan.warnings.iter().map(|n| format!("{} {}: {}", n.code, n.object, n.message)).collect()

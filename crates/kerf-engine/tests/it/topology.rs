@@ -402,7 +402,7 @@ fn a_spread_that_could_never_be_kept_costs_another_machine() {
     let solution = world.with_settings(|s| s.effort = Effort::Search).solve();
     let pods: Vec<usize> = solution.claims.iter().map(|claim| claim.pods.len()).collect();
     assert_eq!((pods, solution.unplaced.len()), (vec![4, 2], 0), "one loud pod may be beside the quiet ones");
-    // Front pods that no rule of other pods counts are bound first, and one node is enough.
+    // Loud pods that no spread of other pods counts can be bound first, so one node is enough.
     let patient = Fixture::new(
         "type t cpu=16 \n pool p \n pod quiet x3 cpu=2 labels=tier:back
          pod loud x3 cpu=1 labels=tier:front spread=zone:1:tier=back",

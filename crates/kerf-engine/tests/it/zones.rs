@@ -37,8 +37,7 @@ fn what_a_pod_asks_for_itself_and_by_its_volumes() {
 #[test]
 fn what_topology_leaves() {
     let nodes = "pool p \n node n1 zone=a \n node n2 zone=b";
-    // Affinity to a pod that runs in one zone, in an allowed and in an excluded zone, and to no
-    // pod.
+    // Affinity to a pod in zone a; the same with only zone b allowed; affinity to no pod at all.
     for (pods, expected) in [
         ("pod web on=n1 cpu=1 labels=app:web \n pod x cpu=1 aff=zone:app=web", "a=1"),
         ("pod web on=n1 cpu=1 labels=app:web \n pod x cpu=1 aff=zone:app=web req=\"zone In b\"", "none=1"),

@@ -1,23 +1,24 @@
-//! The `Balanced` policy (spec 03 §8.8).
+//! Tests of the consolidation policy `Balanced` (spec 03 §8.8).
 
 use kerf_engine::{BalancedScore, DisruptionPlan, Method, MethodFilter, Passes, next_commands};
 
 use super::{block_reasons, check};
 use crate::fixture::Fixture;
 
-/// What one look finds.
+/// Returns the plan of one pass.
 fn next_plan(text: &str) -> DisruptionPlan {
     let world = Fixture::new(text);
     next_commands(&world.input, &world.disruption_settings(Passes::First), MethodFilter::ALL, |_| ())
 }
 
-/// A score as `pool score saving% disruption%`.
+/// Returns a score as `pool score saving% disruption%`.
 fn score_text(score: &BalancedScore) -> String {
     let BalancedScore { pool, score, saved_share, disruption_share, .. } = score;
     format!("{pool} {score:.2} {:.0}% {:.0}%", saved_share * 100.0, disruption_share * 100.0)
 }
 
-/// Ten nodes at a price each; the first has so many pods that its disruption cost is `cost`, the others bring the total to ninety.
+/// A pool of ten nodes with eight pods each, so that each has a disruption cost of 9 and all
+/// together 90. The node `n` costs `price`, each other node costs `others`.
 fn pool(price: &str, others: &str, policy: &str) -> String {
     let mut text = format!(
         "type t cpu=4 price={price} pods=110 \n type o cpu=4 price={others} pods=110 \n pool p policy={policy} \n"
@@ -30,7 +31,7 @@ fn pool(price: &str, others: &str, policy: &str) -> String {
 
 #[test]
 fn spec_03_106_a_move_must_save_half_the_share_that_it_disrupts() {
-    // 2.42 of 58.08 at a disruption of 9 of 90: 0.4167.
+    // Saves 2.42 of 58.08 at a disruption cost of 9 of 90: score 0.4167.
     let rejected = pool("2.42", "6.18444444", "Balanced");
     check(&rejected, "");
     assert_eq!(
@@ -38,7 +39,7 @@ fn spec_03_106_a_move_must_save_half_the_share_that_it_disrupts() {
         ["BalancedScore: Score 0.42 < threshold 0.50 of consolidation policy Balanced"]
     );
     check(&pool("2.42", "6.18444444", "WhenEmptyOrUnderutilized"), "single delete n saves 2.42");
-    // 2.42 of 48.40: exactly 0.5.
+    // Saves 2.42 of 48.40: score exactly 0.5.
     let others = "5.10888888";
     let approved = pool("2.42", others, "Balanced").replace("machine room type=o", "machine room type=r")
         + "type r cpu=4 price=5.10888896 pods=110";
@@ -56,7 +57,8 @@ fn spec_03_107_the_only_node_of_a_pool_scores_one() {
 
 #[test]
 fn spec_03_109_only_the_balanced_pool_of_a_command_is_asked() {
-    // Two pools give one node each; the balanced one has a second node that weighs much, so its share is small.
+    // The command has one node of each pool. The balanced pool has a second, expensive node, so the
+    // saving is a small share of its price.
     let world = |policy: &str| {
         format!(
             "type l cpu=8 price=1 \n type xl cpu=16 price=1.5 \n pool p \n pool q policy={policy} \n machine n type=l \n machine m pool=q type=l
@@ -67,7 +69,7 @@ fn spec_03_109_only_the_balanced_pool_of_a_command_is_asked() {
     check(&world("Balanced"), "");
 }
 
-// spec 03 section 8.8
+// spec 03 §8.8
 #[test]
 fn commands_and_refused_moves_carry_their_scores() {
     let world = |small: &str, policy: &str| {
@@ -89,7 +91,7 @@ fn commands_and_refused_moves_carry_their_scores() {
     assert_eq!((unscored.commands[0].scores.len(), unscored.rejected_commands.len()), (0, 0));
 }
 
-// spec 03 section 8.8: of batches that were refused, the last is told, and only if nothing was found
+// spec 03 §8.8: of rejected batches the last is reported, and only if no command was found
 #[test]
 fn of_refused_batches_the_last_is_told() {
     let world = |price: &str| {

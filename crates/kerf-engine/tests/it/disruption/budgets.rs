@@ -1,11 +1,11 @@
-//! How many nodes of a pool may go (spec 03 §6).
+//! Tests of NodePool disruption budgets (spec 03 §6).
 
 use kerf_api::nodepool::DisruptionReason;
 
 use super::{THREE_TYPES, block_codes, block_reasons, check, commands_text, warnings_text};
 use crate::fixture::Fixture;
 
-/// Empty nodes under budgets, and what more is said of the pool.
+/// A pool with budgets and `count` empty nodes, followed by the lines of `more`.
 fn empty_nodes(count: usize, budgets: &str, more: &str) -> String {
     let nodes: Vec<String> = (0..count).map(|i| format!("machine n{i:02} type=s")).collect();
     format!("{THREE_TYPES} {budgets} \n {} \n {more}", nodes.join("\n"))
@@ -76,7 +76,7 @@ fn spec_03_49_one_budget_that_cannot_be_read_stops_everything() {
     }
 }
 
-/// The fixture's instant is Friday, 15 January 2027, 08:00 UTC.
+/// The fixture's time is Friday, 15 January 2027, 08:00 UTC.
 #[test]
 fn spec_03_50_to_52_budgets_bind_in_their_windows() {
     let bound = |schedule: &str, duration: &str| allowed(&format!("budget=\"2;;{schedule};{duration}\""))[0] == 2;
@@ -89,7 +89,7 @@ fn spec_03_50_to_52_budgets_bind_in_their_windows() {
     assert!(!bound("@yearly", "24h"));
     assert!(bound("30 7 * * FRI", "31m"));
     assert!(!bound("30 7 * * FRI", "30m"));
-    // A day that never comes binds for ever.
+    // A schedule that never occurs makes the budget permanent.
     assert!(bound("0 0 30 2 *", "1m"));
 }
 
@@ -122,7 +122,8 @@ fn spec_03_55_a_budget_comes_before_the_balance() {
 
 #[test]
 fn the_budget_is_one_for_the_whole_plan_and_for_all_reasons() {
-    // Two drifted, two empty, four under-used: three may go in all, in the order of the methods.
+    // Two drifted, two empty and two underutilized nodes: three may be removed in total, in the
+    // order of the methods.
     let world = Fixture::new(&format!(
         "{THREE_TYPES} budget=3 \n machine e1 type=s \n machine e2 type=s
          machine d1 type=s provider-drift=AMIDrift drifted=60 \n machine d2 type=s provider-drift=AMIDrift drifted=90

@@ -1,10 +1,10 @@
-//! Which nodes may be looked at, and everything that keeps the others (spec 03 §5).
+//! Tests of which nodes are candidates, and of every reason that keeps the others (spec 03 §5).
 
 use super::{THREE_TYPES, block_codes, block_reasons, check, warnings_text};
 
 const SPARE_NODE: &str = "machine spare type=m protect=true";
 
-/// A node with one pod that could move to a spare one, and what more is said.
+/// A node whose pod could move to a spare node, followed by the lines of `more`.
 fn world(node: &str, pod: &str, more: &str) -> String {
     format!("{THREE_TYPES} after=0s \n {SPARE_NODE} \n machine n type=m {node} \n pod x on=n cpu=1 {pod} \n {more}")
 }
@@ -33,7 +33,7 @@ fn spec_03_26_a_grace_period_overrules_pods_for_drift_alone() {
     check(&world("grace=1h provider-drift=AMIDrift", "", protected), "drift delete n saves 0.4");
     check(&world("grace=1h", "", protected), "");
     check(&world("provider-drift=AMIDrift", "", protected), "");
-    // An empty node but for a daemon that must be left alone.
+    // A node that is empty except for a protected daemon pod.
     let empty = format!("{THREE_TYPES} \n machine n type=m grace=1h \n pod d on=n owner=DaemonSet/d protect=true");
     check(&empty, "");
 }
@@ -51,7 +51,8 @@ fn spec_03_27_a_budget_that_allows_nothing_keeps_the_node() {
     check(&world("", "", &format!("{pdb} \n pod d on=n labels=app:x owner=DaemonSet/d")), "");
     check(&world("grace=1h provider-drift=AMIDrift", "labels=app:x", pdb), "drift delete n saves 0.4");
     check(&world("provider-drift=AMIDrift", "labels=app:x", pdb), "");
-    // A status that nobody has written allows nothing; no selector selects nobody, an empty one everybody.
+    // A budget without a status allows nothing. No selector selects no pod, an empty one selects
+    // all.
     check(&world("", "labels=app:x", "pdb b sel=app=x"), "");
     check(&world("", "labels=app:x", "pdb b sel=-"), DELETES_N);
     check(&world("", "labels=app:x", "pdb b sel=*"), "");
@@ -202,7 +203,8 @@ fn a_node_that_stays_is_told_every_reason() {
 
 #[test]
 fn spec_03_42_and_102_what_pods_cost_decides_who_goes_first() {
-    // Two nodes of one price fill the room of a third; the cheaper to disrupt goes.
+    // A third node fits the pod of one of two nodes with equal prices. The node that is cheaper to
+    // disrupt is deleted.
     let pair = |a: &str, b: &str| {
         format!(
             "{THREE_TYPES} \n machine a type=m \n machine b type=m \n pod x on=a cpu=3 {a} \n pod y on=b cpu=3 {b}
@@ -214,7 +216,7 @@ fn spec_03_42_and_102_what_pods_cost_decides_who_goes_first() {
         assert_eq!(order(a, b), "single delete a saves 0.4\n", "{a} against {b}");
         assert_eq!(order(b, a), "single delete b saves 0.4\n", "{b} against {a}");
     }
-    // A cost that is no number counts as none, and no cost counts for more than ten.
+    // An invalid cost counts as zero, and an eviction cost never exceeds ten.
     assert_eq!(order("cost=much", "priority=1"), "single delete a saves 0.4\n");
     assert_eq!(order("priority=2000001000", "priority=2000000000"), "single delete a saves 0.4\n");
     let more = format!("{} \n pod y2 on=b", pair("", ""));

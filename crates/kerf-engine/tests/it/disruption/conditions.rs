@@ -1,11 +1,12 @@
-//! `Drifted` and `Consolidatable` computed from the objects, and when a claim expires (spec 03 §2 and §12.1).
+//! Tests of the conditions `Drifted` and `Consolidatable`, and of the expiration of claims (spec 03
+//! §2 and §12.1).
 
 use kerf_engine::{Consolidatable, consolidatable, drift_reason, expires_at};
 
 use super::{block_codes, check};
 use crate::fixture::Fixture;
 
-/// The drift of the only claim, whose pool is the first; nothing for none.
+/// Returns the drift reason of the only claim in the first pool; empty if it has not drifted.
 #[track_caller]
 fn drift(pool: &str, machine: &str) -> String {
     let world = Fixture::new(&format!("type t cpu=4 zones=a \n {pool} \n machine n {machine}"));
@@ -86,7 +87,7 @@ fn spec_03_15_no_type_no_offering_and_no_offering_like_it_are_the_same() {
     assert_eq!(drift("pool p", "type=t zone=elsewhere age=7200"), gone);
     assert_eq!(drift("pool p", "type=t ct=spot age=7200"), gone);
     assert_eq!(drift("pool p", "type=t age=7200"), "");
-    // An offering that cannot be bought now is still an offering.
+    // An unavailable offering is still an offering.
     assert_eq!(drift("type u out=a/on-demand zones=a \n pool p", "type=u age=7200"), "");
 }
 
@@ -129,7 +130,7 @@ fn spec_03_19_and_20_the_wait_counts_from_the_last_pod_event_or_from_initializat
     assert!(is_waiting(consolidatable_state("after=30s", "event=0")));
     assert!(is_waiting(consolidatable_state("after=30s", "event=29")));
     assert_eq!(consolidatable_state("after=30s", "event=30"), Consolidatable::Yes);
-    // The event counts, not the initialization before it.
+    // The pod event counts, not the earlier initialization.
     assert!(is_waiting(consolidatable_state("after=30s", "init=600 event=10")));
     assert!(is_waiting(consolidatable_state("after=30s", "init=10")));
     assert_eq!(consolidatable_state("after=30s", "init=30"), Consolidatable::Yes);

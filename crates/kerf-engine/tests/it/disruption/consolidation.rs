@@ -1,4 +1,4 @@
-//! Several nodes at once and one at a time (spec 03 §8.4, §8.5 and §8.7).
+//! Tests of multi-node and single-node consolidation (spec 03 §8.4, §8.5 and §8.7).
 
 use std::fmt::Write as _;
 
@@ -34,12 +34,12 @@ fn spec_03_92_three_underused_nodes_become_one() {
 
 #[test]
 fn spec_03_100_a_list_that_the_same_type_spoils_is_tried_shorter() {
-    // Together they would become one of their own kind, which is reached by deleting one.
+    // Together they would become one node of the same type, which deleting one of them achieves.
     check(
         &format!("{THREE_TYPES} \n machine a type=l \n machine b type=l \n pod x on=a cpu=3 \n pod y on=b cpu=4"),
         "single delete a saves 0.8",
     );
-    // Without their own type too few are left for `minValues`.
+    // Without the nodes' own type too few types remain for `minValues`.
     let few = format!(
         "{THREE_TYPES} req=\"type Exists min 3\" \n machine a type=l \n machine b type=l \n pod x on=a cpu=1 \n pod y on=b cpu=1"
     );
@@ -71,7 +71,8 @@ fn a_node_that_is_what_its_pods_need_stays() {
 
 #[test]
 fn pools_take_turns_the_most_profitable_first() {
-    // The first of one pool is full; before its second, which is worth more, comes the first of the other pool.
+    // The most profitable node of pool p is full. The first node of pool q is tried before the
+    // second node of p, although that one saves more.
     check(
         &format!(
             "{THREE_TYPES} \n pool q \n machine a1 type=l \n machine a2 type=l \n machine b1 pool=q type=m
@@ -114,7 +115,8 @@ fn what_is_not_named_does_not_matter() {
     check(&without_s, "single replace n -> p types=m ct=on-demand saves 0.4");
 }
 
-/// Karpenter remembers which pools it had no time to look at. Here there is no deadline: a search always ends, and nobody is unseen.
+/// Karpenter records the pools that it did not evaluate before its timeout. Kerf has no timeout:
+/// every pass evaluates every candidate.
 #[test]
 fn spec_03_104_every_candidate_of_every_pool_is_looked_at_in_every_look() {
     let mut cluster = String::from(THREE_TYPES);
@@ -140,7 +142,7 @@ fn spec_03_104_every_candidate_of_every_pool_is_looked_at_in_every_look() {
     assert_eq!(again.blocked, plan.blocked, "no look leaves anything for the next");
 }
 
-/// The longest list that can go is not always worth most.
+/// The longest list of nodes that can be removed together does not always save most.
 #[test]
 fn the_list_that_saves_most_goes_together() {
     let world = "type s cpu=2 price=0.2 \n type m cpu=3 price=0.9 \n type x cpu=32 price=1.5 \n pool p
@@ -149,7 +151,7 @@ fn the_list_that_saves_most_goes_together() {
     check(world, "multi replace a,b -> p types=s ct=on-demand saves 1.6");
 }
 
-/// What can only be had on demand is not asked for on the spot market.
+/// A replacement that is offered on-demand only is not requested as spot.
 #[test]
 fn a_replacement_that_is_not_sold_on_spot_is_launched_on_demand() {
     let world = "type m cpu=4 price=0.3 ct=on-demand \n type l cpu=8 price=0.9 ct=on-demand,spot \n pool p

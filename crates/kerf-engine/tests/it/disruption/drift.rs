@@ -1,4 +1,4 @@
-//! Nodes that are no longer what their pool says (spec 03 §8.2 and §8.3).
+//! Tests of drift: nodes that no longer match their pool (spec 03 §8.2 and §8.3).
 
 use super::{THREE_TYPES, block_codes, block_reasons, check};
 
@@ -30,7 +30,7 @@ fn spec_03_83_a_node_whose_pods_find_no_place_is_passed_over() {
     assert!(reasons[1].starts_with("PodsUnschedulable: Not all pods would schedule, default/x => "), "{reasons:?}");
 }
 
-// Beyond spec 03 §8.3 (§16 item 20): whoever goes to a drifted node has to move again.
+// Beyond spec 03 §8.3 (§16 item 20): a pod that moves to a drifted node has to move again.
 #[test]
 fn pods_do_not_go_to_nodes_that_have_drifted_too() {
     let world = |more: &str| {
@@ -42,12 +42,12 @@ fn pods_do_not_go_to_nodes_that_have_drifted_too() {
     let both = "drift replace a -> p types=s,m,l ct=on-demand saves 0.2
                 drift replace b -> p types=s,m,l ct=on-demand saves 0.2";
     check(&world(""), both);
-    // A node that is as it should be is as good as a new one.
+    // A node that has not drifted is as good as a new one.
     check(
         &format!("{} \n machine c type=s \n pod z on=c cpu=1", world("")),
         "drift delete a saves 0.4 \n drift replace b -> p types=s,m,l ct=on-demand saves 0.2",
     );
-    // Moving twice is better than staying.
+    // Moving twice is better than staying on a drifted node.
     check(
         &world("limit=nodes:1"),
         "drift delete a saves 0.4 \n drift replace b -> p types=s,m,l ct=on-demand saves 0.2",
@@ -74,7 +74,7 @@ fn spec_03_86_no_machine_is_kept_ready_for_a_pod_that_nobody_may_move() {
     let world =
         format!("{THREE_TYPES} after=Never \n machine n type=m {DRIFTED} grace=1h \n pod x on=n cpu=4 labels=app:x");
     check(&format!("{world} \n pdb b sel=app=x max=0 allowed=0"), "drift delete n saves 0.4");
-    // One that may move one day gets its place.
+    // A pod that may be evicted later gets a replacement node.
     check(
         &format!("{world} \n pdb b sel=app=x max=1 allowed=0"),
         "drift replace n -> p types=m,l ct=on-demand saves 0",
@@ -89,7 +89,7 @@ fn spec_03_87_five_drifted_nodes_under_a_budget_of_three() {
     let plan = world.disrupt();
     let gone: Vec<&str> = plan.commands.iter().map(|c| c.nodes[0].name.as_str()).collect();
     assert_eq!(gone, ["n0", "n1", "n2"]);
-    // They have nothing to do with each other, so one pass finds them all and a second one nothing.
+    // The commands are independent, so one pass finds them all and the second pass none.
     assert_eq!(plan.stats.passes, 2);
 }
 
@@ -110,7 +110,7 @@ fn spec_03_88_a_static_pool_replaces_as_many_as_its_limit_has_room_for() {
     assert_eq!(static_drift_count(&static_pool(5, 5, "limit=nodes:6")), 1);
     assert_eq!(static_drift_count(&static_pool(5, 5, "")), 5);
     assert_eq!(static_drift_count(&static_pool(5, 5, "budget=3")), 3);
-    // The one that drifted first goes first, whatever it is called.
+    // The node that drifted first is replaced first, whatever its name.
     assert!(
         super::first_commands_text(&static_pool(5, 5, "limit=nodes:6")).starts_with("static-drift replace n4 -> p ")
     );
@@ -152,8 +152,9 @@ fn a_pool_whose_replacements_failed_is_left_alone_for_a_while() {
     assert_eq!(block_codes(&world("backoff=1"), "n")[1], "DriftBackoff");
 }
 
-/// The machine for a drifted node could be merged with another node at once. What drifted and what is underused cannot be one command, so the
-/// machine stays for now, and the plan says that it could go.
+/// The replacement of a drifted node could at once be merged with another node. Drift and
+/// consolidation cannot be one command, so the replacement stays for now, and the plan reports that
+/// it could be removed later.
 #[test]
 fn what_a_plan_launches_is_not_taken_away_by_it() {
     let world = "type s cpu=2 price=0.2 \n type m cpu=4 price=0.35 \n type l cpu=8 price=0.8 \n pool p

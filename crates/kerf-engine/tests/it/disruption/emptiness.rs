@@ -1,4 +1,4 @@
-//! Nodes without pods (spec 03 §8.1).
+//! Tests of emptiness: nodes without reschedulable pods (spec 03 §8.1).
 
 use super::{THREE_TYPES, block_codes, block_reasons, check};
 
@@ -12,7 +12,7 @@ fn spec_03_76_daemons_and_pods_that_end_leave_a_node_empty() {
         goes,
     );
     check(&with("pod f on=n phase=Failed \n pod s on=n phase=Succeeded"), goes);
-    // A pod that nobody minds losing does not count either.
+    // A pod whose eviction costs nothing does not count either.
     check(&with("pod x on=n cost=-2000000000"), goes);
     check(&with("pod s on=n cpu=3 terminating owner=StatefulSet/s"), "");
 }

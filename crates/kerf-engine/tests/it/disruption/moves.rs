@@ -1,4 +1,4 @@
-//! Moves that Karpenter does not know: nodes that become two or three cheaper machines.
+//! Tests of moves, which Karpenter does not have: nodes are replaced by two or three cheaper ones.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::{assert_plan_invariants, block_codes, check, commands_text};
 use crate::fixture::Fixture;
 
-/// Only small machines can be had, and the node is a large one.
+/// A large node with `pods` pods of 2 CPUs, while only small instances are available.
 fn large_node(pods: usize, small_price: &str, more: &str) -> String {
     format!(
         "settings {more} \n type s cpu=2 price={small_price} \n type l cpu=8 price=0.8 out=a/on-demand,b/on-demand,c/on-demand
@@ -25,7 +25,7 @@ fn a_node_becomes_two_cheaper_machines() {
         &large_node(3, "0.2", "moves"),
         &format!("move replace n {} saves 0.2", "-> p types=s ct=on-demand ".repeat(3).trim()),
     );
-    // Whoever wants Karpenter's decisions and nothing more gets them.
+    // Without the setting `moves` only Karpenter's methods are used.
     check(&large_node(2, "0.2", ""), "");
     assert_eq!(block_codes(&large_node(2, "0.2", ""), "n"), ["TooManyReplacements"]);
 }
@@ -61,14 +61,15 @@ fn a_move_keeps_budgets_and_the_rules_of_spot() {
              pool p \n machine n type=l ct=spot \n pod x x2 on=n cpu=2"
         )
     };
-    // Without the gate there is no spot for spot, and with it one node needs fifteen types to choose from.
+    // Without the feature gate spot is not replaced by spot. With it, one node needs fifteen
+    // cheaper types.
     check(&spot("moves"), "");
     check(&spot("moves spot-to-spot"), "");
     let paid_for = spot("moves")
         .replace("type=l ct=spot", "type=l ct=on-demand")
         .replace("ct=spot out=", "ct=spot,on-demand out=a/on-demand,b/on-demand,c/on-demand,");
     check(&paid_for, "move replace n -> p types=s ct=spot -> p types=s ct=spot saves 0.4");
-    // One machine for both is what first fit finds; two are cheaper, and only a search sees it.
+    // First fit finds one node for both pods. Two nodes are cheaper, which only a search finds.
     let searched =
         "settings moves search \n type s cpu=2 price=0.2 \n type m cpu=4 price=0.8 \n type l cpu=8 price=0.8 \n pool p
         machine n type=l \n pod x x2 on=n cpu=2";
@@ -89,7 +90,7 @@ fn a_move_is_validated_like_any_other_command() {
     assert_eq!(validate(&more, &settings, command).unwrap_err().category(), "scheduling");
 }
 
-/// A few machines of every size, filled at random.
+/// Generates a few nodes of every size with random pods.
 fn cluster() -> impl Strategy<Value = String> {
     prop::collection::vec((0..3_usize, prop::collection::vec(1..30_u32, 1..4)), 1..8).prop_map(|machines| {
         let mut world = String::from(
@@ -114,7 +115,8 @@ fn cluster() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Money adds up, a second plan finds nothing, and with moves a plan saves no less than without.
+    /// Checks the invariants of a plan, and that a plan with moves saves at least as much as one
+    /// without.
     #[test]
     fn moves_keep_what_every_plan_promises(text_of in cluster()) {
         let world = Fixture::new(&text_of);
@@ -127,7 +129,7 @@ proptest! {
 
 #[test]
 fn nodes_of_a_type_become_fewer_of_it() {
-    // Each has room for one large pod more, had not a small one come there first.
+    // Without its small pods each node would fit one more large pod.
     let node = |n| format!("machine n{n} type=l \n pod big{n} x2 on=n{n} cpu=2 \n pod small{n} x3 on=n{n} cpu=100m");
     let nodes = [1, 2, 3, 4].map(node).join("\n");
     let world = format!("settings moves search \n type l cpu=6 price=0.6 \n pool p \n {nodes}");

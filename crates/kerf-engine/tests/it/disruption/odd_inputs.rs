@@ -1,8 +1,8 @@
-//! Inputs that nobody meant: each is named, and the rest of the cluster is planned all the same.
+//! Tests of invalid inputs: each is reported, and the rest of the cluster is planned as usual.
 
 use super::{THREE_TYPES, block_codes, check, warnings_text};
 
-/// An empty node that goes whatever else there is.
+/// An empty node that is deleted in each of these tests.
 const EMPTY_NODE: &str = "machine zz type=s";
 const DELETES_EMPTY_NODE: &str = "empty delete zz saves 0.2";
 

@@ -1,4 +1,5 @@
-//! What a replacement may cost, spot, reservations and `minValues` (spec 03 §8.5 and §8.6).
+//! Tests of the price limit of replacements, spot, reservations and `minValues` (spec 03 §8.5 and
+//! §8.6).
 
 use super::{block_reasons, check};
 
@@ -39,7 +40,7 @@ fn spec_03_95_a_replacement_that_could_be_either_is_spot_or_nothing() {
     );
 }
 
-/// A spot node at 1.0 and so many cheaper types.
+/// A spot node at $1.00 and `cheaper` cheaper types.
 fn spot_node(cheaper: usize, pool: &str) -> String {
     let types: Vec<String> =
         (0..cheaper).map(|i| format!("type c{i:02} cpu=4 ct=spot zones=a price=0.{:02} ", 10 + i)).collect();
@@ -100,7 +101,7 @@ fn spec_03_99_min_values_are_strict_for_replacements() {
     );
 }
 
-// Spec 02 Q18: the API would refuse the replacement.
+// Spec 02 Q18: the API server would reject the replacement.
 #[test]
 fn a_replacement_names_as_many_values_as_it_must() {
     let world = |pool: &str| {
@@ -129,13 +130,13 @@ fn spec_03_101_an_open_reservation_is_taken() {
         let saved = if kind == "spot" { "0.19999" } else { "0.39999" };
         check(&world, &format!("single replace n -> p types=t ct=reserved saves {saved}"));
     }
-    // What is listed beside the reservation has no price and is no replacement.
+    // Types that are listed besides the reservation have no price and are no replacement.
     check(
         "type t cpu=4 \n offer t ct=on-demand price=0.4 \n offer t ct=reserved price=0.00001 reservation=r1:1 \n type s cpu=4 price=0.3
          pool p \n machine n type=t ct=on-demand \n pod x on=n cpu=4",
         "single replace n -> p types=t ct=reserved saves 0.39999",
     );
-    // A price of nothing is never undercut.
+    // No replacement is cheaper than a price of zero.
     check(
         "type t cpu=4 \n offer t ct=reserved price=0 reservation=r1:1 \n pool p \n machine n type=t ct=reserved \n pod x on=n cpu=4",
         "",

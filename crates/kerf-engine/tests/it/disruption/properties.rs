@@ -1,4 +1,4 @@
-//! What must hold for any cluster, without knowing its plan.
+//! Properties of plans that hold for any cluster.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,8 @@ use crate::fixture::Fixture;
 
 type NodeFixture = (usize, &'static str, &'static str, &'static str, Vec<(u32, &'static str)>);
 
-/// A small cluster with nodes of all kinds: full and empty, spot and on-demand, drifted, protected, on their way out.
+/// Generates a small cluster with different nodes: full and empty, spot and on-demand, drifted,
+/// protected, and being deleted.
 fn cluster() -> impl Strategy<Value = String> {
     let pool = prop::sample::select(vec![
         "",
@@ -82,7 +83,7 @@ fn cluster() -> impl Strategy<Value = String> {
     )
 }
 
-/// The pods that fit on the machine, and the machine.
+/// Writes the node and those of its pods that fit on it.
 fn write_node(world: &mut String, i: usize, (size, pool, kind, condition, pods): &NodeFixture) {
     let zone = if i.is_multiple_of(2) { "a" } else { "b" };
     writeln!(world, "machine n{i} pool={pool} type=t{size} zone={zone} ct={kind} {condition}").unwrap();
@@ -97,7 +98,7 @@ fn write_node(world: &mut String, i: usize, (size, pool, kind, condition, pods):
     }
 }
 
-/// No budget is overdrawn by any command, in their order.
+/// Returns true if no command exceeds a budget, in the order of the commands.
 fn keeps_budgets(plan: &DisruptionPlan) -> bool {
     let mut taken: BTreeMap<&str, u32> = BTreeMap::new();
     plan.commands.iter().all(|command| {
@@ -109,7 +110,8 @@ fn keeps_budgets(plan: &DisruptionPlan) -> bool {
     })
 }
 
-/// Nodes that say so, and nodes with pods that say so, stay; the latter may drift away if their drain has an end.
+/// Returns true if nodes with do-not-disrupt and nodes with such pods stay. The latter may be
+/// removed for drift if their claim has a termination grace period.
 fn keeps_protected_nodes(input: &Input, plan: &DisruptionPlan) -> bool {
     const KEY: &str = "karpenter.sh/do-not-disrupt";
     plan.commands.iter().flat_map(|c| c.nodes.iter().map(move |n| (c, n))).all(|(command, node)| {
@@ -126,7 +128,7 @@ fn keeps_protected_nodes(input: &Input, plan: &DisruptionPlan) -> bool {
     })
 }
 
-/// Afterwards every pod that has to run does, and no node has more than it can take.
+/// Returns true if after the plan every moved pod runs and no node is overcommitted.
 fn every_moved_pod_fits(before: &Input, plan: &DisruptionPlan) -> bool {
     let world = with_commands_done(before.clone(), &plan.commands);
     let moved: Vec<_> = plan.commands.iter().flat_map(|c| &c.pods).collect();
@@ -197,7 +199,7 @@ proptest! {
     }
 }
 
-/// The generator makes clusters in which every method finds something to do, and some in which none does.
+/// Checks that the generator's clusters give every method commands, and some clusters none.
 #[test]
 fn clusters_are_worth_asking_about() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();

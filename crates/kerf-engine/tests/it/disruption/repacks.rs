@@ -1,10 +1,11 @@
-//! Which nodes should go, asked of all at once, where a wave takes many of them (spec 03 §16 item 22).
+//! Tests of repacking: one search for the set of nodes to remove, where a wave would remove many
+//! (spec 03 §16 item 22).
 
 use kerf_engine::{DisruptionCommand, DisruptionSettings, MethodFilter, Passes, Price, next_commands, validate_all};
 
 use crate::fixture::Fixture;
 
-/// So many nodes of a type, each with so many large and small pods.
+/// Returns `count` nodes of a type, each with the given numbers of large and small pods.
 fn nodes(kind: &str, count: usize, large: usize, small: usize) -> String {
     let node = |n: usize| {
         let name = format!("{kind}-{large}-{small}-{n}");
@@ -17,7 +18,8 @@ fn nodes(kind: &str, count: usize, large: usize, small: usize) -> String {
     (0..count).map(node).collect()
 }
 
-/// A cluster after many of its pods have gone: some nodes have room, others are full of pods that do not fill them.
+/// A cluster after many of its pods were deleted: some nodes have free capacity, others are filled
+/// by pods that waste part of it.
 fn shrunk_cluster(pool: &str) -> Fixture {
     let types = "type m cpu=16 mem=128Gi \n type s cpu=16 mem=64Gi price=1.4 \n type h cpu=8 mem=64Gi";
     let all = [
@@ -52,12 +54,13 @@ fn node_and_replacement_counts(commands: &[DisruptionCommand]) -> Vec<(usize, us
 #[test]
 fn of_many_nodes_those_go_without_which_the_rest_costs_least() {
     let world = shrunk_cluster("pool p");
-    // One after the other each saves what it can; all at once one more can go, for a machine that only small pods go to.
+    // Separate commands remove 12 nodes and launch two. One command for all removes 13 and launches
+    // one, which receives only small pods.
     assert_eq!(node_and_replacement_counts(&found_commands(&world, false)), [(9, 0), (1, 1), (1, 1), (1, 0)]);
     let repacked = found_commands(&world, true);
     assert_eq!(node_and_replacement_counts(&repacked), [(13, 1)]);
     assert!(total_saved(&repacked) > total_saved(&found_commands(&world, false)));
-    // A second look agrees.
+    // The command passes validation.
     let verdicts = validate_all(&world.input, &settings(&world, true), &repacked);
     assert!(verdicts.iter().all(Result::is_ok), "{verdicts:?}");
 }

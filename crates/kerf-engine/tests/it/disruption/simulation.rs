@@ -1,4 +1,4 @@
-//! What becomes of the pods (spec 03 §7), as far as it decides whether nodes go.
+//! Tests of the scheduling simulation (spec 03 §7), as far as it decides whether nodes are removed.
 
 use super::{THREE_TYPES, block_codes, block_reasons, check};
 

@@ -1,4 +1,4 @@
-//! The second look before a command is carried out (spec 03 §9).
+//! Tests of the validation of commands before they are carried out (spec 03 §9).
 
 use kerf_engine::{
     DisruptionCommand, Method, MethodFilter, Passes, ValidationFailure, disrupt, next_commands, validate, validate_all,
@@ -12,7 +12,8 @@ fn first_command(world: &str) -> DisruptionCommand {
     disrupt(&world.input, &world.disruption_settings(Passes::First)).commands.remove(0)
 }
 
-/// What is left of the first command of one world in another.
+/// Validates the first command for `then` against `now` and returns the names of its remaining
+/// nodes.
 fn revalidated_nodes(then: &str, now: &str) -> Result<Vec<String>, ValidationFailure> {
     let now = Fixture::new(now);
     let left = validate(&now.input, &now.disruption_settings(Passes::First), &first_command(then))?;
@@ -48,12 +49,12 @@ fn spec_03_112_pods_that_came_meanwhile_can_stop_a_command() {
     );
     let full = revalidated_nodes(&world, &format!("{world} \n pod z on=b cpu=1"));
     assert_eq!(full.map_err(|r| r.category()), Err("scheduling"));
-    // The types that were planned no longer do.
+    // The planned types no longer fit.
     let shrinks = format!("{THREE_TYPES} \n machine n type=l \n pod x on=n cpu=1");
     assert_eq!(revalidated_nodes(&shrinks, &shrinks), Ok(vec!["n".into()]));
     let grown = revalidated_nodes(&shrinks, &format!("{shrinks} \n pod y on=n cpu=2"));
     assert_eq!(grown, Err(ValidationFailure::Scheduling("scheduling simulation produced new results".into())));
-    // A delete that would need a machine now.
+    // A delete that would now need a replacement.
     let delete = format!("{THREE_TYPES} \n {TWO_NODES}");
     let other = revalidated_nodes(
         &delete,
@@ -82,7 +83,7 @@ fn drift_is_not_looked_at_again() {
     assert_eq!(revalidated_nodes(&world, &world.replace("provider-drift=AMIDrift", "")), Ok(vec!["n".into()]));
 }
 
-/// Every node shrinks by itself, for its pod fits nowhere else.
+/// Each node can only be replaced by itself, because its pod fits on no other node.
 const SHRINKING: &str =
     "type odd cpu=5 mem=20Gi \n machine a type=odd \n machine b type=odd \n pod x on=a cpu=3 \n pod y on=b cpu=3";
 

@@ -1,4 +1,4 @@
-//! All that one look finds for money at once, and what is waited for before it looks.
+//! Tests of waves: all savings commands that one pass finds, and when consolidation is deferred.
 
 use jiff::Timestamp;
 use kerf_engine::{DisruptionCommand, MethodFilter, Passes, consolidation_deferred_until, next_commands, validate_all};
@@ -10,7 +10,8 @@ fn found_commands(world: &Fixture) -> Vec<DisruptionCommand> {
     next_commands(&world.input, &world.disruption_settings(Passes::All), MethodFilter::ALL, |_| ()).commands
 }
 
-/// `a -> c; b -> c`: the nodes that go, and those that take in their pods.
+/// Returns `a -> c; b -> c`: the removed nodes of each command, and the nodes that receive their
+/// pods.
 fn moves_text(commands: &[DisruptionCommand]) -> String {
     let names = |names: Vec<&str>| names.join(",");
     let line = |command: &DisruptionCommand| {
@@ -22,7 +23,8 @@ fn moves_text(commands: &[DisruptionCommand]) -> String {
     commands.iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
-/// `c` and `d` shrink, each by itself; beside them the pods of two of the others fit on the third, which no list of most profitable nodes shows.
+/// `c` and `d` are replaced by smaller nodes, each on its own. The pods of two of the other nodes
+/// fit on the third; no list of the most profitable nodes contains just those two.
 const FIVE_NODES: &str = "type s cpu=2 mem=8Gi \n type m cpu=4 mem=16Gi \n type odd cpu=5 mem=20Gi \n pool p
     machine a type=s \n machine b type=s \n machine c type=odd \n machine d type=odd \n machine e type=s
     pod v on=a cpu=500m \n pod w on=b cpu=500m \n pod x on=c cpu=3 \n pod y on=d cpu=3 \n pod z on=e cpu=1";
@@ -31,7 +33,7 @@ const FIVE_NODES: &str = "type s cpu=2 mem=8Gi \n type m cpu=4 mem=16Gi \n type 
 fn one_look_goes_on_beside_what_it_has_found() {
     let world = Fixture::new(FIVE_NODES);
     assert_eq!(moves_text(&found_commands(&world)), "c -> new; d -> new; a -> b; e -> b");
-    // Whoever asks for one step gets one.
+    // With `Passes::First` only the first command is found.
     let first = next_commands(&world.input, &world.disruption_settings(Passes::First), MethodFilter::ALL, |_| ());
     assert_eq!(moves_text(&first.commands), "c -> new");
 }
@@ -53,7 +55,7 @@ fn pods_that_mind_others_are_not_moved_along() {
         "c -> new; d -> new; a -> b",
         "where that one may go depends on the others"
     );
-    // Who minds only the pods of its own node is where it is wanted, whatever becomes of other nodes.
+    // A rule about pods on the same host does not depend on what happens on other nodes.
     let world = Fixture::new(&FIVE_NODES.replace("pod z", "pod z labels=app:z anti=host:app=z"));
     assert_eq!(moves_text(&found_commands(&world)), "c -> new; d -> new; a -> b; e -> b");
     let world = Fixture::new(
@@ -79,13 +81,13 @@ fn each_command_is_looked_at_again_beside_those_before_it() {
         all.into_iter().map(|verdict| verdict.map_or_else(|why| why.category(), |_| "ok")).collect::<Vec<_>>()
     };
     assert_eq!(verdicts(FIVE_NODES), ["ok", "ok", "ok", "ok"]);
-    // Less room where two of them go: for the first there is enough, and beside it not for the other.
+    // Less capacity on the node that receives two pods: it fits the first, but not both.
     assert_eq!(verdicts(&FIVE_NODES.replace("on=b cpu=500m", "on=b cpu=1")), ["ok", "ok", "ok", "scheduling"]);
     assert_eq!(verdicts(&FIVE_NODES.replace("on=c cpu=3", "on=c cpu=5")), ["scheduling", "ok", "ok", "ok"]);
     assert_eq!(verdicts(&FIVE_NODES.replace("pool p", "pool p budget=3")), ["ok", "ok", "ok", "budget"]);
 }
 
-// spec 03 §9: the same nodes go in a better way if there is one by now.
+// spec 03 §9: if there is a better way to remove the nodes by now, validation uses it.
 #[test]
 fn room_that_somebody_made_meanwhile_is_used() {
     let shrinks = format!("{THREE_TYPES} \n machine n type=l \n pod x on=n cpu=1");
@@ -101,7 +103,8 @@ fn room_that_somebody_made_meanwhile_is_used() {
 
 #[test]
 fn nodes_that_are_worth_most_when_they_go_together_need_not_be_those_with_the_fewest_pods() {
-    // Fourteen nodes with one large pod each, which fits nowhere else, and sixteen with four small ones, which do.
+    // Fourteen nodes have one large pod each, which fits on no other node. Sixteen nodes have four
+    // small pods each, which do.
     let node = |kind: char, n: u32, pods: &str| {
         format!("machine {kind}{n:02} type=m \n pod {kind}{n:02} on={kind}{n:02} {pods} \n")
     };
@@ -152,7 +155,8 @@ fn nodes_whose_pods_are_spread_over_hosts_drift_away_together() {
 
 #[test]
 fn pods_of_nodes_on_their_way_out_do_not_keep_others_from_going_together() {
-    // What leaves has a machine on its way; who drifts beside it does not mind.
+    // The pod of the deleted node has a node that is starting; the drifted nodes do not depend on
+    // it.
     let node = |n: u32| format!("machine n{n} type=s provider-drift=D \n pod x{n} on=n{n} cpu=1500m \n");
     let nodes: String = (0..4).map(node).collect();
     let world = Fixture::new(&format!(
