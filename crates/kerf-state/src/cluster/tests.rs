@@ -546,7 +546,8 @@ fn room_for_claims_is_given_once() {
     assert_eq!(cluster.reserve_nodes("general", Some(5), 1), 0);
 }
 
-// spec 03 section 8.2: a claim that is being replaced is pending before it is marked, and is still a node
+// spec 03 section 8.2: a claim that is being replaced is pending before it is marked, and still
+// counts as a node
 #[test]
 fn a_claim_whose_replacement_is_being_created_is_pending() {
     let mut cluster = Cluster::new();
