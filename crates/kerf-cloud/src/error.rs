@@ -123,8 +123,8 @@ pub struct DriftError(#[source] pub BoxError);
 fn find_in_chain<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
     let mut current = Some(error);
     while let Some(link) = current {
-        if let Some(found) = link.downcast_ref() {
-            return Some(found);
+        if let Some(matching) = link.downcast_ref() {
+            return Some(matching);
         }
         current = link.source();
     }
@@ -166,16 +166,16 @@ mod tests {
             assert_eq!(wrapped.metric_label(), label);
             assert!(wrapped.to_string().starts_with(&format!("{text}launching, calling the fleet, ")), "{wrapped}");
         }
-        let gone = InstanceError::classify(wrap(InstanceError::NotFound("i-1".into())));
-        assert!(matches!(gone, InstanceError::NotFound(_)));
-        assert_eq!(gone.metric_label(), "NodeClaimNotFoundError");
+        let not_found = InstanceError::classify(wrap(InstanceError::NotFound("i-1".into())));
+        assert!(matches!(not_found, InstanceError::NotFound(_)));
+        assert_eq!(not_found.metric_label(), "NodeClaimNotFoundError");
         assert_eq!(InstanceError::classify(wrap("boom")).metric_label(), "");
     }
 
     #[test]
-    fn a_refusal_keeps_its_words_under_any_wrapping() {
-        let refusal = CreateError::Refused { reason: "Fraud".into(), message: "no".into(), cause: "m".into() };
-        let CreateError::Refused { reason, message, .. } = CreateError::classify(wrap(refusal)) else {
+    fn a_rejected_launch_keeps_reason_and_message_under_any_wrapping() {
+        let rejected = CreateError::Refused { reason: "Fraud".into(), message: "no".into(), cause: "m".into() };
+        let CreateError::Refused { reason, message, .. } = CreateError::classify(wrap(rejected)) else {
             panic!("another class");
         };
         assert_eq!((reason.as_str(), message.as_str()), ("Fraud", "no"));

@@ -48,12 +48,12 @@ pub(crate) type OfferingKey = (Str, Str, Str);
 pub(crate) struct UnavailableOfferings(BTreeMap<OfferingKey, Timestamp>);
 
 impl UnavailableOfferings {
-    pub(crate) fn mark_unavailable(&mut self, offered: OfferingKey, now: Timestamp) {
-        self.0.insert(offered, now.saturating_add(UNAVAILABLE_OFFERING_TTL).unwrap_or(Timestamp::MAX));
+    pub(crate) fn mark_unavailable(&mut self, key: OfferingKey, now: Timestamp) {
+        self.0.insert(key, now.saturating_add(UNAVAILABLE_OFFERING_TTL).unwrap_or(Timestamp::MAX));
     }
 
-    pub(crate) fn is_unavailable(&self, offered: &OfferingKey, now: Timestamp) -> bool {
-        self.0.get(offered).is_some_and(|until| now < *until)
+    pub(crate) fn is_unavailable(&self, key: &OfferingKey, now: Timestamp) -> bool {
+        self.0.get(key).is_some_and(|until| now < *until)
     }
 
     /// Returns the instance types with unavailable offerings marked. Returns the same `Arc` if
@@ -68,10 +68,10 @@ impl UnavailableOfferings {
             return types.clone();
         }
         let mut types = types.as_ref().clone();
-        for described in &mut types {
-            for offering in &mut described.offerings {
-                if let Some(offered) = crate::node::offering_key(&described.name, offering)
-                    && self.0.contains_key(&offered)
+        for instance_type in &mut types {
+            for offering in &mut instance_type.offerings {
+                if let Some(key) = crate::node::offering_key(&instance_type.name, offering)
+                    && self.0.contains_key(&key)
                 {
                     offering.available = false;
                 }

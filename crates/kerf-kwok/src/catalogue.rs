@@ -44,8 +44,8 @@ pub fn parse_catalogue(text: &str) -> Result<Catalogue, Vec<CatalogueProblem>> {
         return Err(problem("file", "expected a JSON list of instance types".into()));
     };
     let mut reader = CatalogueReader { problems: Vec::new(), names: BTreeSet::new(), label_rules: LabelRules::kwok() };
-    let read = entries.iter().enumerate().filter_map(|(i, entry)| reader.instance_type(&format!("[{i}]"), entry));
-    let mut types: Vec<InstanceType> = read.collect();
+    let parsed = entries.iter().enumerate().filter_map(|(i, entry)| reader.instance_type(&format!("[{i}]"), entry));
+    let mut types: Vec<InstanceType> = parsed.collect();
     if !reader.problems.is_empty() {
         return Err(reader.problems);
     }
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn names_give_family_and_size() {
+    fn family_and_size_follow_from_the_name() {
         assert_eq!(instance_size("m5.8xlarge", "32"), "8xlarge");
         assert_eq!(instance_size("m5.xlarge", "4"), "xlarge");
         assert_eq!(instance_size("m5.weird", "4"), "4");
@@ -382,7 +382,7 @@ mod tests {
 
     // spec 09 #10: each problem is named, however many a type has
     #[test]
-    fn a_type_that_is_wrong_in_several_ways_says_all_of_them() {
+    fn all_problems_of_a_type_are_reported() {
         let text = r#"[{"name":"a","architecture":"amd64","operatingSystems":["linux"],"resources":{"cpu":"1","memory":"1Gi"}},
             {"name":"a","architecture":3,"operatingSystems":["linux"],"resources":{"cpu":"x","memory":"y"},"offerings":[{"Price":-1}]}]"#;
         let problems = parse_catalogue(text).unwrap_err();
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_matched_whatever_their_case_and_availability_is_honoured() {
+    fn keys_match_in_any_case_and_unavailable_offerings_are_kept() {
         let text = r#"[{"Name":"a","Architecture":"amd64","OperatingSystems":["linux"],"Resources":{"cpu":"2","memory":"4Gi"},
             "Offerings":[{"price":0.5,"available":false,"requirements":[
                 {"key":"topology.kubernetes.io/zone","operator":"In","values":["z"]},
@@ -416,7 +416,7 @@ mod tests {
 
     // spec 09 #10
     #[test]
-    fn every_problem_of_a_file_is_named() {
+    fn all_problems_of_a_file_are_reported() {
         assert!(parse_catalogue("nonsense").unwrap_err()[0].what.contains("is not JSON"));
         let offering = |price: &str| {
             format!(

@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_price_is_refused() {
+    fn invalid_prices_are_rejected() {
         for text in ["-1", "", ".", "x", "1e99", "NaN", "99999999999999999999999"] {
             assert_eq!(parse_price(text), None, "{text}");
         }

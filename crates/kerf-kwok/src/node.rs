@@ -43,8 +43,8 @@ pub(crate) struct ChosenOffering<'c> {
 
 /// Returns the key of an offering. Returns `None` if the offering has no zone or capacity type.
 pub(crate) fn offering_key(name: &Str, offering: &Offering) -> Option<OfferingKey> {
-    let one = |key: &str| offering.requirements.get(key)?.allowed_values()?.first().cloned();
-    Some((name.clone(), one(labels::ZONE)?, one(labels::CAPACITY_TYPE)?))
+    let single_value = |key: &str| offering.requirements.get(key)?.allowed_values()?.first().cloned();
+    Some((name.clone(), single_value(labels::ZONE)?, single_value(labels::CAPACITY_TYPE)?))
 }
 
 /// Returns the node's name, which is derived from the claim's name and UID, so that a repeated
@@ -62,10 +62,15 @@ pub(crate) fn claim_hash(claim: &NodeClaim) -> u32 {
 }
 
 /// Builds the Node for a claim with the chosen instance type and offering.
-pub(crate) fn build_node(claim: &NodeClaim, asked: &Requirements, choice: ChosenOffering<'_>, partition: &str) -> Node {
+pub(crate) fn build_node(
+    claim: &NodeClaim,
+    requirements: &Requirements,
+    choice: ChosenOffering<'_>,
+    partition: &str,
+) -> Node {
     let name = node_name(claim);
     let mut labels = claim.metadata.labels.clone().unwrap_or_default();
-    labels.extend(single_value_labels(asked));
+    labels.extend(single_value_labels(requirements));
     labels.insert(labels::INSTANCE_TYPE.to_owned(), choice.instance_type.name.to_string());
     labels.extend(single_value_labels(&choice.instance_type.requirements));
     labels.extend(single_value_labels(&choice.offering.requirements));
@@ -73,9 +78,9 @@ pub(crate) fn build_node(claim: &NodeClaim, asked: &Requirements, choice: Chosen
     labels.insert(PARTITION_LABEL.to_owned(), partition.to_owned());
     labels.insert(CLAIM_LABEL.to_owned(), claim.metadata.name.clone().unwrap_or_default());
     labels.insert(FAKE_NODE_KEY.to_owned(), "fake".to_owned());
-    for (own, repeated) in KUBELET_LABELS {
-        if let Some(value) = labels.get(repeated).cloned() {
-            labels.insert(own.to_owned(), value);
+    for (beta_label, label) in KUBELET_LABELS {
+        if let Some(value) = labels.get(label).cloned() {
+            labels.insert(beta_label.to_owned(), value);
         }
     }
     let mut annotations = claim.metadata.annotations.clone().unwrap_or_default();
@@ -103,17 +108,17 @@ pub(crate) fn build_node(claim: &NodeClaim, asked: &Requirements, choice: Chosen
 /// or a node class label from registration (`classes` are the label keys). Other tools may simulate
 /// nodes with the same provider ID prefix in one cluster.
 pub(crate) fn is_managed_node(node: &Node, classes: &[String]) -> bool {
-    let has_scheme = |id: &String| id.starts_with(PROVIDER_ID_PREFIX);
-    let is_ours = |label: &String| label == PARTITION_LABEL || classes.contains(label);
-    node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()).is_some_and(has_scheme)
-        && node.metadata.labels.as_ref().is_some_and(|labels| labels.keys().any(is_ours))
+    let has_prefix = |id: &String| id.starts_with(PROVIDER_ID_PREFIX);
+    let is_own_label = |label: &String| label == PARTITION_LABEL || classes.contains(label);
+    node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()).is_some_and(has_prefix)
+        && node.metadata.labels.as_ref().is_some_and(|labels| labels.keys().any(is_own_label))
 }
 
 /// Converts a Node to the instance that it represents.
 pub(crate) fn instance_from_node(node: &Node) -> Instance {
     let status = node.status.as_ref();
     let mut labels = node.metadata.labels.clone().unwrap_or_default();
-    labels.retain(|key, _| KUBELET_LABELS.iter().all(|(own, _)| own != key));
+    labels.retain(|key, _| KUBELET_LABELS.iter().all(|(beta_label, _)| beta_label != key));
     Instance {
         provider_id: node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default(),
         claim: labels.get(CLAIM_LABEL).cloned(),
@@ -137,9 +142,9 @@ fn single_value_labels(requirements: &Requirements) -> impl Iterator<Item = (Str
 
 /// Returns the requested quantities, overridden by those of the instance type.
 fn quantities(requested: &Resources, of_type: &ResourceList) -> BTreeMap<String, ApiQuantity> {
-    let asked = requested.iter().map(|(name, amount)| (name.clone(), ApiQuantity(amount.to_string())));
-    let had = of_type.iter().map(|(name, amount)| (name.to_string(), ApiQuantity(amount.to_string())));
-    asked.chain(had).collect()
+    let from_claim = requested.iter().map(|(name, amount)| (name.clone(), ApiQuantity(amount.to_string())));
+    let from_type = of_type.iter().map(|(name, amount)| (name.to_string(), ApiQuantity(amount.to_string())));
+    from_claim.chain(from_type).collect()
 }
 
 fn texts(quantities: Option<&BTreeMap<String, ApiQuantity>>) -> Resources {

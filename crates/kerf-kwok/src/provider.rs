@@ -87,8 +87,8 @@ impl Kwok {
 
     /// Replaces the source of availability, to simulate stock-outs and throttling.
     #[must_use]
-    pub fn with_availability(self, stock: Arc<dyn InstanceAvailability>) -> Self {
-        Self { availability: stock, ..self }
+    pub fn with_availability(self, availability: Arc<dyn InstanceAvailability>) -> Self {
+        Self { availability, ..self }
     }
 
     fn nodes(&self) -> Api<Node> {
@@ -102,27 +102,28 @@ impl Kwok {
     /// Launches the claim's instance. If that fails or the node exists already, returns the
     /// instance that was launched for the claim before, whatever the error is.
     async fn launch(&self, claim: &NodeClaim) -> Result<Instance, CreateError> {
-        let refusal = match self.create_instance(claim).await {
-            Ok(Some(machine)) => return Ok(machine),
+        let failure = match self.create_instance(claim).await {
+            Ok(Some(instance)) => return Ok(instance),
             Ok(None) => CreateError::Other("the node came and went".into()),
-            Err(refusal) => refusal,
+            Err(failure) => failure,
         };
         let existing = self.nodes().get_opt(&node::node_name(claim)).await;
         existing
             .map_err(|error| CreateError::Other(error_text(&error)))?
             .map(|node| node::instance_from_node(&node))
-            .ok_or(refusal)
+            .ok_or(failure)
     }
 
     /// Creates an instance for the claim. Returns `None` if its node exists already.
     async fn create_instance(&self, claim: &NodeClaim) -> Result<Option<Instance>, CreateError> {
         let other = |error: kube::Error| CreateError::Other(error_text(&error));
-        let asked = self.requirements(claim);
-        let wanted = asked.get(labels::INSTANCE_TYPE).filter(|r| r.operator() == EffectiveOperator::In);
-        if let Some(unknown) = wanted
+        let requirements = self.requirements(claim);
+        let type_requirement =
+            requirements.get(labels::INSTANCE_TYPE).filter(|r| r.operator() == EffectiveOperator::In);
+        if let Some(unknown) = type_requirement
             .into_iter()
             .flat_map(Requirement::values)
-            .find(|name| !self.types.iter().any(|described| described.name == **name))
+            .find(|name| !self.types.iter().any(|instance_type| instance_type.name == **name))
         {
             return Err(CreateError::Other(format!("instance type not found (instance-type={unknown})").into()));
         }
@@ -133,12 +134,12 @@ impl Kwok {
         {
             return Ok(Some(node::instance_from_node(&existing)));
         }
-        let nothing = Resources::new();
+        let no_requests = Resources::new();
         let requested =
-            claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()).unwrap_or(&nothing);
-        let choice = self.choose_offering(&asked, requested, node::claim_hash(claim))?;
-        let node = node::build_node(claim, &asked, choice, &self.partition);
-        let machine = node::instance_from_node(&node);
+            claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()).unwrap_or(&no_requests);
+        let choice = self.choose_offering(&requirements, requested, node::claim_hash(claim))?;
+        let node = node::build_node(claim, &requirements, choice, &self.partition);
+        let instance = node::instance_from_node(&node);
         if delay.is_zero() {
             match self.nodes().create(&PostParams::default(), &node).await {
                 Ok(_) => {}
@@ -148,7 +149,7 @@ impl Kwok {
         } else {
             tokio::spawn(create_node_after(self.nodes(), node, delay));
         }
-        Ok(Some(machine))
+        Ok(Some(instance))
     }
 
     /// Checks that the node class is usable, and returns how long its instances take to register.
@@ -156,8 +157,8 @@ impl Kwok {
         let name = &claim.spec.node_class_ref.name;
         let class = self.cached_node_class(name).await.map_err(|error| CreateError::Other(error_text(&error)))?;
         let Some(class) = class else {
-            let gone = format!("resolving node class, nodeclasses.karpenter.kwok.sh {name:?} not found");
-            return Err(CreateError::InsufficientCapacity(gone.into()));
+            let message = format!("resolving node class, nodeclasses.karpenter.kwok.sh {name:?} not found");
+            return Err(CreateError::InsufficientCapacity(message.into()));
         };
         let conditions = class.status.as_ref().map_or(&[][..], |status| &status.conditions);
         if let Some(ready) = conditions.iter().find(|condition| condition.condition_type == READY)
@@ -179,9 +180,10 @@ impl Kwok {
     async fn cached_node_class(&self, name: &str) -> Result<Option<Arc<KWOKNodeClass>>, kube::Error> {
         let mut classes = self.node_class_cache.lock().await;
         let now = self.clock.now();
-        let is_fresh =
-            |read: Timestamp| Duration::try_from(now.duration_since(read)).is_ok_and(|age| age < NODE_CLASS_CACHE_TTL);
-        if let Some((class, _)) = classes.get(name).filter(|(_, read)| is_fresh(*read)) {
+        let is_fresh = |read_at: Timestamp| {
+            Duration::try_from(now.duration_since(read_at)).is_ok_and(|age| age < NODE_CLASS_CACHE_TTL)
+        };
+        if let Some((class, _)) = classes.get(name).filter(|(_, read_at)| is_fresh(*read_at)) {
             return Ok(Some(class.clone()));
         }
         let api: Api<KWOKNodeClass> = Api::all(self.client.clone());
@@ -194,61 +196,65 @@ impl Kwok {
     }
 
     /// Returns the cheapest compatible and available offering. Among offerings of one type at one
-    /// price, `draw` selects. Offerings that turn out to be unavailable are recorded, so that the
-    /// next decision does not use them.
+    /// price, `claim_hash` selects. Offerings that turn out to be unavailable are recorded, so that
+    /// the next decision does not use them.
     fn choose_offering(
         &self,
-        asked: &Requirements,
+        requirements: &Requirements,
         requested: &Resources,
-        draw: u32,
+        claim_hash: u32,
     ) -> Result<ChosenOffering<'_>, CreateError> {
         let now = self.clock.now();
         let mut choices: Vec<ChosenOffering<'_>> = self
             .types
             .iter()
             // Labels that a type does not define are labels that the claim itself puts on the node.
-            .filter(|described| described.requirements.intersects(asked).is_ok() && fits(requested, described))
-            .flat_map(|described| {
-                described.offerings.iter().map(move |offering| ChosenOffering { instance_type: described, offering })
+            .filter(|instance_type| {
+                instance_type.requirements.intersects(requirements).is_ok() && fits(requested, instance_type)
             })
-            .filter(|choice| choice.offering.available && choice.offering.requirements.intersects(asked).is_ok())
+            .flat_map(|instance_type| {
+                instance_type.offerings.iter().map(move |offering| ChosenOffering { instance_type, offering })
+            })
+            .filter(|choice| choice.offering.available && choice.offering.requirements.intersects(requirements).is_ok())
             .collect();
         // The sort is stable: among equal prices the first type in catalogue order wins.
         choices.sort_by_key(|choice| choice.offering.price);
         let is_tie = |a: &ChosenOffering<'_>, b: &ChosenOffering<'_>| {
             a.offering.price == b.offering.price && a.instance_type.name == b.instance_type.name
         };
-        for equals in choices.chunk_by_mut(is_tie) {
-            equals.rotate_left(draw as usize % equals.len());
+        for ties in choices.chunk_by_mut(is_tie) {
+            ties.rotate_left(claim_hash as usize % ties.len());
         }
-        let mut refusals: Vec<String> = Vec::new();
+        let mut messages: Vec<String> = Vec::new();
         for choice in choices {
-            let Some(offered) = node::offering_key(&choice.instance_type.name, choice.offering) else { continue };
-            if self.unavailable_offerings().is_unavailable(&offered, now) {
+            let Some(key) = node::offering_key(&choice.instance_type.name, choice.offering) else { continue };
+            if self.unavailable_offerings().is_unavailable(&key, now) {
                 continue;
             }
-            match self.availability.check(&offered.0, &offered.1, &offered.2) {
+            match self.availability.check(&key.0, &key.1, &key.2) {
                 Ok(()) => return Ok(choice),
-                Err(refusal @ AvailabilityError::Throttled(_)) => return Err(CreateError::Other(Box::new(refusal))),
-                Err(AvailabilityError::InsufficientCapacity(why)) => {
-                    self.unavailable_offerings().mark_unavailable(offered, now);
-                    if !refusals.contains(&why) {
-                        refusals.push(why);
+                Err(throttled @ AvailabilityError::Throttled(_)) => {
+                    return Err(CreateError::Other(Box::new(throttled)));
+                }
+                Err(AvailabilityError::InsufficientCapacity(message)) => {
+                    self.unavailable_offerings().mark_unavailable(key, now);
+                    if !messages.contains(&message) {
+                        messages.push(message);
                     }
                 }
             }
         }
-        let why = if refusals.is_empty() {
+        let message = if messages.is_empty() {
             "no offering can be had that is compatible".to_owned()
         } else {
-            refusals.join("; ")
+            messages.join("; ")
         };
-        Err(CreateError::InsufficientCapacity(why.into()))
+        Err(CreateError::InsufficientCapacity(message.into()))
     }
 
     fn requirements(&self, claim: &NodeClaim) -> Requirements {
-        let written = claim.spec.requirements.iter();
-        written
+        let entries = claim.spec.requirements.iter();
+        entries
             .filter_map(|r| {
                 let values: Vec<Str> = r.values.iter().flatten().map(Str::from).collect();
                 // A requirement that admission would reject is ignored.
@@ -271,10 +277,11 @@ impl Kwok {
 
     /// Returns the node of an instance. A node that is being deleted counts as not found.
     async fn lookup(&self, provider_id: &str) -> Result<Node, InstanceError> {
-        let Some(name) = provider_id.strip_prefix(PROVIDER_ID_PREFIX).filter(|name| !name.is_empty()) else {
+        let Some(node_name) = provider_id.strip_prefix(PROVIDER_ID_PREFIX).filter(|node_name| !node_name.is_empty())
+        else {
             return Err(not_found("no provider ID of a simulated machine"));
         };
-        match self.nodes().get_opt(name).await {
+        match self.nodes().get_opt(node_name).await {
             Ok(Some(node)) if node.metadata.deletion_timestamp.is_none() => Ok(node),
             Ok(_) => Err(not_found("no such node")),
             Err(error) => Err(InstanceError::Other(error_text(&error))),
@@ -284,10 +291,10 @@ impl Kwok {
 
 /// Returns true if the type has the requested resources. A resource that the type does not define
 /// is simulated and always sufficient.
-fn fits(requested: &Resources, described: &InstanceType) -> bool {
-    let allocatable = described.allocatable();
+fn fits(requested: &Resources, instance_type: &InstanceType) -> bool {
+    let allocatable = instance_type.allocatable();
     requested.iter().all(|(name, amount)| match (allocatable.get(name), amount.text().parse::<Quantity>()) {
-        (Some(had), Ok(asked)) => asked <= had,
+        (Some(available), Ok(wanted)) => wanted <= available,
         (None, _) | (_, Err(_)) => true,
     })
 }
@@ -297,8 +304,8 @@ fn error_text(error: &kube::Error) -> BoxError {
     Causes(error).to_string().into()
 }
 
-fn not_found(why: &str) -> InstanceError {
-    InstanceError::NotFound(why.into())
+fn not_found(message: &str) -> InstanceError {
+    InstanceError::NotFound(message.into())
 }
 
 /// Creates the Node of an instance after its registration delay. Retries a few times, then logs an

@@ -85,17 +85,17 @@ pub fn to_engine_claim(object: &NodeClaim, is_marked: bool) -> kerf_engine::Node
 fn lifecycle(object: &NodeClaim) -> ClaimLifecycle {
     let status = object.status.as_ref();
     let conditions = status.map_or(&[][..], |s| s.conditions.as_slice());
-    let with_machine = status.and_then(|s| s.provider_id.as_deref()).is_some_and(|id| !id.is_empty());
-    let unjudged = with_machine && conditions.is_empty();
-    let is_true =
+    let has_provider_id = status.and_then(|s| s.provider_id.as_deref()).is_some_and(|id| !id.is_empty());
+    let lacks_conditions = has_provider_id && conditions.is_empty();
+    let true_condition =
         |kind: &str| conditions.iter().find(|c| c.condition_type == kind).filter(|c| c.status == ConditionStatus::True);
     let created = object.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let initialized = is_true("Initialized");
-    let drifted = is_true("Drifted");
+    let initialized = true_condition("Initialized");
+    let drifted = true_condition("Drifted");
     ClaimLifecycle {
         created,
-        is_launched: unjudged || is_true("Launched").is_some(),
-        is_initialized: unjudged || initialized.is_some(),
+        is_launched: lacks_conditions || true_condition("Launched").is_some(),
+        is_initialized: lacks_conditions || initialized.is_some(),
         initialized_at: initialized.map(|c| c.last_transition_time.0).or(created),
         last_pod_event: status.and_then(|s| s.last_pod_event_time.as_ref()).map(|time| time.0),
         drifted_at: drifted.map(|c| c.last_transition_time.0),
@@ -111,7 +111,7 @@ fn lifecycle(object: &NodeClaim) -> ClaimLifecycle {
             .termination_grace_period
             .as_ref()
             .map(|text| text.as_str().parse().unwrap_or(Duration::ZERO)),
-        is_instance_terminating: is_true("InstanceTerminating").is_some(),
+        is_instance_terminating: true_condition("InstanceTerminating").is_some(),
         ..ClaimLifecycle::default()
     }
 }

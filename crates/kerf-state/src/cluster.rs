@@ -130,12 +130,13 @@ impl Cluster {
     /// are not listed are removed, except those for which [`Tracked::survives_relist`] holds.
     pub fn reset<T: Tracked>(&mut self, objects: Vec<T>) -> Vec<ObjectChange<T>> {
         let listed: BTreeSet<Str> = objects.iter().map(Tracked::key).collect();
-        let gone: Vec<Arc<T>> = T::table(self)
+        let unlisted: Vec<Arc<T>> = T::table(self)
             .iter()
             .filter(|(key, object)| !listed.contains(*key) && !object.survives_relist(self))
             .map(|(_, object)| object.clone())
             .collect();
-        let mut changes: Vec<ObjectChange<T>> = gone.iter().filter_map(|object| self.delete(object.as_ref())).collect();
+        let mut changes: Vec<ObjectChange<T>> =
+            unlisted.iter().filter_map(|object| self.delete(object.as_ref())).collect();
         changes.extend(objects.into_iter().filter_map(|object| self.apply(object)));
         T::table_mut(self).mark_listed();
         changes
@@ -188,12 +189,12 @@ impl Cluster {
     /// names, then the launched claims that have no node yet. Omits claims that are not launched
     /// and nodes that do not count yet (see [`crate::is_tracked`]).
     pub fn state_nodes(&self) -> impl Iterator<Item = StateNode<'_>> {
-        let of_nodes = self.nodes.values().filter_map(|node| self.state_node(node));
-        let alone = self.claims.values().filter(|claim| {
+        let joined = self.nodes.values().filter_map(|node| self.state_node(node));
+        let claims_without_node = self.claims.values().filter(|claim| {
             let id = &claim.engine_claim.provider_id;
             !id.is_empty() && !self.nodes_by_provider_id.contains_key(id) && self.is_first_claim(claim)
         });
-        of_nodes.chain(alone.map(|claim| StateNode {
+        joined.chain(claims_without_node.map(|claim| StateNode {
             node: None,
             claim: Some(claim),
             is_marked: self.intents.is_marked(&claim.engine_claim.provider_id),
@@ -222,8 +223,8 @@ impl Cluster {
     pub fn requests_on(&self, node: &str) -> NodeRequests {
         let mut requests = NodeRequests::default();
         for pod in self.pods_on(node).filter(|pod| !pod.is_terminal()) {
-            let asked = kerf_engine::pod_requests(pod);
-            for (name, amount) in asked.iter() {
+            let pod_requests = kerf_engine::pod_requests(pod);
+            for (name, amount) in pod_requests.iter() {
                 *requests.pods.entry(name.clone()).or_default() += amount;
                 if pod.is_owned_by_daemonset() {
                     *requests.daemons.entry(name.clone()).or_default() += amount;
@@ -279,11 +280,12 @@ impl Cluster {
     /// for.
     pub(crate) fn launched_provider_ids(&mut self) -> BTreeMap<Str, Str> {
         let (pods, claims) = (&self.pods, &self.claims);
-        let waits = |pod: &Str| pods.get(pod).is_some_and(|pod| pod.spec.node_name.is_none());
-        let expected = self.intents.retain_launched_for(|pod, claim| waits(pod) && claims.get(claim).is_some());
-        let machine = |claim| claims.get(claim).map(|claim| claim.engine_claim.provider_id.clone());
-        let known = expected.iter().filter_map(|(pod, claim)| Some((pod.clone(), machine(claim)?)));
-        known.filter(|(_, machine)| !machine.is_empty()).collect()
+        let is_pending = |pod: &Str| pods.get(pod).is_some_and(|pod| pod.spec.node_name.is_none());
+        let claim_by_pod =
+            self.intents.retain_launched_for(|pod, claim| is_pending(pod) && claims.get(claim).is_some());
+        let provider_id = |claim| claims.get(claim).map(|claim| claim.engine_claim.provider_id.clone());
+        let launched = claim_by_pod.iter().filter_map(|(pod, claim)| Some((pod.clone(), provider_id(claim)?)));
+        launched.filter(|(_, provider_id)| !provider_id.is_empty()).collect()
     }
 
     /// Returns a pending pod that no longer fits on the node that was launched for it, because the
@@ -291,25 +293,25 @@ impl Cluster {
     /// all expected pods still fit.
     pub fn displaced_by(&self, change: &ObjectChange<Pod>) -> Option<Str> {
         let bound = change.after.as_ref()?;
-        let name = bound.spec.node_name.as_ref()?;
+        let node_name = bound.spec.node_name.as_ref()?;
         if change.before.as_ref().is_some_and(|before| before.spec.node_name.is_some()) {
             return None;
         }
-        let node = self.nodes.get(name)?;
+        let node = self.nodes.get(node_name)?;
         let claims = self.claims_of(&node.spec.provider_id);
-        let expected = claims.flat_map(|claim| self.intents.pods_launched_for(claim.name()));
-        let mut waiting =
-            expected.filter_map(|key| self.pods.get(key)).filter(|pod| pod.spec.node_name.is_none()).peekable();
-        waiting.peek()?;
-        let mut taken = self.requests_on(name).pods;
-        waiting.find_map(|pod| {
-            let asked = kerf_engine::pod_requests(pod);
-            asked.iter().for_each(|(name, amount)| *taken.entry(name.clone()).or_default() += amount);
-            let has_room = asked.iter().all(|(name, _)| {
-                let all = node.status.allocatable.get(name).unwrap_or_default();
-                taken.get(name).is_none_or(|taken| *taken <= all)
+        let launched_for = claims.flat_map(|claim| self.intents.pods_launched_for(claim.name()));
+        let mut pending =
+            launched_for.filter_map(|key| self.pods.get(key)).filter(|pod| pod.spec.node_name.is_none()).peekable();
+        pending.peek()?;
+        let mut requested = self.requests_on(node_name).pods;
+        pending.find_map(|pod| {
+            let requests = kerf_engine::pod_requests(pod);
+            requests.iter().for_each(|(resource, amount)| *requested.entry(resource.clone()).or_default() += amount);
+            let fits = requests.iter().all(|(resource, _)| {
+                let allocatable = node.status.allocatable.get(resource).unwrap_or_default();
+                requested.get(resource).is_none_or(|requested| *requested <= allocatable)
             });
-            (!has_room).then(|| pod.key())
+            (!fits).then(|| pod.key())
         })
     }
 
@@ -325,16 +327,16 @@ impl Cluster {
     }
 
     pub(crate) fn index_pod(&mut self, change: &ObjectChange<Pod>) {
-        let place = |pod: &Option<Arc<Pod>>| pod.as_ref().and_then(|pod| pod.spec.node_name.clone());
-        let (before, after) = (place(&change.before), place(&change.after));
+        let node_of = |pod: &Option<Arc<Pod>>| pod.as_ref().and_then(|pod| pod.spec.node_name.clone());
+        let (before, after) = (node_of(&change.before), node_of(&change.after));
         let Some(key) = change.latest().map(|pod| pod.key()) else { return };
         relink(&mut self.pods_by_node, &key, before.as_ref(), after.as_ref());
         self.cache_pod_change(change);
     }
 
     pub(crate) fn index_node(&mut self, change: &ObjectChange<Node>) {
-        let machine = |node: &Option<Arc<Node>>| node.as_ref().map(|node| node.spec.provider_id.clone());
-        let (before, after) = (machine(&change.before), machine(&change.after));
+        let provider_id_of = |node: &Option<Arc<Node>>| node.as_ref().map(|node| node.spec.provider_id.clone());
+        let (before, after) = (provider_id_of(&change.before), provider_id_of(&change.after));
         let Some(key) = change.latest().map(|node| node.key()) else { return };
         relink(&mut self.nodes_by_provider_id, &key, before.as_ref(), after.as_ref());
         self.forget_if_unknown(before.as_ref());
@@ -342,17 +344,17 @@ impl Cluster {
     }
 
     pub(crate) fn index_claim(&mut self, change: &ObjectChange<TrackedClaim>) {
-        let machine =
+        let provider_id_of =
             |claim: &Option<Arc<TrackedClaim>>| claim.as_ref().map(|claim| claim.engine_claim.provider_id.clone());
-        let (before, after) = (machine(&change.before), machine(&change.after));
+        let (before, after) = (provider_id_of(&change.before), provider_id_of(&change.after));
         let Some(key) = change.latest().map(|claim| claim.key()) else { return };
         relink(&mut self.claims_by_provider_id, &key, before.as_ref(), after.as_ref());
         // A claim with `Launched=True` does not block decisions, even if its provider ID was
         // removed.
-        let is_awaited = |claim: &Arc<TrackedClaim>| {
+        let is_unlaunched = |claim: &Arc<TrackedClaim>| {
             claim.engine_claim.provider_id.is_empty() && !claim.is_condition_true("Launched")
         };
-        if change.after.as_ref().is_some_and(is_awaited) {
+        if change.after.as_ref().is_some_and(is_unlaunched) {
             self.unlaunched.insert(key);
         } else {
             self.unlaunched.remove(&key);

@@ -31,13 +31,13 @@ pub struct InputContext {
 impl Cluster {
     /// Returns the engine's input: all indexed objects with Kerf's own marks and nominations
     /// applied. Copies every object except pods and nodes, which are shared.
-    pub fn input(&self, ask: &InputContext) -> Input {
-        let (pools, catalogues) = self.engine_pools(ask);
+    pub fn input(&self, context: &InputContext) -> Input {
+        let (pools, catalogues) = self.engine_pools(context);
         Input {
-            at: ask.at,
+            at: context.at,
             pools,
             catalogues: catalogues.into_iter().cloned().collect(),
-            label_rules: ask.label_rules.clone(),
+            label_rules: context.label_rules.clone(),
             node_claims: self.claims.values().map(|claim| self.engine_claim(claim)).collect(),
             nodes: self.nodes.values().cloned().collect(),
             pods: self.pods.values().cloned().collect(),
@@ -50,28 +50,31 @@ impl Cluster {
             disruption_budgets: copies(self.disruption_budgets.values()),
             services: copies(self.services.values()),
             replica_owners: self.replica_owners(),
-            unsupported_storage: ask.unsupported_storage.clone(),
+            unsupported_storage: context.unsupported_storage.clone(),
             launch_backoffs: Vec::new(),
         }
     }
 
     /// Returns the pools in their current state, and the lists of instance types that they launch
     /// from.
-    pub(crate) fn engine_pools<'a>(&self, ask: &'a InputContext) -> (Vec<PoolInput>, Vec<&'a Arc<Vec<InstanceType>>>) {
+    pub(crate) fn engine_pools<'a>(
+        &self,
+        context: &'a InputContext,
+    ) -> (Vec<PoolInput>, Vec<&'a Arc<Vec<InstanceType>>>) {
         let mut catalogues: Vec<&'a Arc<Vec<InstanceType>>> = Vec::new();
         let pools: Vec<PoolInput> = self
             .pools
             .values()
             .map(|pool| {
-                let catalogue = ask.instance_types.get(pool.metadata.name.as_deref().unwrap_or_default());
+                let catalogue = context.instance_types.get(pool.metadata.name.as_deref().unwrap_or_default());
                 // Pools with the same list share one entry.
-                let at = catalogue.map(|types| {
+                let index = catalogue.map(|types| {
                     catalogues.iter().position(|known| Arc::ptr_eq(known, types)).unwrap_or_else(|| {
                         catalogues.push(types);
                         catalogues.len() - 1
                     })
                 });
-                self.pool(pool, at)
+                self.pool(pool, index)
             })
             .collect();
         (pools, catalogues)
@@ -79,10 +82,10 @@ impl Cluster {
 
     /// Returns the claim with its current deletion mark and nomination.
     pub(crate) fn engine_claim(&self, claim: &TrackedClaim) -> NodeClaimInput {
-        let mut seen = claim.engine_claim.clone();
-        seen.is_marked_for_disruption = self.intents.is_marked(&seen.provider_id);
-        seen.lifecycle.nominated_until = self.intents.nominated_until(&seen.provider_id);
-        seen
+        let mut input = claim.engine_claim.clone();
+        input.is_marked_for_disruption = self.intents.is_marked(&input.provider_id);
+        input.lifecycle.nominated_until = self.intents.nominated_until(&input.provider_id);
+        input
     }
 
     /// Returns the pool in its current state. Only a pool whose `Ready` condition is True takes

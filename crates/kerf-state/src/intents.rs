@@ -79,16 +79,16 @@ impl Intents {
         relink(&mut self.pods_by_claim, &pod, before.as_ref(), Some(&claim));
     }
 
-    /// Removes all entries for which `are_waiting(pod, claim)` is false. Returns the remaining
+    /// Removes all entries for which `is_pending(pod, claim)` is false. Returns the remaining
     /// claims by pod.
-    pub(crate) fn retain_launched_for(&mut self, are_waiting: impl Fn(&Str, &Str) -> bool) -> &BTreeMap<Str, Str> {
-        let awaiting = &mut self.pods_by_claim;
+    pub(crate) fn retain_launched_for(&mut self, is_pending: impl Fn(&Str, &Str) -> bool) -> &BTreeMap<Str, Str> {
+        let pods_by_claim = &mut self.pods_by_claim;
         self.claim_by_pod.retain(|pod, claim| {
-            let waits = are_waiting(pod, claim);
-            if !waits {
-                relink(awaiting, pod, Some(claim), None);
+            let stays = is_pending(pod, claim);
+            if !stays {
+                relink(pods_by_claim, pod, Some(claim), None);
             }
-            waits
+            stays
         });
         &self.claim_by_pod
     }

@@ -81,39 +81,42 @@ impl<'c> StateNode<'c> {
             (None, None) => return Vec::new(),
         };
         let startup = self.claim.map_or(&[][..], |claim| &claim.engine_claim.startup_taints);
-        let passes = |taint: &Taint| {
+        let is_temporary = |taint: &Taint| {
             !self.is_initialized()
                 && (is_ephemeral(&taint.key, &taint.effect)
                     || startup.iter().any(|other| other.key == taint.key && other.effect == taint.effect))
         };
-        all.iter().filter(|taint| !passes(taint)).cloned().collect()
+        all.iter().filter(|taint| !is_temporary(taint)).cloned().collect()
     }
 
     /// Returns the total resources, including `nodes: 1`.
     pub fn capacity(&self) -> ResourceList {
-        let own = self.node.map(|node| &node.status.capacity);
-        let filled = self.with_claimed_resources(own, self.claim.map(|claim| &claim.engine_claim.capacity));
-        filled.into_iter().chain([(Str::new_static("nodes"), Quantity::from_units(1))]).collect()
+        let reported = self.node.map(|node| &node.status.capacity);
+        let resources = self.with_claimed_resources(reported, self.claim.map(|claim| &claim.engine_claim.capacity));
+        resources.into_iter().chain([(Str::new_static("nodes"), Quantity::from_units(1))]).collect()
     }
 
     /// Returns the resources available for pods.
     pub fn allocatable(&self) -> ResourceList {
-        let own = self.node.map(|node| &node.status.allocatable);
-        self.with_claimed_resources(own, self.claim.map(|claim| &claim.engine_claim.allocatable)).into_iter().collect()
+        let reported = self.node.map(|node| &node.status.allocatable);
+        self.with_claimed_resources(reported, self.claim.map(|claim| &claim.engine_claim.allocatable))
+            .into_iter()
+            .collect()
     }
 
     fn with_claimed_resources(
         &self,
-        own: Option<&ResourceList>,
-        promised: Option<&ResourceList>,
+        reported: Option<&ResourceList>,
+        claimed: Option<&ResourceList>,
     ) -> Vec<(Str, Quantity)> {
         let mut all: Vec<(Str, Quantity)> =
-            own.into_iter().flat_map(ResourceList::iter).map(|(name, amount)| (name.clone(), amount)).collect();
+            reported.into_iter().flat_map(ResourceList::iter).map(|(name, amount)| (name.clone(), amount)).collect();
         if !self.is_initialized() {
-            let is_there = |name: &str| own.and_then(|own| own.get(name)).is_some_and(|amount| !amount.is_zero());
-            let promised = promised.into_iter().flat_map(ResourceList::iter).filter(|(name, _)| !is_there(name));
+            let is_reported =
+                |name: &str| reported.and_then(|reported| reported.get(name)).is_some_and(|amount| !amount.is_zero());
+            let claimed = claimed.into_iter().flat_map(ResourceList::iter).filter(|(name, _)| !is_reported(name));
             // If a name occurs twice, the later entry counts.
-            all.extend(promised.map(|(name, amount)| (name.clone(), amount)));
+            all.extend(claimed.map(|(name, amount)| (name.clone(), amount)));
         }
         all
     }
@@ -137,7 +140,8 @@ impl<'c> StateNode<'c> {
 /// provider ID and is initialized or has an instance type label; every other node counts at once.
 pub fn is_tracked(node: &Node) -> bool {
     let has = |key: &str| node.metadata.labels.get(key).is_some_and(|value| !value.is_empty());
-    let is_ours = has(labels::NODEPOOL);
-    let is_known = has(labels::INITIALIZED) || node.metadata.labels.get(labels::INSTANCE_TYPE).is_some();
-    !is_ours || (!node.spec.provider_id.is_empty() && is_known)
+    let is_managed = has(labels::NODEPOOL);
+    let has_type_or_is_initialized =
+        has(labels::INITIALIZED) || node.metadata.labels.get(labels::INSTANCE_TYPE).is_some();
+    !is_managed || (!node.spec.provider_id.is_empty() && has_type_or_is_initialized)
 }

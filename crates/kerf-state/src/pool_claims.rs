@@ -46,8 +46,8 @@ impl Cluster {
     /// limit. Return each reservation with [`Cluster::release_nodes`].
     pub fn reserve_nodes(&mut self, pool: &str, limit: Option<usize>, wanted: usize) -> usize {
         let reserved = self.intents.reserved(pool);
-        let taken = self.pool_claims(pool).total() + reserved;
-        let granted = limit.map_or(wanted, |limit| wanted.min(limit.saturating_sub(taken)));
+        let used = self.pool_claims(pool).total() + reserved;
+        let granted = limit.map_or(wanted, |limit| wanted.min(limit.saturating_sub(used)));
         self.intents.set_reserved(Str::from(pool), reserved + granted);
         granted
     }

@@ -64,12 +64,12 @@ impl fmt::Display for RequiredKind {
 
 impl fmt::Display for UnsyncedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (what, names) = match self {
-            Self::NotListed(source) => return write!(f, "the list of {source}"),
+        let (missing, names) = match self {
+            Self::NotListed(kind) => return write!(f, "the list of {kind}"),
             Self::UnlaunchedClaims(names) => ("the launch of", names),
             Self::IncompleteNodes(names) => ("provider ID and instance type of", names),
         };
-        write!(f, "{what} {}", names.join(", "))
+        write!(f, "{missing} {}", names.join(", "))
     }
 }
 
@@ -77,12 +77,12 @@ impl Cluster {
     /// Reports whether cluster state is synced. After the first sync, only unlaunched claims make
     /// it unsynced again.
     pub fn check_synced(&mut self) -> SyncStatus {
-        let mut waiting = self.unsynced_reasons();
-        self.has_been_synced |= waiting.is_empty();
+        let mut reasons = self.unsynced_reasons();
+        self.has_been_synced |= reasons.is_empty();
         if self.has_been_synced {
-            waiting.retain(|what| matches!(what, UnsyncedReason::UnlaunchedClaims(_)));
+            reasons.retain(|reason| matches!(reason, UnsyncedReason::UnlaunchedClaims(_)));
         }
-        if waiting.is_empty() { SyncStatus::Synced } else { SyncStatus::Unsynced(waiting) }
+        if reasons.is_empty() { SyncStatus::Synced } else { SyncStatus::Unsynced(reasons) }
     }
 
     /// Returns true if cluster state has ever been synced.
@@ -98,26 +98,26 @@ impl Cluster {
             (self.pods.is_listed(), RequiredKind::Pods),
             (self.daemon_sets.is_listed(), RequiredKind::DaemonSets),
         ];
-        let mut waiting: Vec<UnsyncedReason> = lists
+        let mut reasons: Vec<UnsyncedReason> = lists
             .into_iter()
             .filter(|(is_listed, _)| !is_listed)
-            .map(|(_, source)| UnsyncedReason::NotListed(source))
+            .map(|(_, kind)| UnsyncedReason::NotListed(kind))
             .collect();
         if !self.unlaunched.is_empty() {
-            waiting.push(UnsyncedReason::UnlaunchedClaims(self.unlaunched.iter().cloned().collect()));
+            reasons.push(UnsyncedReason::UnlaunchedClaims(self.unlaunched.iter().cloned().collect()));
         }
         // Needed only before the first sync, and expensive: it checks every node.
         if !self.has_been_synced {
-            let unknown: Vec<Str> = self
+            let incomplete: Vec<Str> = self
                 .nodes
                 .values()
                 .filter(|node| !is_tracked(node) && self.claims_of(&node.spec.provider_id).next().is_none())
                 .map(|node| node.metadata.name.clone())
                 .collect();
-            if !unknown.is_empty() {
-                waiting.push(UnsyncedReason::IncompleteNodes(unknown));
+            if !incomplete.is_empty() {
+                reasons.push(UnsyncedReason::IncompleteNodes(incomplete));
             }
         }
-        waiting
+        reasons
     }
 }
