@@ -118,23 +118,23 @@ pub(crate) fn term(key: &str, label: &str) -> PodAffinityTerm {
 }
 
 pub(crate) fn diverse(count: usize) -> Vec<Pod> {
-    let mut dice = SplitMix64(7);
+    let mut rng = SplitMix64(7);
     (0..count)
         .map(|i| {
-            let cpu = dice.pick(&["100m", "250m", "500m", "1", "1500m"]);
-            let memory = dice.pick(&["100Mi", "256Mi", "512Mi", "1Gi", "2Gi", "4Gi"]);
-            let label = dice.pick(&LABELS);
+            let cpu = rng.pick(&["100m", "250m", "500m", "1", "1500m"]);
+            let memory = rng.pick(&["100Mi", "256Mi", "512Mi", "1Gi", "2Gi", "4Gi"]);
+            let label = rng.pick(&LABELS);
             let name = format!("pod-{i:06}");
             match i % 5 {
                 0 => pod(name, label, cpu, memory),
                 1 => {
                     let mut p = pod(name, label, cpu, memory);
-                    spread(&mut p, labels::ZONE, dice.pick(&LABELS));
+                    spread(&mut p, labels::ZONE, rng.pick(&LABELS));
                     p
                 }
                 2 => {
                     let mut p = pod(name, label, cpu, memory);
-                    spread(&mut p, labels::HOSTNAME, dice.pick(&LABELS));
+                    spread(&mut p, labels::HOSTNAME, rng.pick(&LABELS));
                     p
                 }
                 3 => {
@@ -228,8 +228,8 @@ pub(crate) fn instance_type(i: i64) -> InstanceType {
     instance_type_with(&format!("t-{i}"), i, 2 * i, i * 100_000_000 + 2 * i * 1024 * 1024 * 1024 / 10)
 }
 
-/// Returns a type with `i` CPUs and `gibibytes` GiB that costs `nanos` nano-dollars per hour.
-pub(crate) fn instance_type_with(name: &str, i: i64, gibibytes: i64, nanos: i64) -> InstanceType {
+/// Returns a type with `cpus` CPUs and `gibibytes` GiB that costs `nanos` nano-dollars per hour.
+pub(crate) fn instance_type_with(name: &str, cpus: i64, gibibytes: i64, nanos: i64) -> InstanceType {
     let name = Str::from(name);
     let one = |key: &str, values: &[&str]| Requirement::one_of(key, values.iter().map(|v| Str::from(*v)));
     let memory = gibibytes * 1024 * 1024 * 1024;
@@ -261,9 +261,9 @@ pub(crate) fn instance_type_with(name: &str, i: i64, gibibytes: i64, nanos: i64)
             offering("zone-3", "on-demand"),
         ],
         capacity: resources(&[
-            ("cpu", &i.to_string()),
+            ("cpu", &cpus.to_string()),
             ("memory", &memory.to_string()),
-            ("pods", &(10 * i).to_string()),
+            ("pods", &(10 * cpus).to_string()),
         ]),
         overhead: Overhead::default(),
     }

@@ -17,20 +17,20 @@ use crate::fixture::{Fixture, label_short_name};
 /// least the pods that first fit places, costs no more, and does not depend on the number of
 /// threads.
 #[track_caller]
-pub(crate) fn check(world: &str, expected: &str) {
-    let world = Fixture::new(world);
-    let solution = world.solve();
-    let actual = solution_text(&world.input, &solution);
+pub(crate) fn check(fixture: &str, expected: &str) {
+    let fixture = Fixture::new(fixture);
+    let solution = fixture.solve();
+    let actual = solution_text(&fixture.input, &solution);
     let lines =
         |text: &str| text.lines().map(str::trim).filter(|l| !l.is_empty()).map(str::to_owned).collect::<Vec<_>>();
     assert!(lines(&actual) == lines(expected), "expected\n{}\ngot\n{actual}", lines(expected).join("\n"));
-    check_search(&world, &solution);
+    check_search(&fixture, &solution);
 }
 
 #[track_caller]
-pub(crate) fn check_search(world: &Fixture, first_fit: &Solution) {
+pub(crate) fn check_search(fixture: &Fixture, first_fit: &Solution) {
     let search = |threads| {
-        world
+        fixture
             .with_settings(|s| {
                 s.effort = Effort::Search;
                 s.threads = threads;
@@ -38,7 +38,7 @@ pub(crate) fn check_search(world: &Fixture, first_fit: &Solution) {
             .solve()
     };
     let (one, two) = (search(1), search(2));
-    assert_eq!(solution_text(&world.input, &one), solution_text(&world.input, &two), "threads must not matter");
+    assert_eq!(solution_text(&fixture.input, &one), solution_text(&fixture.input, &two), "threads must not matter");
     for pod in one.unplaced.iter().map(|u| &u.pod) {
         assert!(first_fit.unplaced.iter().any(|u| u.pod == *pod), "a search must not lose {pod}");
     }
@@ -47,17 +47,17 @@ pub(crate) fn check_search(world: &Fixture, first_fit: &Solution) {
 }
 
 /// Solves the fixture and returns the solution as text.
-pub(crate) fn solved_text(world: &str) -> String {
-    let world = Fixture::new(world);
-    solution_text(&world.input, &world.solve())
+pub(crate) fn solved_text(fixture: &str) -> String {
+    let fixture = Fixture::new(fixture);
+    solution_text(&fixture.input, &fixture.solve())
 }
 
 /// Returns the reason why a pod stays pending.
 #[track_caller]
-pub(crate) fn unplaced_reason(world: &str, pod: &str) -> String {
-    let solution = Fixture::new(world).solve();
-    let found = solution.unplaced.iter().find(|u| without_default_namespace(&u.pod) == pod);
-    found.unwrap_or_else(|| panic!("{pod} is not unplaced: {solution:?}")).reason.to_string()
+pub(crate) fn unplaced_reason(fixture: &str, pod: &str) -> String {
+    let solution = Fixture::new(fixture).solve();
+    let unplaced = solution.unplaced.iter().find(|u| without_default_namespace(&u.pod) == pod);
+    unplaced.unwrap_or_else(|| panic!("{pod} is not unplaced: {solution:?}")).reason.to_string()
 }
 
 pub(crate) fn solution_text(input: &Input, solution: &Solution) -> String {
@@ -174,7 +174,7 @@ fn split_number(name: &str) -> (&str, Option<u32>) {
 
 /// Returns the number of pods in each domain of a label, fewest first. Pods whose domain is not
 /// decided count as `?`.
-pub(crate) fn pods_per_domain(world: &Fixture, solution: &Solution, key: &str) -> Vec<(usize, String)> {
+pub(crate) fn pods_per_domain(fixture: &Fixture, solution: &Solution, key: &str) -> Vec<(usize, String)> {
     let mut counts: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
     for claim in &solution.claims {
         let domain = match claim.launch.requirements.get(key).and_then(Requirement::allowed_values) {
@@ -184,7 +184,7 @@ pub(crate) fn pods_per_domain(world: &Fixture, solution: &Solution, key: &str) -
         *counts.entry(domain).or_default() += claim.pods.len();
     }
     for placed in &solution.nodes {
-        let node = world.input.nodes.iter().find(|n| n.metadata.name == placed.node);
+        let node = fixture.input.nodes.iter().find(|n| n.metadata.name == placed.node);
         let domain = node.and_then(|n| n.metadata.labels.get(key)).unwrap_or("?");
         *counts.entry(domain.to_owned()).or_default() += placed.pods.len();
     }
@@ -194,9 +194,9 @@ pub(crate) fn pods_per_domain(world: &Fixture, solution: &Solution, key: &str) -
 }
 
 /// Solves the fixture and returns only the numbers of [`pods_per_domain`].
-pub(crate) fn pod_counts_per_domain(world: &str, key: &str) -> Vec<usize> {
-    let world = Fixture::new(world);
-    let solution = world.solve();
-    check_search(&world, &solution);
-    pods_per_domain(&world, &solution, &crate::fixture::label_key(key)).into_iter().map(|(count, _)| count).collect()
+pub(crate) fn pod_counts_per_domain(fixture: &str, key: &str) -> Vec<usize> {
+    let fixture = Fixture::new(fixture);
+    let solution = fixture.solve();
+    check_search(&fixture, &solution);
+    pods_per_domain(&fixture, &solution, &crate::fixture::label_key(key)).into_iter().map(|(count, _)| count).collect()
 }

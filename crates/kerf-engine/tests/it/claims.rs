@@ -24,12 +24,12 @@ const TWO_SLOTS: &str = "type t cpu=4
     type spare cpu=4 catalogue=spare price=0.01";
 
 #[test]
-fn spec_02_115_reservations_are_handed_out_one_claim_a_pass() {
+fn spec_02_115_one_claim_per_pass_gets_reserved_capacity() {
     let pools = "pool p weight=10 \n pool light catalogue=1";
-    let mut world = Fixture::new(&format!("{TWO_SLOTS} \n {pools} \n pod x x3 cpu=4 pref=\"1 zone In a\""));
+    let mut fixture = Fixture::new(&format!("{TWO_SLOTS} \n {pools} \n pod x x3 cpu=4 pref=\"1 zone In a\""));
     for waiting in [2, 1] {
-        let solution = world.solve();
-        assert_eq!(solution.claims.len(), 1, "{}", solution_text(&world.input, &solution));
+        let solution = fixture.solve();
+        assert_eq!(solution.claims.len(), 1, "{}", solution_text(&fixture.input, &solution));
         let claim = &solution.claims[0];
         assert_eq!(claim.pool, "p");
         assert_eq!(claim.launch.requirements.get(labels::CAPACITY_TYPE).unwrap().values(), ["reserved"]);
@@ -37,43 +37,43 @@ fn spec_02_115_reservations_are_handed_out_one_claim_a_pass() {
         for unplaced in &solution.unplaced {
             assert_eq!(unplaced.reason.code(), "ReservedCapacityDeferred");
         }
-        world = world.after_launch();
+        fixture = fixture.after_launch();
     }
-    let solution = world.solve();
-    assert_eq!(solution_text(&world.input, &solution), "claim pool=p types=t pods=x-3 zone=a\n");
+    let solution = fixture.solve();
+    assert_eq!(solution_text(&fixture.input, &solution), "claim pool=p types=t pods=x-3 zone=a\n");
     assert!(solution.claims[0].launch.requirements.get(labels::CAPACITY_TYPE).unwrap().has("on-demand"));
 }
 
 #[test]
-fn spec_02_115_a_deferred_pod_keeps_its_wishes_and_its_pool() {
+fn spec_02_115_a_deferred_pod_keeps_its_preferences_and_its_pool() {
     // The preference is for zone a, where the first pod gets the only slot. Zone b and the other
     // pool would violate it.
-    let world = "type t cpu=4 \n offer t zone=a ct=reserved reservation=r1:1 \n offer t zone=b
+    let fixture = "type t cpu=4 \n offer t zone=a ct=reserved reservation=r1:1 \n offer t zone=b
         type spare cpu=4 catalogue=spare \n pool p weight=10 \n pool light catalogue=1";
     check(
-        &format!("{world} \n pod x x2 cpu=4 pref=\"1 zone In a\""),
+        &format!("{fixture} \n pod x x2 cpu=4 pref=\"1 zone In a\""),
         "claim pool=p types=t pods=x-1 karpenter.k8s.aws/capacity-reservation-id=r1 ct=reserved zone=a
          unplaced x-2 ReservedCapacityDeferred",
     );
     // Pods that require zone b do not compete for the reservation.
     check(
-        &format!("{world} \n pod x x2 cpu=4 sel=zone:b"),
+        &format!("{fixture} \n pod x x2 cpu=4 sel=zone:b"),
         "claim pool=p types=t pods=x-1 ct=on-demand zone=b \n claim pool=p types=t pods=x-2 ct=on-demand zone=b",
     );
     // In a simulation for disruption the pod falls back to on-demand.
     check(
-        &format!("settings fallback \n {world} \n pod x x2 cpu=4"),
+        &format!("settings fallback \n {fixture} \n pod x x2 cpu=4"),
         "claim pool=p types=t pods=x-1 karpenter.k8s.aws/capacity-reservation-id=r1 ct=reserved
          claim pool=p types=t pods=x-2",
     );
     assert_eq!(
-        unplaced_reason(&format!("{world} \n pod x x2 cpu=4"), "x-2"),
+        unplaced_reason(&format!("{fixture} \n pod x x2 cpu=4"), "x-2"),
         "one or more instance types with compatible reserved offerings are available, but could not be reserved"
     );
     // A spread does not make a pod avoid the reservation either.
     check(
         &format!(
-            "{world} \n pod first cpu=4 sel=zone:a \n pod x cpu=3 labels=app:x spread=zone:1:app=x req=\"zone In a\""
+            "{fixture} \n pod first cpu=4 sel=zone:a \n pod x cpu=3 labels=app:x spread=zone:1:app=x req=\"zone In a\""
         ),
         "claim pool=p types=t pods=first karpenter.k8s.aws/capacity-reservation-id=r1 ct=reserved zone=a
          unplaced x ReservedCapacityDeferred",
@@ -83,9 +83,9 @@ fn spec_02_115_a_deferred_pod_keeps_its_wishes_and_its_pool() {
 #[test]
 fn spec_02_116_a_slot_is_used_once_over_all_pools() {
     let shared = "type t cpu=4 \n offer t ct=reserved reservation=r1:2 \n offer t ct=on-demand \n pool p \n pool q";
-    let world = Fixture::new(&format!("{shared} \n pod x x2 cpu=4 sel=pool:p \n pod y x2 cpu=4 sel=pool:q"));
-    let solution = world.solve();
-    assert_eq!(solution.claims.len(), 2, "{}", solution_text(&world.input, &solution));
+    let fixture = Fixture::new(&format!("{shared} \n pod x x2 cpu=4 sel=pool:p \n pod y x2 cpu=4 sel=pool:q"));
+    let solution = fixture.solve();
+    assert_eq!(solution.claims.len(), 2, "{}", solution_text(&fixture.input, &solution));
     assert!((0..2).all(|i| held_reservations(&solution, i) == ["r1"]));
     assert_eq!(solution.unplaced.len(), 2);
     // Reservations with different IDs do not compete.
@@ -100,9 +100,9 @@ fn spec_02_116_a_slot_is_used_once_over_all_pools() {
     let solution = both.solve();
     assert_eq!(solution_text(&both.input, &solution).lines().count(), 1);
     assert_eq!(held_reservations(&solution, 0), ["r2"], "2.5 CPUs are only in the large one");
-    let given_back = Fixture::new(&format!("{apart} \n pod a cpu=1 \n pod c cpu=1.5 \n pod d cpu=0.9 sel=type:s"));
-    let solution = given_back.solve();
-    assert!(solution.unplaced.is_empty(), "{}", solution_text(&given_back.input, &solution));
+    let released = Fixture::new(&format!("{apart} \n pod a cpu=1 \n pod c cpu=1.5 \n pod d cpu=0.9 sel=type:s"));
+    let solution = released.solve();
+    assert!(solution.unplaced.is_empty(), "{}", solution_text(&released.input, &solution));
     // A reservation without slots, or one that cannot be launched now, is held by no claim.
     check(
         "type t cpu=4 \n offer t ct=reserved reservation=r1:1 out \n offer t ct=on-demand \n pool p \n pod x x2 cpu=4",
@@ -128,12 +128,12 @@ const RESERVED_AND_OTHER_TYPES: &str =
 
 // spec 02 §7.4, §12.1
 #[test]
-fn spec_02_116_what_is_not_reserved_is_listed_last() {
+fn spec_02_116_types_without_a_reservation_are_listed_last() {
     let held = "karpenter.k8s.aws/capacity-reservation-id=r1 ct=reserved";
     let claim = format!("claim pool=p types=r,a,s pods=x {held}");
     check(&format!("{RESERVED_AND_OTHER_TYPES} \n pool p \n pod x cpu=2"), &claim);
-    let world = Fixture::new(&format!("{RESERVED_AND_OTHER_TYPES} \n pool p \n pod x cpu=2"));
-    let estimate = world.solve().claims[0].launch.estimate.clone().unwrap();
+    let fixture = Fixture::new(&format!("{RESERVED_AND_OTHER_TYPES} \n pool p \n pod x cpu=2"));
+    let estimate = fixture.solve().claims[0].launch.estimate.clone().unwrap();
     assert_eq!((&*estimate.instance_type, &*estimate.capacity_type), ("r", "reserved"));
     assert_eq!(estimate.price.nanos(), 1_000_000, "it is launched as what is reserved");
     // Truncation keeps the types that can be launched.
@@ -144,7 +144,7 @@ fn spec_02_116_what_is_not_reserved_is_listed_last() {
 }
 
 #[test]
-fn spec_02_117_min_values_count_what_is_not_reserved() {
+fn spec_02_117_min_values_count_types_without_a_reservation() {
     let held = "karpenter.k8s.aws/capacity-reservation-id=r1 ct=reserved";
     let claim = format!("claim pool=p types=r,a,s pods=x {held} type=a|r|s(min 3)");
     for policy in ["", "settings best-effort \n"] {
@@ -166,12 +166,12 @@ fn spec_02_117_min_values_count_what_is_not_reserved() {
 
 // Q18: the API server rejects a claim that names fewer values than its `minValues`.
 #[test]
-fn spec_02_117_a_claim_names_as_many_values_as_it_must() {
+fn spec_02_117_a_claim_names_at_least_min_values_values() {
     let types = "type t cpu=4 zones=a,b ct=spot,on-demand";
     let kinds = "pool p req=\"ct In spot,on-demand min 2\"";
     let zones = "pool p req=\"zone Exists min 2\"";
     check(&format!("{types} \n {kinds} \n pod x cpu=1"), "claim pool=p types=t pods=x");
-    for (world, lowered) in [
+    for (fixture, lowered) in [
         (format!("{types} \n {kinds} \n pod x cpu=1 sel=ct:spot"), "ct=spot(min 1)"),
         // Both capacity types are declared, but spot is unavailable, and the claim does not name
         // it.
@@ -179,8 +179,8 @@ fn spec_02_117_a_claim_names_as_many_values_as_it_must() {
         (format!("{types} \n {zones} \n pod x cpu=1 req=\"zone In b\""), "zone=b(min 1)"),
         (format!("{types} \n {zones} \n pod x cpu=1 labels=app:x spread=zone:1:app=x sel=zone:a"), "zone=a(min 1)"),
     ] {
-        check(&world, "unplaced x MinValuesNotMet");
-        let best_effort = Fixture::new(&format!("settings best-effort \n {world}"));
+        check(&fixture, "unplaced x MinValuesNotMet");
+        let best_effort = Fixture::new(&format!("settings best-effort \n {fixture}"));
         let solution = best_effort.solve();
         assert_eq!(solution_text(&best_effort.input, &solution), format!("claim pool=p types=t pods=x {lowered}\n"));
         assert!(solution.claims[0].min_values_relaxed);
@@ -206,7 +206,7 @@ const FAMILIES: &str = "type a cpu=2 price=0.1 label=karpenter.k8s.aws/instance-
     type c cpu=8 price=0.3 label=karpenter.k8s.aws/instance-family:y";
 
 #[test]
-fn spec_02_117_too_few_types() {
+fn spec_02_117_too_few_types_for_min_values() {
     let pools = "pool p weight=10 req=\"type Exists min 3\" \n pool light req=\"type Exists\"";
     let two = "type a cpu=2 \n type b cpu=4";
     check(&format!("{two} \n pool p req=\"type Exists min 3\" \n pod x cpu=1"), "unplaced x NoInstanceTypes");
@@ -219,9 +219,9 @@ fn spec_02_117_too_few_types() {
     let three = format!("{FAMILIES} \n pool p req=\"type Exists min 3\"");
     check(&format!("{three} \n pod x cpu=1"), "claim pool=p types=a,b,c pods=x type=a|b|c(min 3)");
     check(&format!("{three} \n pod x cpu=3"), "unplaced x MinValuesNotMet");
-    let world = Fixture::new(&format!("settings best-effort \n {three} \n pod x cpu=3"));
-    let solution = world.solve();
-    assert_eq!(solution_text(&world.input, &solution), "claim pool=p types=b,c pods=x type=b|c(min 2)\n");
+    let fixture = Fixture::new(&format!("settings best-effort \n {three} \n pod x cpu=3"));
+    let solution = fixture.solve();
+    assert_eq!(solution_text(&fixture.input, &solution), "claim pool=p types=b,c pods=x type=b|c(min 2)\n");
     assert!(solution.claims[0].min_values_relaxed);
     let kept = Fixture::new(&format!("settings best-effort \n {three} \n pod x cpu=1")).solve();
     assert!(!kept.claims[0].min_values_relaxed);
@@ -282,7 +282,7 @@ fn spec_02_118_truncation_must_not_break_min_values() {
 }
 
 #[test]
-fn truncation_keeps_the_cheapest() {
+fn truncation_keeps_the_cheapest_types() {
     check(
         "settings max-types=2 \n type a price=0.5 \n type b price=0.1 \n type c price=0.3 \n pool p \n pod x cpu=1",
         "claim pool=p types=b,c pods=x",
@@ -316,7 +316,7 @@ fn spec_02_119_custom_labels_get_a_value() {
 
 // spec 01 §9.3: the API server stores no negative bound, and no label has a negative value.
 #[test]
-fn below_zero_nothing_is_launched() {
+fn a_requirement_for_negative_values_launches_nothing() {
     for pool in ["k Lt 0", "k Lte -1", "k Gt 9223372036854775807"] {
         check(&format!("pool p req=\"{pool}\" \n pod x cpu=1"), "unplaced x NoInstanceTypes");
     }
@@ -327,8 +327,8 @@ fn below_zero_nothing_is_launched() {
             &format!("{pool} \n pod x cpu=1 req=\"k Gt 9223372036854775807\""),
             "unplaced x IncompatibleRequirements",
         );
-        let wish = Fixture::new(&format!("{pool} \n pod x cpu=1 pref=\"1 k Lte -1\"")).solve();
-        assert_eq!((wish.claims.len(), wish.unplaced.len()), (1, 0), "a wish is given up");
+        let preference = Fixture::new(&format!("{pool} \n pod x cpu=1 pref=\"1 k Lte -1\"")).solve();
+        assert_eq!((preference.claims.len(), preference.unplaced.len()), (1, 0), "a wish is given up");
     }
     // A label that neither the pool nor the type defines.
     check("pool p \n pod x cpu=1 req=\"region Lt 0\"", "unplaced x NoInstanceTypeFits");
@@ -339,7 +339,7 @@ fn below_zero_nothing_is_launched() {
 }
 
 #[test]
-fn section_12_1_a_claim_lists_everything_that_would_do() {
+fn section_12_1_a_claim_lists_all_compatible_types_and_values() {
     let solution = Fixture::new(
         "type s cpu=2 zones=a,b ct=spot,on-demand \n type l cpu=4 zones=b ct=on-demand \n pool p label=team:x req=\"zone In a,b,c\" \n pod x cpu=1",
     )

@@ -34,9 +34,9 @@ const THREE_TYPES: &str = "type s cpu=2 mem=8Gi \n type m cpu=4 mem=16Gi \n type
 
 /// Plans the fixture and compares the commands line by line. Also asserts the invariants of a plan.
 #[track_caller]
-fn check(world: &str, expected: &str) {
-    let world = Fixture::new(world);
-    let plan = world.disrupt();
+fn check(fixture: &str, expected: &str) {
+    let fixture = Fixture::new(fixture);
+    let plan = fixture.disrupt();
     let actual = commands_text(&plan);
     let lines =
         |text: &str| text.lines().map(str::trim).filter(|l| !l.is_empty()).map(str::to_owned).collect::<Vec<_>>();
@@ -46,13 +46,13 @@ fn check(world: &str, expected: &str) {
         lines(expected).join("\n"),
         plan.blocked
     );
-    assert_plan_invariants(&world, &plan);
+    assert_plan_invariants(&fixture, &plan);
 }
 
 /// Asserts what holds for every plan: prices add up, each consolidation saves money, every
 /// candidate is evaluated, and a second plan after the first has no commands.
 #[track_caller]
-fn assert_plan_invariants(world: &Fixture, plan: &DisruptionPlan) {
+fn assert_plan_invariants(fixture: &Fixture, plan: &DisruptionPlan) {
     for command in &plan.commands {
         let is_drift = matches!(command.method, Method::Drift | Method::StaticDrift);
         assert!(is_drift || command.method == Method::Emptiness || command.saved() > Price::ZERO, "{command:?}");
@@ -66,16 +66,21 @@ fn assert_plan_invariants(world: &Fixture, plan: &DisruptionPlan) {
     assert_eq!(plan.price_before - plan.price_after, saved);
     assert_eq!(plan.stats.candidates, plan.stats.candidates_evaluated, "{:#?}", plan.blocked);
     let launched: Vec<&Str> = plan.commands.iter().flat_map(|command| &command.replacement_names).collect();
-    let gone = plan.commands.iter().flat_map(|command| &command.nodes);
-    for node in gone {
+    let removed = plan.commands.iter().flat_map(|command| &command.nodes);
+    for node in removed {
         assert!(!launched.contains(&&node.name), "{} is launched and taken away:\n{}", node.name, commands_text(plan));
     }
-    let more_to_do = ["DisruptionBudget", "LaunchedByPlan"];
-    let held_back = plan.blocked.iter().flat_map(|b| &b.reasons).any(|b| more_to_do.contains(&b.code()));
-    if !held_back {
-        let settled = Fixture { input: with_commands_done(world.input.clone(), &plan.commands), ..world.clone() };
-        let again = settled.disrupt();
-        assert!(again.commands.is_empty(), "after the plan there is more to do:\n{}", commands_text(&again));
+    let later_codes = ["DisruptionBudget", "LaunchedByPlan"];
+    let is_incomplete = plan.blocked.iter().flat_map(|b| &b.reasons).any(|b| later_codes.contains(&b.code()));
+    if !is_incomplete {
+        let afterwards =
+            Fixture { input: with_commands_done(fixture.input.clone(), &plan.commands), ..fixture.clone() };
+        let second_plan = afterwards.disrupt();
+        assert!(
+            second_plan.commands.is_empty(),
+            "after the plan there is more to do:\n{}",
+            commands_text(&second_plan)
+        );
     }
 }
 
@@ -114,28 +119,28 @@ fn replacement(claim: &PlannedClaim) -> String {
 }
 
 /// Returns the commands of the first pass, as the controller gets them.
-fn first_commands_text(world: &str) -> String {
-    let world = Fixture::new(world);
-    commands_text(&disrupt(&world.input, &world.disruption_settings(Passes::First)))
+fn first_commands_text(fixture: &str) -> String {
+    let fixture = Fixture::new(fixture);
+    commands_text(&disrupt(&fixture.input, &fixture.disruption_settings(Passes::First)))
 }
 
 /// Returns why a node is not disrupted, each reason as `Code: message`.
-fn block_reasons(world: &str, node: &str) -> Vec<String> {
-    block_reasons_in(&Fixture::new(world).disrupt(), node)
+fn block_reasons(fixture: &str, node: &str) -> Vec<String> {
+    block_reasons_in(&Fixture::new(fixture).disrupt(), node)
 }
 
 fn block_reasons_in(plan: &DisruptionPlan, node: &str) -> Vec<String> {
-    let found = plan.blocked.iter().filter(|b| b.node == node).flat_map(|b| &b.reasons);
-    found.map(|block| format!("{}: {block}", block.code())).collect()
+    let reasons = plan.blocked.iter().filter(|b| b.node == node).flat_map(|b| &b.reasons);
+    reasons.map(|block| format!("{}: {block}", block.code())).collect()
 }
 
 /// Returns only the codes of [`block_reasons`].
-fn block_codes(world: &str, node: &str) -> Vec<String> {
-    block_reasons(world, node).iter().map(|text| text.split(':').next().unwrap().to_owned()).collect()
+fn block_codes(fixture: &str, node: &str) -> Vec<String> {
+    block_reasons(fixture, node).iter().map(|text| text.split(':').next().unwrap().to_owned()).collect()
 }
 
 /// Returns the plan's warnings as `Code object: message`.
-fn warnings_text(world: &str) -> Vec<String> {
-    let plan = Fixture::new(world).disrupt();
+fn warnings_text(fixture: &str) -> Vec<String> {
+    let plan = Fixture::new(fixture).disrupt();
     plan.warnings.iter().map(|n| format!("{} {}: {}", n.code, n.object, n.message)).collect()
 }

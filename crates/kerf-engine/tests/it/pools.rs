@@ -6,7 +6,7 @@ use crate::fixture::Fixture;
 const TWO_CPUS: &str = "type t cpu=2";
 
 #[test]
-fn spec_02_52_a_limit_is_a_limit() {
+fn spec_02_52_limits_bound_the_capacity_of_a_pool() {
     check(&format!("{TWO_CPUS} \n pool p limit=cpu:2 \n pod a cpu=2"), "claim pool=p types=t pods=a");
     check("type s cpu=2 \n type l cpu=3 \n pool p limit=cpu:2 \n pod a cpu=2.1", "unplaced a NoInstanceTypeFits");
     let first = Fixture::new(&format!("{TWO_CPUS} \n pool p limit=cpu:2 \n pod a cpu=2 \n pod b cpu=1.5"));
@@ -35,7 +35,7 @@ fn spec_02_53_claims_of_one_pass_share_the_limit() {
 // spec 02 #53, improved: the part of the limit that a claim can no longer use becomes free within
 // the pass.
 #[test]
-fn a_claim_that_narrows_leaves_room_for_others() {
+fn a_claim_that_narrows_releases_limit_for_others() {
     check(
         "type s cpu=4 mem=32Gi \n type l cpu=8 mem=8Gi \n pool p limit=cpu:11 \n pod a x7 cpu=0.5 mem=5Gi",
         "claim pool=p types=s pods=a-1..6 \n claim pool=p types=s pods=a-7",
@@ -74,17 +74,17 @@ fn spec_02_55_the_number_of_nodes_is_limited() {
         &format!("{TWO_CPUS} \n pool p limit=nodes:2 \n pod a x3 cpu=2"),
         "claim pool=p types=t pods=a-1 \n claim pool=p types=t pods=a-2 \n unplaced a-3 LimitExceeded",
     );
-    let mut world = Fixture::new(&format!("{TWO_CPUS} \n pool p limit=nodes:2 \n pod a-1 cpu=2"));
+    let mut fixture = Fixture::new(&format!("{TWO_CPUS} \n pool p limit=nodes:2 \n pod a-1 cpu=2"));
     for name in ["a-2", "a-3"] {
-        world = world.after_launch();
-        world.input.pods.extend(Fixture::new(&format!("pod {name} cpu=2")).input.pods);
+        fixture = fixture.after_launch();
+        fixture.input.pods.extend(Fixture::new(&format!("pod {name} cpu=2")).input.pods);
     }
-    assert_eq!(world.input.nodes.len(), 2);
-    assert_eq!(solution_text(&world.input, &world.solve()), "unplaced a-3 LimitExceeded\n");
+    assert_eq!(fixture.input.nodes.len(), 2);
+    assert_eq!(solution_text(&fixture.input, &fixture.solve()), "unplaced a-3 LimitExceeded\n");
 }
 
 #[test]
-fn spec_02_56_heavier_pools_come_first() {
+fn spec_02_56_heavier_pools_are_tried_first() {
     let pools = "pool light \n pool heavy weight=100 \n pool middle weight=20";
     check(&format!("{pools} \n pod a x2 cpu=1"), "claim pool=heavy types=t pods=a-1..2");
     check(&format!("{pools} \n pod a cpu=1 sel=pool:light"), "claim pool=light types=t pods=a");
@@ -99,7 +99,7 @@ fn spec_02_56_heavier_pools_come_first() {
 }
 
 #[test]
-fn spec_02_57_of_equal_weights_the_later_name_comes_first() {
+fn spec_02_57_among_equal_weights_the_later_name_is_tried_first() {
     check("pool np-1 \n pool np-2 \n pod a cpu=1", "claim pool=np-2 types=t pods=a");
     check("pool np-2 weight=7 \n pool np-1 weight=7 \n pod a cpu=1", "claim pool=np-2 types=t pods=a");
 }
@@ -121,13 +121,13 @@ fn spec_02_58_soft_taints_are_avoided_as_long_as_possible() {
 }
 
 #[test]
-fn spec_02_59_a_pool_that_leaves_no_type() {
+fn spec_02_59_a_pool_whose_requirements_exclude_every_type() {
     for pool in
         ["pool p req=\"zone In nope\"", "pool p catalogue=none", "pool p req=\"type In x\"", "pool p catalogue=9"]
     {
-        let world = format!("{pool} \n pod a cpu=1");
-        check(&world, "unplaced a NoInstanceTypes");
-        assert_eq!(unplaced_reason(&world, "a"), "nodepool requirements filtered out all available instance types");
+        let fixture = format!("{pool} \n pod a cpu=1");
+        check(&fixture, "unplaced a NoInstanceTypes");
+        assert_eq!(unplaced_reason(&fixture, "a"), "nodepool requirements filtered out all available instance types");
         check(&format!("{pool} \n node n1 \n pod a x2 cpu=3"), "node n1 pods=a-1 \n unplaced a-2 NoInstanceTypes");
     }
     // All offerings are unavailable.

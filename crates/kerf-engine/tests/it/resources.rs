@@ -6,8 +6,8 @@ use crate::check_solution::check;
 use crate::fixture::Fixture;
 
 /// Solves the fixture and returns the requests of the first claim as text.
-fn requests(world: &str) -> String {
-    let solution = Fixture::new(world).solve();
+fn requests(fixture: &str) -> String {
+    let solution = Fixture::new(fixture).solve();
     let all: Vec<String> = solution.claims[0].requests.iter().map(|(name, q)| format!("{name}={q}")).collect();
     all.join(" ")
 }
@@ -33,7 +33,7 @@ fn spec_02_33_to_35_init_containers_sidecars_and_pod_level_requests() {
 }
 
 #[test]
-fn spec_02_36_the_overhead_of_the_runtime_counts() {
+fn spec_02_36_runtime_class_overhead_counts() {
     check(
         "type small cpu=2 \n type large cpu=4 \n pool p \n pod a cpu=1 overhead=cpu:2",
         "claim pool=p types=large pods=a",
@@ -42,7 +42,7 @@ fn spec_02_36_the_overhead_of_the_runtime_counts() {
 
 #[test]
 fn spec_02_37_a_resize_counts_at_the_larger_size() {
-    let room_for = |pod: &str, cpu: u32| {
+    let check_remaining_cpu = |pod: &str, cpu: u32| {
         let placed = format!("node n1 pods={}", "new");
         check(
             &format!("pool p notready \n pool q \n node n1 cpu=4 \n pod old on=n1 {pod} \n pod new cpu={cpu}"),
@@ -52,12 +52,12 @@ fn spec_02_37_a_resize_counts_at_the_larger_size() {
             Fixture::new(&format!("pool q \n node n1 cpu=4 \n pod old on=n1 {pod} \n pod new cpu={cpu}.1")).solve();
         assert!(more.nodes.is_empty(), "{pod}");
     };
-    room_for("cpu=1 allocated=cpu:3", 1);
-    room_for("cpu=3 allocated=cpu:1", 1);
+    check_remaining_cpu("cpu=1 allocated=cpu:3", 1);
+    check_remaining_cpu("cpu=3 allocated=cpu:1", 1);
     // An infeasible resize does not count.
-    room_for("cpu=3 allocated=cpu:1 infeasible", 3);
+    check_remaining_cpu("cpu=3 allocated=cpu:1 infeasible", 3);
     // Without `resources` in the status only the spec counts.
-    room_for("cpu=1 ignored-allocated=cpu:3", 3);
+    check_remaining_cpu("cpu=1 ignored-allocated=cpu:3", 3);
     // Pods that differ only in the state of their resize are not equivalent.
     check(
         "type s cpu=2 \n type l cpu=4 \n pool p \n node n1 leaving
@@ -67,24 +67,24 @@ fn spec_02_37_a_resize_counts_at_the_larger_size() {
 }
 
 #[test]
-fn spec_02_38_resources_that_are_not_there() {
+fn spec_02_38_resources_that_no_node_has() {
     check("pool p \n pod a cpu=1 res=gpu:0", "claim pool=p types=t pods=a");
     check("pool p \n node n1 \n pod a cpu=1 res=gpu:0", "node n1 pods=a");
     check("type x res=gpu:1 \n type y res=nic:1 \n pool p \n pod a res=gpu:1,nic:1", "unplaced a NoInstanceTypeFits");
 }
 
 #[test]
-fn spec_02_39_huge_pages_are_taken_out_of_memory() {
-    let world = |pod: &str| format!("type t mem=4Gi res=hugepages-2Mi:6Gi \n pool p \n pod a {pod}");
-    check(&world("mem=1Mi"), "unplaced a NoInstanceTypeFits");
-    check(&world("cpu=1 res=hugepages-2Mi:1Gi"), "claim pool=p types=t pods=a");
+fn spec_02_39_huge_pages_are_subtracted_from_memory() {
+    let fixture = |pod: &str| format!("type t mem=4Gi res=hugepages-2Mi:6Gi \n pool p \n pod a {pod}");
+    check(&fixture("mem=1Mi"), "unplaced a NoInstanceTypeFits");
+    check(&fixture("cpu=1 res=hugepages-2Mi:1Gi"), "claim pool=p types=t pods=a");
     let partly = |mem: &str| format!("type t mem=4Gi res=hugepages-1Gi:1Gi \n pool p \n pod a mem={mem}");
     check(&partly("3Gi"), "claim pool=p types=t pods=a");
     check(&partly("3073Mi"), "unplaced a NoInstanceTypeFits");
 }
 
 #[test]
-fn spec_02_40_resources_of_single_offerings() {
+fn spec_02_40_offerings_may_override_resources() {
     let types = "type plain \n type some \n type gone
         offer plain zone=a
         offer some zone=a
@@ -134,13 +134,13 @@ fn spec_02_42_a_daemon_that_does_not_run_there_adds_nothing() {
 }
 
 #[test]
-fn spec_02_43_startup_and_soft_taints_keep_no_daemon_away() {
+fn spec_02_43_daemons_ignore_startup_and_prefer_no_schedule_taints() {
     check_types_beside_daemon("startup=k=v:NoSchedule", "", "l");
     check_types_beside_daemon("taint=k=v:PreferNoSchedule", "", "l");
 }
 
 #[test]
-fn spec_02_44_any_term_of_a_daemon_may_match_and_wishes_do_not_count() {
+fn spec_02_44_any_affinity_term_of_a_daemon_may_match_and_preferences_do_not_count() {
     check_types_beside_daemon("", "req=\"team In x\" req=\"zone Exists\"", "l");
     check_types_beside_daemon("", "req=\"zone Exists\" req=\"team In x\"", "l");
     check_types_beside_daemon("", "req=\"team In x\"", "s,l");
@@ -161,16 +161,16 @@ fn spec_02_45_daemons_may_wait_for_registration() {
     for key in [labels::INITIALIZED, labels::REGISTERED] {
         check_types_beside_daemon("", &format!("sel={key}:true"), "l");
         check_types_beside_daemon("", &format!("sel={key}:false"), "s,l");
-        let world = format!("pool p \n daemonset d cpu=1 sel={key}:true \n pod web cpu=1");
-        let solution = Fixture::new(&world).solve();
+        let fixture = format!("pool p \n daemonset d cpu=1 sel={key}:true \n pod web cpu=1");
+        let solution = Fixture::new(&fixture).solve();
         let launch = &solution.claims[0].launch;
         assert!(launch.labels.get(key).is_none() && launch.requirements.get(key).is_none());
     }
 }
 
 #[test]
-fn spec_02_46_a_type_is_judged_with_its_own_daemons() {
-    let world = |pod: &str| {
+fn spec_02_46_each_type_counts_its_own_daemons() {
+    let fixture = |pod: &str| {
         format!(
             "type small cpu=4 label=karpenter.k8s.aws/instance-size:small
              type large cpu=32 label=karpenter.k8s.aws/instance-size:large
@@ -180,13 +180,13 @@ fn spec_02_46_a_type_is_judged_with_its_own_daemons() {
              pod web {pod}"
         )
     };
-    check(&world("cpu=3"), "claim pool=p types=small,large pods=web");
-    check(&world("cpu=22"), "claim pool=p types=large pods=web");
-    check(&world("cpu=22.1"), "unplaced web NoInstanceTypeFits");
+    check(&fixture("cpu=3"), "claim pool=p types=small,large pods=web");
+    check(&fixture("cpu=22"), "claim pool=p types=large pods=web");
+    check(&fixture("cpu=22.1"), "unplaced web NoInstanceTypeFits");
 }
 
 #[test]
-fn spec_02_47_a_live_daemon_pod_speaks_for_its_set() {
+fn spec_02_47_a_live_daemon_pod_defines_the_requests_of_its_daemon_set() {
     let beside_live = |live: &str, types: &str| {
         check(
             &format!("{TWO_SIZES} \n pool p \n daemonset d cpu=2 {live} \n pod web cpu=1"),
@@ -218,7 +218,7 @@ fn spec_02_47_a_live_daemon_pod_speaks_for_its_set() {
 }
 
 #[test]
-fn spec_02_48_the_daemon_is_in_the_requests_once() {
+fn spec_02_48_a_daemon_counts_once_in_the_requests_of_a_claim() {
     assert_eq!(requests("pool p \n daemonset d cpu=1 \n pod web x2 cpu=1"), "cpu=3 pods=3");
     // Q8: a daemon that runs on only some of the remaining types is not in the minimum.
     let mixed = "type s cpu=4 \n type l cpu=8 \n pool p \n daemonset d cpu=1 sel=type:s \n pod web cpu=1";
@@ -229,7 +229,7 @@ fn spec_02_48_the_daemon_is_in_the_requests_once() {
 }
 
 #[test]
-fn spec_02_49_a_bound_daemon_is_not_set_aside_again() {
+fn spec_02_49_a_bound_daemon_is_not_reserved_again() {
     let node = "pool p limit=cpu:0 \n node n1 pool=p uninitialized cpu=4 \n daemonset d cpu=1";
     check(&format!("{node} \n pod web cpu=3"), "node n1 pods=web");
     check(&format!("{node} \n pod web cpu=4"), "unplaced web LimitExceeded");

@@ -5,9 +5,9 @@ use kerf_engine::{EffectiveZone, IncrementalSolver};
 use crate::fixture::Fixture;
 
 /// Returns the counts by zone as text.
-fn zones(world: &str) -> String {
-    let world = Fixture::new(world);
-    let counts = IncrementalSolver::new(&world.input, &world.settings).pending_by_zone();
+fn zones(fixture: &str) -> String {
+    let fixture = Fixture::new(fixture);
+    let counts = IncrementalSolver::new(&fixture.input, &fixture.settings).pending_by_zone();
     let text = |(zone, count): (&EffectiveZone, &usize)| match zone {
         EffectiveZone::One(zone) => format!("{zone}={count}"),
         EffectiveZone::Flexible => format!("flexible={count}"),
@@ -17,7 +17,7 @@ fn zones(world: &str) -> String {
 }
 
 #[test]
-fn what_a_pod_asks_for_itself_and_by_its_volumes() {
+fn node_affinity_and_volumes_decide_the_zone() {
     let nodes = "pool p \n node n1 zone=a \n node n2 zone=b";
     for (pod, expected) in [
         ("pod x cpu=1", "flexible=1"),
@@ -35,7 +35,7 @@ fn what_a_pod_asks_for_itself_and_by_its_volumes() {
 }
 
 #[test]
-fn what_topology_leaves() {
+fn affinity_and_anti_affinity_decide_the_zone() {
     let nodes = "pool p \n node n1 zone=a \n node n2 zone=b";
     // Affinity to a pod in zone a; the same with only zone b allowed; affinity to no pod at all.
     for (pods, expected) in [

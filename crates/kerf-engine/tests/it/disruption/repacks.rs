@@ -11,7 +11,7 @@ fn nodes(kind: &str, count: usize, large: usize, small: usize) -> String {
         let name = format!("{kind}-{large}-{small}-{n}");
         let pods = [("large", large, "cpu=3500m mem=28Gi"), ("small", small, "cpu=900m mem=3Gi")];
         let pods = pods.iter().filter(|(_, count, _)| *count > 0);
-        let lines = pods.map(|(size, count, asks)| format!("pod {size}-{name} on={name} x{count} {asks} \n"));
+        let lines = pods.map(|(size, count, requests)| format!("pod {size}-{name} on={name} x{count} {requests} \n"));
         let pods: Vec<String> = lines.collect();
         format!("machine {name} type={kind} \n {}", pods.concat())
     };
@@ -35,12 +35,12 @@ fn shrunk_cluster(pool: &str) -> Fixture {
     Fixture::new(&format!("{types} \n {pool} \n {}", all.concat()))
 }
 
-fn settings(world: &Fixture, moves: bool) -> DisruptionSettings {
-    DisruptionSettings { allows_moves: moves, ..world.disruption_settings(Passes::All) }
+fn settings(fixture: &Fixture, moves: bool) -> DisruptionSettings {
+    DisruptionSettings { allows_moves: moves, ..fixture.disruption_settings(Passes::All) }
 }
 
-fn found_commands(world: &Fixture, moves: bool) -> Vec<DisruptionCommand> {
-    next_commands(&world.input, &settings(world, moves), MethodFilter::ALL, |_| ()).commands
+fn found_commands(fixture: &Fixture, moves: bool) -> Vec<DisruptionCommand> {
+    next_commands(&fixture.input, &settings(fixture, moves), MethodFilter::ALL, |_| ()).commands
 }
 
 fn total_saved(commands: &[DisruptionCommand]) -> Price {
@@ -52,35 +52,35 @@ fn node_and_replacement_counts(commands: &[DisruptionCommand]) -> Vec<(usize, us
 }
 
 #[test]
-fn of_many_nodes_those_go_without_which_the_rest_costs_least() {
-    let world = shrunk_cluster("pool p");
+fn a_repack_saves_more_than_separate_commands() {
+    let fixture = shrunk_cluster("pool p");
     // Separate commands remove 12 nodes and launch two. One command for all removes 13 and launches
     // one, which receives only small pods.
-    assert_eq!(node_and_replacement_counts(&found_commands(&world, false)), [(9, 0), (1, 1), (1, 1), (1, 0)]);
-    let repacked = found_commands(&world, true);
+    assert_eq!(node_and_replacement_counts(&found_commands(&fixture, false)), [(9, 0), (1, 1), (1, 1), (1, 0)]);
+    let repacked = found_commands(&fixture, true);
     assert_eq!(node_and_replacement_counts(&repacked), [(13, 1)]);
-    assert!(total_saved(&repacked) > total_saved(&found_commands(&world, false)));
+    assert!(total_saved(&repacked) > total_saved(&found_commands(&fixture, false)));
     // The command passes validation.
-    let verdicts = validate_all(&world.input, &settings(&world, true), &repacked);
-    assert!(verdicts.iter().all(Result::is_ok), "{verdicts:?}");
+    let outcomes = validate_all(&fixture.input, &settings(&fixture, true), &repacked);
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
 }
 
 #[test]
-fn budgets_are_kept_by_all_that_go_at_once() {
-    let world = shrunk_cluster("pool p budget=12");
-    let going: usize = found_commands(&world, true).iter().map(|command| command.nodes.len()).sum();
-    assert_eq!(going, 12);
+fn a_repack_respects_budgets() {
+    let fixture = shrunk_cluster("pool p budget=12");
+    let removed: usize = found_commands(&fixture, true).iter().map(|command| command.nodes.len()).sum();
+    assert_eq!(removed, 12);
 }
 
 #[test]
-fn nodes_that_may_not_go_stay() {
+fn a_repack_keeps_protected_nodes() {
     let kept = shrunk_cluster("pool p");
     let name = found_commands(&kept, true)[0].nodes[0].name.clone();
-    let mut world = kept.clone();
-    let node = world.input.nodes.iter_mut().find(|node| node.metadata.name == name).unwrap();
+    let mut fixture = kept.clone();
+    let node = fixture.input.nodes.iter_mut().find(|node| node.metadata.name == name).unwrap();
     let annotations = [("karpenter.sh/do-not-disrupt".into(), "true".into())];
     std::sync::Arc::make_mut(node).metadata.annotations = annotations.into_iter().collect();
-    let repacked = found_commands(&world, true);
+    let repacked = found_commands(&fixture, true);
     assert!(repacked.iter().flat_map(|command| &command.nodes).all(|node| node.name != name));
     assert!(total_saved(&repacked) > Price::ZERO);
 }
