@@ -1,5 +1,5 @@
-//! ReplicaSets, StatefulSets and ReplicationControllers with their names and selectors, for default
-//! topology spread constraints (spec 02 §8.9).
+//! ReplicaSets, StatefulSets and replication controllers with their names and selectors, for
+//! default topology spread constraints (spec 02 §8.9).
 //!
 //! They are three types, because each kind is listed on its own. Only names are kept of their
 //! metadata: clusters have many of these objects, and a rollout that changes their replica counts

@@ -1,4 +1,4 @@
-//! Tests of what pods and DaemonSets request and what nodes provide (spec 02 §4).
+//! Tests of what pods and daemons request and what nodes provide (spec 02 §4).
 
 use kerf_api::labels;
 

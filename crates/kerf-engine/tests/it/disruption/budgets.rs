@@ -95,10 +95,10 @@ fn spec_03_50_to_52_budgets_apply_in_their_windows() {
 
 #[test]
 fn spec_03_54_a_blocking_budget_is_the_reason_of_the_node() {
-    let kept = empty_nodes(2, "budget=0", "");
-    check(&kept, "");
+    let fixture = empty_nodes(2, "budget=0", "");
+    check(&fixture, "");
     assert_eq!(
-        block_reasons(&kept, "n00"),
+        block_reasons(&fixture, "n00"),
         ["DisruptionBudget: No allowed disruptions for disruption reason Empty due to blocking budget"]
     );
     let full = format!(
@@ -113,11 +113,11 @@ fn spec_03_54_a_blocking_budget_is_the_reason_of_the_node() {
 
 #[test]
 fn spec_03_55_budgets_are_checked_before_the_balanced_score() {
-    let kept = format!(
+    let fixture = format!(
         "{THREE_TYPES} policy=Balanced budget=0% \n machine n type=m \n machine m type=m \n pod x on=n \n pod y on=m"
     );
-    check(&kept, "");
-    assert_eq!(block_codes(&kept, "n"), ["DisruptionBudget"]);
+    check(&fixture, "");
+    assert_eq!(block_codes(&fixture, "n"), ["DisruptionBudget"]);
 }
 
 #[test]

@@ -71,9 +71,9 @@ fn spec_03_28_a_pod_disruption_budget_over_pods_that_are_not_evicted_keeps_no_no
 
 #[test]
 fn spec_03_29_two_pod_disruption_budgets_over_a_pod_always_keep_its_node() {
-    let kept = fixture_text("", "labels=app:x", "pdb a sel=app=x allowed=1 \n pdb b sel=* allowed=1");
+    let fixture = fixture_text("", "labels=app:x", "pdb a sel=app=x allowed=1 \n pdb b sel=* allowed=1");
     assert_eq!(
-        block_reasons(&kept, "n"),
+        block_reasons(&fixture, "n"),
         ["MultiplePodDisruptionBudgets: Eviction does not support multiple PDBs \
           (PodDisruptionBudget(s)=[default/a default/b])"]
     );
@@ -88,10 +88,10 @@ fn spec_03_30_unready_pods_are_evicted_with_always_allow() {
 
 #[test]
 fn spec_03_31_a_node_annotation_protects_only_with_the_value_true() {
-    let kept = fixture_text("protect=true provider-drift=AMIDrift grace=1h", "", "");
-    check(&kept, "");
+    let fixture = fixture_text("protect=true provider-drift=AMIDrift grace=1h", "", "");
+    check(&fixture, "");
     assert_eq!(
-        block_reasons(&kept, "n"),
+        block_reasons(&fixture, "n"),
         ["DoNotDisrupt: Disruption is blocked through the \"karpenter.sh/do-not-disrupt\" annotation"]
     );
     check(&fixture_text("protect=false", "", ""), DELETES_N);
@@ -140,9 +140,9 @@ fn spec_03_36_a_node_or_claim_alone_is_no_candidate() {
 
 #[test]
 fn spec_03_37_and_41_nominated_nodes_and_nodes_of_commands_are_no_candidates() {
-    let kept = fixture_text("nominated=1", "", "");
-    check(&kept, "");
-    assert_eq!(block_reasons(&kept, "n"), ["Nominated: Node is nominated for a pending pod"]);
+    let fixture = fixture_text("nominated=1", "", "");
+    check(&fixture, "");
+    assert_eq!(block_reasons(&fixture, "n"), ["Nominated: Node is nominated for a pending pod"]);
     check(&fixture_text("nominated=0", "", ""), DELETES_N);
     assert_eq!(block_codes(&fixture_text("disrupting", "", ""), "n"), ["AlreadyDisrupting"]);
 }
@@ -188,14 +188,14 @@ fn spec_03_40_only_consolidation_skips_a_node_without_a_price() {
 
 #[test]
 fn a_node_that_stays_has_every_reason() {
-    let kept = fixture_text(
+    let fixture = fixture_text(
         "protect=true nominated=5 event=0",
         "protect=true",
         "pdb b sel=* allowed=0 \n pod y on=n \n pod z on=n protect=true",
     )
     .replace("after=0s", "after=1m policy=WhenEmpty");
     assert_eq!(
-        block_codes(&kept, "n"),
+        block_codes(&fixture, "n"),
         [
             "Nominated",
             "DoNotDisrupt",

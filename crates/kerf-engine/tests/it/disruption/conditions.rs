@@ -82,10 +82,10 @@ fn spec_03_14_a_missing_type_counts_as_drift_after_an_hour() {
 
 #[test]
 fn spec_03_15_a_missing_type_and_a_missing_offering_have_one_reason() {
-    let gone = "InstanceTypeNotFound";
-    assert_eq!(drift("pool p", "age=7200"), gone);
-    assert_eq!(drift("pool p", "type=t zone=elsewhere age=7200"), gone);
-    assert_eq!(drift("pool p", "type=t ct=spot age=7200"), gone);
+    let missing = "InstanceTypeNotFound";
+    assert_eq!(drift("pool p", "age=7200"), missing);
+    assert_eq!(drift("pool p", "type=t zone=elsewhere age=7200"), missing);
+    assert_eq!(drift("pool p", "type=t ct=spot age=7200"), missing);
     assert_eq!(drift("pool p", "type=t age=7200"), "");
     // An unavailable offering is still an offering.
     assert_eq!(drift("type u out=a/on-demand zones=a \n pool p", "type=u age=7200"), "");

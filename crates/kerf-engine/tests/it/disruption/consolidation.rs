@@ -50,10 +50,10 @@ fn spec_03_100_a_shorter_list_is_tried_if_the_replacement_has_the_same_type() {
 
 #[test]
 fn spec_03_103_policy_when_empty_keeps_nodes_with_pods() {
-    let kept = format!("{THREE_TYPES} policy=WhenEmpty \n machine n type=l \n pod x on=n cpu=1");
-    check(&kept, "");
+    let fixture = format!("{THREE_TYPES} policy=WhenEmpty \n machine n type=l \n pod x on=n cpu=1");
+    check(&fixture, "");
     assert_eq!(
-        block_reasons(&kept, "n"),
+        block_reasons(&fixture, "n"),
         ["ConsolidationPolicy: NodePool \"p\" has consolidation policy WhenEmpty, but node is not empty"]
     );
 }
@@ -129,7 +129,7 @@ fn spec_03_104_every_pass_evaluates_every_candidate_of_every_pool() {
     let run_pass = || {
         let mut reports = Vec::new();
         let plan = next_commands(&fixture.input, &settings, MethodFilter::ALL, |method| {
-            reports.push((method.method, method.eligible))
+            reports.push((method.method, method.eligible));
         });
         (plan, reports)
     };

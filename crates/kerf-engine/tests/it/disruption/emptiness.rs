@@ -35,17 +35,17 @@ fn spec_03_77_all_empty_nodes_within_budgets_are_deleted_in_one_command() {
 
 #[test]
 fn spec_03_78_a_node_kept_for_a_buffer_stays() {
-    let kept = format!("{THREE_TYPES} \n machine n type=m buffer=1 \n machine m type=m buffer=0");
-    check(&kept, "empty delete m saves 0.4");
-    assert_eq!(block_reasons(&kept, "n"), ["BufferPods: Node \"n\" has buffer pods"]);
+    let fixture = format!("{THREE_TYPES} \n machine n type=m buffer=1 \n machine m type=m buffer=0");
+    check(&fixture, "empty delete m saves 0.4");
+    assert_eq!(block_reasons(&fixture, "n"), ["BufferPods: Node \"n\" has buffer pods"]);
 }
 
 #[test]
 fn spec_03_80_a_blocking_budget_is_reported_for_all_methods() {
-    let kept = format!("{THREE_TYPES} budget=0 \n machine e type=m \n machine n type=m \n pod x on=n");
-    check(&kept, "");
+    let fixture = format!("{THREE_TYPES} budget=0 \n machine e type=m \n machine n type=m \n pod x on=n");
+    check(&fixture, "");
     assert_eq!(
-        (block_codes(&kept, "e"), block_codes(&kept, "n")),
+        (block_codes(&fixture, "e"), block_codes(&fixture, "n")),
         (vec!["DisruptionBudget".into()], vec!["DisruptionBudget".into()])
     );
 }

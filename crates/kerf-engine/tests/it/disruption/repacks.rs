@@ -74,9 +74,9 @@ fn a_repack_respects_budgets() {
 
 #[test]
 fn a_repack_keeps_protected_nodes() {
-    let kept = shrunk_cluster("pool p");
-    let name = found_commands(&kept, true)[0].nodes[0].name.clone();
-    let mut fixture = kept.clone();
+    let unprotected = shrunk_cluster("pool p");
+    let name = found_commands(&unprotected, true)[0].nodes[0].name.clone();
+    let mut fixture = unprotected.clone();
     let node = fixture.input.nodes.iter_mut().find(|node| node.metadata.name == name).unwrap();
     let annotations = [("karpenter.sh/do-not-disrupt".into(), "true".into())];
     std::sync::Arc::make_mut(node).metadata.annotations = annotations.into_iter().collect();

@@ -105,7 +105,7 @@ fn one_pass_returns_all_independent_commands_of_a_method() {
     let settings = fixture.disruption_settings(Passes::All);
     let mut reports = Vec::new();
     let plan = next_commands(&fixture.input, &settings, MethodFilter::ALL, |method| {
-        reports.push((method.method, method.eligible))
+        reports.push((method.method, method.eligible));
     });
     let drifted: Vec<&str> = plan.commands.iter().flat_map(|c| &c.nodes).map(|n| n.name.as_str()).collect();
     assert_eq!(drifted, ["a", "b"]);
