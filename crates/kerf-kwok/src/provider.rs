@@ -1,5 +1,6 @@
-//! The simulated cloud. Its Node object is the instance: a launch creates it, a termination deletes
-//! it. All facts about an instance are read from its Node, so a restarted provider loses nothing.
+//! The simulated cloud. Each instance is a Node object: a launch creates the Node, a termination
+//! deletes it. All facts about an instance are read from its Node, so a restarted provider loses
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
