@@ -1,5 +1,6 @@
-//! All controllers, each on a queue of its own (spec 04 §3): `hung` has what they do alike, `widths` how much of it at a time, `news` which news
-//! wakes which of them. Here they are put together.
+//! Construction and main loop of all controllers. Each controller has its own queue (spec 04 §3).
+//! `controller_set` holds what all controllers share, `concurrency` their number of workers and
+//! their back-off, and `event_handlers` which watch event enqueues which keys.
 
 mod concurrency;
 mod controller_set;
@@ -40,7 +41,7 @@ use concurrency::Concurrency;
 pub(crate) use controller_set::Reconcile;
 use controller_set::{ControllerSet, RegisteredController, SINGLETON_KEY};
 
-/// All controllers.
+/// All controllers of one process.
 pub struct Controllers {
     ctx: Context,
     controller_set: ControllerSet,
@@ -81,7 +82,8 @@ impl std::fmt::Debug for Controllers {
 }
 
 impl Controllers {
-    /// All controllers, with nothing to do yet.
+    /// Creates all controllers with empty queues. Call [`Controllers::watches`] and
+    /// [`Controllers::run`] to start them.
     pub fn new(ctx: Context) -> Arc<Self> {
         let (width, each) = (Concurrency { cores: ctx.settings.cores }, || ctx.clone());
         let (most, few, one) = (width.scaled(10, 1000), width.scaled(10, 10), width.single_worker());
@@ -156,17 +158,19 @@ impl Controllers {
         })
     }
 
-    /// Does what there is to do until told to stop, then lets what is running finish.
+    /// Runs all controllers until shutdown is requested. Then waits for the running reconciles to
+    /// finish.
     pub async fn run(&self, stop: ShutdownSignal) {
         self.garbage_collection.enqueue(&SINGLETON_KEY);
         self.disruption.enqueue(&SINGLETON_KEY);
         let mut working = self.controller_set.run(&stop);
         working.push(self.provisioner.run(stop).boxed());
-        // Only those are polled that have something to do, as join_all would not.
+        // `FuturesUnordered` polls only the futures that were woken; `join_all` would poll all of
+        // them.
         working.into_iter().collect::<FuturesUnordered<_>>().collect::<()>().await;
     }
 
-    /// The decisions of the last while.
+    /// Returns the recent disruption decisions, as served by `/decisions`.
     pub fn history(&self) -> Arc<DecisionHistory> {
         self.history.clone()
     }
