@@ -1,5 +1,9 @@
-//! What the policies of pools make of moves (spec 03 §8.8): counted for every pool of a move, and told where the `Balanced` policy approves.
-//! This is about what was found; whether it still holds at the second look is told elsewhere.
+//! Metrics, logs and Events about how the consolidation policies of NodePools rate each move (spec
+//! 03 §8.8). Every move is counted for each of its NodePools; an Event is published if the
+//! `Balanced` policy approves it.
+//!
+//! This module covers moves as they were found. `report` publishes whether validation rejects them
+//! later.
 
 use kerf_api::slim::Str;
 use kerf_engine::{BalancedScore, DisruptionCommand, DisruptionPlan, Input, Method};
@@ -9,12 +13,13 @@ use super::report::publish_for_each_node;
 use crate::context::Context;
 use crate::events::{disruption as events, pool_reference};
 
-/// The most that a score counts for. One that is infinite would make the sum of all of them so, for good.
+/// Largest score that the histogram records. An infinite score would make its sum infinite forever.
 const SCORE_MAX: f64 = 1000.0;
-/// A saving may disrupt so many times its share.
+/// The constant `k` of the `Balanced` policy, as logs and Events show it: a command's share of the
+/// disruption cost may be up to `k` times its share of the savings.
 const BALANCED_POLICY_K: u32 = 2;
 
-/// A move, as far as policies care.
+/// The facts of a move that consolidation policies rate.
 struct ScoredMove<'m> {
     is_approved: bool,
     decision: &'static str,
@@ -23,7 +28,7 @@ struct ScoredMove<'m> {
     scores: &'m [BalancedScore],
 }
 
-/// Tells of the moves of a look.
+/// Reports the moves of one pass, rejected and approved ones.
 pub(super) fn report_moves(ctx: &Context, input: &Input, plan: &DisruptionPlan) {
     for refused in &plan.rejected_commands {
         let (pools, scores) = (refused.pools.as_slice(), refused.scores.as_slice());
@@ -97,7 +102,7 @@ fn publish_approved(ctx: &Context, command: &DisruptionCommand, score: &Balanced
     }
 }
 
-/// A score as people read it.
+/// Formats a score with two decimals, or as `+Inf`.
 fn format_score(score: f64) -> String {
     if score.is_infinite() { "+Inf".to_owned() } else { format!("{score:.2}") }
 }

@@ -1,9 +1,10 @@
-//! Memory against churn. What was tried and did not work is not tried again at once, and the longer it does not work the longer it is
-//! left alone: offerings that replacements could not be had from, pools whose drifted nodes could not be replaced, moves that would undo
-//! a move.
+//! Back-offs that prevent churn. What has failed is not retried at once, and each further failure
+//! lengthens the wait. There are three: offerings from which replacements could not be launched,
+//! NodePools whose drifted nodes could not be replaced, and moves that would undo an earlier move.
 //!
-//! What matters for longer than a process lives is written down: failed offerings on the NodePool that they were wanted for, moves on the
-//! NodeClaim that they made.
+//! Records that must survive a restart are annotations: failed offerings on the NodePool of the
+//! replacement, moves on the NodeClaim that was launched as a replacement. Only the drift back-off
+//! is kept in memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,23 +22,27 @@ use crate::actions;
 use crate::context::Context;
 use crate::error::Error;
 
-/// For how long an offering is left alone that failed once; four times as long each time after that.
+/// Back-off of an offering after its first failure. Each further failure multiplies it by four.
 const OFFERING_BACKOFF_BASE: SignedDuration = SignedDuration::from_mins(30);
-/// For how long an offering is left alone at most.
+/// Longest back-off of an offering.
 const OFFERING_BACKOFF_MAX: SignedDuration = SignedDuration::from_hours(8);
-/// For how long a failure is remembered after it ceased to count.
+/// Time for which a failure still counts towards the next back-off, from the end of its own
+/// back-off.
 const OFFERING_FAILURE_RETENTION: SignedDuration = SignedDuration::from_hours(24);
-/// How many offerings are remembered for a pool; the dearest are forgotten first.
+/// Number of failed offerings that a NodePool's annotation can hold. Replacements list their
+/// cheapest types first, so the most expensive ones are dropped.
 const FAILED_OFFERINGS_PER_POOL_MAX: usize = 512;
-/// For how long a move is not undone; twice as long each time that it was.
+/// Time for which a move is not undone. It doubles with each move in a row that undid the one
+/// before.
 const REVERSED_MOVE_WAIT_BASE: SignedDuration = SignedDuration::from_hours(1);
-/// For how long a move is not undone at most.
+/// Longest time for which a move is not undone.
 const REVERSED_MOVE_WAIT_MAX: SignedDuration = SignedDuration::from_hours(24);
-/// The bounds of the time for which drift of a pool is left alone (spec 03 §16 item 13).
+/// Bounds of the time for which a NodePool's drifted nodes are not replaced after a failure (spec
+/// 03 §16 item 13). The back-off doubles with each failure.
 const DRIFT_BACKOFF_BASE: SignedDuration = SignedDuration::from_mins(1);
 const DRIFT_BACKOFF_MAX: SignedDuration = SignedDuration::from_mins(10);
 
-/// An offering: instance type, zone, capacity type.
+/// One way to buy an instance: instance type, zone and capacity type.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OfferingKey {
     pub(crate) zone: Str,
@@ -45,14 +50,15 @@ pub(crate) struct OfferingKey {
     pub(crate) instance_type: Str,
 }
 
-/// How often something failed, and when it may be tried again.
+/// Number of failures in a row, and the end of the back-off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FailureRecord {
     failures: u32,
     until: Timestamp,
 }
 
-/// Failed offerings as they are written down: those that share everything else share a line.
+/// An element of the annotation `kerf.sh/launch-backoffs`. Failed offerings that differ only in
+/// their instance type share one element.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LaunchBackoffEntry {
@@ -63,22 +69,23 @@ struct LaunchBackoffEntry {
     failures: u32,
 }
 
-/// What a claim replaced.
+/// Value of the annotation `kerf.sh/replaced` on a replacement.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ReplacedAnnotation {
     #[serde(default)]
     node_claims: Vec<Str>,
-    /// What they were; nothing if they did not go to save money, since such a move may be undone at any time.
+    /// Instance types of the replaced nodes. Empty if the command was not a consolidation: such a
+    /// move may be undone at any time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     instance_types: Vec<Str>,
     at: Timestamp,
-    /// How many moves in a row have undone the one before.
+    /// Number of moves in a row that have each undone the move before.
     #[serde(default)]
     reversals: u32,
 }
 
-/// What was tried and did not work.
+/// Per NodePool, the time until which drifted nodes are not replaced after a failure.
 #[derive(Debug)]
 pub(crate) struct DriftBackoffs {
     by_pool: Mutex<BTreeMap<Str, FailureRecord>>,
@@ -94,12 +101,13 @@ impl DriftBackoffs {
         self.by_pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Until when drift leaves a pool alone.
+    /// Returns the end of a NodePool's drift back-off, or `None` if there is none now.
     pub(crate) fn backoff_until(&self, pool: &str, now: Timestamp) -> Option<Timestamp> {
         self.lock().get(pool).map(|failed| failed.until).filter(|until| now < *until)
     }
 
-    /// Replacing a drifted node of a pool has failed. Says whether that changes anything: failures while the pool is left alone do not.
+    /// Records that replacing a drifted node of a NodePool has failed. Returns false, and changes
+    /// nothing, if the NodePool is in back-off already.
     pub(crate) fn record_failure(&self, pool: &Str, now: Timestamp) -> bool {
         let mut all = self.lock();
         let failed = all.entry(pool.clone()).or_insert(FailureRecord { failures: 0, until: Timestamp::MIN });
@@ -115,13 +123,13 @@ impl DriftBackoffs {
         true
     }
 
-    /// A drifted node of a pool was replaced.
+    /// Ends the drift back-off of a NodePool, because one of its drifted nodes was replaced.
     pub(crate) fn clear(&self, pool: &str) {
         self.lock().remove(pool);
     }
 }
 
-/// Twice, four times, ... as long each time, up to a bound.
+/// Returns `first` multiplied by `factor` for each of the `times` after the first, at most `most`.
 fn exponential_delay(first: SignedDuration, most: SignedDuration, factor: i32, times: u32) -> SignedDuration {
     let grown = factor.checked_pow(times.saturating_sub(1)).and_then(|n| first.checked_mul(n));
     grown.unwrap_or(most).min(most)
@@ -133,7 +141,7 @@ fn saturating_add(now: Timestamp, by: SignedDuration) -> Timestamp {
 
 fn read_failed_offerings(pool: &NodePool) -> BTreeMap<OfferingKey, FailureRecord> {
     let written = pool.metadata.annotations.as_ref().and_then(|all| all.get(LAUNCH_BACKOFFS));
-    // Whoever spoils it has only made us forget.
+    // An annotation that cannot be parsed counts as empty: back-offs are lost, nothing else.
     let lines: Vec<LaunchBackoffEntry> = written.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let mut all = BTreeMap::new();
     for line in lines {
@@ -168,7 +176,8 @@ fn launch_backoffs_annotation(all: &BTreeMap<OfferingKey, FailureRecord>) -> Opt
     if lines.is_empty() { None } else { serde_json::to_string(&lines).ok() }
 }
 
-/// Everything that replacements are not launched from now, whatever pool found out.
+/// Returns all offerings in back-off, from the annotations of all NodePools. A failure for one
+/// NodePool applies to all.
 pub(crate) fn launch_backoffs(cluster: &Cluster, now: Timestamp) -> Vec<LaunchBackoff> {
     let failed = cluster.all::<NodePool>().values().flat_map(|pool| read_failed_offerings(pool));
     failed
@@ -182,7 +191,8 @@ pub(crate) fn launch_backoffs(cluster: &Cluster, now: Timestamp) -> Vec<LaunchBa
         .collect()
 }
 
-/// Notes on a pool that replacements could not be had from these offerings, or could.
+/// Records on a NodePool from which offerings replacements failed (`failed`) and from which they
+/// were launched (`had`).
 pub(crate) async fn write_launch_results(
     ctx: &Context,
     pool: &str,
@@ -238,7 +248,8 @@ fn expected_instance_type(planned: &PlannedClaim) -> Option<&Str> {
     planned.launch.estimate.as_ref().map(|estimate| &estimate.instance_type)
 }
 
-/// Until when a command must wait because it would undo a move that was made not long ago.
+/// Returns the time until which a command must wait because it would undo a recent move. Returns
+/// `None` if it need not wait.
 pub(crate) fn reversed_move_wait_until(
     cluster: &Cluster,
     command: &DisruptionCommand,
@@ -261,7 +272,8 @@ pub(crate) fn reversed_move_wait_until(
         .max()
 }
 
-/// What is written on a replacement, so that everybody can see what it is for, and whoever wants to undo the move knows of it.
+/// Returns the annotation `kerf.sh/replaced` for a replacement. It shows users what the claim
+/// replaces, and lets [`reversed_move_wait_until`] find a command that would undo the move.
 pub(crate) fn replaced_annotation(
     cluster: &Cluster,
     command: &DisruptionCommand,

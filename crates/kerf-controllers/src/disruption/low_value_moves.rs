@@ -1,11 +1,16 @@
-//! Pods that have come to rest are not stirred for small change. Whoever rolls out a deployment or runs a job leaves the cluster a little
-//! different from before, and after each such ripple there is some arrangement that would be a little cheaper. Following them all
-//! would move pods for which nothing has changed, day and night.
+//! Holds back consolidation commands that move settled pods and save little. After each rollout or
+//! finished job some other placement is slightly cheaper. Following every such change would move
+//! pods all the time although nothing has changed for them.
 //!
-//! So a command for money waits if it moves pods that have run for an hour and saves less than twice what their room costs, until all
-//! that wait save a fortieth of what the cluster costs together. Nodes that stand nearly empty never wait, and neither do pods that are
-//! young: they are moving anyway. Only when a wave has emptied a good part of the cluster all pods are left in peace for a while: what is
-//! left to save is mostly small by then, and would move those again that have just moved.
+//! So a consolidation command waits if it moves pods that have run for an hour and saves less than
+//! twice the price of the capacity that these pods use. All held commands start once together they
+//! save 1/40 of the cluster's hourly cost. Deleting a nearly empty node never waits: it saves much
+//! more than its pods' capacity costs. Neither do commands that move only younger pods, because
+//! such pods still move for other reasons.
+//!
+//! After a large wave (at least ten nodes and a tenth of the cluster emptied at once) a cooldown
+//! treats all pods as settled: what is left to save is mostly little, and would move pods again
+//! that have just moved.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,21 +18,24 @@ use jiff::{SignedDuration, Timestamp};
 use kerf_api::slim::{Node, Pod, Str};
 use kerf_engine::{DisruptionCommand, DisruptionPlan, Input, Price, is_large_wave, pod_requests};
 
-/// After this time a pod is at rest.
+/// Age from which a pod is settled.
 const SETTLED_POD_AGE_MIN: SignedDuration = SignedDuration::from_hours(1);
-/// For so long pods are left in peace after a wave.
+/// Time after a large wave for which all pods count as settled.
 const WAVE_COOLDOWN: SignedDuration = SignedDuration::from_mins(10);
-/// What waits must save the so-manyth part of what all nodes cost.
+/// Held commands start once together they save 1/40 of the cluster's hourly cost.
 const HELD_SAVINGS_DIVISOR: i64 = 40;
-/// How many times the price of the room that is given up must be saved.
+/// A command that moves settled pods is held if it saves less than this many times the price of
+/// their capacity, or of the command's replacements if these cost more.
 const SAVINGS_TO_MOVED_PRICE_RATIO_MIN: i64 = 2;
 
-/// Until when all pods are left in peace if so many of all nodes are emptied for money now; none if that is no wave.
+/// Returns the end of the cooldown if `emptied` of `nodes` nodes are emptied by consolidation at
+/// `now`. Returns `None` if that is no large wave.
 pub(crate) fn cooldown_until(emptied: usize, nodes: usize, now: Timestamp) -> Option<Timestamp> {
     is_large_wave(emptied, nodes).then(|| now.saturating_add(WAVE_COOLDOWN).unwrap_or(Timestamp::MAX))
 }
 
-/// Which commands of the plan wait, by their places in it; `until` says until when all pods are left in peace.
+/// Returns the indices of the plan's commands that are held. Until `until`, the end of a cooldown,
+/// all pods count as settled.
 pub(crate) fn low_value_moves(input: &Input, plan: &DisruptionPlan, until: Option<Timestamp>) -> BTreeSet<usize> {
     let commands: Vec<(usize, &DisruptionCommand)> =
         plan.commands.iter().enumerate().filter(|(_, command)| command.method.is_for_savings()).collect();
@@ -51,7 +59,7 @@ pub(crate) fn low_value_moves(input: &Input, plan: &DisruptionPlan, until: Optio
     waiting.into_iter().map(|(place, _)| place).collect()
 }
 
-/// The pods at rest on some nodes.
+/// The settled pods of some nodes.
 struct SettledPods<'a> {
     nodes: BTreeMap<&'a str, &'a Node>,
     pods: BTreeMap<&'a str, Vec<&'a Pod>>,
@@ -72,7 +80,8 @@ impl<'a> SettledPods<'a> {
         Self { nodes: nodes.map(|node| (node.metadata.name.as_str(), node.as_ref())).collect(), pods }
     }
 
-    /// What the room of the pods at rest costs that a command moves, each by its greatest part of its node.
+    /// Returns the share of the nodes' prices that the settled pods use which a command moves. A
+    /// pod's share is its largest share of its node's CPU or memory.
     fn moved_price(&self, command: &DisruptionCommand) -> Price {
         let mut total = 0_i128;
         for node in &command.nodes {
@@ -87,13 +96,14 @@ impl<'a> SettledPods<'a> {
     }
 }
 
-/// Whether a pod is not to be stirred for small change.
+/// Returns true if a pod has run for an hour, or if the cooldown after a wave has not ended.
 fn is_settled_pod(pod: &Pod, now: Timestamp, until: Option<Timestamp>) -> bool {
     let has_run_for_long = pod.status.start_time.is_some_and(|start| now.duration_since(start) >= SETTLED_POD_AGE_MIN);
     has_run_for_long || until.is_some_and(|until| now < until)
 }
 
-/// A node's price times the greatest part of the node that a pod asks for; never nothing, since every pod takes some room.
+/// Returns the node's price times the pod's largest share of the node's CPU or memory, in
+/// billionths of a dollar. It is at least 1, so that a pod without requests counts too.
 fn price_share(node: &Node, pod: &Pod, price: Price) -> i128 {
     let wanted = pod_requests(pod);
     let part = |resource: &str| {

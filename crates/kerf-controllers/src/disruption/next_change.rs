@@ -1,4 +1,4 @@
-//! When to look again although nothing happens: at the next instant that changes what may be done (spec 03 §2.2, §5.5, §6.2).
+//! The next time at which time alone can change what may be disrupted (spec 03 §2.2, §5.5, §6.2).
 
 use jiff::Timestamp;
 use kerf_api::annotations::DO_NOT_DISRUPT;
@@ -7,7 +7,8 @@ use kerf_api::nodepool::Budget;
 use kerf_api::schedule::Schedule;
 use kerf_engine::{BlockReason, DisruptionPlan, Input};
 
-/// The next instant after `input.at` at which time alone may change the answer, and none later than `latest`.
+/// Returns the earliest time after `input.at` at which a block reason, nomination, launch back-off,
+/// budget window or pod protection ends or begins. Returns `latest` if there is none before it.
 pub(crate) fn next_change_at(input: &Input, plan: &DisruptionPlan, latest: Timestamp) -> Timestamp {
     let waits = plan.blocked.iter().flat_map(|node| &node.reasons).filter_map(|block| match block {
         BlockReason::InConsolidateAfter { until }
@@ -30,7 +31,8 @@ pub(crate) fn next_change_at(input: &Input, plan: &DisruptionPlan, latest: Times
     all.filter(|at| *at > input.at).min().unwrap_or(latest).min(latest)
 }
 
-/// When the budget's next window opens, and when the one that is open closes. A budget that cannot be read has no windows.
+/// Returns when the budget's next window opens, and when an open window closes. A budget without a
+/// valid schedule and duration has no windows.
 fn windows(budget: &Budget, now: Timestamp) -> [Option<Timestamp>; 2] {
     let schedule = budget.schedule.as_deref().and_then(|text| text.parse::<Schedule>().ok());
     let length = budget.duration.as_ref().and_then(|text| text.as_str().parse::<Duration>().ok());

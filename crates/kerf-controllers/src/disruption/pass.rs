@@ -1,9 +1,10 @@
-//! `disruption`: one look at the cluster after another, each on one consistent picture; the first method that finds something to do ends
-//! it (spec 03 §4). What consolidation finds is looked at again after a while before anything is done (spec 03 §9).
+//! `disruption`: passes over the cluster, each on one consistent snapshot. The first method that
+//! finds commands ends a pass (spec 03 §4). Consolidation commands are validated on a newer
+//! snapshot before they start (spec 03 §9).
 //!
-//! It looks when something happened that matters, or when time alone may have changed the answer, and else once in five minutes; a
-//! cluster in which nothing happens costs nothing. The wait before the second look is not slept through: it is state, so that the
-//! end of the process or a newer picture never has to wait for it.
+//! A pass runs when a relevant change has happened, when time alone may have changed the result, or
+//! else every five minutes. So an idle cluster costs nothing. The wait before validation is state,
+//! not a sleep: neither shutdown nor a newer snapshot has to wait for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,20 +38,20 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::logs::reference;
 
-/// How soon after a change it is looked: soon, and not for each change of a crowd.
+/// Delay between a relevant change and the next pass; long enough to coalesce a burst of events.
 pub(crate) const CHANGE_COALESCE_DELAY: Duration = Duration::from_millis(500);
-/// How soon an incomplete picture is looked at again.
+/// Delay before the next attempt while cluster state is not synced.
 const UNSYNCED_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// How long consolidation waits before it looks again and acts.
+/// Time between finding consolidation commands and validating them.
 const VALIDATION_DELAY: Duration = Duration::from_secs(15);
-/// How soon it is looked again after commands did not hold.
+/// Delay before the next pass after validation has rejected commands.
 const REJECTED_RETRY_DELAY: Duration = Duration::from_secs(10);
-/// How long it waits for more nodes at most.
+/// Longest time for which consolidation waits for pending nodes: nodes that are being deleted, and
+/// nodes whose `consolidateAfter` ends soon. Afterwards it can decide about all of them together.
 const PENDING_NODES_WAIT_MAX: SignedDuration = SignedDuration::from_secs(60);
-/// How many offerings of one replacement are remembered if it fails.
+/// Number of offerings that are recorded for one replacement, in case its launch fails.
 const OFFERINGS_PER_REPLACEMENT_MAX: usize = 128;
 
-/// The controller.
 pub(crate) struct DisruptionController {
     ctx: Context,
     command_queue: Arc<CommandQueue>,
@@ -61,24 +62,25 @@ pub(crate) struct DisruptionController {
     command_id_rng: Mutex<Rng>,
 }
 
-/// What is known from one look to the next. Losing it costs a look.
+/// State that is kept between passes. Losing it costs one pass.
 #[derive(Debug, Default)]
 struct PassState {
     waiting: Option<WaitingCommands>,
-    /// The cluster, by its memo, on which nothing was left to do, and when time may have changed that.
+    /// The consolidation timestamp at which a pass found nothing to do, and the time until which
+    /// that result holds if the timestamp does not change.
     idle_until: Option<(Timestamp, Timestamp)>,
-    /// Since when the picture is not whole.
+    /// Since when cluster state is not synced; `None` while it is synced.
     unsynced_since: Option<Timestamp>,
-    /// Since when it waits for more nodes before it acts for money.
+    /// Since when consolidation waits for pending nodes, see [`PENDING_NODES_WAIT_MAX`].
     pending_nodes_since: Option<Timestamp>,
-    /// Until when all pods are left in peace after a wave.
+    /// End of the cooldown after a large wave.
     cooldown_until: Option<Timestamp>,
-    /// What was said of malformed pools.
+    /// The last reported problems of malformed NodePools; each set of problems is logged once.
     reported_malformed: String,
     step_times: StepTimes,
 }
 
-/// Commands that are looked at again before they are carried out.
+/// Commands that wait for validation.
 #[derive(Debug)]
 struct WaitingCommands {
     method: Method,
@@ -87,7 +89,7 @@ struct WaitingCommands {
     due: Timestamp,
 }
 
-/// What decisions are made on.
+/// Data that one pass decides on.
 struct ClusterSnapshot {
     input: Arc<Input>,
     instance_types: BTreeMap<Str, Arc<Vec<InstanceType>>>,
@@ -101,7 +103,7 @@ impl DisruptionController {
         history: Arc<DecisionHistory>,
     ) -> Self {
         let now = ctx.now();
-        // Another process is another stream: its commands have names of their own.
+        // The seed includes the time, so that two processes do not generate equal command IDs.
         let seed = u64::try_from(now.as_nanosecond()).unwrap_or_default() ^ ctx.settings.seed;
         let ids = Mutex::new(Rng::new(seed, "disruption.command"));
         Self {
@@ -115,7 +117,7 @@ impl DisruptionController {
         }
     }
 
-    /// Something happened that may have opened an opportunity.
+    /// Records that a change may have opened an opportunity for consolidation.
     pub(crate) fn mark_unconsolidated(&self) {
         self.consolidation_timestamp.mark_unconsolidated(self.ctx.now());
     }
@@ -161,7 +163,8 @@ impl DisruptionController {
         self.find_commands(seen, passed_over).await
     }
 
-    /// Whether the picture is whole. Nobody else looks as often, so this is where it is measured for how long it is not.
+    /// Returns true if cluster state is synced. Also updates the metrics about it, because no other
+    /// controller checks as often.
     fn is_synced(&self) -> bool {
         let now = self.ctx.now();
         let is_synced = self.ctx.cluster.lock().check_synced().is_synced();
@@ -176,7 +179,9 @@ impl DisruptionController {
         is_synced
     }
 
-    /// Looks for something to do, among the methods behind `passed_over`, whose commands did not hold.
+    /// Lets the engine find commands, and starts them or lets them wait for validation.
+    /// `passed_over` is the method whose commands validation has just rejected; only the methods
+    /// after it are tried.
     async fn find_commands(&self, seen: Timestamp, passed_over: Option<Method>) -> Result<ReconcileAction, Error> {
         let mut asked = passed_over.map_or(MethodFilter::ALL, |method| MethodFilter::ALL.after_method(method));
         let mut all_held = Vec::new();
@@ -198,7 +203,7 @@ impl DisruptionController {
                 self.state().cooldown_until.filter(|until| now < *until).map_or(latest, |until| latest.min(until));
             let next = next_change::next_change_at(&picture.input, &plan, latest);
             let method = plan.commands.first().map(|command| command.method);
-            // Several methods may have found the same.
+            // Several methods may find an equal command.
             for one in held {
                 if !all_held.contains(&one) {
                     all_held.push(one);
@@ -209,7 +214,8 @@ impl DisruptionController {
                 if let Some(until) = more_until {
                     return Ok(requeue_at(now, until));
                 }
-                // Commands that did not hold may hold soon: the cluster is not done with.
+                // A command that was rejected now may be valid soon, so the pass does not count as
+                // idle.
                 if passed_over.is_some() {
                     return Ok(ReconcileAction::RequeueAfter(REJECTED_RETRY_DELAY));
                 }
@@ -239,7 +245,8 @@ impl DisruptionController {
         }
     }
 
-    /// Until when it is waited for more nodes before anything is done for money, if it is.
+    /// Returns the time until which consolidation waits for more nodes, or `None` if it need not
+    /// wait.
     fn pending_nodes_wait_until(&self, input: &Input) -> Option<Timestamp> {
         let mut state = self.state();
         let Some(until) = consolidation_deferred_until(input, state.pending_nodes_since.is_some()) else {
@@ -251,7 +258,8 @@ impl DisruptionController {
         (input.at < latest).then_some(until.min(latest))
     }
 
-    /// Looks again at commands that were found a while ago, and carries out those that hold. Says whether there were any.
+    /// Validates commands that were found earlier and starts the valid ones. Returns true if there
+    /// were any.
     async fn validate_waiting_commands(&self, waiting: WaitingCommands) -> Result<bool, Error> {
         let picture = self.take_snapshot().await;
         let (input, settings) = (picture.input.clone(), self.disruption_settings());
@@ -293,7 +301,7 @@ impl DisruptionController {
         if holding.is_empty() {
             return Ok(false);
         }
-        // What comes of this is worth waiting for anew.
+        // The started commands empty further nodes, so the wait for pending nodes may begin anew.
         self.state().pending_nodes_since = None;
         let for_money = holding.iter().filter(|command| command.method.is_for_savings());
         let emptied = for_money.map(|command| command.nodes.len()).sum();
@@ -304,13 +312,13 @@ impl DisruptionController {
         Ok(true)
     }
 
-    /// A command with a name of its own.
+    /// Gives a command its unique ID.
     fn new_decision(&self, command: DisruptionCommand) -> Decision {
         let id = Str::from(self.command_id_rng.lock().unwrap_or_else(PoisonError::into_inner).uuid());
         Decision { id, command, created: self.ctx.now() }
     }
 
-    /// Starts commands that have nothing to do with each other. One that fails does not keep the others from starting.
+    /// Starts commands that are independent of each other. One that fails does not stop the others.
     async fn start_commands(&self, picture: &ClusterSnapshot, commands: Vec<DisruptionCommand>) -> Result<(), Error> {
         let starts = commands.into_iter().map(|command| {
             let offered = command.replacements.iter().map(|planned| launchable_offerings(picture, planned)).collect();
@@ -320,8 +328,9 @@ impl DisruptionController {
         Error::combine(join_all(starts).await.into_iter().filter_map(Result::err).collect())
     }
 
-    /// The commands that may be carried out, and those that must wait: for the claim to say that it has drifted, because they would
-    /// undo a move, or because they would stir pods for small change.
+    /// Splits the plan's commands into those that may start and those that must wait. A command
+    /// waits if static capacity is disabled, if the claim's condition `Drifted` is not written yet,
+    /// if the command would undo a recent move, or if it moves settled pods and saves little.
     fn split_held_commands(&self, input: &Input, plan: &DisruptionPlan) -> (Vec<DisruptionCommand>, Vec<HeldCommand>) {
         let small_change = low_value_moves::low_value_moves(input, plan, self.state().cooldown_until);
         let cluster = self.ctx.cluster.lock();
@@ -351,7 +360,8 @@ impl DisruptionController {
         (commands, held)
     }
 
-    /// The cluster and what only we know of it.
+    /// Returns the engine's input, completed with active commands, launch back-offs and drift
+    /// back-offs.
     async fn take_snapshot(&self) -> ClusterSnapshot {
         let instance_types = self.instance_types().await;
         let now = self.ctx.now();
@@ -380,7 +390,8 @@ impl DisruptionController {
         ClusterSnapshot { input: Arc::new(input), instance_types }
     }
 
-    /// The instance types of every pool. The nodes of one whose types cannot be listed stay.
+    /// Returns the instance types of every managed NodePool. Nodes of a NodePool whose types cannot
+    /// be listed are not consolidated.
     async fn instance_types(&self) -> BTreeMap<Str, Arc<Vec<InstanceType>>> {
         let pools: Vec<(Str, Arc<NodePool>)> = {
             let cluster = self.ctx.cluster.lock();
@@ -417,7 +428,8 @@ impl DisruptionController {
         }
     }
 
-    /// Asks the engine, and takes the time of each method.
+    /// Lets the engine compute commands. Also returns a report per method, with the time that it
+    /// took.
     async fn compute_plan(
         &self,
         picture: &ClusterSnapshot,
@@ -453,8 +465,9 @@ impl DisruptionController {
     }
 }
 
-/// Computes on a thread of its own, so that the other controllers go on meanwhile. Where there is one thread for everything, nobody does, and
-/// everything happens in the same order each time.
+/// Computes on a separate thread, so that the other controllers continue meanwhile. On a
+/// single-threaded runtime the computation runs on that thread, and the order of events stays
+/// deterministic.
 async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
     let task = match Handle::current().runtime_flavor() {
         RuntimeFlavor::CurrentThread => tokio::spawn(async move { work() }),
@@ -467,7 +480,8 @@ fn requeue_at(now: Timestamp, until: Timestamp) -> ReconcileAction {
     ReconcileAction::RequeueAfter(Duration::try_from(until.duration_since(now)).unwrap_or_default())
 }
 
-/// What a replacement may be launched from: the offerings that its types and requirements admit.
+/// Returns the available offerings that a replacement's instance types and requirements allow, at
+/// most [`OFFERINGS_PER_REPLACEMENT_MAX`].
 fn launchable_offerings(picture: &ClusterSnapshot, planned: &PlannedClaim) -> Vec<OfferingKey> {
     let Some(types) = picture.instance_types.get(&planned.pool) else { return Vec::new() };
     let launch = &planned.launch;

@@ -1,9 +1,10 @@
-//! `disruption.queue`: sees commands that have started (`start`) to their end (spec 03 §10). Once the replacements are up the nodes'
-//! claims are deleted; if they do not come up, the marks are taken back.
+//! `disruption.queue`: tracks started commands (see `start`) until they end (spec 03 §10). Once all
+//! replacements are initialized, the candidates' claims are deleted. If the replacements do not
+//! become initialized, the command is rolled back.
 //!
-//! Two things always hold. No claim is deleted before every replacement of its command was seen initialized. And whatever
-//! happens to this process in between, what others can see of a command (marks on nodes, claims) is cleaned up by the next look of
-//! its successor or becomes ordinary capacity.
+//! Two invariants hold. No claim is deleted before every replacement of its command was
+//! initialized. And if the process dies at any point, the next pass of its successor removes the
+//! marks on nodes, and replacements become ordinary capacity.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -29,22 +30,22 @@ use crate::error::Error;
 use crate::events;
 use crate::node::termination::is_reschedulable;
 
-/// How often a command under way is looked at. It is also the least time between the taint and the deletion, so that a pod that was
-/// already on its way to the node is seen.
+/// Interval between two checks of an active command. It is also the least time between taint and
+/// deletion, so that a pod that was bound just before the taint is seen.
 const COMMAND_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a command may take for each node in the queue, and its bounds.
+/// Time that a command may take per node in the queue, and the bounds of the total.
 const COMMAND_TIMEOUT_PER_NODE: Duration = Duration::from_millis(80);
 const COMMAND_TIMEOUT_MIN: Duration = Duration::from_mins(10);
 const COMMAND_TIMEOUT_MAX: Duration = Duration::from_hours(1);
 
-/// How long a command may take while so many nodes are in the queue.
+/// Returns the time that a command may take while `nodes` nodes are in the queue.
 fn command_timeout(nodes: usize) -> Duration {
     COMMAND_TIMEOUT_PER_NODE
         .saturating_mul(u32::try_from(nodes).unwrap_or(u32::MAX))
         .clamp(COMMAND_TIMEOUT_MIN, COMMAND_TIMEOUT_MAX)
 }
 
-/// The commands under way.
+/// All active commands.
 pub(crate) struct CommandQueue {
     pub(super) ctx: Context,
     drift_backoffs: Arc<DriftBackoffs>,
@@ -53,25 +54,26 @@ pub(crate) struct CommandQueue {
     queue: OnceLock<Queue<Str>>,
 }
 
-/// A command under way.
+/// A command that has started and not ended.
 struct ActiveCommand {
     decision: Decision,
     nodes: Vec<CommandCandidate>,
     progress: Mutex<CommandProgress>,
 }
 
-/// A node that goes.
+/// A node that its command deletes.
 #[derive(Debug, Clone)]
 pub(super) struct CommandCandidate {
     pub(super) names: CandidateNames,
     pub(super) provider_id: Str,
 }
 
-/// How far a command is.
+/// Progress of an active command.
 #[derive(Debug, Default)]
 struct CommandProgress {
     replacements: Vec<CommandReplacement>,
-    /// Candidates that have been dealt with, by claim: deleted, or dropped because pods came.
+    /// Claims of candidates that need no more work: they are being deleted, or were dropped from
+    /// the command because of a new pod.
     finished_claims: Vec<Str>,
 }
 
@@ -80,12 +82,13 @@ struct CommandProgress {
 pub(super) struct CommandReplacement {
     pub(super) name: Str,
     pub(super) pool: Str,
-    /// What it may be launched from.
+    /// Offerings that it may be launched from. Once it is initialized: the one that it was launched
+    /// from.
     pub(super) offerings: Vec<OfferingKey>,
     pub(super) is_initialized: bool,
 }
 
-/// Why a command is taken back.
+/// Reason for rolling back a command.
 #[derive(Debug, thiserror::Error)]
 enum RollbackReason {
     #[error("replacement was deleted")]
@@ -96,7 +99,7 @@ enum RollbackReason {
     UnplannedPod(Str),
 }
 
-/// What one look at a command comes to.
+/// Result of one check of a command.
 enum CommandStatus {
     Complete,
     Waiting(&'static str),
@@ -108,9 +111,9 @@ impl CommandQueue {
         Self { ctx, drift_backoffs: memory, history, active_commands: Mutex::default(), queue: OnceLock::new() }
     }
 
-    /// The queue in which commands wait for their next look.
+    /// Sets the queue in which commands wait for their next check.
     pub(crate) fn set_queue(&self, queue: &Queue<Str>) {
-        // It is given once, right after it was made.
+        // `set` fails only on a second call, and there is one call, right after construction.
         let _ = self.queue.set(queue.clone());
     }
 
@@ -118,17 +121,17 @@ impl CommandQueue {
         self.active_commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a command is about a claim.
+    /// Returns true if an active command disrupts the claim.
     pub(crate) fn is_disrupting(&self, claim: &str) -> bool {
         self.active_commands().values().flat_map(|one| &one.nodes).any(|node| node.names.claim == claim)
     }
 
-    /// The claims that commands are about.
+    /// Returns the claims that active commands disrupt.
     pub(crate) fn disrupting_claims(&self) -> Vec<Str> {
         self.active_commands().values().flat_map(|one| &one.nodes).map(|node| node.names.claim.clone()).collect()
     }
 
-    /// The command under way that a claim was created for.
+    /// Returns the ID of the active command that a claim was created for.
     pub(crate) fn command_of_replacement(&self, claim: &str) -> Option<Str> {
         let underway = self.active_commands();
         let launches =
@@ -136,7 +139,7 @@ impl CommandQueue {
         underway.iter().find(|(_, one)| launches(one)).map(|(id, _)| id.clone())
     }
 
-    /// A command has started; it is looked at until it is over.
+    /// Adds a started command. It is checked until it ends.
     pub(super) fn track(
         &self,
         decision: Decision,
@@ -151,7 +154,7 @@ impl CommandQueue {
         }
     }
 
-    /// One look at a command under way.
+    /// Checks an active command once and acts on the result.
     pub(crate) async fn reconcile(&self, id: &str) -> Result<ReconcileAction, Error> {
         let Some(underway) = self.active_commands().get(id).cloned() else { return Ok(ReconcileAction::Done) };
         let look = match self.check_replacements(&underway).await {
@@ -179,7 +182,8 @@ impl CommandQueue {
         Ok(ReconcileAction::RequeueAfter(COMMAND_POLL_INTERVAL))
     }
 
-    /// Whether all replacements are up. Each is only seen to be once; it may not be ready later without effect.
+    /// Checks if all replacements are initialized. Each is checked until it was initialized once;
+    /// what happens to it afterwards does not matter.
     async fn check_replacements(&self, underway: &ActiveCommand) -> CommandStatus {
         let reason = underway.decision.command.reason().to_string();
         let waited: Vec<Str> = {
@@ -211,7 +215,8 @@ impl CommandQueue {
         look
     }
 
-    /// Deletes the nodes' claims; those on which pods came that nobody has found a place for are let go.
+    /// Deletes the candidates' claims. If a pod that the command does not know runs on a candidate,
+    /// the command fails; an emptiness command drops that candidate and continues.
     async fn delete_candidates(&self, underway: &ActiveCommand) -> CommandStatus {
         let command = &underway.decision.command;
         let done = underway.progress().finished_claims.clone();
@@ -219,7 +224,7 @@ impl CommandQueue {
         for node in underway.nodes.iter().filter(|node| !done.contains(&node.names.claim)) {
             match self.unplanned_pod(command, node) {
                 None => going.push(node),
-                // The others go without it.
+                // The other nodes are still empty.
                 Some(_) if command.method == Method::Emptiness => {
                     self.unmark_candidate(node).await;
                     underway.progress().finished_claims.push(node.names.claim.clone());
@@ -235,7 +240,8 @@ impl CommandQueue {
         }
     }
 
-    /// A pod on a node that the command does not count with. Drift goes ahead all the same, as it promises nobody a place.
+    /// Returns a pod on the node that is not part of the command. Returns `None` for drift, which
+    /// replaces a node whatever pods run on it.
     fn unplanned_pod(&self, command: &DisruptionCommand, node: &CommandCandidate) -> Option<Str> {
         match command.method {
             Method::StaticDrift | Method::Drift => return None,
@@ -313,7 +319,7 @@ impl CommandQueue {
         self.record_launch_results(underway).await;
     }
 
-    /// Takes a command back. Replacements stay: if they come up, they are ordinary nodes.
+    /// Rolls a command back. Replacements stay and become ordinary nodes once they are initialized.
     async fn roll_back(&self, underway: &ActiveCommand, why: &RollbackReason) {
         let decision = &underway.decision;
         let failed = underway.progress().replacements.iter().filter(|one| !one.is_initialized).count();
@@ -334,7 +340,7 @@ impl CommandQueue {
         self.record_launch_results(underway).await;
     }
 
-    /// Lets a node go on as before. Marks that cannot be taken away now are found by the next clean-up.
+    /// Removes the marks of a node. If that fails, the next pass removes them as orphaned marks.
     async fn unmark_candidate(&self, node: &CommandCandidate) {
         if let Err(error) = taint::unmark(&self.ctx, &node.names).await {
             error!(error = %error, "failed removing disruption marks");
@@ -354,7 +360,7 @@ impl CommandQueue {
         }
     }
 
-    /// Notes which offerings could be had and which could not.
+    /// Records which offerings replacements were launched from, and from which they failed.
     async fn record_launch_results(&self, underway: &ActiveCommand) {
         let mut pools: BTreeMap<Str, (Vec<OfferingKey>, Vec<OfferingKey>)> = BTreeMap::new();
         for one in underway.progress().replacements.clone() {
@@ -363,7 +369,7 @@ impl CommandQueue {
                 had.extend(one.offerings);
                 continue;
             }
-            // One that was launched and did not come up speaks for its own offering alone.
+            // If the claim was launched but not initialized, only its own offering has failed.
             let launched = self.ctx.managed_claim(&one.name).and_then(|claim| launched_offering(&claim));
             match launched {
                 Some(offered) => failed.push(offered),
@@ -384,7 +390,7 @@ impl ActiveCommand {
     }
 }
 
-/// What a claim was launched from; none if it was not.
+/// Returns the offering that a claim was launched from, or `None` if it has not been launched.
 fn launched_offering(claim: &TrackedClaim) -> Option<OfferingKey> {
     let label = |key: &str| claim.engine_claim.labels.get(key).map(Str::new);
     let is_launched = !claim.engine_claim.provider_id.is_empty();

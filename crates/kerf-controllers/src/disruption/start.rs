@@ -1,6 +1,7 @@
-//! How a command starts (spec 03 §10.1): nodes are marked where everybody can see it, replacements are created, and only then the nodes
-//! stop to count. A process that dies between any two of these writes leaves marks that the next look cleans up, and claims that
-//! become ordinary nodes.
+//! Start of a command (spec 03 §10.1). First the candidates get their visible marks, then the
+//! replacements are created, and only then the candidates count as marked for deletion in cluster
+//! state. If the process dies between any two of these writes, the next pass removes the marks, and
+//! created claims become ordinary nodes.
 
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -19,13 +20,14 @@ use crate::provisioning::claim;
 use crate::static_capacity::provisioning::node_limit;
 
 impl CommandQueue {
-    /// Starts a command: from here on it is visible to everybody. `offered` says for each replacement what it may be launched from.
+    /// Starts a command. `offered` lists, for each replacement, the offerings that it may be
+    /// launched from.
     pub(crate) async fn start(&self, decision: Decision, offered: Vec<Vec<OfferingKey>>) -> Result<(), Error> {
         if decision.command.nodes.iter().any(|node| self.is_disrupting(&node.claim)) {
             return Err(Error::Invalid("candidate is being disrupted".to_owned()));
         }
         let room = self.reserve_node_limit(&decision.command)?;
-        // The line that operators look for, before anything is changed.
+        // Operators search for this line. It is logged before the first write.
         log_decision!(info, decision, "disrupting node(s)");
         let reason = decision.command.reason().to_string();
         let marks = join_all(decision.command.nodes.iter().map(|node| async {
@@ -50,7 +52,8 @@ impl CommandQueue {
         Ok(())
     }
 
-    /// Room under the node limit of a static pool, for whom others create claims at the same time (spec 03 §8.2). Other pools have none to reserve.
+    /// Reserves one node under the node limit of a static NodePool, because the static provisioner
+    /// may create claims at the same time (spec 03 §8.2). Returns `None` for other commands.
     fn reserve_node_limit(&self, command: &DisruptionCommand) -> Result<Option<NodeLimitReservation<'_>>, Error> {
         let (Method::StaticDrift, [planned]) = (command.method, command.replacements.as_slice()) else {
             return Ok(None);
@@ -67,7 +70,7 @@ impl CommandQueue {
         Ok(Some(NodeLimitReservation { cluster: &self.ctx.cluster, pool: planned.pool.clone(), replaced }))
     }
 
-    /// A command could not be started. What was marked is found by the next clean-up.
+    /// Gives up a command that could not be started. The next pass removes its marks.
     fn abandon_command(&self, decision: &Decision, errors: Vec<Error>) -> Result<(), Error> {
         self.record_drift_failure(&decision.command);
         Error::combine(errors)
@@ -106,8 +109,9 @@ impl CommandQueue {
         Ok(created.into_iter().filter_map(Result::ok).collect())
     }
 
-    /// From here on the nodes do not count any more, and others are expected to take their pods. Not earlier: as long as the
-    /// replacements were not known, provisioning would have launched machines for the same pods.
+    /// Marks the candidates for deletion in cluster state and nominates the nodes that receive
+    /// their pods. Before the replacements exist this would be too early: provisioning would launch
+    /// instances for the same pods.
     fn mark_and_nominate(&self, command: &DisruptionCommand, marked: Vec<CandidateNames>) -> Vec<CommandCandidate> {
         let mut told = Vec::new();
         let mut cluster = self.ctx.cluster.lock();
@@ -149,7 +153,8 @@ impl CommandQueue {
     }
 }
 
-/// Room for the replacement of a static node. It is given back once the replacement is known, or will not be.
+/// One reserved node under the limit of a static NodePool. It is released on drop, when cluster
+/// state contains the replacement or its creation has failed.
 struct NodeLimitReservation<'c> {
     cluster: &'c SharedCluster,
     pool: Str,

@@ -1,5 +1,6 @@
-//! When each step of the loop was last started. A step whose turn does not come for long is worth a line (spec 03 §4 item 1): something
-//! before it keeps the loop busy, or the picture of the cluster is never whole.
+//! Time of the last start of each step of the disruption loop. A step that has not started for long
+//! is logged (spec 03 §4 item 1): either an earlier step keeps the loop busy, or cluster state is
+//! never synced.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +8,24 @@ use jiff::{SignedDuration, Timestamp};
 use kerf_engine::Method;
 use tracing::debug;
 
-/// How long a step may not run before it is told.
+/// Time without a start after which a step is logged.
 const STEP_OVERDUE_AFTER: SignedDuration = SignedDuration::from_mins(15);
 
-/// The loop itself.
+/// Name of the whole loop as a step.
 pub(crate) const LOOP_STEP: &str = "disruption-loop";
 
-/// The steps, by name.
+/// The last start of each step, by name.
 #[derive(Debug, Default)]
 pub(crate) struct StepTimes(BTreeMap<&'static str, StepStart>);
 
 #[derive(Debug)]
 struct StepStart {
     started: Timestamp,
-    /// Whether it was told that this is long ago.
+    /// True if it was logged that the step is overdue.
     is_logged: bool,
 }
 
-/// What operators know a method by.
+/// Returns the name under which operators know a method.
 pub(crate) fn step_name(method: Method) -> &'static str {
     match method {
         Method::Emptiness => "emptiness",
@@ -37,12 +38,13 @@ pub(crate) fn step_name(method: Method) -> &'static str {
 }
 
 impl StepTimes {
-    /// A step begins.
+    /// Records that a step starts.
     pub(crate) fn record_start(&mut self, name: &'static str, now: Timestamp) {
         self.0.insert(name, StepStart { started: now, is_logged: false });
     }
 
-    /// Logs the steps that have not been started for long, each once until it is.
+    /// Logs the steps that have not started for [`STEP_OVERDUE_AFTER`]. Each is logged once until
+    /// it starts again.
     pub(crate) fn log_overdue(&mut self, now: Timestamp) {
         for (name, since) in self.take_overdue(now) {
             let time_since =

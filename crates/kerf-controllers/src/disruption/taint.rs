@@ -1,7 +1,9 @@
-//! The two marks that a node under a command carries where everybody can see them: the taint that keeps new pods away, and the condition
-//! that says why (spec 03 §2.3 and §10.1). Both are read before they are written, so that nothing that others wrote is lost.
+//! The two visible marks of a node that a command disrupts: the taint that keeps new pods away, and
+//! the condition with the reason (spec 03 §2.3 and §10.1). Both objects are read from the API
+//! server before they are written, so that no change of another writer is lost.
 //!
-//! A process that dies leaves its marks behind; [`clean_up`] takes away those that no command stands behind any more.
+//! A process that dies leaves its marks behind. [`remove_orphaned_marks`] removes those that belong
+//! to no active command.
 
 use std::time::Duration;
 
@@ -18,34 +20,35 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::provisioning::is_disrupted;
 
-/// The condition that says why a claim is disrupted.
+/// Type of the NodeClaim condition that states why the claim is disrupted.
 pub(crate) const DISRUPTION_REASON: &str = "DisruptionReason";
-/// How often a mark is tried.
+/// Number of attempts to write a mark.
 const MARK_ATTEMPTS_MAX: u32 = 4;
-/// The delay after the first try; it grows five times each time.
+/// Delay after the first attempt. Each further delay is five times as long.
 const MARK_RETRY_DELAY: Duration = Duration::from_millis(10);
 
-/// A node and its claim.
+/// Names of a node and its claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CandidateNames {
     pub(crate) node: Str,
     pub(crate) claim: Str,
 }
 
-/// Marks a node and its claim. One that is gone counts as marked.
+/// Marks a node and its claim. An object that no longer exists counts as marked.
 pub(crate) async fn mark(ctx: &Context, at: &CandidateNames, reason: &str) -> Result<(), Error> {
     with_retries("tainting node", || set_taint(ctx, &at.node, true)).await?;
     with_retries("setting disruption reason", || set_disruption_reason(ctx, &at.claim, Some(reason))).await
 }
 
-/// Takes the marks away. A node that is on its way out keeps its taint.
+/// Removes the marks. A node that is being deleted keeps its taint.
 pub(crate) async fn unmark(ctx: &Context, at: &CandidateNames) -> Result<(), Error> {
     let untainted = with_retries("removing taint", || set_taint(ctx, &at.node, false)).await;
     let cleared = with_retries("clearing disruption reason", || set_disruption_reason(ctx, &at.claim, None)).await;
     Error::combine([untainted, cleared].into_iter().filter_map(Result::err).collect())
 }
 
-/// Takes away the marks of nodes that no command is about: what a process that died has left, or a command that could not start.
+/// Removes the marks of nodes that no active command disrupts. A process that died, or a command
+/// that could not start, leaves such marks.
 pub(crate) async fn remove_orphaned_marks(ctx: &Context, is_underway: impl Fn(&str) -> bool) -> Result<(), Error> {
     let left: Vec<CandidateNames> = {
         let cluster = ctx.cluster.lock();
@@ -68,7 +71,8 @@ fn is_disruption_reason(condition: &kerf_api::conditions::Condition) -> bool {
     condition.condition_type == DISRUPTION_REASON
 }
 
-/// Tries a few times; what is gone needs nothing done to it.
+/// Repeats an attempt up to [`MARK_ATTEMPTS_MAX`] times. An object that does not exist counts as
+/// success.
 async fn with_retries<R>(doing: &'static str, mut attempt: impl FnMut() -> R) -> Result<(), Error>
 where
     R: Future<Output = Result<(), ApiError>>,
@@ -113,7 +117,7 @@ async fn set_disruption_reason(ctx: &Context, name: &str, reason: Option<&str>) 
     let mut conditions = ConditionSet::open(dependents::NODECLAIM, ObjectFacts::of(&before.metadata), stored);
     let is_changed = match reason {
         Some(reason) => conditions.set_true_with_reason(DISRUPTION_REASON, reason, reason, ctx.now()),
-        // It is neither the root nor a dependent, so it can be cleared.
+        // `DisruptionReason` is neither the root condition nor a dependent, so it can be cleared.
         None => conditions.clear(DISRUPTION_REASON).unwrap_or(false),
     };
     if !is_changed {
