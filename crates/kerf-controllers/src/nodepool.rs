@@ -16,7 +16,7 @@ use crate::actions;
 use crate::context::Context;
 use crate::error::{Interrupted, api_result};
 
-/// Changes conditions of a pool and writes them if that made a difference.
+/// Changes conditions of a NodePool with `say` and writes them if they differ.
 async fn update_conditions(
     ctx: &Context,
     pool: &NodePool,

@@ -245,7 +245,7 @@ impl DisruptionController {
         }
     }
 
-    /// Returns the time until which consolidation waits for more nodes, or `None` if it need not
+    /// Returns the time until which consolidation waits for pending nodes, or `None` if it need not
     /// wait.
     fn pending_nodes_wait_until(&self, input: &Input) -> Option<Timestamp> {
         let mut state = self.state();

@@ -241,7 +241,7 @@ impl CommandQueue {
     }
 
     /// Returns a pod on the node that is not part of the command. Returns `None` for drift, which
-    /// replaces a node whatever pods run on it.
+    /// does not guarantee a place for every pod.
     fn unplanned_pod(&self, command: &DisruptionCommand, node: &CommandCandidate) -> Option<Str> {
         match command.method {
             Method::StaticDrift | Method::Drift => return None,

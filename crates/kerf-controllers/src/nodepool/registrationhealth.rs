@@ -1,5 +1,6 @@
-//! `nodepool.registrationhealth`: starts a pool's `NodeRegistrationHealthy` afresh whenever the pool or its class changed, and after a
-//! restart takes up what it said (spec 04 §8.4).
+//! `nodepool.registrationhealth`: resets a NodePool's condition `NodeRegistrationHealthy` whenever
+//! the NodePool or its node class has changed. After a restart it restores the registration history
+//! from the condition (spec 04 §8.4).
 
 use std::sync::Arc;
 
@@ -16,7 +17,6 @@ use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
 use crate::nodeclaim::lifecycle::RegistrationHealth;
 
-/// The controller.
 pub(crate) struct NodePoolRegistrationHealth {
     ctx: Context,
     health: Arc<RegistrationHealth>,

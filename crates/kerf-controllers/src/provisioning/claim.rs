@@ -1,4 +1,4 @@
-//! From a planned machine to the NodeClaim that asks for it (spec 02 §12.1).
+//! Converts a planned claim into a NodeClaim and creates it (spec 02 §12.1).
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,8 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::logs::{json, reference};
 
-/// The claim as it is created. It carries the hash of the pool that it was planned from, whatever the pool says by then.
+/// Builds the NodeClaim to create. It carries the hash of the NodePool version that it was planned
+/// from, even if the NodePool has changed since.
 pub(crate) fn build_claim(planned: &PlannedClaim, pool: &NodePool) -> NodeClaim {
     let template = &pool.spec.template;
     let requests = planned.requests.iter().map(|(name, q)| (name.to_string(), QuantityText::from(q.to_string())));
@@ -47,7 +48,8 @@ pub(crate) fn build_claim(planned: &PlannedClaim, pool: &NodePool) -> NodeClaim 
     }
 }
 
-/// Creates a claim and tells of it; gives its name. `reason` is what the claim is for.
+/// Creates a claim, logs and counts it, and returns its name. `reason` is the label of the metric,
+/// such as `provisioned`.
 pub(crate) async fn create(
     ctx: &Context,
     planned: &PlannedClaim,

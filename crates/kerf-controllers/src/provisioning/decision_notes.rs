@@ -1,5 +1,6 @@
-//! What operators are told of a decision beside its outcome (spec 02 §4.6, §5 and §6.4): pools that were left out, types that limits kept
-//! out, wishes that were given up. What only a debug log shows is worked out only for one.
+//! Reports what operators should know about a decision besides its outcome (spec 02 §4.6, §5 and
+//! §6.4): NodePools that were skipped, instance types excluded by limits, and relaxed preferences.
+//! Notes that only the debug log shows are computed only if debug logging is enabled.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::context::Context;
 use crate::events;
 use crate::logs::{key_reference, reference};
 
-/// What there is to say of the last decision.
+/// Notes about the last decision.
 pub(super) struct DecisionNotes {
     not_ready: Vec<Str>,
     without_types: Vec<PoolWithoutTypes>,
@@ -24,10 +25,10 @@ pub(super) struct DecisionNotes {
 }
 
 impl DecisionNotes {
-    /// Gathers them from the cluster that was asked.
+    /// Collects the notes from the cluster state that the decision was made on.
     pub(super) fn collect(cluster: &mut Cluster, solution: &Solution) -> Self {
         let is_debug = enabled!(Level::DEBUG);
-        // Limits are asked about when there is a machine to launch, and not when all pods fit on what is there.
+        // Limits matter only if instances must be launched, not if all pods fit on existing nodes.
         let asks_limits = is_debug && !(solution.claims.is_empty() && solution.unplaced.is_empty());
         Self {
             not_ready: cluster.pools_not_ready(),
@@ -37,7 +38,7 @@ impl DecisionNotes {
         }
     }
 
-    /// Tells them, of pools that are ours.
+    /// Logs the notes about managed NodePools and publishes their Events.
     pub(super) fn report(&self, ctx: &Context, pools: &BTreeMap<Str, Arc<NodePool>>) {
         let ours = |name: &Str| pools.get(name).filter(|pool| ctx.manages_pool(pool));
         for name in self.not_ready.iter().filter(|name| ours(name).is_some()) {

@@ -1,6 +1,9 @@
-//! `provisioner`: one pass after another, each on one consistent picture (spec 02 §1.3). A pod that still waits is simulated again and lands on
-//! the machine that was launched for it, because that is now part of the picture and is offered to it first: another pass need not find the
-//! same packing by itself. That is why no pass starts while a claim has no machine.
+//! `provisioner`: passes over pending pods, each on one consistent state of the cluster (spec 02
+//! §1.3).
+//!
+//! No pass starts while a claim is not launched. So a pod that is still pending is simulated
+//! together with the instance that was launched for it. The engine tries that instance first, so a
+//! later pass keeps the packing of the earlier one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,36 +32,35 @@ use crate::events;
 use crate::logs::reference;
 use crate::process::reconcile::instrument_reconcile;
 
-/// The controller's name.
+/// Name of the controller.
 const NAME: &str = "provisioner";
-/// How often a picture that is not whole is looked at again.
+/// Interval between two checks while cluster state is not synced.
 const UNSYNCED_RETRY_DELAY: Duration = Duration::from_millis(500);
-/// For how long an incomplete picture is nothing to talk about.
+/// Log an error only after cluster state has been unsynced for this long.
 const UNSYNCED_WARN_AFTER: Duration = Duration::from_secs(30);
-/// How often it is talked about after that.
+/// Interval between two such log lines.
 const UNSYNCED_WARN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A decision, and the picture that it was taken on.
+/// A decision, with the NodePools and pods that it was made on.
 struct ProvisioningDecision {
     solution: Solution,
     pools: BTreeMap<Str, Arc<NodePool>>,
-    /// Pods that wait and have wishes that can be in the way of consolidation.
+    /// Pending pods with preferences that can prevent consolidation.
     with_blocking_preferences: Vec<Arc<Pod>>,
-    /// How many pods wait for a place.
+    /// Number of pending pods, without ignored ones.
     pending: usize,
-    /// How many lose theirs with a node that is about to go.
+    /// Number of pods on nodes that are being deleted.
     deleting: usize,
-    /// What there is to say of it, unless nobody needed a place.
+    /// `None` if there was no pod to place.
     notes: Option<DecisionNotes>,
 }
 
-/// The controller.
 pub(crate) struct Provisioner {
     ctx: Context,
     batcher: Arc<Batcher>,
-    /// Where the identifiers of passes come from.
+    /// Source of the IDs of passes.
     pass_id_rng: Mutex<Rng>,
-    /// Where those of simulations come from.
+    /// Source of the IDs of simulations.
     simulation_id_rng: Mutex<Rng>,
     preference_warnings: Mutex<PreferenceWarnings>,
 }
@@ -70,7 +72,7 @@ impl Provisioner {
         Self { ctx, batcher, pass_id_rng: ids, simulation_id_rng: simulations, preference_warnings: Mutex::default() }
     }
 
-    /// Works until told to stop.
+    /// Runs until shutdown is requested.
     pub(crate) async fn run(&self, mut stop: ShutdownSignal) {
         let (metrics, batcher) = (&self.ctx.metrics, self.batcher.clone());
         metrics.init_controller_series(NAME, 1);
@@ -88,14 +90,15 @@ impl Provisioner {
             }
             let id = self.pass_id_rng.lock().unwrap_or_else(PoisonError::into_inner).uuid();
             let pass = async { self.pass().await.map(|()| ReconcileAction::Done) };
-            // After a failure the pods that are still pending come back by themselves; what they did not get is tried again then.
+            // Failed passes are not retried here: pods that are still pending trigger the next
+            // batch.
             metrics.queues.observe_queue_duration(NAME, self.batcher.begin());
             instrument_reconcile(&self.ctx, NAME, &Str::default(), &id, pass).await;
             self.batcher.end();
         }
     }
 
-    /// Waits until the picture is whole, and says what it is waiting for if that takes long.
+    /// Waits until cluster state is synced. If that takes long, logs what is missing.
     async fn wait_until_synced(&self) {
         let start = Instant::now();
         let mut said = start;
@@ -117,10 +120,11 @@ impl Provisioner {
         }
     }
 
-    /// One decision and its deeds.
+    /// Makes one decision and creates its claims.
     pub(crate) async fn pass(&self) -> Result<(), Error> {
         let instance_types = self.instance_types().await;
-        // From here to the answer nobody else gets to do anything: one consistent picture.
+        // The lock is held from here until the solution is computed, so that the decision is based
+        // on one consistent state.
         let ask = InputContext {
             at: self.ctx.now(),
             instance_types,
@@ -165,7 +169,8 @@ impl Provisioner {
         self.create_claims(&solution, &pools).await
     }
 
-    /// How many pods wait, and which of them have wishes that can be in the way of consolidation.
+    /// Returns the number of pending pods, and those with preferences that can prevent
+    /// consolidation.
     fn pending_pods(&self, cluster: &Cluster) -> (usize, Vec<Arc<Pod>>) {
         let settings = &self.ctx.settings.engine;
         let counts_wishes = settings.preference_policy == PreferencePolicy::Respect && enabled!(Level::INFO);
@@ -179,7 +184,7 @@ impl Provisioner {
         (count, in_the_way)
     }
 
-    /// Says what was decided about, before it is said what was decided.
+    /// Logs the inputs of the decision; `report` logs its outcome.
     fn log_inputs(&self, decided: &ProvisioningDecision) {
         let is_ignored = |pod: &Arc<Pod>| {
             let all = &decided.solution.unplaced;
@@ -199,7 +204,8 @@ impl Provisioner {
         }
     }
 
-    /// The instance types of every pool that takes pods. One whose types cannot be listed sits out.
+    /// Returns the instance types of every managed NodePool. A NodePool whose types cannot be
+    /// listed is skipped.
     async fn instance_types(&self) -> BTreeMap<Str, Arc<Vec<InstanceType>>> {
         let pools: Vec<(Str, Arc<NodePool>)> = {
             let cluster = self.ctx.cluster.lock();
@@ -229,7 +235,7 @@ impl Provisioner {
         all
     }
 
-    /// Creates all claims at once. One that fails does not keep the others from standing.
+    /// Creates all claims concurrently. One that fails does not stop the others.
     async fn create_claims(&self, solution: &Solution, pools: &BTreeMap<Str, Arc<NodePool>>) -> Result<(), Error> {
         let creations = solution.claims.iter().map(|planned| self.create_claim(planned, pools));
         let errors: Vec<Error> = join_all(creations).await.into_iter().filter_map(Result::err).collect();
@@ -250,7 +256,8 @@ impl Provisioner {
         for pod in pods {
             match &created {
                 Ok(name) => self.ctx.publish(events::nominated(&pod, Some(name), None)),
-                // What was refused is asked for again, and will be refused again until somebody who reads this does something.
+                // An identical request will be rejected again until a user changes something, so
+                // the pods get an Event.
                 Err(why) if why.is_client_error() => {
                     self.ctx.publish(events::failed_scheduling(&pod, &why.to_string()))
                 }
@@ -260,14 +267,14 @@ impl Provisioner {
         created.map(|_| ())
     }
 
-    /// A pool that is over a limit by now gets no more (spec 02 §4.6).
+    /// Fails if the NodePool already exceeds one of its limits (spec 02 §4.6).
     fn check_limits(&self, name: &Str) -> Result<(), Error> {
         let cluster = self.ctx.cluster.lock();
         let Some(pool) = cluster.get::<NodePool>(name) else { return Err(Error::PoolNotFound(name.to_string())) };
         let Some(limits) = pool.spec.limits.as_ref().filter(|limits| !limits.is_empty()) else { return Ok(()) };
         let usage = cluster.pool_usage(name);
         for (resource, limit) in limits {
-            // A limit that is no quantity limits to nothing.
+            // A limit that is not a valid quantity counts as zero.
             let most = limit.text().parse::<Quantity>().unwrap_or(Quantity::ZERO);
             let used = usage.get(resource.as_str()).copied().unwrap_or_default();
             if used > most {

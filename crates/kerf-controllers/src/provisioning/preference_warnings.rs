@@ -1,4 +1,5 @@
-//! Wishes that can keep nodes from being consolidated (spec 02 §2.6): whoever has one is named in the log, once a day for each kind of wish.
+//! Warnings about preferences that can prevent consolidation (spec 02 §2.6). Each pod is logged at
+//! most once a day per kind of preference.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,19 +11,19 @@ use tracing::info;
 
 use super::report::join_names_up_to;
 
-/// How long a pod is not named again.
+/// Time for which a pod is not logged again.
 const WARNING_DEDUPE_TIMEOUT: Duration = Duration::from_hours(24);
-/// How many are named in a line.
+/// Number of pods that one log line names.
 const NAMED_PODS_MAX: usize = 10;
 
-/// Who has been named, by uid, and when.
+/// Time of the last warning per pod, by UID.
 #[derive(Debug, Default)]
 pub(super) struct PreferenceWarnings {
     anti_affinity: BTreeMap<Str, Timestamp>,
     spread: BTreeMap<Str, Timestamp>,
 }
 
-/// Whether a pod has a wish that can be in the way.
+/// Returns true if a pod has a preference that can prevent consolidation.
 pub(super) fn has_blocking_preference(pod: &Pod) -> bool {
     has_preferred_anti_affinity(pod) || has_preferred_spread(pod)
 }
@@ -37,7 +38,7 @@ fn has_preferred_spread(pod: &Pod) -> bool {
 }
 
 impl PreferenceWarnings {
-    /// Names those of the pods that have such a wish and have not been named of late.
+    /// Logs the pods that have such a preference and were not logged recently.
     pub(super) fn log_new(&mut self, pods: &[Arc<Pod>], now: Timestamp) {
         if let Some(pods) = take_unwarned_names(
             &mut self.anti_affinity,
@@ -54,7 +55,8 @@ impl PreferenceWarnings {
     }
 }
 
-/// The names of pods that are not known yet; none if there are none.
+/// Records the pods that have no recent warning and returns their names as text. Returns `None` if
+/// there are none.
 fn take_unwarned_names<'p>(
     known: &mut BTreeMap<Str, Timestamp>,
     pods: impl Iterator<Item = &'p Arc<Pod>>,

@@ -1,4 +1,5 @@
-//! What a pod gave up, in the words of spec 02 §6.4: the field that was taken away, and what it said, as the API has it.
+//! The text of a relaxation (spec 02 §6.4): the removed or added field, and its value as in the
+//! API.
 
 use kerf_api::slim::{
     LabelSelector, LabelSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, PodAffinityTerm,
@@ -7,7 +8,7 @@ use kerf_api::slim::{
 use kerf_engine::Relaxation;
 use serde_json::{Map, Value, json};
 
-/// Which field is taken away or added, and what it said.
+/// Returns the field that is removed or added, and its value.
 pub(super) fn text(concession: &Relaxation) -> String {
     match concession {
         Relaxation::RequiredNodeAffinityTerm(term) => format!(
@@ -33,13 +34,13 @@ pub(super) fn text(concession: &Relaxation) -> String {
     }
 }
 
-/// An object of the fields that say something.
+/// Builds an object from the fields that have a value.
 fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
     let said = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     Value::Object(said.collect::<Map<String, Value>>())
 }
 
-/// A list, if there is anything in it.
+/// Builds an array. Returns `None` if it would be empty.
 fn list(values: impl IntoIterator<Item = Value>) -> Option<Value> {
     let values: Vec<Value> = values.into_iter().collect();
     (!values.is_empty()).then_some(Value::Array(values))
