@@ -1,4 +1,5 @@
-//! `nodeclaim.consistency`: looks every ten minutes whether the node of a claim is what was promised (spec 04 §6.1).
+//! `nodeclaim.consistency`: every ten minutes checks if the node of a claim has the promised
+//! capacity (spec 04 §6.1).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,24 +19,24 @@ use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
 use crate::events;
 
-/// How often a claim is looked at, whatever happens to it.
+/// Interval between two checks of a claim.
 const CONSISTENCY_CHECK_INTERVAL: Duration = Duration::from_mins(10);
-/// How much of what was promised must be there, in tenths.
+/// Least share of the promised capacity that the node must have, in tenths.
 const CAPACITY_TENTHS_MIN: i128 = 9;
 const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
 
-/// The controller.
 pub(crate) struct Consistency {
     ctx: Context,
     checks: Mutex<CheckTimes>,
 }
 
-/// When each claim was last looked at.
+/// Time of the last check of each claim.
 #[derive(Debug, Default)]
 struct CheckTimes {
     by_uid: BTreeMap<String, Timestamp>,
-    /// How many there were when those of claims that are gone were last forgotten. It is done again when there are twice as many, so that a look
-    /// costs its share of that, however many claims there are.
+    /// Number of entries after the last removal of expired ones. They are removed again when the
+    /// map has grown to twice this number, so that the cost per check stays constant however many
+    /// claims there are.
     len_after_cleanup: usize,
 }
 
@@ -44,7 +45,8 @@ impl Consistency {
         Self { ctx, checks: Mutex::default() }
     }
 
-    /// How long a claim still has to wait for its turn; if not at all, this is its turn.
+    /// Returns the remaining wait before the claim's next check. If there is none, records that a
+    /// check begins now and returns `None`.
     fn wait_or_begin_check(&self, uid: &str) -> Option<Duration> {
         let now = self.ctx.now();
         let mut looked = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,7 +97,8 @@ impl Reconcile for Consistency {
             let cluster = self.ctx.cluster.lock();
             let mut nodes = cluster.nodes_of(&claim.engine_claim.provider_id);
             let first = nodes.next().cloned();
-            // One that has not joined yet is none: there is nothing to compare, and whoever registers it would find the claim changed.
+            // An unregistered node is skipped: there is nothing to compare yet, and a write would
+            // make the write of registration fail with a conflict.
             first.filter(|_| nodes.next().is_none() && claim.is_condition_true("Registered"))
         };
         let Some(node) = node else { return Ok(ReconcileAction::Done) };
@@ -108,7 +111,7 @@ impl Reconcile for Consistency {
     }
 }
 
-/// Resources of which the node has clearly less than was promised.
+/// Returns the resources of which the node has less than nine tenths of what was promised.
 fn shape_issues(claim: &TrackedClaim, node: &Node) -> Vec<String> {
     if claim.is_terminating() || !claim.is_condition_true("Initialized") {
         return Vec::new();

@@ -1,5 +1,6 @@
-//! `nodeclaim.garbagecollection` and `instance.garbagecollection`: every two minutes, claims whose machine is gone are deleted (spec 04
-//! §6.2), and machines that no claim stands for are terminated. Both read the same list, so neither can be fooled by what the other does.
+//! `nodeclaim.garbagecollection` and `instance.garbagecollection`: every two minutes delete claims
+//! whose instance no longer exists (spec 04 §6.2), and terminate instances without a claim. Both
+//! use one list of instances, so neither sees the deletions of the other.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,14 +19,13 @@ use crate::controllers::Reconcile;
 use crate::error::Error;
 use crate::logs::reference;
 
-/// How often machines are listed.
+/// Interval between two lists of instances.
 const COLLECTION_INTERVAL: Duration = Duration::from_mins(2);
-/// How many deletions go on at the same time.
+/// Number of concurrent deletions.
 const CONCURRENT_DELETIONS_MAX: usize = 20;
-/// A machine younger than this may belong to a claim that does not say so yet.
+/// A younger instance may belong to a claim that has not recorded it yet.
 const INSTANCE_AGE_MIN: Duration = Duration::from_secs(30);
 
-/// The controller.
 pub(crate) struct GarbageCollection {
     ctx: Context,
 }
@@ -72,7 +72,8 @@ impl GarbageCollection {
             let cluster = self.ctx.cluster.lock();
             let is_claimed = |machine: &Instance| {
                 cluster.claims_of(&machine.provider_id).next().is_some()
-                    // A claim that has not noted its machine yet will find it again when it is launched.
+                    // A claim that has not recorded its instance yet gets the same instance when
+                    // its launch is repeated.
                     || machine.claim.as_ref().is_some_and(|name| {
                         cluster.get::<TrackedClaim>(name).is_some_and(|claim| claim.engine_claim.provider_id.is_empty())
                     })
@@ -102,7 +103,8 @@ impl GarbageCollection {
 
 impl Reconcile for GarbageCollection {
     async fn reconcile(&self, _: &Str) -> Result<ReconcileAction, Error> {
-        // A claim that we have not heard of yet must not cost its machine.
+        // Cluster state must be synced: otherwise an instance would be terminated because its claim
+        // is not known yet.
         let is_whole = {
             let mut cluster = self.ctx.cluster.lock();
             cluster.check_synced().is_synced() || cluster.has_been_synced()
@@ -123,7 +125,8 @@ impl Reconcile for GarbageCollection {
     }
 }
 
-/// Whether a kubelet still answers for the claim: then it is the cloud's list that is behind.
+/// Returns true if the claim has exactly one node and it is ready. Then the provider's list of
+/// instances is outdated.
 fn has_ready_node(cluster: &kerf_state::Cluster, claim: &TrackedClaim) -> bool {
     let mut nodes = cluster.nodes_of(&claim.engine_claim.provider_id);
     let (first, second) = (nodes.next(), nodes.next());

@@ -1,4 +1,5 @@
-//! `nodeclaim.podevents`: notes on a claim when a pod last came to or left its node, from which `consolidateAfter` counts (spec 04 §6.4).
+//! `nodeclaim.podevents`: records on a claim when a pod was last bound to or removed from its node.
+//! `consolidateAfter` counts from that time (spec 04 §6.4).
 
 use std::time::Duration;
 
@@ -12,10 +13,9 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
 
-/// How long nothing is noted after something was.
+/// Time after a recorded pod event in which no other is recorded.
 const POD_EVENT_DEDUPE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The controller.
 pub(crate) struct PodEvents {
     ctx: Context,
 }
@@ -25,7 +25,8 @@ impl PodEvents {
         Self { ctx }
     }
 
-    /// The node whose claim is to be told of a change of a pod; none if nobody is.
+    /// Returns the node whose claim must record the change of a pod, or `None` if the change is no
+    /// pod event.
     pub(crate) fn node_to_update(&self, change: &ObjectChange<Pod>) -> Option<Str> {
         let pod = change.latest()?;
         let node = pod.spec.node_name.clone()?;
@@ -34,7 +35,7 @@ impl PodEvents {
         }
         let is_news = match (change.before.as_deref(), change.after.as_deref()) {
             (None, Some(pod)) => self.is_bound_after_last_event(pod, &node),
-            // One that was told to go before, or has ended, has left its node already.
+            // A pod that was terminating or terminal before has left its node already.
             (Some(before), None) => !before.is_terminating() && !before.is_terminal(),
             (Some(before), Some(after)) => {
                 before.spec.node_name.is_none()
@@ -46,8 +47,8 @@ impl PodEvents {
         is_news.then_some(node)
     }
 
-    /// Whether a pod that is heard of for the first time was bound after what is noted already. After a restart every pod is heard of
-    /// for the first time; that is no event.
+    /// Returns true if a new pod was bound after the recorded pod event. After a restart every pod
+    /// is new, which is no pod event.
     fn is_bound_after_last_event(&self, pod: &Pod, node: &str) -> bool {
         let cluster = self.ctx.cluster.lock();
         let Some(node) = cluster.get::<Node>(node) else { return true };
