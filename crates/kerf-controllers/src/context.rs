@@ -120,20 +120,20 @@ impl Context {
     /// the current cluster state.
     pub fn metrics_text(&self) -> String {
         let well_known: Vec<&str> = self.cloud.label_rules().well_known().collect();
-        let classes: Vec<String> = self.cloud.node_classes().iter().map(NodeClassKind::label_key).collect();
+        let node_class_keys: Vec<String> = self.cloud.node_classes().iter().map(NodeClassKind::label_key).collect();
         let now = self.now();
         // Recorded values do not need the index, which a running simulation may have locked. So
         // metrics about that simulation are rendered before the index is locked.
-        let counted = self.metrics.text(now);
-        let show = StateMetricsInput {
+        let recorded_text = self.metrics.text(now);
+        let state_input = StateMetricsInput {
             metrics: &self.metrics,
             well_known: &well_known,
-            node_class_keys: &classes,
+            node_class_keys: &node_class_keys,
             has_reserved: self.settings.engine.reserved_capacity,
             has_object_gauges: self.settings.cluster_state_observability,
             now,
         };
-        counted + &state_text(&self.cluster, &show)
+        recorded_text + &state_text(&self.cluster, &state_input)
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -123,8 +123,8 @@ pub(crate) const REQUEUE_AFTER_CONFLICT: ReconcileAction = ReconcileAction::Requ
 /// Maps the result of an API request about the reconciled object itself to the way in which the
 /// reconcile continues (spec 04 §1.1): it ends if the object does not exist, runs again soon after
 /// a conflict, and fails on every other error.
-pub(crate) fn api_result<T>(doing: &'static str, answer: Result<T, ApiError>) -> Result<T, Interrupted> {
-    answer.map_err(|cause| match cause {
+pub(crate) fn api_result<T>(doing: &'static str, result: Result<T, ApiError>) -> Result<T, Interrupted> {
+    result.map_err(|cause| match cause {
         ApiError::NotFound => Interrupted::Requeue(ReconcileAction::Done),
         ApiError::Conflict => Interrupted::Requeue(REQUEUE_AFTER_CONFLICT),
         ApiError::TimedOut | ApiError::Other(_) => Interrupted::Failed(Error::Api { doing, cause }),

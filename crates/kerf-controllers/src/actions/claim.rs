@@ -26,7 +26,7 @@ pub(crate) async fn create(ctx: &Context, claim: &NodeClaim) -> Result<NodeClaim
 /// Writes the difference between two states of a claim and returns the stored claim.
 pub(crate) async fn update(
     ctx: &Context,
-    write: MergePatch,
+    patch: MergePatch,
     before: &NodeClaim,
     after: &NodeClaim,
 ) -> Result<NodeClaim, ApiError> {
@@ -34,11 +34,11 @@ pub(crate) async fn update(
     if before == after {
         return Ok(before.clone());
     }
-    let part = |claim: &NodeClaim| match write.target {
+    let patched_part = |claim: &NodeClaim| match patch.target {
         PatchTarget::Object => serde_json::to_value(&claim.metadata).map(|metadata| json!({ "metadata": metadata })),
         PatchTarget::Status => serde_json::to_value(&claim.status).map(|status| json!({ "status": status })),
     };
-    match write.send_part(&api(ctx), &before.metadata, &part(before)?, &part(after)?).await? {
+    match patch.send_part(&api(ctx), &before.metadata, &patched_part(before)?, &patched_part(after)?).await? {
         Some(written) => {
             ctx.cluster.lock().apply_own_write(TrackedClaim::from(written.clone()));
             Ok(written)
@@ -53,8 +53,8 @@ pub(crate) async fn delete(ctx: &Context, claim: &NodeClaim) -> Result<(), ApiEr
     let preconditions = Some(Preconditions { uid: claim.metadata.uid.clone(), resource_version: None });
     let params = DeleteParams { preconditions, ..DeleteParams::default() };
     let deleted = with_retries(|| async { api(ctx).delete(name, &params).await }).await?;
-    if let Some(going) = deleted.left() {
-        ctx.cluster.lock().apply_own_write(TrackedClaim::from(going));
+    if let Some(deleting) = deleted.left() {
+        ctx.cluster.lock().apply_own_write(TrackedClaim::from(deleting));
     }
     Ok(())
 }

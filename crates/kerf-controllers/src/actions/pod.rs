@@ -50,14 +50,15 @@ pub(crate) async fn evict(ctx: &Context, pod: &Pod) -> (Option<u16>, EvictionOut
         Ok(Ok(_)) => (Some(200), EvictionOutcome::Evicted),
         Ok(Err(kube::Error::Api(status))) => {
             let causes = status.details.iter().flat_map(|details| &details.causes).map(|cause| &cause.message);
-            let is_many = causes.chain([&status.message]).any(|message| message.contains(MULTIPLE_PDBS_MESSAGE));
-            let answer = match status.code {
+            let has_multiple_pdbs =
+                causes.chain([&status.message]).any(|message| message.contains(MULTIPLE_PDBS_MESSAGE));
+            let outcome = match status.code {
                 404 | 409 => EvictionOutcome::Gone,
                 429 => EvictionOutcome::Blocked,
-                _ if is_many => EvictionOutcome::BlockedByMultiplePdbs,
+                _ if has_multiple_pdbs => EvictionOutcome::BlockedByMultiplePdbs,
                 _ => EvictionOutcome::Failed(kube::Error::Api(status.clone()).into()),
             };
-            (Some(status.code), answer)
+            (Some(status.code), outcome)
         }
         Ok(Err(cause)) => (None, EvictionOutcome::Failed(cause.into())),
     }

@@ -9,7 +9,7 @@ use crate::context::Context;
 /// Writes the difference between two states of a NodePool and returns the stored NodePool.
 pub(crate) async fn update(
     ctx: &Context,
-    write: MergePatch,
+    patch: MergePatch,
     before: &NodePool,
     after: &NodePool,
 ) -> Result<NodePool, ApiError> {
@@ -18,7 +18,7 @@ pub(crate) async fn update(
     if before == after {
         return Ok(before.clone());
     }
-    match write.send(&api, before, after).await? {
+    match patch.send(&api, before, after).await? {
         Some(written) => {
             ctx.cluster.lock().apply_own_write(written.clone());
             Ok(written)

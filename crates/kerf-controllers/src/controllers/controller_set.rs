@@ -1,6 +1,6 @@
-//! What all controllers share: a controller, its own queue, and the instrumentation of each
-//! reconcile. Event handlers put keys into the queue. The controller never reconciles one key twice
-//! at the same time.
+//! The registration of controllers: each has its own queue, and each reconcile is instrumented in
+//! one way. Event handlers put keys into the queue. A controller never reconciles one key twice at
+//! the same time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -36,8 +36,8 @@ pub(super) struct RegisteredController<C> {
 
 impl<C> Clone for RegisteredController<C> {
     fn clone(&self) -> Self {
-        let Self { name, controller, queue, is_enabled: is_on } = self;
-        Self { name, controller: controller.clone(), queue: queue.clone(), is_enabled: *is_on }
+        let Self { name, controller, queue, is_enabled } = self;
+        Self { name, controller: controller.clone(), queue: queue.clone(), is_enabled: *is_enabled }
     }
 }
 
@@ -80,27 +80,23 @@ impl ControllerSet {
     /// metrics.
     pub(super) fn add_if<C: Reconcile>(
         &mut self,
-        is_on: bool,
+        is_enabled: bool,
         name: &'static str,
         controller: impl Into<Arc<C>>,
         settings: QueueSettings,
     ) -> RegisteredController<C> {
-        let hung = RegisteredController {
-            name,
-            controller: controller.into(),
-            queue: Queue::new(settings),
-            is_enabled: is_on,
-        };
-        if is_on {
-            self.controllers.push(Box::new(hung.clone()));
+        let registered =
+            RegisteredController { name, controller: controller.into(), queue: Queue::new(settings), is_enabled };
+        if is_enabled {
+            self.controllers.push(Box::new(registered.clone()));
         }
-        hung
+        registered
     }
 
     /// Returns one future per controller, which runs until shutdown is requested and the running
     /// reconciles have finished.
     pub(super) fn run(&self, stop: &ShutdownSignal) -> Vec<BoxFuture<'_, ()>> {
-        self.controllers.iter().map(|hung| hung.run(&self.ctx, stop.clone())).collect()
+        self.controllers.iter().map(|controller| controller.run(&self.ctx, stop.clone())).collect()
     }
 }
 
@@ -113,10 +109,10 @@ impl<C: Reconcile> Runnable for RegisteredController<C> {
     fn run<'c>(&'c self, ctx: &'c Context, stop: ShutdownSignal) -> BoxFuture<'c, ()> {
         let name = self.name;
         // Source of the reconcile IDs. The seed differs between processes, so the IDs do too.
-        let ids = Mutex::new(Rng::new(ctx.settings.seed, name));
+        let id_rng = Mutex::new(Rng::new(ctx.settings.seed, name));
         let reconcile = move |key: Str, waited: Duration| {
             ctx.metrics.queues.observe_queue_duration(name, waited);
-            let id = ids.lock().unwrap_or_else(PoisonError::into_inner).uuid();
+            let id = id_rng.lock().unwrap_or_else(PoisonError::into_inner).uuid();
             async move { instrument_reconcile(ctx, name, &key, &id, self.controller.reconcile(&key)).await }
         };
         async move {

@@ -87,21 +87,21 @@ impl Controllers {
     }
 
     /// Applies an event to cluster state and returns the resulting changes.
-    fn apply_event<T: Tracked>(&self, news: WatchUpdate<T>) -> Vec<ObjectChange<T>> {
+    fn apply_event<T: Tracked>(&self, update: WatchUpdate<T>) -> Vec<ObjectChange<T>> {
         let mut cluster = self.ctx.cluster.lock();
-        match news {
+        match update {
             WatchUpdate::Reset(objects) => cluster.reset(objects),
             WatchUpdate::Applied(object) => cluster.apply(object).into_iter().collect(),
             WatchUpdate::Deleted(object) => cluster.delete(&object).into_iter().collect(),
         }
     }
 
-    fn on_other<T: Tracked>(&self, news: WatchUpdate<T>) {
-        self.apply_event(news);
+    fn on_other<T: Tracked>(&self, update: WatchUpdate<T>) {
+        self.apply_event(update);
     }
 
-    fn on_budget(&self, news: WatchUpdate<PodDisruptionBudget>) {
-        for change in self.apply_event(news) {
+    fn on_budget(&self, update: WatchUpdate<PodDisruptionBudget>) {
+        for change in self.apply_event(update) {
             self.notify_disruption(&change);
         }
     }
@@ -109,31 +109,31 @@ impl Controllers {
     /// Removes claims of other providers from an event. Returns `None` if the event is about one
     /// claim of another provider. Such claims must not be in cluster state: it would wait for their
     /// launch forever and never be synced.
-    fn only_managed(&self, news: WatchUpdate<TrackedClaim>) -> Option<WatchUpdate<TrackedClaim>> {
-        let is_ours = |claim: &TrackedClaim| self.ctx.manages_claim(claim);
-        match news {
+    fn only_managed(&self, update: WatchUpdate<TrackedClaim>) -> Option<WatchUpdate<TrackedClaim>> {
+        let is_managed = |claim: &TrackedClaim| self.ctx.manages_claim(claim);
+        match update {
             WatchUpdate::Reset(mut claims) => {
-                claims.retain(is_ours);
+                claims.retain(is_managed);
                 Some(WatchUpdate::Reset(claims))
             }
-            WatchUpdate::Applied(claim) => is_ours(&claim).then_some(WatchUpdate::Applied(claim)),
-            WatchUpdate::Deleted(claim) => is_ours(&claim).then_some(WatchUpdate::Deleted(claim)),
+            WatchUpdate::Applied(claim) => is_managed(&claim).then_some(WatchUpdate::Applied(claim)),
+            WatchUpdate::Deleted(claim) => is_managed(&claim).then_some(WatchUpdate::Deleted(claim)),
         }
     }
 
-    fn on_claim(&self, news: WatchUpdate<TrackedClaim>) {
-        let Some(news) = self.only_managed(news) else { return };
+    fn on_claim(&self, update: WatchUpdate<TrackedClaim>) {
+        let Some(update) = self.only_managed(update) else { return };
         {
             let mut cluster = self.ctx.cluster.lock();
-            let heard_of = match &news {
+            let observed = match &update {
                 WatchUpdate::Reset(claims) => claims.as_slice(),
                 WatchUpdate::Applied(claim) | WatchUpdate::Deleted(claim) => std::slice::from_ref(claim),
             };
-            for claim in heard_of {
+            for claim in observed {
                 cluster.mark_observed(claim.name());
             }
         }
-        for change in self.apply_event(news) {
+        for change in self.apply_event(update) {
             self.notify_disruption(&change);
             let Some(claim) = change.latest() else { continue };
             let name = claim.name();
@@ -148,8 +148,8 @@ impl Controllers {
                 // Roll back the command before another controller replaces the claim.
                 self.commands.enqueue(&command);
             }
-            let comes_or_goes = change.before.is_none() || change.after.is_none() || claim.is_terminating();
-            if let Some(pool) = claim.pool().filter(|_| comes_or_goes) {
+            let changes_claim_count = change.before.is_none() || change.after.is_none() || claim.is_terminating();
+            if let Some(pool) = claim.pool().filter(|_| changes_claim_count) {
                 self.enqueue_static_capacity(&Str::from(pool));
             }
             if change.before.is_none() {
@@ -165,8 +165,8 @@ impl Controllers {
         }
     }
 
-    fn on_pool(&self, news: WatchUpdate<NodePool>) {
-        for change in self.apply_event(news) {
+    fn on_pool(&self, update: WatchUpdate<NodePool>) {
+        for change in self.apply_event(update) {
             self.notify_disruption(&change);
             if let Some(pool) = change.latest() {
                 self.pool_status.enqueue(&pool.key());
@@ -196,28 +196,29 @@ impl Controllers {
         }
     }
 
-    fn on_class(&self, news: WatchUpdate<NodeClass>) {
-        let is_list = matches!(news, WatchUpdate::Reset(_));
-        let changed: Vec<Str> =
-            self.apply_event(news).iter().filter_map(ObjectChange::latest).map(|class| class.key()).collect();
+    fn on_class(&self, update: WatchUpdate<NodeClass>) {
+        let is_list = matches!(update, WatchUpdate::Reset(_));
+        let changed_classes: Vec<Str> =
+            self.apply_event(update).iter().filter_map(ObjectChange::latest).map(|class| class.key()).collect();
         self.enqueue_claim_disruption(|claim| {
-            changed.iter().any(|name| *name == claim.object.spec.node_class_ref.name)
+            changed_classes.iter().any(|name| *name == claim.object.spec.node_class_ref.name)
         });
         let cluster = self.ctx.cluster.lock();
         for (name, pool) in cluster.all::<NodePool>().iter() {
             // A full list also shows which node classes are missing.
             let class = pool.spec.template.spec.node_class_ref.name.as_str();
-            if is_list || changed.iter().any(|name| name == class) {
+            if is_list || changed_classes.iter().any(|name| name == class) {
                 self.readiness.enqueue(name);
                 self.pool_health.enqueue(name);
             }
         }
     }
 
-    /// Enqueues the claims for which `is_meant` holds, to check drift and consolidatability again.
-    fn enqueue_claim_disruption(&self, is_meant: impl Fn(&TrackedClaim) -> bool) {
+    /// Enqueues the claims for which `is_affected` holds, to check again if they have drifted or
+    /// may be consolidated.
+    fn enqueue_claim_disruption(&self, is_affected: impl Fn(&TrackedClaim) -> bool) {
         let cluster = self.ctx.cluster.lock();
-        for claim in cluster.all::<TrackedClaim>().values().filter(|claim| is_meant(claim)) {
+        for claim in cluster.all::<TrackedClaim>().values().filter(|claim| is_affected(claim)) {
             self.claim_disruption.enqueue(claim.name());
         }
     }
@@ -229,8 +230,8 @@ impl Controllers {
         self.static_deprovisioning.enqueue(pool);
     }
 
-    fn on_node(&self, news: WatchUpdate<Node>) {
-        for change in self.apply_event(news) {
+    fn on_node(&self, update: WatchUpdate<Node>) {
+        for change in self.apply_event(update) {
             self.notify_disruption(&change);
             if let Some(node) = change.latest() {
                 self.node_status.enqueue(&node.metadata.name);
@@ -258,8 +259,8 @@ impl Controllers {
         }
     }
 
-    fn on_pod(&self, news: WatchUpdate<Pod>) {
-        let changes = self.apply_event(news);
+    fn on_pod(&self, update: WatchUpdate<Pod>) {
+        let changes = self.apply_event(update);
         if self.ctx.settings.cluster_state_observability {
             instrument_event(&self.ctx, POD_METRICS_CONTROLLER, || {
                 for change in &changes {
@@ -293,7 +294,7 @@ struct WatchBuilder {
 }
 
 impl WatchBuilder {
-    fn add<T>(&mut self, kind: WatchedKind, tell: fn(&Controllers, WatchUpdate<T>))
+    fn add<T>(&mut self, kind: WatchedKind, handler: fn(&Controllers, WatchUpdate<T>))
     where
         T: DeserializeOwned + Send + 'static,
     {
@@ -303,12 +304,12 @@ impl WatchBuilder {
         if let Some(name) = name {
             controllers.ctx.metrics.init_controller_series(name, 1);
         }
-        let take_in = move |news| match name {
-            Some(name) => instrument_event(&controllers.ctx, name, || tell(&controllers, news)),
-            None => tell(&controllers, news),
+        let on_update = move |update| match name {
+            Some(name) => instrument_event(&controllers.ctx, name, || handler(&controllers, update)),
+            None => handler(&controllers, update),
         };
-        let (outside, work) = watch(client, WatchSettings::new(kind, self.seed), take_in);
-        self.handles.push(outside);
-        self.tasks.push(work.boxed());
+        let (handle, task) = watch(client, WatchSettings::new(kind, self.seed), on_update);
+        self.handles.push(handle);
+        self.tasks.push(task.boxed());
     }
 }

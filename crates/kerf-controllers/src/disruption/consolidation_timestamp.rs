@@ -42,11 +42,11 @@ mod tests {
     fn the_timestamp_is_stable_and_expires() {
         let start = Timestamp::UNIX_EPOCH;
         let after = |minutes| start + SignedDuration::from_mins(minutes);
-        let memo = ConsolidationTimestamp::new(start);
-        assert_eq!(memo.get_or_refresh(after(3)), start);
-        assert_eq!(memo.get_or_refresh(after(5)), after(5));
-        assert_eq!(memo.get_or_refresh(after(6)), after(5));
-        memo.mark_unconsolidated(after(7));
-        assert_eq!(memo.get_or_refresh(after(8)), after(7));
+        let timestamp = ConsolidationTimestamp::new(start);
+        assert_eq!(timestamp.get_or_refresh(after(3)), start);
+        assert_eq!(timestamp.get_or_refresh(after(5)), after(5));
+        assert_eq!(timestamp.get_or_refresh(after(6)), after(5));
+        timestamp.mark_unconsolidated(after(7));
+        assert_eq!(timestamp.get_or_refresh(after(8)), after(7));
     }
 }

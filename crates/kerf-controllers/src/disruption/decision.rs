@@ -104,7 +104,7 @@ fn nodes_and_replacements(command: &DisruptionCommand) -> String {
     let replacements = match command.replacements.len() {
         0 => String::new(),
         1 => " -> [1 replacement]".to_owned(),
-        several => format!(" -> [{several} replacements]"),
+        count => format!(" -> [{count} replacements]"),
     };
     format!("[{}]{replacements}", nodes.join(", "))
 }
@@ -113,7 +113,7 @@ fn nodes_and_replacements(command: &DisruptionCommand) -> String {
 pub(crate) fn describe_for_node(command: &DisruptionCommand, node: &str) -> String {
     match command.nodes.len() {
         0 | 1 => format!("{}: {}", command.decision(), nodes_and_replacements(command)),
-        several => format!("{}: [{node}] (part of {several}-node consolidation)", command.decision()),
+        count => format!("{}: [{node}] (part of {count}-node consolidation)", command.decision()),
     }
 }
 
@@ -125,11 +125,11 @@ pub(crate) fn format_dollars(price: Price) -> String {
 /// Returns the capacity type that a replacement will have: the first of reserved, spot and
 /// on-demand that its requirements allow. A launch can still use a later one.
 pub(crate) fn capacity_type(planned: &PlannedClaim) -> &'static str {
-    let wanted = planned.launch.requirements.get(labels::CAPACITY_TYPE);
-    let admits = |kind: &str| wanted.is_none_or(|asked: &Requirement| asked.has(kind));
+    let requirement = planned.launch.requirements.get(labels::CAPACITY_TYPE);
+    let allows = |value: &str| requirement.is_none_or(|allowed: &Requirement| allowed.has(value));
     [labels::CAPACITY_TYPE_RESERVED, labels::CAPACITY_TYPE_SPOT]
         .into_iter()
-        .find(|kind| admits(kind))
+        .find(|value| allows(value))
         .unwrap_or(labels::CAPACITY_TYPE_ON_DEMAND)
 }
 
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_in_one_line() {
+    fn a_command_is_formatted_in_one_line() {
         let decision = Decision {
             id: Str::new_static("0b5a"),
             command: command(&["a", "b", "c"], &["x", "y", "x"]),

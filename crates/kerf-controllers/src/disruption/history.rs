@@ -72,12 +72,12 @@ impl DecisionHistory {
 
     /// Records a started decision and the names of the claims that were created for it.
     pub(crate) fn record_started(&self, decision: &Decision, replacements: Vec<Str>) {
-        let mut kept = self.lock();
-        if kept.decisions.len() == DECISIONS_MAX {
-            kept.decisions.pop_front();
+        let mut log = self.lock();
+        if log.decisions.len() == DECISIONS_MAX {
+            log.decisions.pop_front();
         }
         let decision = decision.clone();
-        kept.decisions.push_back(DecisionRecord {
+        log.decisions.push_back(DecisionRecord {
             decision,
             replacements,
             outcome: CommandOutcome::InProgress,
@@ -87,9 +87,9 @@ impl DecisionHistory {
 
     /// Records the outcome of a decision.
     pub(crate) fn record_outcome(&self, id: &str, outcome: CommandOutcome, at: Timestamp) {
-        if let Some(made) = self.lock().decisions.iter_mut().rev().find(|made| made.decision.id == id) {
-            made.outcome = outcome;
-            made.ended = Some(at);
+        if let Some(record) = self.lock().decisions.iter_mut().rev().find(|record| record.decision.id == id) {
+            record.outcome = outcome;
+            record.ended = Some(at);
         }
     }
 
@@ -100,9 +100,9 @@ impl DecisionHistory {
 
     /// Returns everything as JSON, the latest decision first.
     pub fn json(&self) -> Value {
-        let kept = self.lock();
-        let decisions: Vec<Value> = kept.decisions.iter().rev().map(DecisionRecord::json).collect();
-        json!({"decisions": decisions, "lastPass": kept.last_pass.as_ref().map(LastPass::json)})
+        let log = self.lock();
+        let decisions: Vec<Value> = log.decisions.iter().rev().map(DecisionRecord::json).collect();
+        json!({"decisions": decisions, "lastPass": log.last_pass.as_ref().map(LastPass::json)})
     }
 }
 

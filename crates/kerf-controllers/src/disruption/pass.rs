@@ -98,22 +98,22 @@ struct ClusterSnapshot {
 impl DisruptionController {
     pub(crate) fn new(
         ctx: Context,
-        orchestration: Arc<CommandQueue>,
-        memory: Arc<DriftBackoffs>,
+        command_queue: Arc<CommandQueue>,
+        drift_backoffs: Arc<DriftBackoffs>,
         history: Arc<DecisionHistory>,
     ) -> Self {
         let now = ctx.now();
         // The seed includes the time, so that two processes do not generate equal command IDs.
         let seed = u64::try_from(now.as_nanosecond()).unwrap_or_default() ^ ctx.settings.seed;
-        let ids = Mutex::new(Rng::new(seed, "disruption.command"));
+        let command_id_rng = Mutex::new(Rng::new(seed, "disruption.command"));
         Self {
             ctx,
-            command_queue: orchestration,
-            drift_backoffs: memory,
+            command_queue,
+            drift_backoffs,
             history,
             consolidation_timestamp: ConsolidationTimestamp::new(now),
             state: Mutex::default(),
-            command_id_rng: ids,
+            command_id_rng,
         }
     }
 
@@ -140,7 +140,7 @@ impl DisruptionController {
         taint::remove_orphaned_marks(&self.ctx, |claim| self.command_queue.is_disrupting(claim)).await?;
         let now = self.ctx.now();
         self.state().step_times.record_start(step_times::LOOP_STEP, now);
-        let seen = self.consolidation_timestamp.get_or_refresh(now);
+        let timestamp = self.consolidation_timestamp.get_or_refresh(now);
         let waiting = {
             let mut state = self.state();
             if let Some(waiting) = state.waiting.as_ref().filter(|waiting| now < waiting.due) {
@@ -148,19 +148,21 @@ impl DisruptionController {
             }
             state.waiting.take()
         };
-        let mut passed_over = None;
+        let mut rejected_method = None;
         if let Some(waiting) = waiting {
-            passed_over = Some(waiting.method);
+            rejected_method = Some(waiting.method);
             if self.validate_waiting_commands(waiting).await? {
                 return Ok(ReconcileAction::RequeueAfter(Duration::ZERO));
             }
-        } else if let Some((_, until)) = self.state().idle_until.filter(|(memo, until)| *memo == seen && now < *until) {
+        } else if let Some((_, until)) =
+            self.state().idle_until.filter(|(idle_at, until)| *idle_at == timestamp && now < *until)
+        {
             return Ok(requeue_at(now, until));
         }
         if self.ctx.settings.pause_disruption {
             return Ok(ReconcileAction::Done);
         }
-        self.find_commands(seen, passed_over).await
+        self.find_commands(timestamp, rejected_method).await
     }
 
     /// Returns true if cluster state is synced. Also updates the metrics about it, because no other
@@ -179,56 +181,60 @@ impl DisruptionController {
         is_synced
     }
 
-    /// Lets the engine find commands, and starts them or lets them wait for validation.
-    /// `passed_over` is the method whose commands validation has just rejected; only the methods
-    /// after it are tried.
-    async fn find_commands(&self, seen: Timestamp, passed_over: Option<Method>) -> Result<ReconcileAction, Error> {
-        let mut asked = passed_over.map_or(MethodFilter::ALL, |method| MethodFilter::ALL.after_method(method));
+    /// Lets the engine find commands, and starts them or lets them wait for validation. If
+    /// validation has just rejected commands, `rejected_method` is their method, and only the
+    /// methods after it are tried. `timestamp` is the current consolidation timestamp.
+    async fn find_commands(
+        &self,
+        timestamp: Timestamp,
+        rejected_method: Option<Method>,
+    ) -> Result<ReconcileAction, Error> {
+        let mut methods = rejected_method.map_or(MethodFilter::ALL, |method| MethodFilter::ALL.after_method(method));
         let mut all_held = Vec::new();
         loop {
-            let picture = self.take_snapshot().await;
+            let snapshot = self.take_snapshot().await;
             let started = self.ctx.clock.elapsed();
-            let more_until = self.pending_nodes_wait_until(&picture.input);
-            if more_until.is_some() {
-                asked = asked.excluding_savings();
+            let pending_nodes_until = self.pending_nodes_wait_until(&snapshot.input);
+            if pending_nodes_until.is_some() {
+                methods = methods.excluding_savings();
             }
-            let (plan, heard) = self.compute_plan(&picture, asked).await?;
-            self.record_method_metrics(&heard);
-            report::report_plan(&self.ctx, &picture.input, &plan);
+            let (plan, method_reports) = self.compute_plan(&snapshot, methods).await?;
+            self.record_method_metrics(&method_reports);
+            report::report_plan(&self.ctx, &snapshot.input, &plan);
             report::report_malformed_pools(&self.ctx, &plan, &mut self.state().reported_malformed);
             let now = self.ctx.now();
-            let (commands, held) = self.split_held_commands(&picture.input, &plan);
+            let (commands, held) = self.split_held_commands(&snapshot.input, &plan);
             let latest = now.saturating_add(CONSOLIDATION_RECHECK_INTERVAL).unwrap_or(Timestamp::MAX);
             let latest =
                 self.state().cooldown_until.filter(|until| now < *until).map_or(latest, |until| latest.min(until));
-            let next = next_change::next_change_at(&picture.input, &plan, latest);
+            let next = next_change::next_change_at(&snapshot.input, &plan, latest);
             let method = plan.commands.first().map(|command| command.method);
             // Several methods may find an equal command.
-            for one in held {
-                if !all_held.contains(&one) {
-                    all_held.push(one);
+            for command in held {
+                if !all_held.contains(&command) {
+                    all_held.push(command);
                 }
             }
             self.history.record_pass(plan, all_held.clone(), now, self.ctx.clock.elapsed().saturating_sub(started));
             let Some(method) = method else {
-                if let Some(until) = more_until {
+                if let Some(until) = pending_nodes_until {
                     return Ok(requeue_at(now, until));
                 }
                 // A command that was rejected now may be valid soon, so the pass does not count as
                 // idle.
-                if passed_over.is_some() {
+                if rejected_method.is_some() {
                     return Ok(ReconcileAction::RequeueAfter(REJECTED_RETRY_DELAY));
                 }
-                self.state().idle_until = Some((seen, next));
+                self.state().idle_until = Some((timestamp, next));
                 return Ok(requeue_at(now, next));
             };
             if commands.is_empty() {
-                asked = asked.after_method(method);
+                methods = methods.after_method(method);
                 continue;
             }
             return match method {
                 Method::StaticDrift | Method::Drift => {
-                    self.start_commands(&picture, commands).await?;
+                    self.start_commands(&snapshot, commands).await?;
                     Ok(ReconcileAction::RequeueAfter(Duration::ZERO))
                 }
                 Method::Emptiness | Method::MultiNode | Method::SingleNode | Method::Move => {
@@ -261,54 +267,57 @@ impl DisruptionController {
     /// Validates commands that were found earlier and starts the valid ones. Returns true if there
     /// were any.
     async fn validate_waiting_commands(&self, waiting: WaitingCommands) -> Result<bool, Error> {
-        let picture = self.take_snapshot().await;
-        let (input, settings) = (picture.input.clone(), self.disruption_settings());
+        let snapshot = self.take_snapshot().await;
+        let (input, settings) = (snapshot.input.clone(), self.disruption_settings());
         let commands = waiting.commands.clone();
-        let verdicts = run_blocking(move || validate_all(&input, &settings, &commands)).await?;
+        let results = run_blocking(move || validate_all(&input, &settings, &commands)).await?;
         let metrics = &self.ctx.metrics.disruption;
-        let mut holding = Vec::new();
-        for (command, verdict) in waiting.commands.iter().zip(verdicts) {
-            let (lost, why) = match verdict {
-                Ok(left) => {
-                    let lost = command.nodes.len() - left.nodes.len();
-                    holding.push(left);
-                    (lost, None)
+        let mut valid_commands = Vec::new();
+        for (command, result) in waiting.commands.iter().zip(results) {
+            let (invalid_nodes, failure) = match result {
+                Ok(valid) => {
+                    let invalid_nodes = command.nodes.len() - valid.nodes.len();
+                    valid_commands.push(valid);
+                    (invalid_nodes, None)
                 }
-                Err(why @ (ValidationFailure::Churn | ValidationFailure::Budget)) => (command.nodes.len(), Some(why)),
-                Err(why @ ValidationFailure::Scheduling(_)) => (0, Some(why)),
+                Err(failure @ (ValidationFailure::Churn | ValidationFailure::Budget)) => {
+                    (command.nodes.len(), Some(failure))
+                }
+                Err(failure @ ValidationFailure::Scheduling(_)) => (0, Some(failure)),
             };
-            let kind = command.method.consolidation_type();
-            if lost > 0 {
-                metrics.failed_validations.add(&[kind], lost as f64);
+            let consolidation_type = command.method.consolidation_type();
+            if invalid_nodes > 0 {
+                metrics.failed_validations.add(&[consolidation_type], invalid_nodes as f64);
             }
-            if let Some(why) = why {
+            if let Some(failure) = failure {
                 let abandoned = self.new_decision(command.clone());
                 if command.method == Method::Emptiness {
-                    let said =
+                    let message =
                         "abandoning empty node consolidation attempt due to pod churn, command is no longer valid";
-                    log_decision!(debug, abandoned, error = %why, "{said}");
+                    log_decision!(debug, abandoned, error = %failure, "{message}");
                 } else {
-                    log_decision!(debug, abandoned, error = %why, "abandoning consolidation attempt, command is no longer valid");
+                    log_decision!(debug, abandoned, error = %failure, "abandoning consolidation attempt, command is no longer valid");
                 }
                 if command.method != Method::Emptiness {
-                    report::publish_rejected(&self.ctx, command, why.category());
+                    report::publish_rejected(&self.ctx, command, failure.category());
                 }
             }
         }
         let took = self.ctx.now().duration_since(waiting.since).as_secs_f64();
         let reason = waiting.method.reason().to_string().to_lowercase();
         metrics.evaluation_duration.observe(&[&reason, waiting.method.consolidation_type()], took);
-        if holding.is_empty() {
+        if valid_commands.is_empty() {
             return Ok(false);
         }
         // The started commands empty further nodes, so the wait for pending nodes may begin anew.
         self.state().pending_nodes_since = None;
-        let for_money = holding.iter().filter(|command| command.method.is_for_savings());
-        let emptied = for_money.map(|command| command.nodes.len()).sum();
-        if let Some(until) = low_value_moves::cooldown_until(emptied, picture.input.node_claims.len(), self.ctx.now()) {
+        let savings_commands = valid_commands.iter().filter(|command| command.method.is_for_savings());
+        let emptied = savings_commands.map(|command| command.nodes.len()).sum();
+        if let Some(until) = low_value_moves::cooldown_until(emptied, snapshot.input.node_claims.len(), self.ctx.now())
+        {
             self.state().cooldown_until = Some(until);
         }
-        self.start_commands(&picture, holding).await?;
+        self.start_commands(&snapshot, valid_commands).await?;
         Ok(true)
     }
 
@@ -319,10 +328,11 @@ impl DisruptionController {
     }
 
     /// Starts commands that are independent of each other. One that fails does not stop the others.
-    async fn start_commands(&self, picture: &ClusterSnapshot, commands: Vec<DisruptionCommand>) -> Result<(), Error> {
+    async fn start_commands(&self, snapshot: &ClusterSnapshot, commands: Vec<DisruptionCommand>) -> Result<(), Error> {
         let starts = commands.into_iter().map(|command| {
-            let offered = command.replacements.iter().map(|planned| launchable_offerings(picture, planned)).collect();
-            self.command_queue.start(self.new_decision(command), offered)
+            let offerings =
+                command.replacements.iter().map(|planned| launchable_offerings(snapshot, planned)).collect();
+            self.command_queue.start(self.new_decision(command), offerings)
         });
         let starts: Vec<_> = starts.collect();
         Error::combine(join_all(starts).await.into_iter().filter_map(Result::err).collect())
@@ -332,24 +342,24 @@ impl DisruptionController {
     /// waits if static capacity is disabled, if the claim's condition `Drifted` is not written yet,
     /// if the command would undo a recent move, or if it moves settled pods and saves little.
     fn split_held_commands(&self, input: &Input, plan: &DisruptionPlan) -> (Vec<DisruptionCommand>, Vec<HeldCommand>) {
-        let small_change = low_value_moves::low_value_moves(input, plan, self.state().cooldown_until);
+        let low_value = low_value_moves::low_value_moves(input, plan, self.state().cooldown_until);
         let cluster = self.ctx.cluster.lock();
         let (mut commands, mut held) = (Vec::new(), Vec::new());
-        for (place, command) in plan.commands.iter().enumerate() {
+        for (index, command) in plan.commands.iter().enumerate() {
             let nodes = || command.nodes.iter().map(|node| node.name.clone()).collect();
-            let drifts = matches!(command.method, Method::StaticDrift | Method::Drift);
-            let says_so =
+            let is_drift = matches!(command.method, Method::StaticDrift | Method::Drift);
+            let is_marked_drifted =
                 |claim: &Str| cluster.get::<TrackedClaim>(claim).is_some_and(|claim| report::claim_is_drifted(claim));
             if command.method == Method::StaticDrift && !self.ctx.settings.static_capacity {
                 let message = "NodePools with replicas are not looked after, StaticCapacity is disabled".to_owned();
                 held.push(HeldCommand { nodes: nodes(), code: "StaticCapacityDisabled", message });
-            } else if drifts && !command.nodes.iter().all(|node| says_so(&node.claim)) {
+            } else if is_drift && !command.nodes.iter().all(|node| is_marked_drifted(&node.claim)) {
                 let message = "NodeClaim does not have the condition Drifted yet".to_owned();
                 held.push(HeldCommand { nodes: nodes(), code: "AwaitingDrifted", message });
             } else if let Some(until) = churn_backoff::reversed_move_wait_until(&cluster, command, input.at) {
                 let message = format!("It would undo a move, which waits until {until}");
                 held.push(HeldCommand { nodes: nodes(), code: "ReversedMove", message });
-            } else if small_change.contains(&place) {
+            } else if low_value.contains(&index) {
                 let message =
                     "It would move pods at rest and save little, which waits until such moves save 2.5% together";
                 held.push(HeldCommand { nodes: nodes(), code: "SmallChange", message: message.to_owned() });
@@ -365,7 +375,7 @@ impl DisruptionController {
     async fn take_snapshot(&self) -> ClusterSnapshot {
         let instance_types = self.instance_types().await;
         let now = self.ctx.now();
-        let ask = InputContext {
+        let input_context = InputContext {
             at: now,
             instance_types: instance_types.clone(),
             label_rules: self.ctx.cloud.label_rules().clone(),
@@ -373,18 +383,18 @@ impl DisruptionController {
         };
         let mut input = {
             let cluster = self.ctx.cluster.lock();
-            let mut input = cluster.input(&ask);
+            let mut input = cluster.input(&input_context);
             input.launch_backoffs = churn_backoff::launch_backoffs(&cluster, now);
             input
         };
-        let underway: BTreeSet<Str> = self.command_queue.disrupting_claims().into_iter().collect();
+        let disrupting: BTreeSet<Str> = self.command_queue.disrupting_claims().into_iter().collect();
         for claim in &mut input.node_claims {
-            claim.lifecycle.is_disrupting = underway.contains(&claim.name);
+            claim.lifecycle.is_disrupting = disrupting.contains(&claim.name);
         }
         for pool in &mut input.pools {
             let until = self.drift_backoffs.backoff_until(&pool.name, now);
-            let left = until.map_or(0.0, |until| until.duration_since(now).as_secs_f64());
-            self.ctx.metrics.disruption.drift_backoff_seconds.set(&[&pool.name], left);
+            let remaining_seconds = until.map_or(0.0, |until| until.duration_since(now).as_secs_f64());
+            self.ctx.metrics.disruption.drift_backoff_seconds.set(&[&pool.name], remaining_seconds);
             pool.disruption.drift_backoff_until = until;
         }
         ClusterSnapshot { input: Arc::new(input), instance_types }
@@ -395,25 +405,25 @@ impl DisruptionController {
     async fn instance_types(&self) -> BTreeMap<Str, Arc<Vec<InstanceType>>> {
         let pools: Vec<(Str, Arc<NodePool>)> = {
             let cluster = self.ctx.cluster.lock();
-            let all = cluster.all::<NodePool>().iter().filter(|(_, pool)| self.ctx.manages_pool(pool));
-            all.map(|(name, pool)| (name.clone(), pool.clone())).collect()
+            let managed = cluster.all::<NodePool>().iter().filter(|(_, pool)| self.ctx.manages_pool(pool));
+            managed.map(|(name, pool)| (name.clone(), pool.clone())).collect()
         };
-        let answers = join_all(pools.iter().map(|(_, pool)| self.ctx.cloud.instance_types(pool))).await;
-        let mut all = BTreeMap::new();
-        for ((name, _), answer) in pools.into_iter().zip(answers) {
-            match answer {
+        let results = join_all(pools.iter().map(|(_, pool)| self.ctx.cloud.instance_types(pool))).await;
+        let mut by_pool = BTreeMap::new();
+        for ((name, _), result) in pools.into_iter().zip(results) {
+            match result {
                 Ok(types) => {
-                    all.insert(name, types);
+                    by_pool.insert(name, types);
                 }
                 Err(InstanceTypesError::Unevaluated { .. }) => {
                     debug!(NodePool = %reference(&name), "skipping, node overlays are not applied");
                 }
-                Err(why @ InstanceTypesError::Other(_)) => {
-                    error!(NodePool = %reference(&name), error = %why, "failed listing instance types");
+                Err(error @ InstanceTypesError::Other(_)) => {
+                    error!(NodePool = %reference(&name), error = %error, "failed listing instance types");
                 }
             }
         }
-        all
+        by_pool
     }
 
     fn disruption_settings(&self) -> DisruptionSettings {
@@ -432,34 +442,35 @@ impl DisruptionController {
     /// took.
     async fn compute_plan(
         &self,
-        picture: &ClusterSnapshot,
-        asked: MethodFilter,
+        snapshot: &ClusterSnapshot,
+        methods: MethodFilter,
     ) -> Result<(DisruptionPlan, Vec<(MethodReport, Duration)>), Error> {
-        let (input, settings, clock) = (picture.input.clone(), self.disruption_settings(), self.ctx.clock);
+        let (input, settings, clock) = (snapshot.input.clone(), self.disruption_settings(), self.ctx.clock);
         run_blocking(move || {
-            let mut heard = Vec::new();
+            let mut reports = Vec::new();
             let mut last = clock.elapsed();
-            let plan = next_commands(&input, &settings, asked, |method| {
+            let plan = next_commands(&input, &settings, methods, |report| {
                 let now = clock.elapsed();
-                heard.push((method, now.saturating_sub(last)));
+                reports.push((report, now.saturating_sub(last)));
                 last = now;
             });
-            (plan, heard)
+            (plan, reports)
         })
         .await
     }
 
-    fn record_method_metrics(&self, heard: &[(MethodReport, Duration)]) {
+    fn record_method_metrics(&self, reports: &[(MethodReport, Duration)]) {
         let (metrics, now) = (&self.ctx.metrics.disruption, self.ctx.now());
         let mut state = self.state();
-        for (heard, took) in heard {
-            state.step_times.record_start(step_times::step_name(heard.method), now);
-            let reason = heard.method.reason().to_string().to_lowercase();
-            metrics.eligible_nodes.set(&[&reason], heard.eligible as f64);
-            let is_looked_at_again = !matches!(heard.method, Method::StaticDrift | Method::Drift) && heard.commands > 0;
-            if !is_looked_at_again {
-                let kind = heard.method.consolidation_type();
-                metrics.evaluation_duration.observe(&[&reason, kind], took.as_secs_f64());
+        for (method_report, took) in reports {
+            state.step_times.record_start(step_times::step_name(method_report.method), now);
+            let reason = method_report.method.reason().to_string().to_lowercase();
+            metrics.eligible_nodes.set(&[&reason], method_report.eligible as f64);
+            let needs_validation =
+                !matches!(method_report.method, Method::StaticDrift | Method::Drift) && method_report.commands > 0;
+            if !needs_validation {
+                let consolidation_type = method_report.method.consolidation_type();
+                metrics.evaluation_duration.observe(&[&reason, consolidation_type], took.as_secs_f64());
             }
         }
     }
@@ -468,10 +479,10 @@ impl DisruptionController {
 /// Computes on a separate thread, so that the other controllers continue meanwhile. On a
 /// single-threaded runtime the computation runs on that thread, and the order of events stays
 /// deterministic.
-async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+async fn run_blocking<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
     let task = match Handle::current().runtime_flavor() {
-        RuntimeFlavor::CurrentThread => tokio::spawn(async move { work() }),
-        _ => tokio::task::spawn_blocking(work),
+        RuntimeFlavor::CurrentThread => tokio::spawn(async move { compute() }),
+        _ => tokio::task::spawn_blocking(compute),
     };
     task.await.map_err(|failure| Error::Invalid(format!("computing disruption failed, {failure}")))
 }
@@ -482,26 +493,27 @@ fn requeue_at(now: Timestamp, until: Timestamp) -> ReconcileAction {
 
 /// Returns the available offerings that a replacement's instance types and requirements allow, at
 /// most [`OFFERINGS_PER_REPLACEMENT_MAX`].
-fn launchable_offerings(picture: &ClusterSnapshot, planned: &PlannedClaim) -> Vec<OfferingKey> {
-    let Some(types) = picture.instance_types.get(&planned.pool) else { return Vec::new() };
+fn launchable_offerings(snapshot: &ClusterSnapshot, planned: &PlannedClaim) -> Vec<OfferingKey> {
+    let Some(types) = snapshot.instance_types.get(&planned.pool) else { return Vec::new() };
     let launch = &planned.launch;
-    let wanted = launch.instance_types.iter().filter_map(|name| types.iter().find(|described| described.name == *name));
-    let only = |offering: &Offering, key: &str| match offering.requirements.get(key)?.allowed_values()? {
+    let allowed_types =
+        launch.instance_types.iter().filter_map(|name| types.iter().find(|instance_type| instance_type.name == *name));
+    let single_value = |offering: &Offering, key: &str| match offering.requirements.get(key)?.allowed_values()? {
         [value] => Some(value.clone()),
         _ => None,
     };
-    let offered = wanted.flat_map(|described| {
-        let admitted = described
+    let offerings = allowed_types.flat_map(|instance_type| {
+        let allowed = instance_type
             .offerings
             .iter()
             .filter(|o| o.available && launch.requirements.intersects(&o.requirements).is_ok());
-        admitted.filter_map(|offering| {
+        allowed.filter_map(|offering| {
             Some(OfferingKey {
-                zone: only(offering, labels::ZONE)?,
-                capacity_type: only(offering, labels::CAPACITY_TYPE)?,
-                instance_type: described.name.clone(),
+                zone: single_value(offering, labels::ZONE)?,
+                capacity_type: single_value(offering, labels::CAPACITY_TYPE)?,
+                instance_type: instance_type.name.clone(),
             })
         })
     });
-    offered.take(OFFERINGS_PER_REPLACEMENT_MAX).collect()
+    offerings.take(OFFERINGS_PER_REPLACEMENT_MAX).collect()
 }

@@ -82,8 +82,8 @@ pub(crate) fn report_plan(ctx: &Context, input: &Input, plan: &DisruptionPlan) {
 /// Returns nodes and claims by the node names that plans use. Omits claims of other providers.
 fn nodes_and_claims(ctx: &Context) -> BTreeMap<Str, NodeAndClaim> {
     let cluster = ctx.cluster.lock();
-    let known = cluster.state_nodes().filter(|state| state.claim.is_some_and(|claim| ctx.manages_claim(claim)));
-    known
+    let managed = cluster.state_nodes().filter(|state| state.claim.is_some_and(|claim| ctx.manages_claim(claim)));
+    managed
         .map(|state| {
             let node = state.node.and_then(|node| cluster.get::<Node>(&node.metadata.name).cloned());
             let claim = state.claim.and_then(|claim| cluster.get::<TrackedClaim>(claim.name()).cloned());
@@ -114,17 +114,17 @@ fn publish_blocked(ctx: &Context, plan: &DisruptionPlan) {
         }
         let mut blocks = blocked.reasons.iter();
         if let Some(block) = blocks.find(|block| matches!(block_event(block), BlockEvent::Blocked)) {
-            publish_for_both(ctx, pair, |about| events::disruption::disruption_blocked(about, block.to_string()));
+            publish_for_both(ctx, pair, |object| events::disruption::disruption_blocked(object, block.to_string()));
             continue;
         }
         let unschedulable = blocked.reasons.iter().find(|block| matches!(block, BlockReason::PodsUnschedulable(_)));
         if let Some(block) = unschedulable.filter(|_| is_drifted(pair)) {
-            publish_for_both(ctx, pair, |about| events::disruption::disruption_blocked(about, block.to_string()));
+            publish_for_both(ctx, pair, |object| events::disruption::disruption_blocked(object, block.to_string()));
         }
         let unconsolidatable =
             blocked.reasons.iter().find(|block| matches!(block_event(block), BlockEvent::Unconsolidatable));
         if let Some(block) = unconsolidatable {
-            publish_for_both(ctx, pair, |about| events::disruption::unconsolidatable(about, block.to_string()));
+            publish_for_both(ctx, pair, |object| events::disruption::unconsolidatable(object, block.to_string()));
         }
     }
 }
@@ -143,7 +143,7 @@ pub(crate) fn claim_is_drifted(claim: &TrackedClaim) -> bool {
 /// allows no disruption.
 fn report_budgets(ctx: &Context, plan: &DisruptionPlan) {
     let metrics = &ctx.metrics.disruption;
-    let populated: BTreeSet<Str> = {
+    let pools_with_nodes: BTreeSet<Str> = {
         let cluster = ctx.cluster.lock();
         let counted = cluster.state_nodes().filter(|state| state.is_managed() && state.is_initialized());
         counted.filter_map(|state| state.labels().get(kerf_api::labels::NODEPOOL).map(Str::new)).collect()
@@ -153,7 +153,7 @@ fn report_budgets(ctx: &Context, plan: &DisruptionPlan) {
         let reason = budget.reason.to_string();
         metrics.allowed_disruptions.set(&[&budget.pool, &reason], f64::from(budget.allowed));
         metrics.nodes_consuming_budgets.set(&[&budget.pool, &reason], f64::from(budget.disrupting));
-        if budget.allowed == 0 && populated.contains(&budget.pool) {
+        if budget.allowed == 0 && pools_with_nodes.contains(&budget.pool) {
             ctx.publish(events::disruption::budget_blocked(&pool, &budget.reason));
         }
     }
@@ -183,33 +183,33 @@ pub(crate) fn remove_pool_metrics(ctx: &Context, pool: &NodePool) {
     metrics.drift_backoff_seconds.remove(&[name]);
 }
 
-/// Logs NodePools whose pause annotation or budgets cannot be parsed. `said` holds the last report;
-/// an unchanged report is not logged again.
-pub(crate) fn report_malformed_pools(ctx: &Context, plan: &DisruptionPlan, said: &mut String) {
+/// Logs NodePools whose pause annotation or budgets cannot be parsed. `last_report` holds the text
+/// of the last call; an unchanged text is not logged again.
+pub(crate) fn report_malformed_pools(ctx: &Context, plan: &DisruptionPlan, last_report: &mut String) {
     let pools: Vec<Arc<NodePool>> = ctx.cluster.lock().all::<NodePool>().values().cloned().collect();
-    let mut brakes = Vec::new();
+    let mut pauses = Vec::new();
     for pool in pools.iter().filter(|pool| ctx.manages_pool(pool)) {
         if let Some(Pause::Malformed(value)) = disruption_pause(pool) {
             ctx.publish(events::disruption::pause_malformed(pool, &value));
             let name = pool.metadata.name.as_deref().unwrap_or_default();
-            brakes.push(format!(
+            pauses.push(format!(
                 "nodepool {name} is paused by a kerf.sh/pause-disruption that cannot be read, {value:?}"
             ));
         }
     }
-    let of_budgets = plan.warnings.iter().filter(|notice| notice.code == "InvalidDisruptionBudget");
-    let budgets: Vec<&str> = of_budgets.map(|notice| notice.message.as_str()).collect();
-    let now_said = format!("{}\n{}", budgets.join("; "), brakes.join("; "));
-    if *said == now_said {
+    let budget_warnings = plan.warnings.iter().filter(|warning| warning.code == "InvalidDisruptionBudget");
+    let budgets: Vec<&str> = budget_warnings.map(|warning| warning.message.as_str()).collect();
+    let report = format!("{}\n{}", budgets.join("; "), pauses.join("; "));
+    if *last_report == report {
         return;
     }
     if !budgets.is_empty() {
         error!(error = budgets.join("; "), "detected disruption budget errors");
     }
-    if !brakes.is_empty() {
-        error!(error = brakes.join("; "), "detected malformed disruption pause");
+    if !pauses.is_empty() {
+        error!(error = pauses.join("; "), "detected malformed disruption pause");
     }
-    *said = now_said;
+    *last_report = report;
 }
 
 /// Publishes an Event for each node of a consolidation command that waits for validation.
@@ -221,9 +221,9 @@ pub(crate) fn publish_candidates(ctx: &Context, command: &DisruptionCommand) {
 }
 
 /// Publishes an Event for each node of a command that validation has rejected.
-pub(crate) fn publish_rejected(ctx: &Context, command: &DisruptionCommand, why: &str) {
-    publish_for_each_node(ctx, command, |about, text, savings| {
-        events::disruption::consolidation_rejected(about, text, why, savings)
+pub(crate) fn publish_rejected(ctx: &Context, command: &DisruptionCommand, reason: &str) {
+    publish_for_each_node(ctx, command, |object, text, savings| {
+        events::disruption::consolidation_rejected(object, text, reason, savings)
     });
 }
 
@@ -241,6 +241,6 @@ pub(super) fn publish_for_each_node(
             (cluster.get::<Node>(&node.name).cloned(), cluster.get::<TrackedClaim>(&node.claim).cloned())
         };
         let text = describe_for_node(command, &node.name);
-        publish_for_both(ctx, &pair, |about| event(about, &text, &savings));
+        publish_for_both(ctx, &pair, |object| event(object, &text, &savings));
     }
 }

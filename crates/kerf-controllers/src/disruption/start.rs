@@ -20,13 +20,13 @@ use crate::provisioning::claim;
 use crate::static_capacity::provisioning::node_limit;
 
 impl CommandQueue {
-    /// Starts a command. `offered` lists, for each replacement, the offerings that it may be
+    /// Starts a command. `offerings` lists, for each replacement, the offerings that it may be
     /// launched from.
-    pub(crate) async fn start(&self, decision: Decision, offered: Vec<Vec<OfferingKey>>) -> Result<(), Error> {
+    pub(crate) async fn start(&self, decision: Decision, offerings: Vec<Vec<OfferingKey>>) -> Result<(), Error> {
         if decision.command.nodes.iter().any(|node| self.is_disrupting(&node.claim)) {
             return Err(Error::Invalid("candidate is being disrupted".to_owned()));
         }
-        let room = self.reserve_node_limit(&decision.command)?;
+        let reservation = self.reserve_node_limit(&decision.command)?;
         // Operators search for this line. It is logged before the first write.
         log_decision!(info, decision, "disrupting node(s)");
         let reason = decision.command.reason().to_string();
@@ -39,15 +39,15 @@ impl CommandQueue {
         if !errors.is_empty() && (marked.is_empty() || !decision.command.replacements.is_empty()) {
             return self.abandon_command(&decision, errors.into_iter().filter_map(Result::err).collect());
         }
-        let replacements = match self.create_replacements(&decision, offered).await {
+        let replacements = match self.create_replacements(&decision, offerings).await {
             Ok(replacements) => replacements,
             Err(error) => return self.abandon_command(&decision, vec![error]),
         };
         self.count_decision(&decision);
-        let names = replacements.iter().map(|one| one.name.clone()).collect();
+        let names = replacements.iter().map(|replacement| replacement.name.clone()).collect();
         self.history.record_started(&decision, names);
         let nodes = self.mark_and_nominate(&decision.command, marked);
-        drop(room);
+        drop(reservation);
         self.track(decision, nodes, replacements);
         Ok(())
     }
@@ -79,27 +79,27 @@ impl CommandQueue {
     async fn create_replacements(
         &self,
         decision: &Decision,
-        offered: Vec<Vec<OfferingKey>>,
+        offerings: Vec<Vec<OfferingKey>>,
     ) -> Result<Vec<CommandReplacement>, Error> {
         let command = &decision.command;
         let reason = decision.reason();
-        let creations = command.replacements.iter().zip(offered).map(|(planned, offered)| {
+        let creations = command.replacements.iter().zip(offerings).map(|(planned, offerings)| {
             let reason = &reason;
             async move {
                 let Some(pool) = self.ctx.managed_pool(&planned.pool) else {
                     return Err(Error::PoolNotFound(planned.pool.to_string()));
                 };
-                let mut wanted = claim::build_claim(planned, &pool);
-                let note = {
+                let mut node_claim = claim::build_claim(planned, &pool);
+                let annotation = {
                     let cluster = self.ctx.cluster.lock();
                     churn_backoff::replaced_annotation(&cluster, command, planned, decision.created)
                 };
-                wanted.metadata.annotations.get_or_insert_default().extend(note);
-                let name = claim::create(&self.ctx, planned, &wanted, reason).await?;
+                node_claim.metadata.annotations.get_or_insert_default().extend(annotation);
+                let name = claim::create(&self.ctx, planned, &node_claim, reason).await?;
                 Ok(CommandReplacement {
                     name: Str::from(name),
                     pool: planned.pool.clone(),
-                    offerings: offered,
+                    offerings,
                     is_initialized: false,
                 })
             }
@@ -113,12 +113,13 @@ impl CommandQueue {
     /// their pods. Before the replacements exist this would be too early: provisioning would launch
     /// instances for the same pods.
     fn mark_and_nominate(&self, command: &DisruptionCommand, marked: Vec<CandidateNames>) -> Vec<CommandCandidate> {
-        let mut told = Vec::new();
+        let mut nominations = Vec::new();
         let mut cluster = self.ctx.cluster.lock();
         let mut nodes = Vec::new();
         for marked in marked {
-            let known = cluster.get::<TrackedClaim>(&marked.claim).map(|claim| claim.engine_claim.provider_id.clone());
-            let provider_id = known.unwrap_or_default();
+            let recorded_id =
+                cluster.get::<TrackedClaim>(&marked.claim).map(|claim| claim.engine_claim.provider_id.clone());
+            let provider_id = recorded_id.unwrap_or_default();
             cluster.mark_for_deletion(&provider_id);
             nodes.push(CommandCandidate { names: marked, provider_id });
         }
@@ -129,11 +130,11 @@ impl CommandQueue {
             let claim = cluster.claims_of(id).next().map(|claim| claim.name().clone());
             cluster.nominate(if id.is_empty() { &node.metadata.name } else { id }, until);
             for pod in placement.pods.iter().filter_map(|pod| cluster.get::<Pod>(pod)) {
-                told.push(events::nominated(pod, claim.as_deref(), Some(&node.metadata.name)));
+                nominations.push(events::nominated(pod, claim.as_deref(), Some(&node.metadata.name)));
             }
         }
         drop(cluster);
-        for event in told {
+        for event in nominations {
             self.ctx.publish(event);
         }
         nodes

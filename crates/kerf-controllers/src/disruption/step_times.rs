@@ -54,15 +54,15 @@ impl StepTimes {
     }
 
     fn take_overdue(&mut self, now: Timestamp) -> Vec<(&'static str, SignedDuration)> {
-        let mut found = Vec::new();
-        for (name, run) in &mut self.0 {
-            let since = now.duration_since(run.started);
-            if since > STEP_OVERDUE_AFTER && !run.is_logged {
-                run.is_logged = true;
-                found.push((*name, since));
+        let mut overdue = Vec::new();
+        for (name, step) in &mut self.0 {
+            let since = now.duration_since(step.started);
+            if since > STEP_OVERDUE_AFTER && !step.is_logged {
+                step.is_logged = true;
+                overdue.push((*name, since));
             }
         }
-        found
+        overdue
     }
 }
 
@@ -72,16 +72,16 @@ mod tests {
 
     // spec 03 §4 item 1
     #[test]
-    fn a_step_that_did_not_run_for_a_quarter_of_an_hour_is_told_once() {
+    fn a_step_that_has_not_started_for_15_minutes_is_logged_once() {
         let at = |minutes| Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes);
-        let mut runs = StepTimes::default();
-        runs.record_start(LOOP_STEP, at(0));
-        runs.record_start(step_name(Method::Drift), at(10));
-        assert_eq!(runs.take_overdue(at(15)), []);
-        assert_eq!(runs.take_overdue(at(16)), [(LOOP_STEP, SignedDuration::from_mins(16))]);
-        assert_eq!(runs.take_overdue(at(17)), []);
-        runs.record_start(LOOP_STEP, at(17));
-        assert_eq!(runs.take_overdue(at(26)), [("drift", SignedDuration::from_mins(16))]);
-        assert_eq!(runs.take_overdue(at(33)), [(LOOP_STEP, SignedDuration::from_mins(16))]);
+        let mut step_times = StepTimes::default();
+        step_times.record_start(LOOP_STEP, at(0));
+        step_times.record_start(step_name(Method::Drift), at(10));
+        assert_eq!(step_times.take_overdue(at(15)), []);
+        assert_eq!(step_times.take_overdue(at(16)), [(LOOP_STEP, SignedDuration::from_mins(16))]);
+        assert_eq!(step_times.take_overdue(at(17)), []);
+        step_times.record_start(LOOP_STEP, at(17));
+        assert_eq!(step_times.take_overdue(at(26)), [("drift", SignedDuration::from_mins(16))]);
+        assert_eq!(step_times.take_overdue(at(33)), [(LOOP_STEP, SignedDuration::from_mins(16))]);
     }
 }

@@ -35,35 +35,38 @@ pub(crate) struct CandidateNames {
 }
 
 /// Marks a node and its claim. An object that no longer exists counts as marked.
-pub(crate) async fn mark(ctx: &Context, at: &CandidateNames, reason: &str) -> Result<(), Error> {
-    with_retries("tainting node", || set_taint(ctx, &at.node, true)).await?;
-    with_retries("setting disruption reason", || set_disruption_reason(ctx, &at.claim, Some(reason))).await
+pub(crate) async fn mark(ctx: &Context, names: &CandidateNames, reason: &str) -> Result<(), Error> {
+    with_retries("tainting node", || set_taint(ctx, &names.node, true)).await?;
+    with_retries("setting disruption reason", || set_disruption_reason(ctx, &names.claim, Some(reason))).await
 }
 
 /// Removes the marks. A node that is being deleted keeps its taint.
-pub(crate) async fn unmark(ctx: &Context, at: &CandidateNames) -> Result<(), Error> {
-    let untainted = with_retries("removing taint", || set_taint(ctx, &at.node, false)).await;
-    let cleared = with_retries("clearing disruption reason", || set_disruption_reason(ctx, &at.claim, None)).await;
+pub(crate) async fn unmark(ctx: &Context, names: &CandidateNames) -> Result<(), Error> {
+    let untainted = with_retries("removing taint", || set_taint(ctx, &names.node, false)).await;
+    let cleared = with_retries("clearing disruption reason", || set_disruption_reason(ctx, &names.claim, None)).await;
     Error::combine([untainted, cleared].into_iter().filter_map(Result::err).collect())
 }
 
 /// Removes the marks of nodes that no active command disrupts. A process that died, or a command
 /// that could not start, leaves such marks.
-pub(crate) async fn remove_orphaned_marks(ctx: &Context, is_underway: impl Fn(&str) -> bool) -> Result<(), Error> {
-    let left: Vec<CandidateNames> = {
+pub(crate) async fn remove_orphaned_marks(ctx: &Context, is_disrupting: impl Fn(&str) -> bool) -> Result<(), Error> {
+    let orphaned: Vec<CandidateNames> = {
         let cluster = ctx.cluster.lock();
-        let idle = cluster.state_nodes().filter(|state| !state.is_marked_for_deletion());
-        idle.filter_map(|state| {
-            let (node, claim) = (state.node?, state.claim?);
-            let is_tainted = is_disrupted(node) && !node.metadata.is_terminating();
-            let says_why = state.is_initialized()
-                && claim.object.status.iter().flat_map(|status| &status.conditions).any(is_disruption_reason);
-            let is_left = (is_tainted || says_why) && !is_underway(claim.name()) && ctx.manages_claim(claim);
-            is_left.then(|| CandidateNames { node: node.metadata.name.clone(), claim: claim.name().clone() })
-        })
-        .collect()
+        let unmarked = cluster.state_nodes().filter(|state| !state.is_marked_for_deletion());
+        unmarked
+            .filter_map(|state| {
+                let (node, claim) = (state.node?, state.claim?);
+                let is_tainted = is_disrupted(node) && !node.metadata.is_terminating();
+                let has_reason = state.is_initialized()
+                    && claim.object.status.iter().flat_map(|status| &status.conditions).any(is_disruption_reason);
+                let is_orphaned =
+                    (is_tainted || has_reason) && !is_disrupting(claim.name()) && ctx.manages_claim(claim);
+                is_orphaned.then(|| CandidateNames { node: node.metadata.name.clone(), claim: claim.name().clone() })
+            })
+            .collect()
     };
-    let errors = join_all(left.iter().map(|at| unmark(ctx, at))).await.into_iter().filter_map(Result::err).collect();
+    let errors =
+        join_all(orphaned.iter().map(|names| unmark(ctx, names))).await.into_iter().filter_map(Result::err).collect();
     Error::combine(errors)
 }
 
@@ -78,10 +81,10 @@ where
     R: Future<Output = Result<(), ApiError>>,
 {
     let mut delay = MARK_RETRY_DELAY;
-    for tries in 1.. {
+    for attempts in 1.. {
         match attempt().await {
             Ok(()) | Err(ApiError::NotFound) => break,
-            Err(cause) if tries == MARK_ATTEMPTS_MAX => return Err(Error::Api { doing, cause }),
+            Err(cause) if attempts == MARK_ATTEMPTS_MAX => return Err(Error::Api { doing, cause }),
             Err(_) => {}
         }
         tokio::time::sleep(delay).await;
@@ -94,16 +97,16 @@ fn is_disrupted_taint(taint: &Taint) -> bool {
     taint.key == DISRUPTED && taint.effect == "NoSchedule"
 }
 
-async fn set_taint(ctx: &Context, name: &str, is_wanted: bool) -> Result<(), ApiError> {
+async fn set_taint(ctx: &Context, name: &str, should_exist: bool) -> Result<(), ApiError> {
     let before: Node = actions::node::read(ctx, name).await?;
     let mut after = before.clone();
     let taints = after.spec.get_or_insert_default().taints.get_or_insert_default();
-    if is_wanted == taints.iter().any(is_disrupted_taint)
-        || (!is_wanted && before.metadata.deletion_timestamp.is_some())
+    if should_exist == taints.iter().any(is_disrupted_taint)
+        || (!should_exist && before.metadata.deletion_timestamp.is_some())
     {
         return Ok(());
     }
-    if is_wanted {
+    if should_exist {
         taints.push(Taint { key: DISRUPTED.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() });
     } else {
         taints.retain(|taint| !is_disrupted_taint(taint));

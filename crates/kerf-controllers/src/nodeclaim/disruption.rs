@@ -18,7 +18,7 @@ use kerf_api::slim::Str;
 use kerf_cloud::InstanceError;
 use kerf_engine::{Consolidatable, PoolInput, TemplateHash, consolidatable, drift_reason, must_verify_type};
 use kerf_runtime::{MergePatch, ReconcileAction};
-use kerf_state::{NodeClassState, TrackedClaim, to_engine_pool as as_seen};
+use kerf_state::{NodeClassState, TrackedClaim, to_engine_pool};
 use tracing::debug;
 
 use crate::actions;
@@ -67,9 +67,9 @@ impl ClaimDisruption {
             hash: template_hash(pool),
         };
         let name = Str::from(pool.metadata.name.as_deref().unwrap_or_default());
-        let mut told = self.pool_versions.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_known = told.get(&name) == Some(&version);
-        told.insert(name, version);
+        let mut versions = self.pool_versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = versions.get(&name) == Some(&version);
+        versions.insert(name, version);
         !is_known
     }
 
@@ -117,17 +117,17 @@ impl ClaimDisruption {
         object: &NodePool,
     ) -> Result<DriftCheck, Error> {
         let (now, rules) = (self.ctx.now(), self.ctx.cloud.label_rules());
-        let mut seen = claim.engine_claim.clone();
-        seen.lifecycle.provider_drift = None;
-        seen.lifecycle.type_verified_until = Some(Timestamp::MAX);
-        if let Some(reason) = drift_reason(&seen, pool, &[], rules, now) {
+        let mut engine_claim = claim.engine_claim.clone();
+        engine_claim.lifecycle.provider_drift = None;
+        engine_claim.lifecycle.type_verified_until = Some(Timestamp::MAX);
+        if let Some(reason) = drift_reason(&engine_claim, pool, &[], rules, now) {
             return Ok(DriftCheck::Drifted(reason));
         }
-        seen.lifecycle.type_verified_until = self.types_verified_until().get(claim.uid()).copied();
-        if must_verify_type(&seen, now) {
+        engine_claim.lifecycle.type_verified_until = self.types_verified_until().get(claim.uid()).copied();
+        if must_verify_type(&engine_claim, now) {
             let types = self.ctx.cloud.instance_types(object).await;
             let types = types.map_err(|cause| Error::Cloud { doing: "getting instance types", cause: cause.into() })?;
-            if let Some(reason) = drift_reason(&seen, pool, &types, rules, now) {
+            if let Some(reason) = drift_reason(&engine_claim, pool, &types, rules, now) {
                 return Ok(DriftCheck::Drifted(reason));
             }
             let mut verified = self.types_verified_until();
@@ -137,7 +137,7 @@ impl ClaimDisruption {
         match self.ctx.cloud.drift(&claim.object).await {
             Ok(None) => Ok(DriftCheck::NotDrifted),
             Ok(Some(reason)) => Ok(DriftCheck::Drifted(Str::from(reason))),
-            Err(why) => match InstanceError::classify(why.0) {
+            Err(error) => match InstanceError::classify(error.0) {
                 // `nodeclaim.garbagecollection` deletes claims without an instance.
                 InstanceError::NotFound(_) => Ok(DriftCheck::Unknown),
                 InstanceError::Other(cause) => Err(Error::Cloud { doing: "checking drift", cause }),
@@ -152,9 +152,9 @@ impl ClaimDisruption {
         pool: &PoolInput,
     ) -> ReconcileAction {
         let now = self.ctx.now();
-        let mut seen = claim.engine_claim.clone();
-        seen.lifecycle.is_initialized = conditions.is_true(INITIALIZED);
-        match consolidatable(&seen, pool, now) {
+        let mut engine_claim = claim.engine_claim.clone();
+        engine_claim.lifecycle.is_initialized = conditions.is_true(INITIALIZED);
+        match consolidatable(&engine_claim, pool, now) {
             Consolidatable::Yes => {
                 if conditions.get(CONSOLIDATABLE).is_none() {
                     debug!("marking consolidatable");
@@ -176,7 +176,8 @@ impl ClaimDisruption {
             }
             Consolidatable::Waiting { until } => {
                 if clear_condition(conditions, CONSOLIDATABLE) {
-                    let since = seen.lifecycle.last_pod_event.or(seen.lifecycle.initialized_at).unwrap_or(now);
+                    let since =
+                        engine_claim.lifecycle.last_pod_event.or(engine_claim.lifecycle.initialized_at).unwrap_or(now);
                     debug!(
                         reason = "consolidateAfter window not yet elapsed",
                         lastPodEventTime = %since,
@@ -205,11 +206,11 @@ impl Reconcile for ClaimDisruption {
         };
         // Use the hash in the NodePool's annotations, not the one of its current template: claims
         // with an older hash version are migrated before the annotation is written.
-        let mut pool = as_seen(&object, &NodeClassState::Ready, None);
+        let mut pool = to_engine_pool(&object, &NodeClassState::Ready, None);
         pool.disruption.hash = template_hash(&object);
 
-        let mut told = claim.object.clone();
-        let status = told.status.get_or_insert_default();
+        let mut updated = claim.object.clone();
+        let status = updated.status.get_or_insert_default();
         let stored = std::mem::take(&mut status.conditions);
         let facts = ObjectFacts::of(&claim.object.metadata);
         let mut conditions = ConditionSet::open(dependents::NODECLAIM, facts, stored.clone());
@@ -225,10 +226,10 @@ impl Reconcile for ClaimDisruption {
             return Ok(drift?.soonest(wait));
         }
         status.conditions = conditions.into_conditions();
-        let written = actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &told).await;
+        let written = actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &updated).await;
         match api_result("patching nodeclaim status", written) {
             Ok(_) => Ok(drift?.soonest(wait)),
-            stopped => Interrupted::into_result(stopped.map(|_| ReconcileAction::Done)),
+            interrupted => Interrupted::into_result(interrupted.map(|_| ReconcileAction::Done)),
         }
     }
 }
@@ -252,8 +253,8 @@ fn clear_condition(conditions: &mut ConditionSet, kind: &str) -> bool {
 /// missing.
 fn template_hash(pool: &NodePool) -> Option<TemplateHash> {
     let annotations = pool.metadata.annotations.as_ref()?;
-    let written = |key: &str| annotations.get(key).map(|text| Str::from(text.as_str()));
-    Some(TemplateHash { hash: written(NODEPOOL_HASH)?, version: written(NODEPOOL_HASH_VERSION)? })
+    let annotation = |key: &str| annotations.get(key).map(|text| Str::from(text.as_str()));
+    Some(TemplateHash { hash: annotation(NODEPOOL_HASH)?, version: annotation(NODEPOOL_HASH_VERSION)? })
 }
 
 fn elapsed(from: Timestamp, to: Timestamp) -> Duration {

@@ -27,8 +27,8 @@ impl Reconcile for ClaimHydration {
         let mut labelled = claim.object.clone();
         let labels = labelled.metadata.labels.get_or_insert_default();
         labels.insert(node_class_key(&class.group, &class.kind), class.name.clone());
-        let write = MergePatch { target: PatchTarget::Object, lock: OptimisticLock::None };
-        let written = actions::claim::update(&self.ctx, write, &claim.object, &labelled).await;
+        let patch = MergePatch { target: PatchTarget::Object, lock: OptimisticLock::None };
+        let written = actions::claim::update(&self.ctx, patch, &claim.object, &labelled).await;
         Interrupted::into_result(api_result("labelling nodeclaim", written).map(|_| ReconcileAction::Done))
     }
 }

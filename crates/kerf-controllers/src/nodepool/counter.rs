@@ -41,13 +41,13 @@ impl Reconcile for NodePoolCounter {
             }
             cluster.pool_usage(name)
         };
-        let mut told = pool.as_ref().clone();
-        let status = told.status.get_or_insert_default();
+        let mut updated = pool.as_ref().clone();
+        let status = updated.status.get_or_insert_default();
         status.nodes = Some(usage.get("nodes").map_or(0, |nodes| nodes.value()));
         status.resources = Some(status_resources(&usage, status.resources.as_ref()));
-        let write = MergePatch { target: PatchTarget::Status, lock: OptimisticLock::None };
+        let patch = MergePatch { target: PatchTarget::Status, lock: OptimisticLock::None };
         let outcome =
-            api_result("patching nodepool status", actions::pool::update(&self.ctx, write, &pool, &told).await);
+            api_result("patching nodepool status", actions::pool::update(&self.ctx, patch, &pool, &updated).await);
         Interrupted::into_result(outcome.map(|_| ReconcileAction::RequeueAfter(COUNT_INTERVAL)))
     }
 }
@@ -60,8 +60,9 @@ fn status_resources(usage: &BTreeMap<Str, Quantity>, stored: Option<&Resources>)
         zeros.chain(usage.iter().map(|(name, amount)| (name.to_string(), *amount))).collect();
     all.into_iter()
         .map(|(name, amount)| {
-            let known = stored.and_then(|stored| stored.get(&name));
-            let same = known.filter(|known| known.text().parse::<Quantity>().is_ok_and(|known| known == amount));
+            let previous = stored.and_then(|stored| stored.get(&name));
+            let same = previous
+                .filter(|previous| previous.text().parse::<Quantity>().is_ok_and(|previous| previous == amount));
             let text = same.cloned().unwrap_or_else(|| QuantityText::from(amount.to_string()));
             (name, text)
         })

@@ -135,25 +135,25 @@ mod tests {
 
     // spec 02 #1
     #[tokio::test(start_paused = true)]
-    async fn one_reason_waits_for_the_idle_window_only() {
+    async fn one_trigger_closes_the_window_after_the_idle_duration() {
         assert_eq!(closes_after(1000, 10_000, &[(0, 1)]).await, 1000);
     }
 
     // spec 02 #2
     #[tokio::test(start_paused = true)]
-    async fn the_same_reason_again_does_not_extend_the_window() {
+    async fn a_repeated_trigger_does_not_extend_the_window() {
         assert_eq!(closes_after(5000, 10_000, &[(0, 1), (3000, 1)]).await, 5000);
     }
 
     // spec 02 #3
     #[tokio::test(start_paused = true)]
-    async fn another_reason_extends_the_window() {
+    async fn a_new_trigger_extends_the_window() {
         assert_eq!(closes_after(5000, 10_000, &[(0, 1), (3000, 2)]).await, 8000);
     }
 
     // spec 02 #4
     #[tokio::test(start_paused = true)]
-    async fn the_window_closes_at_its_longest_and_what_comes_later_opens_the_next() {
+    async fn the_window_closes_after_the_maximum_and_later_triggers_open_the_next() {
         let half_seconds: Vec<(u64, usize)> = (0..40).map(|n| (n as u64 * 500, n)).collect();
         assert_eq!(closes_after(1000, 10_000, &half_seconds).await, 10_000);
 
@@ -168,29 +168,29 @@ mod tests {
 
     // spec 07 §6.7
     #[tokio::test(start_paused = true)]
-    async fn batches_are_seen_as_a_queue_of_batches() {
+    async fn queue_stats_describe_batches() {
         let batcher = Batcher::new(Duration::from_secs(1), Duration::from_secs(10));
-        let seen = || {
+        let stats = || {
             let QueueStats { depth, adds, retries, unfinished_work, longest_running } = batcher.stats();
             assert_eq!((retries, unfinished_work), (0, longest_running));
             (depth, adds, longest_running.as_secs())
         };
-        assert_eq!(seen(), (0, 0, 0));
+        assert_eq!(stats(), (0, 0, 0));
         batcher.trigger(&uid(1));
         batcher.trigger(&uid(2));
-        assert_eq!(seen(), (1, 1, 0), "two reasons make one batch");
+        assert_eq!(stats(), (1, 1, 0), "two reasons make one batch");
         batcher.wait().await;
-        assert_eq!(seen(), (1, 1, 0));
+        assert_eq!(stats(), (1, 1, 0));
         batcher.trigger(&uid(1));
-        assert_eq!(seen(), (2, 2, 0), "a closed one that waits, and an open one");
+        assert_eq!(stats(), (2, 2, 0), "a closed one that waits, and an open one");
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(batcher.begin(), Duration::from_secs(3));
         tokio::time::sleep(Duration::from_secs(4)).await;
-        assert_eq!(seen(), (1, 2, 4));
+        assert_eq!(stats(), (1, 2, 4));
         batcher.end();
         batcher.wait().await;
         assert_eq!(batcher.begin(), Duration::from_secs(7));
         batcher.end();
-        assert_eq!(seen(), (0, 2, 0));
+        assert_eq!(stats(), (0, 2, 0));
     }
 }

@@ -53,10 +53,10 @@ pub(crate) fn build_claim(planned: &PlannedClaim, pool: &NodePool) -> NodeClaim 
 pub(crate) async fn create(
     ctx: &Context,
     planned: &PlannedClaim,
-    wanted: &NodeClaim,
+    claim: &NodeClaim,
     reason: &str,
 ) -> Result<String, Error> {
-    let created = match actions::claim::create(ctx, wanted).await {
+    let created = match actions::claim::create(ctx, claim).await {
         Ok(created) => created,
         Err(cause @ (ApiError::NotFound | ApiError::Conflict | ApiError::TimedOut | ApiError::Other(_))) => {
             return Err(Error::Api { doing: "creating node claim", cause });
@@ -79,8 +79,8 @@ pub(crate) async fn create(
 
 fn annotations(planned: &PlannedClaim, pool: &NodePool) -> BTreeMap<String, String> {
     let template = &pool.spec.template;
-    let written = template.metadata.as_ref().and_then(|metadata| metadata.annotations.clone());
-    let mut annotations: BTreeMap<String, String> = written.unwrap_or_default();
+    let template_annotations = template.metadata.as_ref().and_then(|metadata| metadata.annotations.clone());
+    let mut annotations: BTreeMap<String, String> = template_annotations.unwrap_or_default();
     if let Ok(hash) = hash::nodepool_hash(template) {
         annotations.insert(NODEPOOL_HASH.to_owned(), hash.to_string());
         annotations.insert(NODEPOOL_HASH_VERSION.to_owned(), hash::NODEPOOL_HASH_VERSION.to_owned());

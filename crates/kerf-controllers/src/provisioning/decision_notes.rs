@@ -29,23 +29,23 @@ impl DecisionNotes {
     pub(super) fn collect(cluster: &mut Cluster, solution: &Solution) -> Self {
         let is_debug = enabled!(Level::DEBUG);
         // Limits matter only if instances must be launched, not if all pods fit on existing nodes.
-        let asks_limits = is_debug && !(solution.claims.is_empty() && solution.unplaced.is_empty());
+        let needs_limits = is_debug && !(solution.claims.is_empty() && solution.unplaced.is_empty());
         Self {
             not_ready: cluster.pools_not_ready(),
             without_types: cluster.pools_without_types(),
-            beyond_limits: if asks_limits { cluster.pools_beyond_limits() } else { Vec::new() },
+            beyond_limits: if needs_limits { cluster.pools_beyond_limits() } else { Vec::new() },
             relaxed: if is_debug { cluster.pods_relaxed() } else { Vec::new() },
         }
     }
 
     /// Logs the notes about managed NodePools and publishes their Events.
     pub(super) fn report(&self, ctx: &Context, pools: &BTreeMap<Str, Arc<NodePool>>) {
-        let ours = |name: &Str| pools.get(name).filter(|pool| ctx.manages_pool(pool));
-        for name in self.not_ready.iter().filter(|name| ours(name).is_some()) {
+        let managed = |name: &Str| pools.get(name).filter(|pool| ctx.manages_pool(pool));
+        for name in self.not_ready.iter().filter(|name| managed(name).is_some()) {
             error!(NodePool = %reference(name), "ignoring nodepool, not ready");
         }
         for without in &self.without_types {
-            let Some(pool) = ours(&without.pool) else { continue };
+            let Some(pool) = managed(&without.pool) else { continue };
             let reference = reference(&without.pool);
             let message = "skipping, nodepool requirements filtered out all instance types";
             if without.min_values.is_empty() {
@@ -65,8 +65,8 @@ impl DecisionNotes {
                 "instance types were excluded because they would breach limits"
             );
         }
-        for RelaxedPod { pod, relaxations: given_up } in &self.relaxed {
-            for reason in given_up.iter().map(relaxation::text) {
+        for RelaxedPod { pod, relaxations } in &self.relaxed {
+            for reason in relaxations.iter().map(relaxation::text) {
                 debug!(
                     Pod = %key_reference(pod),
                     reason,

@@ -67,9 +67,9 @@ pub(crate) struct Provisioner {
 
 impl Provisioner {
     pub(crate) fn new(ctx: Context, batcher: Arc<Batcher>) -> Self {
-        let ids = Mutex::new(Rng::new(ctx.settings.seed, NAME));
-        let simulations = Mutex::new(Rng::new(ctx.settings.seed, "provisioner.simulation"));
-        Self { ctx, batcher, pass_id_rng: ids, simulation_id_rng: simulations, preference_warnings: Mutex::default() }
+        let pass_id_rng = Mutex::new(Rng::new(ctx.settings.seed, NAME));
+        let simulation_id_rng = Mutex::new(Rng::new(ctx.settings.seed, "provisioner.simulation"));
+        Self { ctx, batcher, pass_id_rng, simulation_id_rng, preference_warnings: Mutex::default() }
     }
 
     /// Runs until shutdown is requested.
@@ -101,18 +101,18 @@ impl Provisioner {
     /// Waits until cluster state is synced. If that takes long, logs what is missing.
     async fn wait_until_synced(&self) {
         let start = Instant::now();
-        let mut said = start;
+        let mut last_logged = start;
         loop {
             let synced = self.ctx.cluster.lock().check_synced();
             let now = Instant::now();
-            let SyncStatus::Unsynced(waiting) = synced else { return };
-            if now - start >= UNSYNCED_WARN_AFTER && now - said >= UNSYNCED_WARN_INTERVAL {
-                said = now;
-                let on: Vec<String> = waiting.iter().map(ToString::to_string).collect();
+            let SyncStatus::Unsynced(missing) = synced else { return };
+            if now - start >= UNSYNCED_WARN_AFTER && now - last_logged >= UNSYNCED_WARN_INTERVAL {
+                last_logged = now;
+                let missing_names: Vec<String> = missing.iter().map(ToString::to_string).collect();
                 error!(
                     controller = NAME,
                     duration = ?(now - start),
-                    waiting_on = on.join("; "),
+                    waiting_on = missing_names.join("; "),
                     "cluster is waiting on sync for extended duration"
                 );
             }
@@ -123,9 +123,7 @@ impl Provisioner {
     /// Makes one decision and creates its claims.
     pub(crate) async fn pass(&self) -> Result<(), Error> {
         let instance_types = self.instance_types().await;
-        // The lock is held from here until the solution is computed, so that the decision is based
-        // on one consistent state.
-        let ask = InputContext {
+        let input_context = InputContext {
             at: self.ctx.now(),
             instance_types,
             label_rules: self.ctx.cloud.label_rules().clone(),
@@ -133,31 +131,27 @@ impl Provisioner {
         };
         let start = Instant::now();
         let metrics = &self.ctx.metrics;
-        let decided = {
+        let decision = {
+            // The lock is held until the solution is computed, so that the decision is based on one
+            // consistent state.
             let mut cluster = self.ctx.cluster.lock();
-            let (waiting, in_the_way) = self.pending_pods(&cluster);
+            let (provisionable, with_blocking_preferences) = self.pending_pods(&cluster);
             let id = self.simulation_id_rng.lock().unwrap_or_else(PoisonError::into_inner).uuid();
-            let simulation = metrics.scheduler.begin_simulation(NAME, id, waiting, self.ctx.now());
+            let simulation = metrics.scheduler.begin_simulation(NAME, id, provisionable, self.ctx.now());
             let pools: BTreeMap<Str, Arc<NodePool>> =
                 cluster.all::<NodePool>().iter().map(|(name, pool)| (name.clone(), pool.clone())).collect();
-            let solution = cluster.solve(&ask, &self.ctx.settings.engine);
+            let solution = cluster.solve(&input_context, &self.ctx.settings.engine);
             simulation.set_remaining(solution.unplaced.len());
             metrics.scheduler.set_pending_by_zone(NAME, &cluster.pending_by_zone());
-            let waits = |key: &Str| cluster.get::<Pod>(key).is_some_and(|pod| pod.spec.node_name.is_none());
-            let ignored = solution.unplaced.iter().filter(|pod| is_ignored(pod) && waits(&pod.pod)).count();
-            let (pending, leaving) = (waiting.saturating_sub(ignored), solution.stats.pods.saturating_sub(waiting));
-            let remarks = (pending + leaving > 0).then(|| DecisionNotes::collect(&mut cluster, &solution));
-            ProvisioningDecision {
-                solution,
-                pools,
-                with_blocking_preferences: in_the_way,
-                pending,
-                deleting: leaving,
-                notes: remarks,
-            }
+            let is_unbound = |key: &Str| cluster.get::<Pod>(key).is_some_and(|pod| pod.spec.node_name.is_none());
+            let ignored = solution.unplaced.iter().filter(|pod| is_ignored(pod) && is_unbound(&pod.pod)).count();
+            let (pending, deleting) =
+                (provisionable.saturating_sub(ignored), solution.stats.pods.saturating_sub(provisionable));
+            let notes = (pending + deleting > 0).then(|| DecisionNotes::collect(&mut cluster, &solution));
+            ProvisioningDecision { solution, pools, with_blocking_preferences, pending, deleting, notes }
         };
-        self.log_inputs(&decided);
-        let ProvisioningDecision { solution, pools, .. } = decided;
+        self.log_inputs(&decision);
+        let ProvisioningDecision { solution, pools, .. } = decision;
         metrics.scheduler.scheduling_duration.observe(&[NAME], start.elapsed().as_secs_f64());
         let ignored = solution.unplaced.iter().filter(|pod| is_ignored(pod)).count();
         metrics.scheduler.ignored_pods.set(&[], ignored as f64);
@@ -173,34 +167,34 @@ impl Provisioner {
     /// consolidation.
     fn pending_pods(&self, cluster: &Cluster) -> (usize, Vec<Arc<Pod>>) {
         let settings = &self.ctx.settings.engine;
-        let counts_wishes = settings.preference_policy == PreferencePolicy::Respect && enabled!(Level::INFO);
-        let (mut count, mut in_the_way) = (0, Vec::new());
+        let checks_preferences = settings.preference_policy == PreferencePolicy::Respect && enabled!(Level::INFO);
+        let (mut count, mut with_blocking_preferences) = (0, Vec::new());
         for pod in cluster.all::<Pod>().values().filter(|pod| is_provisionable(pod, settings)) {
             count += 1;
-            if counts_wishes && preference_warnings::has_blocking_preference(pod) {
-                in_the_way.push(pod.clone());
+            if checks_preferences && preference_warnings::has_blocking_preference(pod) {
+                with_blocking_preferences.push(pod.clone());
             }
         }
-        (count, in_the_way)
+        (count, with_blocking_preferences)
     }
 
     /// Logs the inputs of the decision; `report` logs its outcome.
-    fn log_inputs(&self, decided: &ProvisioningDecision) {
+    fn log_inputs(&self, decision: &ProvisioningDecision) {
         let is_ignored = |pod: &Arc<Pod>| {
-            let all = &decided.solution.unplaced;
-            let at = all.binary_search_by(|unplaced| unplaced.pod.cmp(&pod.key()));
-            at.is_ok_and(|at| is_ignored(&all[at]))
+            let unplaced_pods = &decision.solution.unplaced;
+            let at = unplaced_pods.binary_search_by(|unplaced| unplaced.pod.cmp(&pod.key()));
+            at.is_ok_and(|at| is_ignored(&unplaced_pods[at]))
         };
-        let in_the_way: Vec<Arc<Pod>> =
-            decided.with_blocking_preferences.iter().filter(|pod| !is_ignored(pod)).cloned().collect();
-        self.preference_warnings.lock().unwrap_or_else(PoisonError::into_inner).log_new(&in_the_way, self.ctx.now());
-        if let Some(remarks) = &decided.notes {
+        let pods: Vec<Arc<Pod>> =
+            decision.with_blocking_preferences.iter().filter(|pod| !is_ignored(pod)).cloned().collect();
+        self.preference_warnings.lock().unwrap_or_else(PoisonError::into_inner).log_new(&pods, self.ctx.now());
+        if let Some(notes) = &decision.notes {
             debug!(
-                "pending-pods" = decided.pending,
-                "deleting-pods" = decided.deleting,
+                "pending-pods" = decision.pending,
+                "deleting-pods" = decision.deleting,
                 "computing scheduling decision for provisionable pod(s)"
             );
-            remarks.report(&self.ctx, &decided.pools);
+            notes.report(&self.ctx, &decision.pools);
         }
     }
 
@@ -214,25 +208,25 @@ impl Provisioner {
                 .map(|(name, pool)| (name.clone(), pool.clone()))
                 .collect()
         };
-        let answers = join_all(pools.iter().map(|(_, pool)| self.ctx.cloud.instance_types(pool))).await;
-        let mut all = BTreeMap::new();
-        for ((name, _), answer) in pools.into_iter().zip(answers) {
-            match answer {
+        let results = join_all(pools.iter().map(|(_, pool)| self.ctx.cloud.instance_types(pool))).await;
+        let mut by_pool = BTreeMap::new();
+        for ((name, _), result) in pools.into_iter().zip(results) {
+            match result {
                 Ok(types) if types.is_empty() => {
                     info!(NodePool = %reference(&name), "skipping, no resolved instance types found");
                 }
                 Ok(types) => {
-                    all.insert(name, types);
+                    by_pool.insert(name, types);
                 }
                 Err(InstanceTypesError::Unevaluated { .. }) => {
                     debug!(NodePool = %reference(&name), "skipping, awaiting nodeoverlay evaluation");
                 }
-                Err(why @ InstanceTypesError::Other(_)) => {
-                    error!(NodePool = %reference(&name), error = %why, "skipping, unable to resolve instance types");
+                Err(error @ InstanceTypesError::Other(_)) => {
+                    error!(NodePool = %reference(&name), error = %error, "skipping, unable to resolve instance types");
                 }
             }
         }
-        all
+        by_pool
     }
 
     /// Creates all claims concurrently. One that fails does not stop the others.
@@ -258,8 +252,8 @@ impl Provisioner {
                 Ok(name) => self.ctx.publish(events::nominated(&pod, Some(name), None)),
                 // An identical request will be rejected again until a user changes something, so
                 // the pods get an Event.
-                Err(why) if why.is_client_error() => {
-                    self.ctx.publish(events::failed_scheduling(&pod, &why.to_string()))
+                Err(error) if error.is_client_error() => {
+                    self.ctx.publish(events::failed_scheduling(&pod, &error.to_string()));
                 }
                 Err(_) => {}
             }
@@ -275,9 +269,9 @@ impl Provisioner {
         let usage = cluster.pool_usage(name);
         for (resource, limit) in limits {
             // A limit that is not a valid quantity counts as zero.
-            let most = limit.text().parse::<Quantity>().unwrap_or(Quantity::ZERO);
+            let max = limit.text().parse::<Quantity>().unwrap_or(Quantity::ZERO);
             let used = usage.get(resource.as_str()).copied().unwrap_or_default();
-            if used > most {
+            if used > max {
                 return Err(Error::LimitExceeded {
                     limit: limit.to_string(),
                     resource: resource.clone(),

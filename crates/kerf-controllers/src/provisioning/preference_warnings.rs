@@ -58,15 +58,15 @@ impl PreferenceWarnings {
 /// Records the pods that have no recent warning and returns their names as text. Returns `None` if
 /// there are none.
 fn take_unwarned_names<'p>(
-    known: &mut BTreeMap<Str, Timestamp>,
+    warned_at: &mut BTreeMap<Str, Timestamp>,
     pods: impl Iterator<Item = &'p Arc<Pod>>,
     now: Timestamp,
 ) -> Option<String> {
-    known.retain(|_, named| now.duration_since(*named).unsigned_abs() < WARNING_DEDUPE_TIMEOUT);
+    warned_at.retain(|_, at| now.duration_since(*at).unsigned_abs() < WARNING_DEDUPE_TIMEOUT);
     let mut names: Vec<Str> = Vec::new();
     for pod in pods {
-        if !known.contains_key(&pod.metadata.uid) {
-            known.insert(pod.metadata.uid.clone(), now);
+        if !warned_at.contains_key(&pod.metadata.uid) {
+            warned_at.insert(pod.metadata.uid.clone(), now);
             names.push(pod.namespaced_name());
         }
     }
@@ -95,22 +95,23 @@ mod tests {
 
     // spec 02 §2.6
     #[test]
-    fn a_pod_is_named_once_a_day_and_ten_in_a_line() {
+    fn a_pod_is_logged_once_a_day_and_a_line_names_ten() {
         let (subscriber, lines) = capturing_subscriber(Level::Info, LineFormat::Json);
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let pods: Vec<Arc<Pod>> = (0..12).map(|n| pod(&format!("p{n}"))).collect();
-        let mut warned = PreferenceWarnings::default();
+        let mut warnings = PreferenceWarnings::default();
         tracing::subscriber::with_default(subscriber, || {
-            warned.log_new(&pods[..11], start);
-            warned.log_new(&pods, start + Duration::from_hours(1));
-            warned.log_new(&pods[..1], start + Duration::from_hours(23));
-            warned.log_new(&pods, start + Duration::from_hours(24));
+            warnings.log_new(&pods[..11], start);
+            warnings.log_new(&pods, start + Duration::from_hours(1));
+            warnings.log_new(&pods[..1], start + Duration::from_hours(23));
+            warnings.log_new(&pods, start + Duration::from_hours(24));
         });
         let text = lines.text();
-        let told: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let named: Vec<usize> = told.iter().map(|line| line["pods"].as_str().unwrap().matches("/p").count()).collect();
-        assert_eq!(named, [10, 1, 10], "{text}");
-        assert!(told[0]["pods"].as_str().unwrap().ends_with(" and 1 other(s)"), "{text}");
-        assert!(told.iter().all(|line| line["message"].as_str().unwrap().contains("TopologySpreadConstraint")));
+        let logged: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let counts: Vec<usize> =
+            logged.iter().map(|line| line["pods"].as_str().unwrap().matches("/p").count()).collect();
+        assert_eq!(counts, [10, 1, 10], "{text}");
+        assert!(logged[0]["pods"].as_str().unwrap().ends_with(" and 1 other(s)"), "{text}");
+        assert!(logged.iter().all(|line| line["message"].as_str().unwrap().contains("TopologySpreadConstraint")));
     }
 }

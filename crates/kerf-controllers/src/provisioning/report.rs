@@ -37,10 +37,11 @@ pub(super) fn report_and_nominate(ctx: &Context, solution: &Solution, took: std:
     if !solution.claims.is_empty() {
         let placed = solution.claims.iter().flat_map(|claim| &claim.pods);
         let placed = placed.chain(solution.nodes.iter().flat_map(|node| &node.pods));
-        let left = solution.unplaced.iter().filter(|unplaced| !is_ignored(unplaced)).map(|unplaced| &unplaced.pod);
-        let found = on_claims + on_nodes + left.clone().count();
+        let unplaced_pods =
+            solution.unplaced.iter().filter(|unplaced| !is_ignored(unplaced)).map(|unplaced| &unplaced.pod);
+        let pod_count = on_claims + on_nodes + unplaced_pods.clone().count();
         info!(
-            Pods = join_names(placed.chain(left), found),
+            Pods = join_names(placed.chain(unplaced_pods), pod_count),
             duration = %kerf_api::duration::Duration::from_std(took),
             "found provisionable pod(s)"
         );
@@ -112,7 +113,7 @@ fn nominate(
         })
         .collect();
     let until = now.saturating_add(window).unwrap_or(Timestamp::MAX);
-    let mut told = Vec::new();
+    let mut nominations = Vec::new();
     for placement in &solution.nodes {
         let Some(target) = targets.get(&placement.node) else { continue };
         cluster.nominate(&target.provider_id, until);
@@ -120,10 +121,10 @@ fn nominate(
             placement.pods.iter().for_each(|pod| cluster.record_launched_for(pod.clone(), claim.clone()));
         }
         for pod in placement.pods.iter().filter_map(|pod| cluster.get::<Pod>(pod)) {
-            told.push(events::nominated(pod, target.claim.as_deref(), target.node.as_deref()));
+            nominations.push(events::nominated(pod, target.claim.as_deref(), target.node.as_deref()));
         }
     }
-    told
+    nominations
 }
 
 /// Joins names, such as `a, b, c, d, e and 7 other(s)`. `count` is the number of all names.
@@ -131,9 +132,9 @@ pub(crate) fn join_names<'n>(names: impl Iterator<Item = &'n Str>, count: usize)
     join_names_up_to(LISTED_NAMES_MAX, names, count)
 }
 
-/// Joins names like [`join_names`], with at most `most` names.
-pub(super) fn join_names_up_to<'n>(most: usize, names: impl Iterator<Item = &'n Str>, count: usize) -> String {
-    let first: Vec<&str> = names.take(most).map(Str::as_str).collect();
+/// Joins names like [`join_names`], with at most `max` names.
+pub(super) fn join_names_up_to<'n>(max: usize, names: impl Iterator<Item = &'n Str>, count: usize) -> String {
+    let first: Vec<&str> = names.take(max).map(Str::as_str).collect();
     let others = count.saturating_sub(first.len());
     let text = first.join(", ");
     if others > 0 { format!("{text} and {others} other(s)") } else { text }
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lists_are_cut() {
+    fn long_lists_of_names_are_truncated() {
         let names: Vec<Str> = (0..7).map(|n| Str::from(n.to_string())).collect();
         assert_eq!(join_names(names.iter(), 7), "0, 1, 2, 3, 4 and 2 other(s)");
         assert_eq!(join_names(names[..5].iter(), 5), "0, 1, 2, 3, 4");

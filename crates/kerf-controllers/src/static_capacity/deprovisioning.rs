@@ -45,7 +45,7 @@ impl StaticDeprovisioning {
 impl Reconcile for StaticDeprovisioning {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some((_, replicas)) = static_pool(&self.ctx, name) else { return Ok(ReconcileAction::Done) };
-        let victims = {
+        let claims = {
             let cluster = self.ctx.cluster.lock();
             let active = cluster.pool_claims(name).active;
             let count = active.saturating_sub(replicas);
@@ -60,7 +60,7 @@ impl Reconcile for StaticDeprovisioning {
             );
             claims_to_delete(&cluster, name, count, self.ctx.now())
         };
-        let deleted = join_all(victims.iter().map(|claim| self.delete(claim))).await;
+        let deleted = join_all(claims.iter().map(|claim| self.delete(claim))).await;
         let errors: Vec<Error> = deleted.into_iter().filter_map(Result::err).collect();
         Error::combine(errors).map_err(|cause| cause.with_context("failed to deprovision nodeclaims"))?;
         Ok(ReconcileAction::RequeueAfter(POOL_CHECK_INTERVAL))
@@ -110,13 +110,14 @@ fn deletion_rank(cluster: &Cluster, node: &StateNode<'_>, claim: &TrackedClaim, 
 /// Returns the remaining fraction of the claim's `expireAfter`, from 1 to 0. Returns 1 if the claim
 /// does not expire.
 fn remaining_life_fraction(claim: &TrackedClaim, now: Timestamp) -> f64 {
-    let (Some(life), Some(created)) = (claim.engine_claim.lifecycle.expire_after, claim.engine_claim.lifecycle.created)
+    let (Some(expire_after), Some(created)) =
+        (claim.engine_claim.lifecycle.expire_after, claim.engine_claim.lifecycle.created)
     else {
         return 1.0;
     };
-    let whole = life.after(created).duration_since(created).as_secs_f64();
-    if whole <= 0.0 {
+    let lifetime_seconds = expire_after.after(created).duration_since(created).as_secs_f64();
+    if lifetime_seconds <= 0.0 {
         return 0.0;
     }
-    (1.0 - now.duration_since(created).as_secs_f64() / whole).clamp(0.0, 1.0)
+    (1.0 - now.duration_since(created).as_secs_f64() / lifetime_seconds).clamp(0.0, 1.0)
 }

@@ -17,7 +17,7 @@ use kerf_api::quantity::Quantity;
 use kerf_api::slim::Str;
 use kerf_engine::{PlannedClaim, claim_from_template};
 use kerf_runtime::ReconcileAction;
-use kerf_state::{NodeClassState, to_engine_pool as as_seen};
+use kerf_state::{NodeClassState, to_engine_pool};
 use tracing::info;
 
 use super::{POOL_CHECK_INTERVAL, static_pool};
@@ -125,8 +125,11 @@ impl Reconcile for StaticProvisioning {
             info!("nodepool node limit reached");
             return Ok(ReconcileAction::RequeueAfter(LIMIT_REACHED_RETRY_DELAY));
         }
-        let planned =
-            claim_from_template(&as_seen(&pool, &NodeClassState::Ready, None), &[], self.ctx.cloud.label_rules());
+        let planned = claim_from_template(
+            &to_engine_pool(&pool, &NodeClassState::Ready, None),
+            &[],
+            self.ctx.cloud.label_rules(),
+        );
         let created = join_all((0..granted).map(|_| self.create(&planned, &pool, name))).await;
         let errors: Vec<Error> = created.into_iter().filter_map(Result::err).collect();
         Error::combine(errors).map_err(|cause| cause.with_context("creating nodeclaims"))?;
@@ -143,6 +146,6 @@ fn is_ready(pool: &NodePool) -> bool {
 /// is not a valid quantity counts as zero.
 pub(crate) fn node_limit(pool: &NodePool) -> Option<usize> {
     let limit = pool.spec.limits.as_ref()?.get(NODES_RESOURCE)?;
-    let most = limit.text().parse::<Quantity>().unwrap_or(Quantity::ZERO);
-    Some(usize::try_from(most.value()).unwrap_or(0))
+    let max = limit.text().parse::<Quantity>().unwrap_or(Quantity::ZERO);
+    Some(usize::try_from(max.value()).unwrap_or(0))
 }

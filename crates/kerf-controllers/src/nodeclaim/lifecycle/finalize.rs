@@ -22,26 +22,27 @@ use crate::logs::reference;
 const INSTANCE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Lifecycle {
-    pub(super) async fn finalize(&self, known: &TrackedClaim) -> Result<ReconcileAction, Interrupted> {
-        let has_finalizer = known.object.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == TERMINATION);
+    pub(super) async fn finalize(&self, tracked: &TrackedClaim) -> Result<ReconcileAction, Interrupted> {
+        let has_finalizer =
+            tracked.object.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == TERMINATION);
         if !has_finalizer {
             return Ok(ReconcileAction::Done);
         }
-        let known = &self.ensure_instance_recorded(known).await?;
-        let claim = self.ensure_termination_timestamp(&known.object).await?;
-        if self.has_registered_node(known) && self.delete_nodes(&known.engine_claim.provider_id).await? {
+        let tracked = &self.ensure_instance_recorded(tracked).await?;
+        let claim = self.ensure_termination_timestamp(&tracked.object).await?;
+        if self.has_registered_node(tracked) && self.delete_nodes(&tracked.engine_claim.provider_id).await? {
             return Ok(ReconcileAction::Done);
         }
-        let claim = if known.engine_claim.provider_id.is_empty() {
+        let claim = if tracked.engine_claim.provider_id.is_empty() {
             claim
         } else {
-            let is_gone = match self.ctx.cloud.delete(&known.engine_claim.provider_id).await {
+            let is_terminated = match self.ctx.cloud.delete(&tracked.engine_claim.provider_id).await {
                 Ok(()) => false,
                 Err(InstanceError::NotFound(_)) => true,
                 Err(cause) => return Err(Error::Cloud { doing: "terminating instance", cause: Box::new(cause) }.into()),
             };
             let claim = self.mark_instance_terminating(claim).await?;
-            if !is_gone {
+            if !is_terminated {
                 return Ok(ReconcileAction::RequeueAfter(INSTANCE_POLL_INTERVAL));
             }
             let conditions = claim.status.as_ref().map_or(&[][..], |status| &status.conditions);
@@ -50,39 +51,39 @@ impl Lifecycle {
             }
             claim
         };
-        let mut without = claim.clone();
-        without.metadata.finalizers.get_or_insert_default().retain(|finalizer| finalizer != TERMINATION);
+        let mut without_finalizer = claim.clone();
+        without_finalizer.metadata.finalizers.get_or_insert_default().retain(|finalizer| finalizer != TERMINATION);
         api_result(
             "removing finalizer",
-            actions::claim::update(&self.ctx, MergePatch::OBJECT, &claim, &without).await,
+            actions::claim::update(&self.ctx, MergePatch::OBJECT, &claim, &without_finalizer).await,
         )?;
         let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref()).unwrap_or_default();
-        info!("provider-id" = %known.engine_claim.provider_id, Node = %reference(node), "deleted nodeclaim");
+        info!("provider-id" = %tracked.engine_claim.provider_id, Node = %reference(node), "deleted nodeclaim");
         self.ctx.metrics.claim_terminated(&claim, self.ctx.now());
         Ok(ReconcileAction::Done)
     }
 
     /// Returns the claim with its launched instance. Records the instance first if the write after
     /// its launch failed because the claim was being deleted.
-    async fn ensure_instance_recorded(&self, known: &TrackedClaim) -> Result<TrackedClaim, Interrupted> {
-        let machine = self.launch_cache.get(known.uid(), self.ctx.now());
-        let Some(machine) = machine.filter(|_| known.engine_claim.provider_id.is_empty()) else {
-            return Ok(known.clone());
+    async fn ensure_instance_recorded(&self, tracked: &TrackedClaim) -> Result<TrackedClaim, Interrupted> {
+        let instance = self.launch_cache.get(tracked.uid(), self.ctx.now());
+        let Some(instance) = instance.filter(|_| tracked.engine_claim.provider_id.is_empty()) else {
+            return Ok(tracked.clone());
         };
-        let mut work = ClaimUpdate::open(known.object.clone());
-        launch::record_instance(&mut work, machine, self.ctx.now());
-        let written = self.store(&known.object, work).await?;
+        let mut update = ClaimUpdate::open(tracked.object.clone());
+        launch::record_instance(&mut update, instance, self.ctx.now());
+        let written = self.store(&tracked.object, update).await?;
         launch::log_launched(&written);
         Ok(TrackedClaim::from(written))
     }
 
     /// Returns true if a node of the instance has been registered: the claim has the condition, or
     /// the node carries Kerf's finalizer because the write of the condition is still missing.
-    fn has_registered_node(&self, known: &TrackedClaim) -> bool {
+    fn has_registered_node(&self, tracked: &TrackedClaim) -> bool {
         let cluster = self.ctx.cluster.lock();
-        let is_held = |node: &Node| node.metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
-        known.is_condition_true(REGISTERED)
-            || cluster.nodes_of(&known.engine_claim.provider_id).any(|node| is_held(node))
+        let has_finalizer = |node: &Node| node.metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
+        tracked.is_condition_true(REGISTERED)
+            || cluster.nodes_of(&tracked.engine_claim.provider_id).any(|node| has_finalizer(node))
     }
 
     /// Writes the time at which the drain must end, if the claim has a termination grace period and
@@ -99,8 +100,8 @@ impl Lifecycle {
             Ok(grace) => grace,
             // Admission accepts durations that are too long to represent, and the spec of a claim
             // cannot be changed. Such a drain has no end.
-            Err(why) => {
-                self.ctx.publish(events::unreadable_grace_period(claim, &why.to_string()));
+            Err(error) => {
+                self.ctx.publish(events::unreadable_grace_period(claim, &error.to_string()));
                 return Ok(claim.clone());
             }
         };
@@ -134,12 +135,12 @@ impl Lifecycle {
     }
 
     async fn mark_instance_terminating(&self, claim: NodeClaim) -> Result<NodeClaim, Interrupted> {
-        let ClaimUpdate { claim: mut told, mut conditions } = ClaimUpdate::open(claim.clone());
+        let ClaimUpdate { claim: mut updated, mut conditions } = ClaimUpdate::open(claim.clone());
         conditions.set_true(INSTANCE_TERMINATING, self.ctx.now());
-        told.status.get_or_insert_default().conditions = conditions.into_conditions();
+        updated.status.get_or_insert_default().conditions = conditions.into_conditions();
         api_result(
             "patching nodeclaim status",
-            actions::claim::update(&self.ctx, MergePatch::STATUS, &claim, &told).await,
+            actions::claim::update(&self.ctx, MergePatch::STATUS, &claim, &updated).await,
         )
     }
 }
