@@ -352,7 +352,8 @@ impl CommandQueue {
         self.record_launch_results(active).await;
     }
 
-    /// Removes the marks of a node. If that fails, the next pass removes them as orphaned marks.
+    /// Removes the marks of a node, and its mark for deletion in cluster state. If the API requests
+    /// fail, the next pass removes the orphaned marks.
     async fn unmark_candidate(&self, node: &CommandCandidate) {
         if let Err(error) = taint::unmark(&self.ctx, &node.names).await {
             error!(error = %error, "failed removing disruption marks");

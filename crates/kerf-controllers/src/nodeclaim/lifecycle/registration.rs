@@ -163,8 +163,8 @@ fn hook_requeue(progress: &HookResult) -> ReconcileAction {
     }
 }
 
-/// Adds the claim's finalizer, owner reference, taints, annotations and labels to the node. Taints
-/// are left alone if a label on the node says that they are managed elsewhere.
+/// Adds the finalizer, and the claim's owner reference, taints, annotations and labels to the node.
+/// Adds no taints if the node has the label `karpenter.sh/do-not-sync-taints=true`.
 fn sync_node(claim: &NodeClaim, node: &mut Node) {
     let finalizers = node.metadata.finalizers.get_or_insert_default();
     if !finalizers.iter().any(|finalizer| finalizer == TERMINATION) {
