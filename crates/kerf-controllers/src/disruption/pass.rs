@@ -148,21 +148,20 @@ impl DisruptionController {
             }
             state.waiting.take()
         };
-        let mut rejected_method = None;
+        let mut rejected = None;
         if let Some(waiting) = waiting {
-            rejected_method = Some(waiting.method);
+            rejected = Some(waiting.method);
             if self.validate_waiting_commands(waiting).await? {
                 return Ok(ReconcileAction::RequeueAfter(Duration::ZERO));
             }
-        } else if let Some((_, until)) =
-            self.state().idle_until.filter(|(idle_at, until)| *idle_at == timestamp && now < *until)
+        } else if let Some((_, until)) = self.state().idle_until.filter(|(at, until)| *at == timestamp && now < *until)
         {
             return Ok(requeue_at(now, until));
         }
         if self.ctx.settings.pause_disruption {
             return Ok(ReconcileAction::Done);
         }
-        self.find_commands(timestamp, rejected_method).await
+        self.find_commands(timestamp, rejected).await
     }
 
     /// Returns true if cluster state is synced. Also updates the metrics about it, because no other
@@ -181,15 +180,10 @@ impl DisruptionController {
         is_synced
     }
 
-    /// Lets the engine find commands, and starts them or lets them wait for validation. If
-    /// validation has just rejected commands, `rejected_method` is their method, and only the
-    /// methods after it are tried. `timestamp` is the current consolidation timestamp.
-    async fn find_commands(
-        &self,
-        timestamp: Timestamp,
-        rejected_method: Option<Method>,
-    ) -> Result<ReconcileAction, Error> {
-        let mut methods = rejected_method.map_or(MethodFilter::ALL, |method| MethodFilter::ALL.after_method(method));
+    /// Lets the engine find commands, and starts them or lets them wait for validation. `rejected`
+    /// is the method whose commands validation has just rejected; only later methods are tried.
+    async fn find_commands(&self, timestamp: Timestamp, rejected: Option<Method>) -> Result<ReconcileAction, Error> {
+        let mut methods = rejected.map_or(MethodFilter::ALL, |method| MethodFilter::ALL.after_method(method));
         let mut all_held = Vec::new();
         loop {
             let snapshot = self.take_snapshot().await;
@@ -220,9 +214,8 @@ impl DisruptionController {
                 if let Some(until) = pending_nodes_until {
                     return Ok(requeue_at(now, until));
                 }
-                // A command that was rejected now may be valid soon, so the pass does not count as
-                // idle.
-                if rejected_method.is_some() {
+                // A rejected command may be valid soon, so the pass does not count as idle.
+                if rejected.is_some() {
                     return Ok(ReconcileAction::RequeueAfter(REJECTED_RETRY_DELAY));
                 }
                 self.state().idle_until = Some((timestamp, next));
@@ -251,8 +244,7 @@ impl DisruptionController {
         }
     }
 
-    /// Returns the time until which consolidation waits for pending nodes, or `None` if it need not
-    /// wait.
+    /// Returns the end of the wait for pending nodes, or `None` if there is no need to wait.
     fn pending_nodes_wait_until(&self, input: &Input) -> Option<Timestamp> {
         let mut state = self.state();
         let Some(until) = consolidation_deferred_until(input, state.pending_nodes_since.is_some()) else {
@@ -264,8 +256,7 @@ impl DisruptionController {
         (input.at < latest).then_some(until.min(latest))
     }
 
-    /// Validates commands that were found earlier and starts the valid ones. Returns true if there
-    /// were any.
+    /// Validates waiting commands and starts the valid ones. Returns true if there were any.
     async fn validate_waiting_commands(&self, waiting: WaitingCommands) -> Result<bool, Error> {
         let snapshot = self.take_snapshot().await;
         let (input, settings) = (snapshot.input.clone(), self.disruption_settings());
@@ -274,32 +265,30 @@ impl DisruptionController {
         let metrics = &self.ctx.metrics.disruption;
         let mut valid_commands = Vec::new();
         for (command, result) in waiting.commands.iter().zip(results) {
-            let (invalid_nodes, failure) = match result {
+            let (invalid_nodes, why) = match result {
                 Ok(valid) => {
                     let invalid_nodes = command.nodes.len() - valid.nodes.len();
                     valid_commands.push(valid);
                     (invalid_nodes, None)
                 }
-                Err(failure @ (ValidationFailure::Churn | ValidationFailure::Budget)) => {
-                    (command.nodes.len(), Some(failure))
-                }
-                Err(failure @ ValidationFailure::Scheduling(_)) => (0, Some(failure)),
+                Err(why @ (ValidationFailure::Churn | ValidationFailure::Budget)) => (command.nodes.len(), Some(why)),
+                Err(why @ ValidationFailure::Scheduling(_)) => (0, Some(why)),
             };
             let consolidation_type = command.method.consolidation_type();
             if invalid_nodes > 0 {
                 metrics.failed_validations.add(&[consolidation_type], invalid_nodes as f64);
             }
-            if let Some(failure) = failure {
+            if let Some(why) = why {
                 let abandoned = self.new_decision(command.clone());
                 if command.method == Method::Emptiness {
                     let message =
                         "abandoning empty node consolidation attempt due to pod churn, command is no longer valid";
-                    log_decision!(debug, abandoned, error = %failure, "{message}");
+                    log_decision!(debug, abandoned, error = %why, "{message}");
                 } else {
-                    log_decision!(debug, abandoned, error = %failure, "abandoning consolidation attempt, command is no longer valid");
+                    log_decision!(debug, abandoned, error = %why, "abandoning consolidation attempt, command is no longer valid");
                 }
                 if command.method != Method::Emptiness {
-                    report::publish_rejected(&self.ctx, command, failure.category());
+                    report::publish_rejected(&self.ctx, command, why.category());
                 }
             }
         }
@@ -313,9 +302,8 @@ impl DisruptionController {
         self.state().pending_nodes_since = None;
         let savings_commands = valid_commands.iter().filter(|command| command.method.is_for_savings());
         let emptied = savings_commands.map(|command| command.nodes.len()).sum();
-        if let Some(until) = low_value_moves::cooldown_until(emptied, snapshot.input.node_claims.len(), self.ctx.now())
-        {
-            self.state().cooldown_until = Some(until);
+        if let Some(end) = low_value_moves::cooldown_until(emptied, snapshot.input.node_claims.len(), self.ctx.now()) {
+            self.state().cooldown_until = Some(end);
         }
         self.start_commands(&snapshot, valid_commands).await?;
         Ok(true)
@@ -330,8 +318,7 @@ impl DisruptionController {
     /// Starts commands that are independent of each other. One that fails does not stop the others.
     async fn start_commands(&self, snapshot: &ClusterSnapshot, commands: Vec<DisruptionCommand>) -> Result<(), Error> {
         let starts = commands.into_iter().map(|command| {
-            let offerings =
-                command.replacements.iter().map(|planned| launchable_offerings(snapshot, planned)).collect();
+            let offerings = command.replacements.iter().map(|claim| launchable_offerings(snapshot, claim)).collect();
             self.command_queue.start(self.new_decision(command), offerings)
         });
         let starts: Vec<_> = starts.collect();
@@ -370,8 +357,7 @@ impl DisruptionController {
         (commands, held)
     }
 
-    /// Returns the engine's input, completed with active commands, launch back-offs and drift
-    /// back-offs.
+    /// Returns the engine's input, with active commands and all back-offs.
     async fn take_snapshot(&self) -> ClusterSnapshot {
         let instance_types = self.instance_types().await;
         let now = self.ctx.now();
@@ -438,8 +424,7 @@ impl DisruptionController {
         }
     }
 
-    /// Lets the engine compute commands. Also returns a report per method, with the time that it
-    /// took.
+    /// Lets the engine compute commands, and measures the time that each method takes.
     async fn compute_plan(
         &self,
         snapshot: &ClusterSnapshot,
@@ -462,23 +447,21 @@ impl DisruptionController {
     fn record_method_metrics(&self, reports: &[(MethodReport, Duration)]) {
         let (metrics, now) = (&self.ctx.metrics.disruption, self.ctx.now());
         let mut state = self.state();
-        for (method_report, took) in reports {
-            state.step_times.record_start(step_times::step_name(method_report.method), now);
-            let reason = method_report.method.reason().to_string().to_lowercase();
-            metrics.eligible_nodes.set(&[&reason], method_report.eligible as f64);
-            let needs_validation =
-                !matches!(method_report.method, Method::StaticDrift | Method::Drift) && method_report.commands > 0;
+        for (report, took) in reports {
+            state.step_times.record_start(step_times::step_name(report.method), now);
+            let reason = report.method.reason().to_string().to_lowercase();
+            metrics.eligible_nodes.set(&[&reason], report.eligible as f64);
+            let needs_validation = !matches!(report.method, Method::StaticDrift | Method::Drift) && report.commands > 0;
             if !needs_validation {
-                let consolidation_type = method_report.method.consolidation_type();
+                let consolidation_type = report.method.consolidation_type();
                 metrics.evaluation_duration.observe(&[&reason, consolidation_type], took.as_secs_f64());
             }
         }
     }
 }
 
-/// Computes on a separate thread, so that the other controllers continue meanwhile. On a
-/// single-threaded runtime the computation runs on that thread, and the order of events stays
-/// deterministic.
+/// Computes on a separate thread, so that the other controllers continue meanwhile. A runtime with
+/// one thread computes on that thread, which keeps the order of events deterministic.
 async fn run_blocking<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
     let task = match Handle::current().runtime_flavor() {
         RuntimeFlavor::CurrentThread => tokio::spawn(async move { compute() }),
@@ -491,13 +474,11 @@ fn requeue_at(now: Timestamp, until: Timestamp) -> ReconcileAction {
     ReconcileAction::RequeueAfter(Duration::try_from(until.duration_since(now)).unwrap_or_default())
 }
 
-/// Returns the available offerings that a replacement's instance types and requirements allow, at
-/// most [`OFFERINGS_PER_REPLACEMENT_MAX`].
+/// Returns the available offerings that a replacement's types and requirements allow.
 fn launchable_offerings(snapshot: &ClusterSnapshot, planned: &PlannedClaim) -> Vec<OfferingKey> {
     let Some(types) = snapshot.instance_types.get(&planned.pool) else { return Vec::new() };
     let launch = &planned.launch;
-    let allowed_types =
-        launch.instance_types.iter().filter_map(|name| types.iter().find(|instance_type| instance_type.name == *name));
+    let allowed_types = launch.instance_types.iter().filter_map(|name| types.iter().find(|t| t.name == *name));
     let single_value = |offering: &Offering, key: &str| match offering.requirements.get(key)?.allowed_values()? {
         [value] => Some(value.clone()),
         _ => None,
