@@ -12,7 +12,6 @@
 //! - [`disrupt()`] plans the removal and replacement of nodes: an [`Input`] and
 //!   [`DisruptionSettings`] in, a [`DisruptionPlan`] out. Controllers call [`next_commands`] and
 //!   [`validate_all`].
-//! - [`funnel()`] shows which rule excludes which instance types for one pod.
 
 mod bits;
 pub mod catalogue;
@@ -41,7 +40,7 @@ pub use disrupt::{
     consolidatable, consolidation_deferred_until, disrupt, drift_reason, eviction_cost, expires_at, is_large_wave,
     must_verify_type, next_commands, validate, validate_all, with_commands_done,
 };
-pub use explain::{Funnel, FunnelRule, FunnelStep, PlacementRule, PoolFunnel, PoolRejection, Reason, funnel};
+pub use explain::{PlacementRule, PoolRejection, Reason};
 pub use pod::relax::Relaxation;
 pub use pod::requests::{pod_limits, pod_requests};
 pub use price::Price;

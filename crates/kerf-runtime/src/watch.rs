@@ -131,15 +131,6 @@ impl WatchHandle {
         }
     }
 
-    /// Resolves once all changes up to `version` have been delivered. Resolves at once if `version`
-    /// is not a number.
-    pub async fn wait_for_version(&mut self, version: &str) {
-        let Ok(version) = version.parse::<u64>() else { return };
-        if self.progress.wait_for(|progress| progress.version >= version).await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
-
     /// Resolves at the next change of [`WatchHandle::progress`].
     pub async fn changed(&mut self) {
         if self.progress.changed().await.is_err() {

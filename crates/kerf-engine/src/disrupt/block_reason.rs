@@ -152,6 +152,48 @@ impl BlockReason {
         }
     }
 
+    /// Returns the time at which the block ends by itself. Returns `None` if only a change of the
+    /// cluster can end it. The disruption controller starts its next pass no later than this time.
+    pub fn ends_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Paused { until, .. } | Self::InConsolidateAfter { until } | Self::DriftBackoff { until } => {
+                Some(*until)
+            }
+            Self::AlreadyDisrupting
+            | Self::NotManaged
+            | Self::NoNode
+            | Self::NotInitialized
+            | Self::Deleting
+            | Self::Nominated
+            | Self::DoNotDisrupt
+            | Self::NoPoolLabel
+            | Self::PoolNotFound(_)
+            | Self::PodDoNotDisrupt(_)
+            | Self::PodDisruptionBudget { .. }
+            | Self::MultiplePodDisruptionBudgets(_)
+            | Self::InvalidPodDisruptionBudget(_)
+            | Self::StaticPool(_)
+            | Self::ConsolidationDisabled(_)
+            | Self::BufferPods(_)
+            | Self::InstanceTypeNotFound(_)
+            | Self::MissingLabel(_)
+            | Self::OnlyWhenEmpty(_)
+            | Self::ClaimNotInitialized
+            | Self::DisruptionBudget(_)
+            | Self::ScaleDownFirst(_)
+            | Self::NodeLimit(_)
+            | Self::PodsUnschedulable(_)
+            | Self::LaunchedByPlan
+            | Self::TooManyReplacements(_)
+            | Self::NoCheaperReplacement
+            | Self::NoSaving
+            | Self::SpotToSpotDisabled
+            | Self::SpotToSpotFlexibility(_)
+            | Self::MinValues(_)
+            | Self::BelowBalancedThreshold { .. } => None,
+        }
+    }
+
     /// Returns true if a pod causes the block. Drift ignores such a block if the claim has a
     /// termination grace period (spec 03 §5.3).
     pub(crate) fn is_caused_by_pods(&self) -> bool {
@@ -314,6 +356,19 @@ mod tests {
         }
         let rows = documented.lines().filter(|line| line.starts_with("| `")).count();
         assert_eq!(rows, codes.len(), "docs/reasons.md names a code that does not exist");
+    }
+
+    // spec 03 §2.2
+    #[test]
+    fn blocks_with_an_end_report_it() {
+        let until = Timestamp::UNIX_EPOCH;
+        let timed = [
+            BlockReason::Paused { pool: Str::default(), until },
+            BlockReason::InConsolidateAfter { until },
+            BlockReason::DriftBackoff { until },
+        ];
+        assert!(timed.iter().all(|reason| reason.ends_at() == Some(until)));
+        assert_eq!(BlockReason::Nominated.ends_at(), None);
     }
 
     #[test]

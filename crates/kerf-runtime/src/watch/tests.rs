@@ -222,14 +222,15 @@ async fn an_object_that_cannot_be_decoded_affects_no_other_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wait_for_version_resolves_once_the_version_is_delivered() {
+async fn the_handle_reports_the_first_list_and_each_later_version() {
     let server = ScriptedServer::new(vec![page(3, "", &[]), changes(&[("ADDED", thing("a", 5, 1.into()))])]);
     let (mut handle, work) = watch(server.client(), WatchSettings::new(KIND, 1), |_: WatchUpdate<Thing>| {});
     assert!(!handle.progress().is_synced);
     let wait = async {
         handle.wait_until_synced().await;
-        handle.wait_for_version("5").await;
-        handle.wait_for_version("no number").await;
+        while handle.progress().version < 5 {
+            handle.changed().await;
+        }
         handle.progress().version
     };
     tokio::select! {

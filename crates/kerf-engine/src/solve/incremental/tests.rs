@@ -162,17 +162,16 @@ proptest! {
 }
 
 #[test]
-fn an_additional_pending_pod_is_placed_and_not_kept() {
+fn a_pending_pod_is_placed_and_forgotten_once_it_is_removed() {
     let fixture =
         Fixture::new("type s cpu=4 mem=8Gi price=0.1 \n pool p \n node n1 pool=p cpu=4 \n pod a cpu=1 \n pod b cpu=2");
     let mut input = fixture.input.clone();
     let additional = input.pods.remove(1);
     let mut solver = IncrementalSolver::new(&input, &fixture.settings);
     let without_additional = render_solution(&solver.solve());
-    assert_eq!(
-        render_solution(&solver.solve_with_pending(&[additional.as_ref().clone()])),
-        render_solution(&fixture.solve())
-    );
+    solver.update_pod(&additional);
+    assert_eq!(render_solution(&solver.solve()), render_solution(&fixture.solve()));
+    solver.remove_pod(&additional.namespaced_name());
     assert_eq!(render_solution(&solver.solve()), without_additional);
 }
 
