@@ -1,4 +1,5 @@
-//! The controllers of NodeClaims: from launch to finalizer, and the small ones around them.
+//! Controllers that reconcile NodeClaims: the lifecycle from launch to finalization, and smaller
+//! ones for disruption conditions, expiration, consistency and garbage collection.
 
 pub(crate) mod consistency;
 pub(crate) mod disruption;
@@ -17,8 +18,9 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::node::termination::is_reschedulable;
 
-/// Deletes a claim whatever runs on it, and counts it for a reason, with the pods that must go elsewhere. Says whether it did: one that
-/// is gone already is not counted again.
+/// Deletes a claim whatever runs on its node, and counts it in the metrics under `reason`, with the
+/// number of pods that must move. Returns false, and counts nothing, if the claim no longer
+/// existed.
 pub(crate) async fn delete_disrupted(ctx: &Context, claim: &TrackedClaim, reason: &str) -> Result<bool, Error> {
     match actions::claim::delete(ctx, &claim.object).await {
         Ok(()) => {

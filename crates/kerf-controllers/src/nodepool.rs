@@ -1,4 +1,4 @@
-//! The controllers of NodePools.
+//! Controllers that reconcile NodePools: hash, conditions, node count and cost.
 
 pub(crate) mod cost;
 pub(crate) mod counter;
@@ -16,7 +16,7 @@ use crate::actions;
 use crate::context::Context;
 use crate::error::{Interrupted, api_result};
 
-/// Changes conditions of a pool and writes them if that made a difference.
+/// Lets `say` change the conditions of a pool, and writes them if they differ.
 async fn update_conditions(
     ctx: &Context,
     pool: &NodePool,

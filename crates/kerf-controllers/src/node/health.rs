@@ -1,8 +1,10 @@
-//! `node.health`, only with the feature gate `NodeRepair`: ends nodes that their provider's policies call broken (spec 03 §12.3).
-//! It acts on every node of ours whose conditions change, and at the instant at which a bad one has been put up with for long enough.
+//! `node.health`: deletes unhealthy nodes, as defined by the provider's repair policies (spec 03
+//! §12.3). It runs only with the feature gate `NodeRepair`.
+//! It reconciles a managed node when its conditions change, and again when the policy's toleration
+//! of an unhealthy condition ends.
 //!
-//! A broken node cannot drain, so nothing is waited for: its claim's termination time is now. If many nodes are broken at once, it is
-//! not the nodes that are, and none is touched.
+//! An unhealthy node cannot be drained, so its NodeClaim's termination timestamp is set to now. If
+//! many nodes are unhealthy at once, the cause lies outside the nodes and none is deleted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,20 +26,21 @@ use crate::events;
 use crate::logs::reference;
 use crate::nodeclaim::delete_disrupted;
 
-/// How many of a hundred nodes may be broken for one to be repaired; a part of a node counts as one.
+/// A node is repaired only if at most this percentage of nodes is unhealthy. The allowed number of
+/// nodes is rounded up.
 const UNHEALTHY_PERCENT_MAX: usize = 20;
-/// When it is looked again after too many were.
+/// Delay until the next check when too many nodes were unhealthy.
 const REPAIR_BLOCKED_RETRY_DELAY: Duration = Duration::from_mins(5);
 
-/// The controller.
+/// The controller. Its keys are names of Nodes.
 pub(crate) struct NodeHealth {
     ctx: Context,
 }
 
-/// What a policy says of a node.
+/// A repair policy whose condition a node has.
 struct DueRepair {
     policy: RepairPolicy,
-    /// When it has been put up with for long enough.
+    /// The time at which the policy's toleration of the condition ends.
     due: Timestamp,
 }
 
@@ -46,7 +49,7 @@ impl NodeHealth {
         Self { ctx }
     }
 
-    /// Whether there is anything to do at all.
+    /// Returns true if the feature gate is on and the provider has repair policies.
     pub(crate) fn is_enabled(&self) -> bool {
         self.ctx.settings.node_repair && !self.ctx.cloud.repair_policies().is_empty()
     }
@@ -114,7 +117,8 @@ impl Reconcile for NodeHealth {
     }
 }
 
-/// The policy that has to be acted upon first; of several at the same instant the first in the provider's order.
+/// Returns the policy whose toleration ends first; of several that end at one time, the first in
+/// the provider's order. Returns `None` if no policy matches the node.
 fn first_due_repair(policies: &[RepairPolicy], node: &Node) -> Option<DueRepair> {
     let broken = policies.iter().filter_map(|policy| {
         let since = unhealthy_since(*policy, node)?;
@@ -123,14 +127,16 @@ fn first_due_repair(policies: &[RepairPolicy], node: &Node) -> Option<DueRepair>
     broken.min_by_key(|broken| broken.due)
 }
 
-/// Since when a node is what a policy calls broken. A condition that does not say since when has always been so.
+/// Returns the time since which a node has the condition of a policy, `None` if it does not have
+/// it. A condition without a transition time counts as having been there always.
 fn unhealthy_since(policy: RepairPolicy, node: &Node) -> Option<Timestamp> {
     let mut conditions = node.status.conditions.iter();
     let bad = conditions.find(|c| c.condition_type == policy.condition && c.status == policy.status)?;
     Some(bad.last_transition_time.unwrap_or(Timestamp::UNIX_EPOCH))
 }
 
-/// Whether so many nodes are broken that the cause must lie elsewhere: of those of the pool, or of all without one.
+/// Returns true if more than [`UNHEALTHY_PERCENT_MAX`] of the nodes are unhealthy: of the nodes of
+/// the pool, or of all nodes if the claim has no pool. The cause then lies outside the nodes.
 fn has_too_many_unhealthy_nodes(cluster: &Cluster, policies: &[RepairPolicy], pool: Option<&str>) -> bool {
     let is_counted = |node: &&Arc<Node>| pool.is_none_or(|pool| node.metadata.labels.has_value(labels::NODEPOOL, pool));
     let is_broken = |node: &Arc<Node>| policies.iter().any(|policy| unhealthy_since(*policy, node).is_some());

@@ -1,4 +1,5 @@
-//! `node.hydration`: gives nodes of older releases the label that names their node class (spec 04 §6.3).
+//! `node.hydration`: adds the label that names the node class to nodes that an older release
+//! created without it (spec 04 §6.3).
 
 use kerf_api::labels::node_class_key;
 use kerf_api::slim::{Node, Str};
@@ -9,7 +10,7 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::{Error, REQUEUE_AFTER_CONFLICT};
 
-/// The controller.
+/// The controller. Its keys are names of Nodes.
 pub(crate) struct NodeHydration {
     ctx: Context,
 }
@@ -19,7 +20,8 @@ impl NodeHydration {
         Self { ctx }
     }
 
-    /// The label that the node should have and does not, if exactly one claim of ours stands behind it.
+    /// Returns key and value of the node class label if the node lacks it. Returns `None` unless
+    /// exactly one managed claim belongs to the node.
     fn missing_label(&self, name: &str) -> Option<(String, String)> {
         let cluster = self.ctx.cluster.lock();
         let node = cluster.get::<Node>(name)?;

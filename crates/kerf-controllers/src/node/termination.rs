@@ -1,5 +1,7 @@
-//! `node.termination`: a Node that is being deleted is tainted, drained, parted from its volumes and its machine, and only then let go
-//! (spec 04 §7). It acts on managed Nodes that carry our finalizer; everything it needs to know between two looks is in the API.
+//! `node.termination`: takes a deleting Node through its termination (spec 04 §7): taint, drain,
+//! wait for volume detachment, terminate the instance, remove the finalizer.
+//! It acts on managed Nodes that carry Karpenter's termination finalizer. Between two reconciles
+//! all progress is in the API, so a restart loses nothing.
 
 mod drain;
 mod eviction;
@@ -32,11 +34,11 @@ use crate::error::{Error, Interrupted, REQUEUE_AFTER_CONFLICT, api_result};
 use crate::events;
 use crate::logs::reference;
 
-/// How often a node that waits for something is looked at.
+/// Delay between two checks of a node that waits for pods or volumes.
 const NODE_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How often a machine that is being terminated is looked at.
+/// Delay between two checks of an instance that is being terminated.
 const INSTANCE_POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// Set at termination, so that load balancers stop sending before pods go.
+/// Label that makes load balancers stop sending traffic. It is set before the pods are evicted.
 const EXCLUDE_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 const EXCLUDED_BY: &str = "karpenter";
 
@@ -44,27 +46,28 @@ const DRAINED: &str = "Drained";
 const VOLUMES_DETACHED: &str = "VolumesDetached";
 const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 
-/// The controller.
+/// The controller. Its keys are names of Nodes.
 pub(crate) struct NodeTermination {
     ctx: Context,
     evictions: Arc<EvictionQueue>,
-    /// Nodes whose finalizer we have removed and that the watch still shows, by uid: they are counted once.
+    /// Uids of nodes whose finalizer is removed and which the watch still shows. Without them the
+    /// metrics would count a node twice.
     finalized_nodes: Mutex<BTreeSet<Str>>,
 }
 
-/// A node on its way out, with all that one look at it needs.
+/// A deleting node with everything that one reconcile needs.
 struct TerminatingNode {
     node: Arc<Node>,
-    /// Its claim; none if there is none, or more than one.
+    /// The node's NodeClaim. `None` if there is none or more than one.
     claim: Option<Arc<TrackedClaim>>,
-    /// When draining ends, whatever is still on the node.
+    /// The time at which draining ends, whatever pods are left. `None` if the claim sets no limit.
     deadline: Option<Timestamp>,
-    /// The claim's conditions, as this look leaves them.
+    /// The claim's conditions as changed by this reconcile. `None` without a claim.
     conditions: Option<ConditionSet>,
     now: Timestamp,
 }
 
-/// Whether a step is over.
+/// Result of one step of the termination.
 enum TerminationStep {
     Complete,
     Requeue(ReconcileAction),
@@ -87,7 +90,8 @@ impl NodeTermination {
         if self.is_instance_gone(&node).await? {
             return self.remove_finalizer(&node, claim.as_deref()).await;
         }
-        // The deletion above is in the index now, and with it what else has come in meanwhile.
+        // Read again: the cluster state now contains the deletion above and other changes that
+        // arrived during the requests.
         let Some((node, claim)) = self.find_terminating(name) else { return Ok(ReconcileAction::Done) };
         let mut leaving = self.terminating_node(node, claim)?;
         self.taint(&leaving).await?;
@@ -99,7 +103,8 @@ impl NodeTermination {
         }
     }
 
-    /// The node, if it is ours to terminate, and its claim.
+    /// Returns the node and its claim. Returns `None` if the node is not deleting, not managed, has
+    /// no termination finalizer or is already finalized.
     fn find_terminating(&self, name: &str) -> Option<(Arc<Node>, Option<Arc<TrackedClaim>>)> {
         let cluster = self.ctx.cluster.lock();
         let node = cluster.get::<Node>(name).filter(|node| node.metadata.is_terminating())?;
@@ -135,7 +140,8 @@ impl NodeTermination {
         Ok(TerminatingNode { node, claim, deadline, conditions, now: self.ctx.now() })
     }
 
-    /// A kubelet that answers proves its machine; of others the provider is asked (spec 04 §7.3).
+    /// Returns true if the node's instance no longer exists. A node that is Ready has an instance;
+    /// for all others this asks the provider (spec 04 §7.3).
     async fn is_instance_gone(&self, node: &Node) -> Result<bool, Error> {
         let is_ready = node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True");
         if is_ready {
@@ -148,7 +154,8 @@ impl NodeTermination {
         }
     }
 
-    /// No pod comes any more, and no traffic from outside (spec 04 §7.4).
+    /// Sets the disrupted taint, which keeps new pods off the node, and the label that stops
+    /// external traffic (spec 04 §7.4).
     async fn taint(&self, leaving: &TerminatingNode) -> Result<(), Interrupted> {
         let node = &leaving.node;
         let is_tainted =
@@ -183,7 +190,8 @@ impl NodeTermination {
         Ok(())
     }
 
-    /// Pods, then volumes, then the machine; the first that is not done yet is where it stops.
+    /// Runs the steps in order: pods, volumes, instance. Stops at the first step that is not
+    /// complete.
     async fn run_steps(&self, leaving: &mut TerminatingNode) -> Result<TerminationStep, Error> {
         if let TerminationStep::Requeue(next) = self.drain(leaving) {
             return Ok(TerminationStep::Requeue(next));
@@ -213,7 +221,7 @@ impl NodeTermination {
         })
     }
 
-    /// Stores what this look made of the claim's conditions.
+    /// Writes the claim's conditions as changed by this reconcile.
     async fn write_conditions(&self, leaving: &TerminatingNode) -> Result<(), Interrupted> {
         let (Some(claim), Some(conditions)) = (&leaving.claim, &leaving.conditions) else { return Ok(()) };
         let was_drained = claim.is_condition_true(DRAINED);
@@ -230,7 +238,7 @@ impl NodeTermination {
         Ok(())
     }
 
-    /// Lets the node go (spec 04 §7.9).
+    /// Removes the finalizer, which lets the API server delete the node (spec 04 §7.9).
     async fn remove_finalizer(
         &self,
         node: &Node,
@@ -254,7 +262,7 @@ impl NodeTermination {
         Ok(ReconcileAction::Done)
     }
 
-    /// The node is out of the index: nothing about it needs to be remembered.
+    /// Forgets a node that the watch no longer shows.
     pub(crate) fn forget(&self, node: &Node) {
         self.finalized_nodes().remove(&node.metadata.uid);
     }

@@ -1,4 +1,5 @@
-//! `nodeclaim.consistency`: looks every ten minutes whether the node of a claim is what was promised (spec 04 §6.1).
+//! `nodeclaim.consistency`: checks every ten minutes that the node of a claim has the capacity that
+//! the claim promised (spec 04 §6.1).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,24 +19,24 @@ use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
 use crate::events;
 
-/// How often a claim is looked at, whatever happens to it.
+/// Time between two checks of one claim. Changes of the claim do not cause an earlier check.
 const CONSISTENCY_CHECK_INTERVAL: Duration = Duration::from_mins(10);
-/// How much of what was promised must be there, in tenths.
+/// Share of the promised capacity that the node must have, in tenths.
 const CAPACITY_TENTHS_MIN: i128 = 9;
 const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
 
-/// The controller.
+/// The controller. Its keys are names of NodeClaims.
 pub(crate) struct Consistency {
     ctx: Context,
     checks: Mutex<CheckTimes>,
 }
 
-/// When each claim was last looked at.
+/// The time of each claim's last check.
 #[derive(Debug, Default)]
 struct CheckTimes {
     by_uid: BTreeMap<String, Timestamp>,
-    /// How many there were when those of claims that are gone were last forgotten. It is done again when there are twice as many, so that a look
-    /// costs its share of that, however many claims there are.
+    /// Length of `by_uid` after entries of deleted claims were last removed. The next removal
+    /// happens at twice this length, so that its cost per check is constant on average.
     len_after_cleanup: usize,
 }
 
@@ -44,7 +45,8 @@ impl Consistency {
         Self { ctx, checks: Mutex::default() }
     }
 
-    /// How long a claim still has to wait for its turn; if not at all, this is its turn.
+    /// Returns the time that a claim still has to wait for its next check. Returns `None` if the
+    /// check is due, and records that it begins now.
     fn wait_or_begin_check(&self, uid: &str) -> Option<Duration> {
         let now = self.ctx.now();
         let mut looked = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,7 +97,8 @@ impl Reconcile for Consistency {
             let cluster = self.ctx.cluster.lock();
             let mut nodes = cluster.nodes_of(&claim.engine_claim.provider_id);
             let first = nodes.next().cloned();
-            // One that has not joined yet is none: there is nothing to compare, and whoever registers it would find the claim changed.
+            // A claim that is not registered has no node here: there is nothing to compare, and a
+            // write now would conflict with the registration.
             first.filter(|_| nodes.next().is_none() && claim.is_condition_true("Registered"))
         };
         let Some(node) = node else { return Ok(ReconcileAction::Done) };
@@ -108,7 +111,8 @@ impl Reconcile for Consistency {
     }
 }
 
-/// Resources of which the node has clearly less than was promised.
+/// Describes each requested resource of which the node has less than [`CAPACITY_TENTHS_MIN`] of the
+/// promised capacity. Empty while the claim is not initialized or is deleting.
 fn shape_issues(claim: &TrackedClaim, node: &Node) -> Vec<String> {
     if claim.is_terminating() || !claim.is_condition_true("Initialized") {
         return Vec::new();

@@ -1,9 +1,10 @@
-//! `nodeclaim.disruption`: says on every claim of a pool of ours whether it has drifted and whether it may be consolidated (spec 03 §2).
-//! It acts whenever the claim, its pool or its node class changes, every five minutes for what only the provider can tell, and at the
-//! instant at which a claim's waiting time ends.
+//! `nodeclaim.disruption`: writes the conditions Drifted and Consolidatable of every claim of a
+//! managed pool (spec 03 §2). It reconciles a claim when the claim, its pool or its node class
+//! changes, every five minutes because drift of the provider causes no event, and when the claim's
+//! `consolidateAfter` ends.
 //!
-//! What is said is what the engine says of the same claim, so `kerf plan` and the conditions never differ. A step that fails leaves its
-//! condition as it was and does not keep the other from being written.
+//! The engine decides both conditions, so `kerf plan` and the conditions never differ. A failed
+//! check leaves its condition unchanged, and the other condition is still written.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -30,21 +31,22 @@ const INITIALIZED: &str = "Initialized";
 const DRIFTED: &str = "Drifted";
 const CONSOLIDATABLE: &str = "Consolidatable";
 
-/// How often a claim's drift is looked at, whatever happens to it.
+/// Time between two drift checks of a claim that does not change.
 const DRIFT_CHECK_INTERVAL: Duration = Duration::from_mins(5);
-/// How long a type that was found in its pool's list is not looked for again.
+/// Time for which an instance type that was found in its pool's list is not checked again.
 const TYPE_VERIFIED_TTL: Duration = Duration::from_mins(30);
 
-/// The controller.
+/// The controller. Its keys are names of NodeClaims.
 pub(crate) struct ClaimDisruption {
     ctx: Context,
-    /// Until when the type of a claim counts as found, by uid.
+    /// Claim uid to the time until which the claim's instance type need not be checked.
     types_verified_until: Mutex<BTreeMap<String, Timestamp>>,
-    /// What claims were last told of each pool.
+    /// The version of each pool, by name, for which the pool's claims were last enqueued.
     pool_versions: Mutex<BTreeMap<Str, PoolVersion>>,
 }
 
-/// All of a pool that claims are compared with: its status changes with every node, and is none of their business.
+/// Everything of a pool that its claims are compared with. The status is not part of it: it changes
+/// with every node.
 #[derive(PartialEq, Eq)]
 struct PoolVersion {
     uid: Option<String>,
@@ -57,7 +59,8 @@ impl ClaimDisruption {
         Self { ctx, types_verified_until: Mutex::default(), pool_versions: Mutex::default() }
     }
 
-    /// Whether a pool is another one for its claims than when they were last told of it.
+    /// Records the pool's version. Returns true if it differs from the recorded one, so that the
+    /// pool's claims must be reconciled.
     pub(crate) fn update_pool_version(&self, pool: &NodePool) -> bool {
         let version = PoolVersion {
             uid: pool.metadata.uid.clone(),
@@ -71,7 +74,7 @@ impl ClaimDisruption {
         !is_known
     }
 
-    /// The pool is gone.
+    /// Forgets the version of a deleted pool.
     pub(crate) fn forget_pool(&self, pool: &str) {
         self.pool_versions.lock().unwrap_or_else(PoisonError::into_inner).remove(pool);
     }
@@ -106,7 +109,8 @@ impl ClaimDisruption {
         Ok(ReconcileAction::RequeueAfter(DRIFT_CHECK_INTERVAL))
     }
 
-    /// Asks in the order of spec 03 §2.1, the dearest question last.
+    /// Checks for drift in the order of spec 03 §2.1. The most expensive check, the provider's,
+    /// comes last.
     async fn check_drift(
         &self,
         claim: &TrackedClaim,
@@ -135,7 +139,8 @@ impl ClaimDisruption {
             Ok(None) => Ok(DriftCheck::NotDrifted),
             Ok(Some(reason)) => Ok(DriftCheck::Drifted(Str::from(reason))),
             Err(why) => match InstanceError::classify(why.0) {
-                // Its end is somebody else's business.
+                // Another controller (garbage collection or termination) handles the missing
+                // instance.
                 InstanceError::NotFound(_) => Ok(DriftCheck::Unknown),
                 InstanceError::Other(cause) => Err(Error::Cloud { doing: "checking drift", cause }),
             },
@@ -200,7 +205,8 @@ impl Reconcile for ClaimDisruption {
         let Some(object) = claim.pool().and_then(|pool| self.ctx.managed_pool(pool)) else {
             return Ok(ReconcileAction::Done);
         };
-        // What is written on the pool counts, not what will be: claims of an older hash version are taken along before it is.
+        // Use the hash written on the pool, not the computed one: `nodepool.hash` migrates claims
+        // of an older hash version before it writes the new hash.
         let mut pool = as_seen(&object, &NodeClassState::Ready, None);
         pool.disruption.hash = template_hash(&object);
 
@@ -212,12 +218,13 @@ impl Reconcile for ClaimDisruption {
         let drift = self.set_drifted(&mut conditions, &claim, &pool, &object).await;
         let wait = match pool.disruption.replicas {
             None => self.set_consolidatable(&mut conditions, &claim, &pool),
-            // The nodes of a static pool are all wanted.
+            // A static pool keeps all of its nodes, so they are not consolidated.
             Some(_) => ReconcileAction::Done,
         };
         let is_same = |kind: &str| conditions.get(kind) == stored.iter().find(|c| c.condition_type == kind);
         if is_same(DRIFTED) && is_same(CONSOLIDATABLE) {
-            // The other conditions are for others to open.
+            // No write if only other conditions differ: `ConditionSet::open` adds missing ones,
+            // which the lifecycle controller writes.
             return Ok(drift?.soonest(wait));
         }
         status.conditions = conditions.into_conditions();
@@ -229,23 +236,22 @@ impl Reconcile for ClaimDisruption {
     }
 }
 
-/// Whether a claim has drifted.
+/// Result of the drift check of one claim.
 enum DriftCheck {
-    /// It has not.
     NotDrifted,
-    /// It has, for this reason.
+    /// Drifted, with the reason for the condition.
     Drifted(Str),
-    /// Its machine is gone, and with it everything to compare.
+    /// The instance does not exist any more, so there is nothing to compare.
     Unknown,
 }
 
-/// Removes a condition; says whether it was there.
+/// Removes a condition. Returns true if it existed.
 fn clear_condition(conditions: &mut ConditionSet, kind: &str) -> bool {
-    // Only dependents cannot be cleared, and these two are none.
+    // `clear` fails only for dependents of Ready, and these two conditions are not dependents.
     conditions.clear(kind).unwrap_or(false)
 }
 
-/// The hash that is written on a pool, if all of it is.
+/// Returns the hash and hash version annotated on a pool. Returns `None` unless both are present.
 fn template_hash(pool: &NodePool) -> Option<TemplateHash> {
     let annotations = pool.metadata.annotations.as_ref()?;
     let written = |key: &str| annotations.get(key).map(|text| Str::from(text.as_str()));

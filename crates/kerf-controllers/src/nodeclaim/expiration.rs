@@ -1,5 +1,6 @@
-//! `nodeclaim.expiration`: deletes every claim of ours at the instant at which its `expireAfter` is over (spec 03 §12.1). Nothing holds
-//! it up, neither budgets nor pods that want to be left alone; the drain that follows is as careful as any.
+//! `nodeclaim.expiration`: deletes a managed claim when its `expireAfter` has passed (spec 03
+//! §12.1). Neither budgets nor do-not-disrupt annotations delay it. The drain that follows respects
+//! PodDisruptionBudgets like any other.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::Error;
 
-/// The controller.
+/// The controller. Its keys are names of NodeClaims.
 pub(crate) struct Expiration {
     ctx: Context,
 }

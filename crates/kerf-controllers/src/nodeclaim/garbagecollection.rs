@@ -1,5 +1,7 @@
-//! `nodeclaim.garbagecollection` and `instance.garbagecollection`: every two minutes, claims whose machine is gone are deleted (spec 04
-//! §6.2), and machines that no claim stands for are terminated. Both read the same list, so neither can be fooled by what the other does.
+//! `nodeclaim.garbagecollection` and `instance.garbagecollection`: every two minutes, deletes
+//! claims whose instance does not exist any more (spec 04 §6.2), and terminates instances that
+//! belong to no claim. Both use one list of instances, so that an action of one cannot mislead the
+//! other.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,14 +20,15 @@ use crate::controllers::Reconcile;
 use crate::error::Error;
 use crate::logs::reference;
 
-/// How often machines are listed.
+/// Time between two lists of the instances.
 const COLLECTION_INTERVAL: Duration = Duration::from_mins(2);
-/// How many deletions go on at the same time.
+/// The largest number of concurrent deletions.
 const CONCURRENT_DELETIONS_MAX: usize = 20;
-/// A machine younger than this may belong to a claim that does not say so yet.
+/// Minimum age of an instance before it counts as orphaned. The claim of a younger instance may not
+/// have recorded it yet.
 const INSTANCE_AGE_MIN: Duration = Duration::from_secs(30);
 
-/// The controller.
+/// The controller. It has a single key and handles all claims and instances at once.
 pub(crate) struct GarbageCollection {
     ctx: Context,
 }
@@ -72,7 +75,8 @@ impl GarbageCollection {
             let cluster = self.ctx.cluster.lock();
             let is_claimed = |machine: &Instance| {
                 cluster.claims_of(&machine.provider_id).next().is_some()
-                    // A claim that has not noted its machine yet will find it again when it is launched.
+                    // A claim without a recorded instance finds this one when its launch is
+                    // repeated.
                     || machine.claim.as_ref().is_some_and(|name| {
                         cluster.get::<TrackedClaim>(name).is_some_and(|claim| claim.engine_claim.provider_id.is_empty())
                     })
@@ -102,7 +106,7 @@ impl GarbageCollection {
 
 impl Reconcile for GarbageCollection {
     async fn reconcile(&self, _: &Str) -> Result<ReconcileAction, Error> {
-        // A claim that we have not heard of yet must not cost its machine.
+        // Before the first sync a claim may be unknown, and its instance would be terminated.
         let is_whole = {
             let mut cluster = self.ctx.cluster.lock();
             cluster.check_synced().is_synced() || cluster.has_been_synced()
@@ -123,7 +127,8 @@ impl Reconcile for GarbageCollection {
     }
 }
 
-/// Whether a kubelet still answers for the claim: then it is the cloud's list that is behind.
+/// Returns true if the claim's only node is Ready. The instance then exists, and the cloud's list
+/// is out of date.
 fn has_ready_node(cluster: &kerf_state::Cluster, claim: &TrackedClaim) -> bool {
     let mut nodes = cluster.nodes_of(&claim.engine_claim.provider_id);
     let (first, second) = (nodes.next(), nodes.next());

@@ -1,4 +1,5 @@
-//! `nodeclaim.hydration`: gives claims of older releases the label that names their node class (spec 04 §6.3).
+//! `nodeclaim.hydration`: adds the label that names the node class to claims that an older release
+//! created without it (spec 04 §6.3).
 
 use kerf_api::labels::node_class_key;
 use kerf_api::slim::Str;
@@ -9,7 +10,7 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
 
-/// The controller.
+/// The controller. Its keys are names of NodeClaims.
 pub(crate) struct ClaimHydration {
     ctx: Context,
 }

@@ -1,8 +1,11 @@
-//! `nodeclaim.lifecycle`: acts on every claim of ours whenever it or its node changes, and brings it from launch over registration to
-//! initialization, or to its end (spec 04 §5).
+//! `nodeclaim.lifecycle`: takes every managed claim through launch, registration and
+//! initialization, and finalizes it when it is deleted (spec 04 §5). It reconciles a claim when the
+//! claim or its node changes.
 //!
-//! Nothing is launched before the finalizer is stored, so that no machine can be lost. The four steps work on one copy, always all
-//! four and in this order, and what they found is written once; why a node that has just joined is not ready this very moment is not written.
+//! Invariant: an instance is launched only after the finalizer is stored, so that no instance is
+//! lost. The four steps (launch, registration, initialization, liveness) always all run, in this
+//! order, on one copy of the claim, which is then written once. For the first seconds after
+//! registration the reasons why a node is not ready yet are not written.
 
 mod finalize;
 mod health;
@@ -32,35 +35,35 @@ use crate::logs::reference;
 pub(crate) use health::RegistrationHealth;
 use launch::LaunchCache;
 
-/// The machine has been launched.
+/// Condition: the instance has been launched.
 const LAUNCHED: &str = "Launched";
-/// Its node has joined the cluster.
+/// Condition: the claim's node has joined the cluster.
 const REGISTERED: &str = "Registered";
-/// Its node has all that was promised.
+/// Condition: the claim's node is ready and offers all requested resources.
 const INITIALIZED: &str = "Initialized";
-/// How long a node that has joined may take for the rest before it is said what it lacks now.
+/// Time after registration in which changing reasons for a missing initialization are not written.
 const STARTUP_REASONS_DELAY: Duration = Duration::from_secs(3);
-/// The machine is being terminated.
+/// Condition: the provider has been asked to terminate the instance.
 const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 
-/// The controller.
+/// The controller. Its keys are names of NodeClaims.
 pub(crate) struct Lifecycle {
     ctx: Context,
     launch_cache: LaunchCache,
     health: Arc<RegistrationHealth>,
 }
 
-/// A claim that is being worked on: the copy that the steps change.
+/// The copy of a claim that the steps change.
 struct ClaimUpdate {
     claim: NodeClaim,
     conditions: ConditionSet,
 }
 
-/// What a step leaves to do.
+/// Result of a step that may delete the claim.
 enum LifecycleStep {
-    /// The claim goes on.
+    /// Run the next step; requeue the claim as given.
     Continue(ReconcileAction),
-    /// The claim was deleted; there is nothing left to write.
+    /// The claim was deleted. Nothing is left to write.
     Deleted,
 }
 
@@ -98,7 +101,7 @@ impl Lifecycle {
         let is_news = |kind: &str| work.conditions.is_true(kind) && !known.is_condition_true(kind);
         let [is_launched, is_registered, is_initialized] = [LAUNCHED, REGISTERED, INITIALIZED].map(is_news);
         let claim = self.store(&stored, work).await?;
-        // Told once it is stored: a write that lost against another is made again, and with it everything else.
+        // Logs and metrics follow the write: if it fails with a conflict, all steps run again.
         let status = claim.status.as_ref();
         let machine = status.and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
         let node = status.and_then(|status| status.node_name.as_deref()).unwrap_or_default();
@@ -116,8 +119,10 @@ impl Lifecycle {
         Ok(next)
     }
 
-    /// For how long what was found need not be written: it is only why something has not happened yet, and it could not have. A node that
-    /// comes up passes through several such reasons in a moment, which nobody gets to read.
+    /// Returns the time for which the changes need not be written, `None` if they must be written
+    /// now. The write waits if the claim registered less than [`STARTUP_REASONS_DELAY`] ago and
+    /// only reasons of conditions that are still Unknown changed. A starting node passes through
+    /// several such reasons within a moment, and each write would be wasted.
     fn startup_reasons_delay(&self, stored: &NodeClaim, work: &ClaimUpdate) -> Option<Duration> {
         let age = work.condition_age(REGISTERED, self.ctx.now());
         if !work.conditions.is_true(REGISTERED) || age >= STARTUP_REASONS_DELAY {
@@ -146,8 +151,9 @@ impl Lifecycle {
         api_result("adding finalizer", actions::claim::update(&self.ctx, MergePatch::OBJECT, claim, &with).await)
     }
 
-    /// Writes what the steps found: metadata first, then status, both only if nobody else wrote meanwhile. Another controller's condition
-    /// is never undone; a machine that was just launched is remembered, so coming back is safe.
+    /// Writes the changed claim: metadata first, then status. Both writes fail if another writer
+    /// has changed the claim since, so that no condition of another controller is undone. The claim
+    /// is then reconciled again. This is safe because a launched instance is in the launch cache.
     async fn store(&self, stored: &NodeClaim, work: ClaimUpdate) -> Result<NodeClaim, Interrupted> {
         let ClaimUpdate { mut claim, conditions } = work;
         claim.status.get_or_insert_default().conditions = conditions.into_conditions();
@@ -188,8 +194,8 @@ impl ClaimUpdate {
         self.claim.status.as_ref().and_then(|status| status.provider_id.as_deref()).unwrap_or_default()
     }
 
-    /// Whether a condition is settled. If so, it is said again for the object's present generation, so that `Ready` does not become
-    /// Unknown because somebody touched the spec.
+    /// Returns true if a condition is True or False. In that case sets it again for the object's
+    /// current generation, so that a change of the spec does not make `Ready` Unknown.
     fn renew_if_settled(&mut self, kind: &str, now: jiff::Timestamp) -> bool {
         let Some(condition) = self.conditions.get(kind).cloned() else { return false };
         match condition.status {
@@ -205,20 +211,22 @@ impl ClaimUpdate {
         }
     }
 
-    /// How long ago a condition became what it is.
+    /// Returns the time since the condition's last transition; zero if the condition does not
+    /// exist.
     fn condition_age(&self, kind: &str, now: jiff::Timestamp) -> Duration {
         let since = self.conditions.get(kind).map_or(now, |condition| condition.last_transition_time.0);
         Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO)
     }
 }
 
-/// A text as conditions and events carry it: its first 300 bytes, with dots where it was cut (spec 04 §2.2).
+/// Cuts a text to its first 300 bytes and appends three dots, for conditions and Events (spec 04
+/// §2.2).
 fn truncated(text: &str) -> String {
     const BYTES_MAX: usize = 300;
     if text.len() < BYTES_MAX {
         return text.to_owned();
     }
-    // Not in the middle of a letter.
+    // Do not cut inside a character.
     let end = (0..=BYTES_MAX).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     format!("{}...", &text[..end])
 }
@@ -227,7 +235,7 @@ fn truncated(text: &str) -> String {
 mod tests {
     use super::*;
 
-    // spec 04 #43 (the text; that it lands in the condition is tested in the sandbox)
+    // spec 04 #43 (the text; a test in the sandbox checks the condition)
     #[test]
     fn long_texts_are_cut_at_300_bytes() {
         assert_eq!(truncated(&"x".repeat(299)), "x".repeat(299));

@@ -1,4 +1,5 @@
-//! `nodeclaim.podevents`: notes on a claim when a pod last came to or left its node, from which `consolidateAfter` counts (spec 04 §6.4).
+//! `nodeclaim.podevents`: records on a claim the time at which a pod was last bound to its node or
+//! left it. `consolidateAfter` counts from this time (spec 04 §6.4).
 
 use std::time::Duration;
 
@@ -12,10 +13,10 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
 
-/// How long nothing is noted after something was.
+/// After a recorded pod event, further events are not recorded for this long.
 const POD_EVENT_DEDUPE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The controller.
+/// The controller. Its keys are names of Nodes.
 pub(crate) struct PodEvents {
     ctx: Context,
 }
@@ -25,7 +26,8 @@ impl PodEvents {
         Self { ctx }
     }
 
-    /// The node whose claim is to be told of a change of a pod; none if nobody is.
+    /// Returns the node whose claim must record a change of a pod. Returns `None` if the change is
+    /// not a pod event.
     pub(crate) fn node_to_update(&self, change: &ObjectChange<Pod>) -> Option<Str> {
         let pod = change.latest()?;
         let node = pod.spec.node_name.clone()?;
@@ -34,7 +36,7 @@ impl PodEvents {
         }
         let is_news = match (change.before.as_deref(), change.after.as_deref()) {
             (None, Some(pod)) => self.is_bound_after_last_event(pod, &node),
-            // One that was told to go before, or has ended, has left its node already.
+            // A pod that was terminating or terminal caused its event at that time.
             (Some(before), None) => !before.is_terminating() && !before.is_terminal(),
             (Some(before), Some(after)) => {
                 before.spec.node_name.is_none()
@@ -46,8 +48,9 @@ impl PodEvents {
         is_news.then_some(node)
     }
 
-    /// Whether a pod that is heard of for the first time was bound after what is noted already. After a restart every pod is heard of
-    /// for the first time; that is no event.
+    /// Returns true if a pod that the watch shows for the first time was bound after the last
+    /// recorded event. After a restart the watch shows every pod for the first time, which is not
+    /// an event.
     fn is_bound_after_last_event(&self, pod: &Pod, node: &str) -> bool {
         let cluster = self.ctx.cluster.lock();
         let Some(node) = cluster.get::<Node>(node) else { return true };

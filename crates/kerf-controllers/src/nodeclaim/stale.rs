@@ -1,5 +1,6 @@
-//! `state.nodeclaimgc`: fifteen seconds after a claim was created, looks whether it is still there. One that was deleted before its
-//! creator noted it would otherwise hold up every decision for ever (spec 04 §4.9).
+//! `state.nodeclaimgc`: checks fifteen seconds after a claim was created whether it still exists. A
+//! claim that was deleted before the watch showed it would otherwise stay in the cluster state and
+//! block every decision for ever (spec 04 §4.9).
 
 use std::time::Duration;
 
@@ -11,10 +12,10 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::Error;
 
-/// When a claim is looked at after its creation.
+/// Time between the creation of a claim and the check that it exists.
 pub(crate) const EXISTENCE_CHECK_DELAY: Duration = Duration::from_secs(15);
 
-/// The controller.
+/// The controller. Its keys are names of NodeClaims.
 pub(crate) struct StaleClaims {
     ctx: Context,
 }

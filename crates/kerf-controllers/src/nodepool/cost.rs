@@ -1,5 +1,6 @@
-//! `metrics.nodepool`: says every ten seconds what the claims of a pool cost an hour (spec 04 §13.2), at the prices that its provider asks
-//! now. A claim that does not say yet where and as what it runs costs nothing so far.
+//! `metrics.nodepool`: publishes every ten seconds what the claims of a pool cost per hour, at the
+//! provider's current prices (spec 04 §13.2). A claim counts only once its labels name instance
+//! type, zone and capacity type.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,10 +18,10 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::Error;
 
-/// How often a pool is looked at.
+/// Time between two updates of the metric.
 const COST_UPDATE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The controller.
+/// The controller. Its keys are names of NodePools.
 pub(crate) struct NodePoolCost {
     ctx: Context,
 }
@@ -55,7 +56,8 @@ impl Reconcile for NodePoolCost {
     }
 }
 
-/// What a claim costs an hour, by its type, zone and capacity type.
+/// Returns the hourly price of the claim's offering. Returns `None` if a label is missing or no
+/// offering matches.
 fn price(claim: &TrackedClaim, types: &BTreeMap<&str, &InstanceType>) -> Option<Price> {
     let label = |key: &str| claim.engine_claim.labels.get(key);
     let (zone, capacity_type) = (label(labels::ZONE)?, label(labels::CAPACITY_TYPE)?);

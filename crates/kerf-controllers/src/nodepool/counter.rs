@@ -1,4 +1,5 @@
-//! `nodepool.counter`: writes every five seconds what a pool's nodes amount to (spec 04 §8.2).
+//! `nodepool.counter`: writes the number and the total resources of a pool's nodes to its status
+//! every five seconds (spec 04 §8.2).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,14 +14,14 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
 
-/// How often it is counted.
+/// Time between two counts.
 const COUNT_INTERVAL: Duration = Duration::from_secs(5);
-/// When it is counted again if the picture was not whole.
+/// Delay until the next attempt while cluster state is not synced.
 const UNSYNCED_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Resources that are always named.
+/// Resources that the status always lists, also if they are zero.
 const BASE_RESOURCES: [&str; 5] = ["cpu", "memory", "pods", "ephemeral-storage", "nodes"];
 
-/// The controller.
+/// The controller. Its keys are names of NodePools.
 pub(crate) struct NodePoolCounter {
     ctx: Context,
 }
@@ -52,7 +53,8 @@ impl Reconcile for NodePoolCounter {
     }
 }
 
-/// The usage as the status carries it. A quantity that says the same in other words is left as it is.
+/// Converts the usage for the status. A stored quantity of equal value keeps its spelling, so that
+/// it causes no write.
 fn status_resources(usage: &BTreeMap<Str, Quantity>, stored: Option<&Resources>) -> Resources {
     let zeros = BASE_RESOURCES.iter().map(|name| ((*name).to_owned(), Quantity::ZERO));
     let all: BTreeMap<String, Quantity> =

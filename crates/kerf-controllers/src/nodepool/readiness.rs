@@ -1,4 +1,5 @@
-//! `nodepool.readiness`: says on a pool whether its node class can be used (spec 04 §8.3). Only pools that are ready take pods.
+//! `nodepool.readiness`: writes to a pool whether its node class can be used (spec 04 §8.3). Only
+//! ready pools are used for pods.
 
 use kerf_api::conditions::{ConditionStatus, READY};
 use kerf_api::slim::Str;
@@ -9,10 +10,10 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted};
 
-/// The condition that tells.
+/// Condition: the pool's node class exists and is ready.
 const NODE_CLASS_READY: &str = "NodeClassReady";
 
-/// The controller.
+/// The controller. Its keys are names of NodePools.
 pub(crate) struct Readiness {
     ctx: Context,
 }
@@ -28,7 +29,7 @@ impl Reconcile for Readiness {
         let Some(pool) = self.ctx.managed_pool(name) else { return Ok(ReconcileAction::Done) };
         let class = {
             let cluster = self.ctx.cluster.lock();
-            // Before the classes are listed, one that is not known need not be missing.
+            // Until the classes are listed, an unknown class may exist.
             if !cluster.all::<NodeClass>().is_listed() {
                 return Ok(ReconcileAction::RequeueWithBackoff);
             }
@@ -47,7 +48,7 @@ impl Reconcile for Readiness {
     }
 }
 
-/// Why a class cannot be used, as reason and message.
+/// Returns reason and message of the condition if the class cannot be used.
 fn check_node_class(class: Option<&NodeClass>) -> Result<(), (String, String)> {
     let no = |reason: &str, message: &str| Err((reason.to_owned(), message.to_owned()));
     let Some(class) = class else { return no("NodeClassNotFound", "NodeClass not found on cluster") };

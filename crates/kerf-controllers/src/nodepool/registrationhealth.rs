@@ -1,5 +1,5 @@
-//! `nodepool.registrationhealth`: starts a pool's `NodeRegistrationHealthy` afresh whenever the pool or its class changed, and after a
-//! restart takes up what it said (spec 04 §8.4).
+//! `nodepool.registrationhealth`: resets the condition `NodeRegistrationHealthy` when the pool or
+//! its class changes, and restores the history from the condition after a restart (spec 04 §8.4).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
 use crate::nodeclaim::lifecycle::RegistrationHealth;
 
-/// The controller.
+/// The controller. Its keys are names of NodePools.
 pub(crate) struct NodePoolRegistrationHealth {
     ctx: Context,
     health: Arc<RegistrationHealth>,

@@ -1,4 +1,5 @@
-//! `nodepool.validation`: says on a pool whether its words make sense beyond what admission checks (spec 04 §8.5).
+//! `nodepool.validation`: validates a pool beyond what admission checks, and writes the result to a
+//! condition (spec 04 §8.5).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,17 +16,17 @@ use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted};
 use crate::logs::json;
 
-/// The condition that tells.
+/// Condition: the pool passes these checks.
 const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
 
-/// The controller.
+/// The controller. Its keys are names of NodePools.
 pub(crate) struct Validation {
     ctx: Context,
-    /// What was said last of each pool, by its name: it is not said again at every look.
+    /// The ignored values last logged for each pool, by pool name, so that each is logged once.
     logged: Mutex<BTreeMap<Str, Vec<IgnoredValues>>>,
 }
 
-/// Values of a requirement that mean nothing beside others that do.
+/// Invalid values of a requirement that also has valid ones. Only the valid ones are used.
 #[derive(Debug, PartialEq, Eq)]
 struct IgnoredValues {
     key: String,
@@ -38,7 +39,8 @@ impl Validation {
         Self { ctx, logged: Mutex::default() }
     }
 
-    /// Says which values of a pool are ignored, if that is news.
+    /// Logs the ignored values of a pool if they differ from those logged last. `None` means that
+    /// the pool was deleted.
     fn log_ignored(&self, name: &Str, pool: Option<&NodePool>) {
         let requirements = pool.into_iter().flat_map(|pool| &pool.spec.template.spec.requirements);
         let ignored: Vec<IgnoredValues> =

@@ -1,4 +1,5 @@
-//! Emptying a node (spec 04 §7.5): pods are put into the eviction queue tier by tier, and the node is looked at again until none is left.
+//! Drains a node (spec 04 §7.5): adds its pods to the eviction queue tier by tier. The node is
+//! reconciled again until no pod is left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use super::pods::{is_waiting, needs_force_delete, tier, until_force_delete};
 use super::{DRAINED, NODE_POLL_INTERVAL, NodeTermination, TerminatingNode, TerminationStep};
 use crate::events;
 
-/// Pods that were bound just before the taint show up within this time.
+/// Pods that were bound just before the taint was set appear within this time.
 const LATE_POD_WAIT: Duration = Duration::from_secs(5);
 
 impl NodeTermination {
@@ -32,7 +33,8 @@ impl NodeTermination {
             }
             let why = format!("{} pods are waiting to be evicted", waiting.len());
             self.ctx.publish(events::failed_draining(&leaving.node, &why));
-            // Those whose tier has not come yet are in no queue that would wake for them.
+            // Pods of later tiers are not in the eviction queue yet, so only this requeue can wake
+            // the drain for their forced deletion.
             let forced = waiting.iter().filter_map(|pod| until_force_delete(pod, leaving.deadline, now)).min();
             return TerminationStep::Requeue(ReconcileAction::RequeueAfter(
                 forced.map_or(NODE_POLL_INTERVAL, |until| until.min(NODE_POLL_INTERVAL)),
@@ -50,7 +52,8 @@ impl NodeTermination {
     }
 }
 
-/// The pods to evict now: those that must go because of the deadline, and of the others the first tier that there is.
+/// Returns the pods to evict now: all that must be deleted because of the deadline, and of the rest
+/// the pods of the first tier that has any.
 fn pods_to_evict<'p>(waiting: &'p [Arc<Pod>], leaving: &TerminatingNode) -> Vec<&'p Pod> {
     let (forced, others): (Vec<&Pod>, Vec<&Pod>) =
         waiting.iter().map(Arc::as_ref).partition(|pod| needs_force_delete(pod, leaving.deadline, leaving.now));

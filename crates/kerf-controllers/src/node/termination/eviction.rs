@@ -1,6 +1,8 @@
-//! `eviction-queue`: asks pods to leave, and deletes those whose node will not wait any longer (spec 04 §7.6). What it must do is put into it
-//! by drains and kept in memory; a restart forgets it, and the next look at each node puts it in again.
-//! Invariants: a pod is only ever evicted for the node that it was queued for, by its uid; a deadline is never made later.
+//! `eviction-queue`: evicts pods, and deletes pods whose node reaches its termination deadline
+//! (spec 04 §7.6). Drains add pods to the queue. It is kept in memory only: after a restart the
+//! next reconcile of each node adds its pods again.
+//! Invariants: a pod is only evicted for the node it was queued for, identified by the pod's uid. A
+//! deadline never becomes later.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -19,26 +21,27 @@ use crate::controllers::Reconcile;
 use crate::error::Error;
 use crate::events;
 
-/// Why nodes go that are emptied to save money.
+/// Disruption reason of nodes that are drained to save money.
 const UNDERUTILIZED_REASON: &str = "Underutilized";
 
-/// The controller, and the queue that drains fill.
+/// The controller and the queue that drains fill. Its keys are `namespace/name` of pods.
 pub(crate) struct EvictionQueue {
     ctx: Context,
-    /// Pods by name and uid.
+    /// The queued pods, by `namespace/name` and uid.
     pending: Mutex<BTreeMap<(Str, Str), PendingEviction>>,
     order: Mutex<EvictionOrder>,
     queue: OnceLock<Queue<Str>>,
 }
 
-/// A pod that is wanted off its node.
+/// A queued pod.
 #[derive(Debug, Clone, Copy)]
 struct PendingEviction {
-    /// The end of its node.
+    /// The termination deadline of the pod's node. `None` if it has none.
     deadline: Option<Timestamp>,
     since: Timestamp,
     size: PodSize,
-    /// Whether it has been asked in vain: others do not wait for it.
+    /// True if an eviction was refused, or if the pod is protected. Smaller pods do not wait for
+    /// it.
     is_blocked: bool,
 }
 
@@ -47,13 +50,13 @@ impl EvictionQueue {
         Self { ctx, pending: Mutex::default(), order: Mutex::default(), queue: OnceLock::new() }
     }
 
-    /// Where its keys go.
+    /// Sets the work queue. Called once, when the controller is started.
     pub(crate) fn set_queue(&self, queue: &Queue<Str>) {
-        // Set once, when the controller is started.
         let _ = self.queue.set(queue.clone());
     }
 
-    /// Wants a pod off its node, at the latest when the node ends.
+    /// Queues a pod for eviction. The pod is deleted in time for the deadline of its node, if there
+    /// is one.
     pub(super) fn add(&self, pod: &Pod, deadline: Option<Timestamp>) {
         let key = pod.key();
         let is_news = {
@@ -126,7 +129,7 @@ impl EvictionQueue {
         Ok(ReconcileAction::RequeueWithBackoff)
     }
 
-    /// Others need not wait for the pod.
+    /// Records that the pod cannot be evicted now, so that smaller pods do not wait for it.
     fn mark_blocked(&self, pod: &Pod) {
         if let Some(wanted) = self.pending().get_mut(&(pod.key(), pod.metadata.uid.clone())) {
             wanted.is_blocked = true;
@@ -134,7 +137,7 @@ impl EvictionQueue {
     }
 
     async fn force_delete(&self, pod: &Pod, deadline: Timestamp, now: Timestamp) -> Result<ReconcileAction, Error> {
-        // Never zero, which would break that a pod of a name runs at most once.
+        // Never zero: deletion without a grace period would allow two running pods of one name.
         let seconds = deadline.duration_since(now).as_secs().max(1);
         self.ctx.publish(events::disrupted(pod, deadline, seconds));
         match pod::delete(&self.ctx, pod, seconds).await {
@@ -153,7 +156,8 @@ impl EvictionQueue {
         }
     }
 
-    /// Why the pod has to go, as users read it.
+    /// Returns the disruption reason of the pod's node, for Events and metrics. Empty if the pod's
+    /// claim is not known.
     fn reason(&self, pod: &Pod) -> String {
         let cluster = self.ctx.cluster.lock();
         let node = pod.spec.node_name.as_ref().and_then(|name| cluster.get::<Node>(name));
@@ -177,8 +181,9 @@ impl EvictionQueue {
         }
     }
 
-    /// Whether the pod waits for larger ones that leave with it. Only where nodes are emptied to save money does everything depend on
-    /// whether all of them find room.
+    /// Returns true if the pod must wait until larger pods are evicted and placed. This applies
+    /// only to nodes that are drained to save money: there the saving is lost unless all pods fit
+    /// on other nodes.
     fn must_wait_for_larger(&self, pod: &Pod, this: PendingEviction, now: Timestamp) -> bool {
         if self.reason(pod) != UNDERUTILIZED_REASON {
             return false;
@@ -199,11 +204,10 @@ impl EvictionQueue {
 }
 
 impl Reconcile for EvictionQueue {
-    /// Deals with one pod.
     async fn reconcile(&self, key: &Str) -> Result<ReconcileAction, Error> {
         let pod = self.ctx.cluster.lock().get::<Pod>(key).cloned();
         let uid = pod.as_ref().map(|pod| pod.metadata.uid.clone());
-        // A pod that is gone, or another of its name, is nobody's business here.
+        // Drop entries of a deleted pod, or of an earlier pod of the same name.
         self.pending().retain(|(name, id), _| name != key || Some(id) == uid.as_ref());
         let Some(pod) = pod else { return Ok(ReconcileAction::Done) };
         let Some(wanted) = self.pending().get(&(key.clone(), pod.metadata.uid.clone())).copied() else {
@@ -215,7 +219,7 @@ impl Reconcile for EvictionQueue {
         } else if let Some(queue) = self.queue.get()
             && let Some(until) = until_force_delete(&pod, wanted.deadline, self.ctx.now())
         {
-            // However far the back-off has grown, a pod is not deleted later than its grace period allows.
+            // However long the back-off is, the pod is deleted early enough for its grace period.
             queue.add_after(key.clone(), until);
         }
         outcome

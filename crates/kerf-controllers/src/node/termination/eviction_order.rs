@@ -1,9 +1,11 @@
-//! Largest first. When several nodes are emptied to save money, their pods go into what room is left on others, and the cluster's scheduler
-//! spreads them as it likes. Small pods that come first then stand where only a large one would have fitted, the large one finds no
-//! place, and a machine is launched for it that nobody had planned. So small pods wait until the larger ones that leave with them
-//! have found their places.
+//! Evicts larger pods first when several nodes are drained to save money. The pods move into the
+//! free capacity of other nodes, and the cluster's scheduler places them in any order. If small
+//! pods arrive first, they can take the only capacity that fits a large pod. The large pod then
+//! stays pending, and an instance that was not planned is launched for it. Therefore small pods
+//! wait until larger pods are placed again.
 //!
-//! Always: a pod waits only for pods that ask for at least about twice as much, and never longer than [`PATIENCE`], whatever becomes of those.
+//! Invariants: a pod waits only for pods that request about twice as much or more, and never longer
+//! than [`LARGER_PODS_WAIT_MAX`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,16 +15,18 @@ use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Pod, Str};
 use kerf_engine::pod_requests;
 
-/// How long a pod waits for larger ones at most.
+/// The longest time that a pod waits for larger pods.
 const LARGER_PODS_WAIT_MAX: SignedDuration = SignedDuration::from_secs(10);
-/// How often it is looked whether they have come.
+/// Delay between two checks whether the larger pods are placed.
 pub(super) const LARGER_PODS_POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// How long what was seen of the cluster's pods is good for.
+/// Time for which the result of a scan over all pods is reused.
 const LARGEST_UNPLACED_TTL: SignedDuration = SignedDuration::from_millis(200);
-/// As much memory as usually comes with a CPU.
+/// Usual ratio of memory to CPU, in MiB per CPU. It makes memory requests comparable with CPU
+/// requests.
 const MEBIBYTES_PER_CPU: i64 = 4096;
 
-/// How large a pod is: the power of two below its thousandths of a CPU, or of what comes with one.
+/// Size class of a pod: the binary logarithm, rounded down, of its CPU request in millicores or of
+/// its memory request converted to millicores, whichever is larger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PodSize(u32);
 
@@ -36,7 +40,7 @@ impl PodSize {
     }
 }
 
-/// Pods of one owner that were sent away, and are expected back elsewhere.
+/// Evicted pods of one owner. Their owner is expected to create as many pods again.
 #[derive(Debug)]
 struct EvictedPods {
     size: PodSize,
@@ -45,17 +49,19 @@ struct EvictedPods {
     pods: usize,
 }
 
-/// Whose turn it is.
+/// The evicted pods that are not placed again yet.
 #[derive(Debug, Default)]
 pub(super) struct EvictionOrder {
     /// By the owner's uid.
     unplaced: BTreeMap<Str, EvictedPods>,
-    /// The largest that is still away, and when that was looked up.
+    /// The time of the last scan, and the largest size it found. The size is `None` if all pods are
+    /// placed.
     largest_cache: Option<(Timestamp, Option<PodSize>)>,
 }
 
 impl EvictionOrder {
-    /// A pod was sent away.
+    /// Records an evicted pod. Pods without a controlling owner are ignored: nothing recreates
+    /// them.
     pub(super) fn record_evicted(&mut self, pod: &Pod, now: Timestamp) {
         let Some(owner) = pod.metadata.controller() else { return };
         let size = PodSize::of(pod);
@@ -67,8 +73,9 @@ impl EvictionOrder {
         self.largest_cache = None;
     }
 
-    /// Whether a pod of this size, which is to leave since an instant, waits for larger ones: those that are yet to be sent away,
-    /// and those that have not come back. `pods` are all pods there are.
+    /// Returns true if a pod of this size, queued since `since`, has to wait for larger pods: those
+    /// that are queued (`largest_to_go`) or evicted and not placed again. `pods` returns all pods
+    /// of the cluster.
     pub(super) fn must_wait<'p>(
         &mut self,
         size: PodSize,
@@ -94,7 +101,7 @@ impl EvictionOrder {
             for pod in pods() {
                 let Some(owner) = pod.metadata.controller() else { continue };
                 let Some(away) = self.unplaced.get(&owner.uid) else { continue };
-                // Times of objects are whole seconds.
+                // Creation timestamps of objects are whole seconds.
                 let made = pod.metadata.creation_timestamp.map(Timestamp::as_second);
                 if pod.spec.node_name.is_some() && made >= Some(away.first.as_second()) {
                     *back.entry(owner.uid.as_str()).or_default() += 1;

@@ -1,4 +1,5 @@
-//! Parting a node from its volumes (spec 04 §7.7). We only wait: whoever attached them detaches them.
+//! Waits until the volumes of a drained node are detached (spec 04 §7.7). It detaches nothing
+//! itself: that is the task of the attach-detach controller.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +39,8 @@ impl NodeTermination {
     }
 }
 
-/// The attachments that keep the node: not those of pods that a drain leaves alone.
+/// Returns the names of the VolumeAttachments that block termination. Attachments of pods that the
+/// drain ignores do not block.
 fn blocking_attachments(cluster: &Cluster, leaving: &TerminatingNode) -> Vec<Str> {
     let node = &leaving.node.metadata.name;
     let staying = cluster.pods_on(node).filter(|pod| !is_drainable(pod, leaving.now));
@@ -50,7 +52,8 @@ fn blocking_attachments(cluster: &Cluster, leaving: &TerminatingNode) -> Vec<Str
         .collect()
 }
 
-/// The persistent volumes of a pod, as far as their claims exist.
+/// Returns the names of a pod's PersistentVolumes. Claims that do not exist or are not bound are
+/// skipped.
 fn persistent_volumes<'c>(cluster: &'c Cluster, pod: &'c Pod) -> impl Iterator<Item = Str> + 'c {
     pod.spec.volumes.iter().filter_map(|volume| {
         let claim = match &volume.source {

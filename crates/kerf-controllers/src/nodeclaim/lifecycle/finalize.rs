@@ -1,4 +1,5 @@
-//! The end of a claim (spec 04 §5.8): its nodes are drained and gone, then its machine, then the claim itself.
+//! Finalization of a deleted claim (spec 04 §5.8): deletes its nodes and waits until they are
+//! drained and gone, then terminates the instance, then removes the finalizer.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::error::{Error, Interrupted, REQUEUE_AFTER_CONFLICT, api_result};
 use crate::events;
 use crate::logs::reference;
 
-/// How often a machine that is being terminated is looked at.
+/// Delay between two checks of an instance that is being terminated.
 const INSTANCE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Lifecycle {
@@ -61,7 +62,8 @@ impl Lifecycle {
         Ok(ReconcileAction::Done)
     }
 
-    /// The claim with the machine that was launched for it, if the write that should have said so lost against the deletion.
+    /// Returns the claim with its launched instance recorded. Writes it first if the instance is
+    /// only in the launch cache, because the write after the launch conflicted with the deletion.
     async fn ensure_instance_recorded(&self, known: &TrackedClaim) -> Result<TrackedClaim, Interrupted> {
         let machine = self.launch_cache.get(known.uid(), self.ctx.now());
         let Some(machine) = machine.filter(|_| known.engine_claim.provider_id.is_empty()) else {
@@ -74,8 +76,8 @@ impl Lifecycle {
         Ok(TrackedClaim::from(written))
     }
 
-    /// Whether a node of the machine has been registered: the claim says so, or the node carries our finalizer and the claim has not come to
-    /// say it.
+    /// Returns true if a node of the instance is registered: the claim has the condition, or the
+    /// node has the termination finalizer and only the claim's write is missing.
     fn has_registered_node(&self, known: &TrackedClaim) -> bool {
         let cluster = self.ctx.cluster.lock();
         let is_held = |node: &Node| node.metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
@@ -83,7 +85,8 @@ impl Lifecycle {
             || cluster.nodes_of(&known.engine_claim.provider_id).any(|node| is_held(node))
     }
 
-    /// Writes down when the drain ends, if it has an end and none is written yet.
+    /// Annotates the claim with the time at which the drain ends. Does nothing if the claim has no
+    /// termination grace period or already has the annotation.
     async fn ensure_termination_timestamp(&self, claim: &NodeClaim) -> Result<NodeClaim, Interrupted> {
         let is_set =
             claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(NODECLAIM_TERMINATION_TIMESTAMP));
@@ -94,7 +97,8 @@ impl Lifecycle {
         };
         let grace = match grace.as_str().parse::<kerf_api::duration::Duration>() {
             Ok(grace) => grace,
-            // Admission lets through what is longer than anybody can count, and nobody can change it any more: such a drain has no end.
+            // Admission accepts durations that are too long to represent, and the field is
+            // immutable. Such a drain has no time limit.
             Err(why) => {
                 self.ctx.publish(events::unreadable_grace_period(claim, &why.to_string()));
                 return Ok(claim.clone());
@@ -116,7 +120,8 @@ impl Lifecycle {
         Ok(written)
     }
 
-    /// Has the machine's nodes deleted, which drains them; says whether any is still there.
+    /// Deletes the instance's nodes, which starts their drain. Returns true if any node still
+    /// exists.
     async fn delete_nodes(&self, provider_id: &str) -> Result<bool, Interrupted> {
         let nodes: Vec<_> = self.ctx.cluster.lock().nodes_of(provider_id).cloned().collect();
         for node in nodes.iter().filter(|node| !node.metadata.is_terminating()) {

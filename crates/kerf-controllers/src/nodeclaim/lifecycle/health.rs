@@ -1,4 +1,5 @@
-//! What launches and registrations say of their pool (spec 04 §5.7). The history is in memory, the verdict on the pool.
+//! Registration health of NodePools (spec 04 §5.7). The history of outcomes is kept in memory; the
+//! resulting condition is written to the pool.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,7 @@ use crate::actions;
 use crate::context::Context;
 use crate::error::{Error, Interrupted, REQUEUE_AFTER_CONFLICT};
 
-/// The histories of all pools, by uid.
+/// The registration histories of all pools, by uid.
 #[derive(Debug, Default)]
 pub(crate) struct RegistrationHealth(Mutex<BTreeMap<String, RegistrationHistory>>);
 
@@ -25,17 +26,16 @@ impl RegistrationHealth {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a pool's history says.
+    /// Returns the health that follows from the pool's history; `Unknown` without a history.
     pub(crate) fn get(&self, uid: &str) -> PoolRegistrationHealth {
         self.lock().get(uid).map_or(PoolRegistrationHealth::Unknown, RegistrationHistory::health)
     }
 
-    /// Starts a pool's history with what its condition says.
+    /// Starts the pool's history from its condition, after a restart.
     pub(crate) fn restore(&self, uid: &str, condition: Option<&Condition>) {
         self.lock().insert(uid.to_owned(), RegistrationHistory::from_condition(condition));
     }
 
-    /// Forgets a pool's history.
     pub(crate) fn clear(&self, uid: &str) {
         self.lock().remove(uid);
     }
@@ -44,7 +44,8 @@ impl RegistrationHealth {
         self.lock().entry(uid.to_owned()).or_default().health_after(outcome)
     }
 
-    /// Tells a claim's pool how it fared. A claim of a pool that is gone, or that was made anew, tells nobody.
+    /// Records the outcome of a claim's registration on its pool. Does nothing if the pool was
+    /// deleted, or was deleted and created again under the same name.
     pub(super) async fn update(
         &self,
         ctx: &Context,
@@ -69,7 +70,7 @@ impl RegistrationHealth {
     }
 }
 
-/// The pool with what an outcome makes of its condition.
+/// Returns a copy of the pool whose condition reflects the outcome.
 fn with_outcome(
     pool: &NodePool,
     health: PoolRegistrationHealth,

@@ -1,4 +1,5 @@
-//! Initialization (spec 04 §5.5): the node has all that was promised, and pods may count on it.
+//! Initialization (spec 04 §5.5): marks a registered node that is ready, has no startup taints left
+//! and offers all requested resources.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use crate::actions;
 use crate::error::Error;
 use crate::logs::{json, reference};
 
-/// What a node still lacks.
+/// Why a node is not initialized yet, as reason and message of the condition.
 struct UninitializedReason {
     reason: &'static str,
     message: String,
@@ -42,7 +43,7 @@ impl Lifecycle {
             }
             return Ok(ReconcileAction::Done);
         };
-        // It may be the claim's own write that came too late the last time.
+        // The node may be labelled already if only the write of the claim failed the last time.
         if !node.metadata.labels.has_value(labels::INITIALIZED, "true") {
             match actions::node::set_label(&self.ctx, &node.metadata.name, labels::INITIALIZED, "true").await {
                 Ok(()) => {}
@@ -54,7 +55,6 @@ impl Lifecycle {
         Ok(ReconcileAction::Done)
     }
 
-    /// Says that a claim is initialized.
     pub(super) fn log_initialized(&self, machine: &str, node: &str) {
         let known = self.ctx.cluster.lock().get::<Node>(node).cloned();
         let allocatable =
@@ -74,7 +74,8 @@ fn uninitialized(reason: &'static str, message: String) -> UninitializedReason {
     UninitializedReason { reason, message }
 }
 
-/// The first thing that the node lacks, in the order in which users are told.
+/// Returns the first reason why the node is not initialized, in the order of spec 04 §5.5. Returns
+/// `None` if there is none.
 fn first_uninitialized_reason(work: &ClaimUpdate, node: &Node) -> Option<UninitializedReason> {
     let is_ready = node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True");
     if !is_ready {

@@ -1,4 +1,4 @@
-//! Launch (spec 04 §5.3): a claim becomes a machine, once.
+//! Launch (spec 04 §5.3): creates the instance of a claim, at most once.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,11 +19,11 @@ use crate::error::Error;
 use crate::events;
 use crate::logs::json;
 
-/// How long a machine is remembered whose claim does not say yet that it was launched.
+/// Time for which a launched instance stays in the cache if its claim never records it.
 const LAUNCH_CACHE_TTL: Duration = Duration::from_hours(1);
 
-/// Machines that were launched and whose claims may not say so yet, by the claim's uid: a write that failed must not launch a second
-/// one.
+/// Launched instances whose claims may not have recorded them yet, by claim uid. Prevents a second
+/// launch after a failed write.
 #[derive(Debug, Default)]
 pub(super) struct LaunchCache(Mutex<BTreeMap<String, (Instance, Timestamp)>>);
 
@@ -43,7 +43,8 @@ impl LaunchCache {
 impl Lifecycle {
     pub(super) async fn launch(&self, work: &mut ClaimUpdate) -> Result<LifecycleStep, Error> {
         let now = self.ctx.now();
-        // A claim that lost its machine by somebody's hand finds it again: a launch that is repeated gives the same machine.
+        // A claim whose recorded provider ID was removed gets it again: the provider returns the
+        // same instance for a repeated launch.
         if work.renew_if_settled(LAUNCHED, now) && !work.provider_id().is_empty() {
             self.launch_cache.lock().remove(work.uid());
             return Ok(LifecycleStep::Continue(ReconcileAction::Done));
@@ -65,7 +66,7 @@ impl Lifecycle {
         Ok(LifecycleStep::Continue(ReconcileAction::Done))
     }
 
-    /// What follows from a launch that failed (spec 04 §2.2).
+    /// Handles a failed launch, by the class of the error (spec 04 §2.2).
     async fn handle_create_error(&self, work: &mut ClaimUpdate, refusal: CreateError) -> Result<LifecycleStep, Error> {
         let now = self.ctx.now();
         match refusal {
@@ -90,7 +91,7 @@ impl Lifecycle {
         }
     }
 
-    /// The claim will never be launched: provisioning makes another for its pods.
+    /// Deletes a claim that can never be launched. Provisioning creates another one for its pods.
     async fn abandon_claim(&self, work: &ClaimUpdate, reason: &str) -> Result<LifecycleStep, Error> {
         match actions::claim::delete(&self.ctx, &work.claim).await {
             Ok(()) => {
@@ -103,7 +104,6 @@ impl Lifecycle {
     }
 }
 
-/// Says what a claim was launched as.
 pub(super) fn log_launched(claim: &NodeClaim) {
     let label =
         |key: &str| claim.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map_or("", String::as_str);
@@ -118,7 +118,8 @@ pub(super) fn log_launched(claim: &NodeClaim) {
     );
 }
 
-/// Writes down what the claim has become. The claim's own labels win over the machine's, the machine's annotations over the claim's.
+/// Records the launched instance on the claim. The claim's labels win over the instance's; the
+/// instance's annotations win over the claim's.
 pub(super) fn record_instance(work: &mut ClaimUpdate, machine: Instance, now: Timestamp) {
     let metadata = &mut work.claim.metadata;
     let mut labels = machine.labels;
@@ -133,8 +134,8 @@ pub(super) fn record_instance(work: &mut ClaimUpdate, machine: Instance, now: Ti
     work.conditions.set_true(LAUNCHED, now);
 }
 
-/// What of a machine's resources are quantities. The API server would refuse the others, and with them everything that is written of the
-/// claim; the node will say itself what it has.
+/// Drops resources whose value is not a quantity, and logs them. The API server would reject the
+/// whole write because of them. The Node reports its own resources later.
 fn valid_quantities(mut resources: Resources) -> Resources {
     resources.retain(|name, amount| {
         let is_sound = amount.text().parse::<Quantity>().is_ok();

@@ -1,4 +1,5 @@
-//! Liveness (spec 04 §5.6): a claim whose machine does not come, or whose node does not join, is not waited for for ever.
+//! Liveness (spec 04 §5.6): deletes a claim that does not launch, or whose node does not register,
+//! in time.
 
 use std::time::Duration;
 
@@ -10,9 +11,9 @@ use super::{ClaimUpdate, LAUNCHED, Lifecycle, LifecycleStep, REGISTERED};
 use crate::actions;
 use crate::error::{Error, Interrupted};
 
-/// How long a launch may take.
+/// Time within which a claim must be launched.
 const LAUNCH_TIMEOUT: Duration = Duration::from_mins(5);
-/// How long a launched machine may take to join.
+/// Time within which a launched claim must register.
 const REGISTRATION_TIMEOUT: Duration = Duration::from_mins(15);
 
 impl Lifecycle {
@@ -32,7 +33,7 @@ impl Lifecycle {
         }
         match self.health.update(&self.ctx, work, RegistrationOutcome::Failed).await {
             Ok(()) => {}
-            // Without the pool's say the claim stays, so that no failure is lost.
+            // Keep the claim until the failure is recorded on its pool, so that no failure is lost.
             Err(Interrupted::Requeue(next)) => return Ok(LifecycleStep::Continue(next)),
             Err(Interrupted::Failed(error)) => return Err(error),
         }

@@ -1,4 +1,5 @@
-//! Registration (spec 04 §5.4): the machine's node has come, and becomes what its claim says.
+//! Registration (spec 04 §5.4): finds the Node of a launched claim and copies finalizer, owner,
+//! taints, annotations and labels from the claim to it.
 
 use std::sync::Arc;
 
@@ -18,20 +19,20 @@ use crate::actions;
 use crate::error::{Error, Interrupted, REQUEUE_AFTER_CONFLICT};
 use crate::events;
 
-/// Where a claim's node is.
+/// Nodes with the provider ID of a claim.
 enum MatchedNodes {
     None,
     One(Arc<slim::Node>),
     Several,
 }
 
-/// How far a node's registration has come.
+/// Result of registering one node.
 enum RegistrationProgress {
     Done,
     Pending(ReconcileAction),
 }
 
-/// What registration hooks say, all together.
+/// Combined results of all registration hooks.
 struct HookResults {
     pending: Vec<String>,
     next: ReconcileAction,
@@ -56,7 +57,7 @@ impl Lifecycle {
                 return Ok(ReconcileAction::Done);
             }
         };
-        // It may be the claim's own write that came too late the last time.
+        // The node may be complete already if only the write of the claim failed the last time.
         let is_registered = self.ctx.cloud.registration_hooks().is_empty() && is_registered(&work.claim, &known);
         if !is_registered {
             match self.register_node(work, &known.metadata.name).await? {
@@ -74,12 +75,13 @@ impl Lifecycle {
         Ok(ReconcileAction::Done)
     }
 
-    /// Puts on the node what its claim says and, if no hook wants to wait, lets pods come.
+    /// Copies the claim's data to the node. If no hook is pending, also removes the unregistered
+    /// taint, which lets pods be scheduled.
     async fn register_node(&self, work: &mut ClaimUpdate, name: &str) -> Result<RegistrationProgress, Error> {
         let now = self.ctx.now();
         let stored = match actions::node::read(&self.ctx, name).await {
             Ok(node) => node,
-            // The watch is late: the node is gone again.
+            // The node was deleted and the watch has not shown it yet.
             Err(ApiError::NotFound) => return Ok(RegistrationProgress::Pending(ReconcileAction::RequeueWithBackoff)),
             Err(cause) => return Err(Error::Api { doing: "getting node", cause }),
         };
@@ -89,7 +91,7 @@ impl Lifecycle {
         sync_node(&work.claim, &mut node);
         let hooks = self.run_hooks(work).await;
         if hooks.pending.is_empty() {
-            // A hook may have given the claim labels and annotations.
+            // A hook may have added labels and annotations to the claim.
             sync_node(&work.claim, &mut node);
             node.spec.get_or_insert_default().taints.get_or_insert_default().retain(|taint| !is_unregistered(taint));
             let labels = node.metadata.labels.get_or_insert_default();
@@ -103,7 +105,7 @@ impl Lifecycle {
             Err(ApiError::NotFound) => return Ok(RegistrationProgress::Pending(ReconcileAction::RequeueWithBackoff)),
             Err(cause) => return Err(Error::Api { doing: "patching node", cause }),
         }
-        // Not before: a write that lost against another is made again.
+        // Only after the write: after a conflict the write is repeated, and the Event would be too.
         if is_unguarded {
             error!(NodeClaim = work.name(), taint = taints::UNREGISTERED, "node claim registration error");
             self.ctx.publish(events::unregistered_taint_missing(&work.claim));
@@ -125,7 +127,8 @@ impl Lifecycle {
         }
     }
 
-    /// Asks every hook, even if the first one is pending; what they give goes onto the claim.
+    /// Calls every hook, even if an earlier one is pending, and adds their labels and annotations
+    /// to the claim.
     async fn run_hooks(&self, work: &mut ClaimUpdate) -> HookResults {
         let hooks = self.ctx.cloud.registration_hooks();
         let answers = join_all(hooks.iter().map(|hook| hook.registered(&work.claim))).await;
@@ -159,8 +162,8 @@ fn hook_requeue(progress: &HookResult) -> ReconcileAction {
     }
 }
 
-/// Puts on the node what its claim says: finalizer, owner, taints, annotations and labels. Whoever manages taints by another way says so
-/// by a label.
+/// Copies finalizer, owner, taints, annotations and labels of the claim to the node. Taints are not
+/// copied if the node has the do-not-sync-taints label.
 fn sync_node(claim: &NodeClaim, node: &mut Node) {
     let finalizers = node.metadata.finalizers.get_or_insert_default();
     if !finalizers.iter().any(|finalizer| finalizer == TERMINATION) {
@@ -209,8 +212,9 @@ fn add_owner_reference(claim: &NodeClaim, node: &mut Node) {
     }
 }
 
-/// Whether a node has been made what its claim says: all of it is written at once. A node that calls itself registered names no claim as its
-/// owner. Startup taints are not looked for: whoever is to remove them may have done so.
+/// Returns true if the node already has everything that registration writes; all of it is written
+/// in one request. The owner reference is checked because a node that labels itself registered has
+/// none. Startup taints are not checked: another component may have removed them already.
 fn is_registered(claim: &NodeClaim, node: &slim::Node) -> bool {
     let is_tainted = node.spec.taints.iter().any(|taint| taint.key == taints::UNREGISTERED);
     let is_ours = node.metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
