@@ -1,5 +1,7 @@
-//! What the provider sells, as gauges (spec 07 §6.5): which type can be had where and at what price. The types are those that controllers were
-//! last told of, by pool; a series goes when the last pool that could have it goes, or when the provider no longer lists it.
+//! Gauges of the provider's offerings: availability and price by instance type, capacity type and
+//! zone (spec 07 §6.5). The data are the instance types that the provider last returned for each
+//! pool. A series disappears with the last pool that lists it, or when the provider no longer lists
+//! it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,15 +17,15 @@ use super::exposition::{Exposition, LabelPairs};
 #[derive(Debug, Default)]
 pub struct OfferingMetrics(Mutex<BTreeMap<Str, Arc<Vec<InstanceType>>>>);
 
-/// One way to buy a type: the type, how it is paid for, and where.
+/// Instance type, capacity type and zone of an offering.
 type OfferingLabels<'t> = (&'t Str, &'t str, &'t str);
 
-/// What is known of it.
+/// Availability and price of one series.
 #[derive(Clone, Copy, Debug, Default)]
 struct OfferingStatus {
-    /// Whether any pool can have it now.
+    /// True if the offering is available to at least one pool.
     is_available: bool,
-    /// What the first pool pays for it.
+    /// The price for the first pool. `None` if no pool lists the offering.
     price: Option<Price>,
 }
 
@@ -32,13 +34,13 @@ impl OfferingMetrics {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The types of a pool are these now.
+    /// Replaces the instance types of a pool.
     pub(super) fn set_pool_types(&self, pool: &str, types: &Arc<Vec<InstanceType>>) {
         self.lock().insert(Str::from(pool), types.clone());
     }
 
-    /// Forgets the pools that are none any more, and writes what the others can have. With `has_reserved` every type can in principle be
-    /// reserved wherever it is sold.
+    /// Writes the offerings of all pools and forgets pools for which `is_pool` is false. With
+    /// `has_reserved`, each type gets a reserved series in every zone in which it is offered.
     pub(super) fn write(&self, out: &mut Exposition, is_pool: impl Fn(&str) -> bool, has_reserved: bool) {
         let by_pool: Vec<Arc<Vec<InstanceType>>> = {
             let mut all = self.lock();
@@ -96,7 +98,7 @@ impl OfferingMetrics {
     }
 }
 
-/// How an offering is paid for, and where it is.
+/// Returns all pairs of capacity type and zone of an offering.
 fn capacity_types_and_zones(offering: &Offering) -> impl Iterator<Item = (&str, &str)> {
     let values = |key| offering.requirements.get(key).and_then(|r| r.allowed_values()).unwrap_or_default();
     let zones = values(labels::ZONE);

@@ -1,13 +1,14 @@
-//! What the operating system says of this process, under the names of the standard process collector. Read when somebody asks.
+//! Metrics of this process from the operating system, under the names of Prometheus' standard
+//! process collector. They are read when `/metrics` is requested.
 
 use std::fmt::Write as _;
 
-/// Clock ticks a second, as Linux reports times to programs on every platform that we run on.
+/// Clock ticks per second (`USER_HZ`), which is 100 on all platforms that Kerf supports.
 const TICKS_PER_SECOND: f64 = 100.0;
-/// Size of a page.
+/// Bytes per memory page.
 const PAGE_BYTES: f64 = 4096.0;
 
-/// The text; empty where there is no `/proc`.
+/// Returns the metrics as text. Empty where there is no `/proc`.
 pub(crate) fn text() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let mut out = exposition(&read("/proc/self/stat"), &read("/proc/stat"));
@@ -20,7 +21,7 @@ pub(crate) fn text() -> String {
 
 fn exposition(own: &str, system: &str) -> String {
     let mut out = String::new();
-    // The name, in parentheses, may hold anything; the fields behind it do not.
+    // The process name, in parentheses, may contain any character, so split at the last `)`.
     let Some((_, rest)) = own.rsplit_once(')') else { return out };
     let fields: Vec<f64> = rest.split_whitespace().skip(1).map(|field| field.parse().unwrap_or_default()).collect();
     let field = |place: usize| fields.get(place - 4).copied().unwrap_or_default();
@@ -45,7 +46,7 @@ fn exposition(own: &str, system: &str) -> String {
     out
 }
 
-/// What the system lets the process have at most. What is unlimited is the largest number that the system could have written.
+/// Returns the resource limits of the process. An unlimited resource has the value `u64::MAX`.
 fn limits(own: &str) -> String {
     let mut out = String::new();
     for (row, name, help) in [

@@ -1,4 +1,4 @@
-//! A provider whose calls are timed and whose failures are counted (spec 07 §6.5), whoever makes them.
+//! A decorator of the cloud provider that times all calls and counts failures (spec 07 §6.5).
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use kerf_runtime::Clock;
 use super::Metrics;
 use crate::process::reconcile::current_controller;
 
-/// The provider, measured.
+/// The decorated provider.
 pub(crate) struct MeteredProvider {
     inner: Arc<dyn CloudProvider>,
     metrics: Arc<Metrics>,

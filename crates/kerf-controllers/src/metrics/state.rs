@@ -1,5 +1,6 @@
-//! Gauges that mirror objects: nodes, pools, pods, conditions (spec 07 §6.2 and §6.6, spec 04 §13). They are made from the index when somebody
-//! asks, so a series exists exactly as long as what it shows, and a cluster of 100,000 pods costs nothing between two questions.
+//! Gauges that mirror objects: nodes, pools, pods, conditions (spec 07 §6.2 and §6.6, spec 04 §13).
+//! They are computed from cluster state when `/metrics` is requested. A series therefore exists
+//! exactly as long as its object, and a cluster of 100,000 pods costs nothing between two requests.
 
 use std::sync::Arc;
 
@@ -16,33 +17,34 @@ use super::usage::{self, Sums, Usage};
 use super::{Metrics, conditions};
 use crate::context::SharedCluster;
 
-/// What is shown, taken out of the index so that nobody waits while the text is made.
+/// The objects to show, copied out of cluster state so that the lock is not held while the text is
+/// written.
 struct MetricsSnapshot {
     nodes: Vec<Arc<Node>>,
     pods: Vec<Arc<Pod>>,
     claims: Vec<Arc<TrackedClaim>>,
-    /// What all nodes together give to pods.
+    /// The allocatable resources of all nodes together.
     allocatable: Sums,
     pod_times: Vec<(Str, PodTimeline)>,
 }
 
-/// What the gauges are made from besides the index.
+/// Everything but cluster state that the gauges are computed from.
 pub(crate) struct StateMetricsInput<'a> {
-    /// The pods on their way, and what the provider sells.
+    /// Source of the pod timelines and the offerings.
     pub(crate) metrics: &'a Metrics,
-    /// The provider's label keys.
+    /// The label keys that become labels of the node gauges.
     pub(crate) well_known: &'a [&'a str],
-    /// The keys of its node class labels.
+    /// The label keys of the provider's node classes.
     pub(crate) node_class_keys: &'a [String],
-    /// Whether reserved capacity is used at all.
+    /// True if reserved capacity is enabled.
     pub(crate) has_reserved: bool,
-    /// Whether objects of the cluster are shown. What the provider sells, and how many nodes there are, always is.
+    /// True if objects of the cluster are shown. Offerings and the node count are always shown.
     pub(crate) has_object_gauges: bool,
-    /// The time.
+    /// The current time.
     pub(crate) now: Timestamp,
 }
 
-/// The text of all these gauges.
+/// Returns the text of all these gauges.
 pub(crate) fn text(cluster: &SharedCluster, show: &StateMetricsInput<'_>) -> String {
     let (count, pools, snapshot) = {
         let cluster = cluster.lock();
@@ -248,7 +250,7 @@ impl Exposition {
     }
 }
 
-/// What a node has and does not give to pods.
+/// Returns a node's capacity minus its allocatable resources.
 fn overhead(node: &Node) -> Vec<(Str, Quantity)> {
     let given = &node.status.allocatable;
     let left = |(name, all): (&Str, Quantity)| (name.clone(), all - given.get(name).unwrap_or(Quantity::ZERO));
@@ -259,17 +261,17 @@ fn is_managed(labels: &Labels) -> bool {
     labels.get(labels::NODEPOOL).is_some_and(|pool| !pool.is_empty())
 }
 
-/// `ephemeral-storage` becomes `ephemeral_storage`.
+/// Converts `ephemeral-storage` to `ephemeral_storage`.
 fn resource_type(name: &str) -> String {
     name.to_lowercase().replace('-', "_")
 }
 
-/// CPU in cores, everything else in its own unit.
+/// Converts a quantity to a metric value: CPU in cores, all other resources in their own unit.
 pub(super) fn metric_value(resource: &str, amount: Quantity) -> f64 {
     if resource == "cpu" { amount.milli_value() as f64 / 1000.0 } else { amount.value() as f64 }
 }
 
-/// The first owner, as a path.
+/// Returns the API path of the pod's first owner. Empty if it has none.
 fn owner(pod: &Pod) -> String {
     pod.metadata.owner_references.first().map_or_else(String::new, |owner| {
         let kind = owner.kind.to_lowercase();

@@ -1,6 +1,8 @@
-//! `operatorpkg.nodeclaim.status`, `operatorpkg.nodepool.status` and `operatorpkg.node.status`: count and tell every change of a condition's status, and what finalizers and
-//! whole objects leave behind (spec 04 §13.4, spec 07 §6.6 and §8.4). What was seen last is kept in memory: after a restart the first look
-//! counts and tells nothing of the past.
+//! `operatorpkg.nodeclaim.status`, `operatorpkg.nodepool.status` and `operatorpkg.node.status`:
+//! count every transition of a condition and publish it as an Event, and do the same for removed
+//! finalizers and deleted objects (spec 04 §13.4, spec 07 §6.6 and §8.4). The last observed state
+//! is kept in memory: after a restart the first observation of an object counts no past
+//! transitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +22,7 @@ use crate::controllers::Reconcile;
 use crate::error::Error;
 use crate::events::{self, claim_reference, node_reference, pool_reference};
 
-/// Which kind's conditions are watched over.
+/// The kind that a [`StatusController`] observes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatusKind {
     NodeClaim,
@@ -38,28 +40,29 @@ impl StatusKind {
     }
 }
 
-/// The controller of one kind.
+/// The controller of one kind. Its keys are names of objects of that kind.
 pub(crate) struct StatusController {
     ctx: Context,
     kind: StatusKind,
-    /// Label keys whose values are labels of the metrics.
+    /// Label keys of the object whose values become metric labels.
     extra_label_keys: Vec<String>,
     families: StatusFamilies,
     last_observed: Mutex<BTreeMap<Str, Arc<ObservedObject>>>,
 }
 
-/// An object as it was last seen.
+/// An object as it was last observed.
 #[derive(Clone, Debug)]
 struct ObservedObject {
     reference: ObjectReference,
-    /// Those that every object of its kind has are there, stored or not: their first change is one, too.
+    /// Includes, as Unknown, conditions that every object of the kind has and that are not stored
+    /// yet. Their first transition then counts too.
     conditions: Vec<Condition>,
     finalizers: BTreeSet<String>,
     deleted: Option<Timestamp>,
     extra_labels: Vec<String>,
 }
 
-/// What is counted of conditions under a prefix.
+/// The metric families of one name prefix.
 #[derive(Debug)]
 pub(super) struct StatusFamilies {
     transitions: Counter,
@@ -68,7 +71,7 @@ pub(super) struct StatusFamilies {
 }
 
 impl StatusFamilies {
-    /// The names begin with `prefix`; `extra` are labels besides those that all have.
+    /// Registers the families. Their names begin with `prefix`; `extra` are additional labels.
     pub(super) fn new(r: &Registry, prefix: &str, extra: &[String]) -> Self {
         let with = |own: &[&'static str]| -> Vec<String> {
             own.iter().map(|label| (*label).to_owned()).chain(extra.iter().cloned()).collect()
@@ -98,7 +101,7 @@ impl StatusFamilies {
         }
     }
 
-    /// The deprecated ones, for all of Karpenter's kinds together.
+    /// Registers the families with the deprecated names, which cover all of Karpenter's kinds.
     pub(super) fn deprecated(r: &Registry) -> Self {
         Self::new(r, "operator", &["group".to_owned(), "kind".to_owned()])
     }
@@ -118,7 +121,7 @@ impl StatusController {
         Self { ctx, kind: of, extra_label_keys: extra, families, last_observed: Mutex::default() }
     }
 
-    /// The families to count by, each with what the extra labels are.
+    /// Returns the families to count in, each with the values of its extra labels.
     fn families<'s>(&'s self, object: &'s ObservedObject) -> impl Iterator<Item = (&'s StatusFamilies, Vec<&'s str>)> {
         let own = (&self.families, object.extra_labels.iter().map(String::as_str).collect());
         let deprecated = || (&self.ctx.metrics.deprecated_status, vec![conditions::GROUP, self.kind.name()]);
@@ -195,7 +198,7 @@ impl StatusController {
         }
     }
 
-    /// An object that is gone had all its finalizers removed.
+    /// Records the end of an object: all of its remaining finalizers were removed.
     fn record_deleted(&self, before: &ObservedObject) {
         let nothing = ObservedObject { finalizers: BTreeSet::new(), ..before.clone() };
         self.publish_finalized(Some(before), &nothing);
@@ -209,7 +212,7 @@ impl StatusController {
 }
 
 impl Reconcile for StatusController {
-    /// Compares the object with what it was; there is nothing that could fail.
+    /// Compares the object with its last observed state. Never fails.
     async fn reconcile(&self, key: &Str) -> Result<ReconcileAction, Error> {
         let now = self.observe(key).map(Arc::new);
         let before = {
@@ -225,7 +228,7 @@ impl Reconcile for StatusController {
             self.record_deleted(before);
         }
         if let Some(now) = &now {
-            // One of the same name that has gone has no part in what became of this one.
+            // A deleted object of the same name is not an earlier state of this one.
             self.record_changes(before.as_deref().filter(|before| is_same(before)), now);
         }
         Ok(ReconcileAction::Done)

@@ -1,4 +1,5 @@
-//! Series appear with what they count and go with their object; the text is what Prometheus reads (spec 07 §8).
+//! Series appear when something is counted and disappear with their object. The output is
+//! Prometheus' text format (spec 07 §6).
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
@@ -158,7 +159,7 @@ fn pools_show_their_limits_and_conditions() {
     assert!(!text.contains("memory") && !text.contains("One") && text.contains("reason=\"Two\""), "{text}");
 }
 
-/// What the pods on a node amount to, and what that is of all that there is.
+/// The sums of the pods on a node, and their share of all allocatable resources.
 // spec 07 §6.2, spec 04 §13.1
 #[test]
 fn nodes_show_what_their_pods_ask_for() {
@@ -191,7 +192,7 @@ fn nodes_show_what_their_pods_ask_for() {
     assert!(!text.contains("karpenter_cluster_utilization_percent{resource_type=\"gpu\"}"));
 }
 
-/// A pod on its way, as its kubelet and scheduler tell of it.
+/// A pod whose changes are fed to the metrics.
 struct TrackedPod {
     metrics: Metrics,
     cluster: SharedCluster,
@@ -206,7 +207,7 @@ impl TrackedPod {
         Timestamp::from_second(noon().as_second() + second).unwrap()
     }
 
-    /// The pod is this now; it was created at noon.
+    /// Changes phase and conditions of the pod, which was created at noon.
     fn update(&self, second: i64, phase: &str, conditions: &[&str]) {
         let conditions: Vec<serde_json::Value> = conditions
             .iter()
@@ -230,7 +231,7 @@ impl TrackedPod {
         self.metrics.pods_decided(placed.iter(), refused.iter(), Self::at(second));
     }
 
-    /// A gauge of the pod now.
+    /// Returns the current value of a gauge of the pod.
     fn gauge(&self, second: i64, name: &str) -> Option<f64> {
         let text = state_metrics_at(&self.cluster, &self.metrics, Self::at(second));
         let head = format!("karpenter_pods_{name}_time_seconds{{name=\"p\",namespace=\"ns\"}} ");
@@ -291,7 +292,7 @@ fn a_pod_that_ends_before_it_runs_says_nothing_of_its_start() {
     pod.update(0, "Pending", &[]);
     pod.delete(3);
     assert_eq!(pod.gauge(4, "unstarted"), None);
-    // One that ran before anybody looked.
+    // A pod that was running when it was first seen.
     pod.update(0, "Running", &["PodScheduled", "Ready"]);
     assert_eq!(pod.metrics.pod_durations.startup.count(&[]), 0);
 }

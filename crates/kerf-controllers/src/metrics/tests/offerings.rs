@@ -1,4 +1,4 @@
-//! What the provider sells, as gauges.
+//! Tests of the offering gauges.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ fn every_type_has_a_reserved_series_if_reservations_are_used_at_all() {
     assert!(!offering_metrics(&metrics, &["p"], false).contains("reserved"));
 }
 
-/// What one pool cannot have, another may; what no pool has any more is not shown.
+/// An offering is available if it is available to any pool. An offering of no pool is not shown.
 #[test]
 fn what_any_pool_can_have_is_available() {
     let metrics = Metrics::new();

@@ -1,5 +1,5 @@
-//! The tables of spec 07 §6 against what `/metrics` can serve: every name, its type, its labels and its buckets. What later parts will bring is
-//! listed here, so that nothing is missing by accident.
+//! Compares the tables of spec 07 §6 with what `/metrics` can serve: every name with type, labels
+//! and buckets. Names that are not served yet are listed here, so that none is missing by accident.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::*;
 
 const SPEC: &str = include_str!("../../../../../docs/spec/07-operations.md");
 
-/// Names that belong to parts that do not exist yet.
+/// Names of metrics that are not implemented yet.
 const NOT_YET_SERVED: [&str; 14] = [
     // The EC2 provider.
     "karpenter_cloudprovider_instance_launch_failures_total",
@@ -31,29 +31,29 @@ const NOT_YET_SERVED: [&str; 14] = [
     "aws_sdk_go_request_retry_count",
 ];
 
-/// Names that are ours alone.
+/// Names that only Kerf has, not Karpenter.
 const KERF_ONLY: [&str; 2] =
     ["karpenter_voluntary_disruption_drift_backoffs_total", "karpenter_nodepools_drift_backoff_seconds"];
 
-/// A metric as a table says it is.
+/// A metric as a table of the spec describes it.
 #[derive(Debug)]
 struct SpecMetric {
     name: String,
-    /// Counter, gauge, histogram or summary; nothing if the table does not say.
+    /// Counter, gauge, histogram or summary. Empty if the table does not say.
     kind: String,
     labels: BTreeSet<String>,
-    /// Whether the labels are those of a node, besides the ones that are named.
+    /// True if the metric has the labels of a node in addition to `labels`.
     has_node_labels: bool,
-    /// What the type's column says of buckets.
+    /// The buckets as the type column describes them.
     buckets: String,
 }
 
-/// The words in backticks.
+/// Returns the words in backticks.
 fn quoted(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// Without what stands in parentheses, unless it adds something.
+/// Removes text in parentheses, except text that begins with `+`.
 fn without_parentheses(text: &str) -> String {
     let mut out = String::new();
     for part in text.split('(') {
@@ -68,7 +68,8 @@ fn without_parentheses(text: &str) -> String {
     out
 }
 
-/// All names of a cell: a name that begins with an underscore is the one before it with another end.
+/// Returns all metric names of a cell. A name that begins with an underscore replaces the end of
+/// the first name.
 fn names(cell: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for name in quoted(&without_parentheses(cell)) {
@@ -88,7 +89,7 @@ fn names(cell: &str) -> Vec<String> {
     all
 }
 
-/// The rows of a section's tables, as cells.
+/// Returns the rows of a section's tables as cells.
 fn cells(section: &str) -> Vec<Vec<&'static str>> {
     let (_, rest) = SPEC.split_once(&format!("### {section} ")).unwrap();
     let end = rest.find("\n### ").unwrap_or(rest.len()).min(rest.find("\n## ").unwrap_or(rest.len()));
@@ -96,7 +97,7 @@ fn cells(section: &str) -> Vec<Vec<&'static str>> {
     rows.map(|line| line.trim_matches('|').split('|').map(str::trim).collect()).collect()
 }
 
-/// Everything that the tables name.
+/// Returns all metrics of the tables.
 fn table() -> Vec<SpecMetric> {
     let mut rows: Vec<SpecMetric> = Vec::new();
     for section in ["6.2", "6.4", "6.5"] {
@@ -135,7 +136,7 @@ fn table() -> Vec<SpecMetric> {
     rows
 }
 
-/// Those of §6.6, for each kind that there is, and under the names that all kinds share.
+/// Returns the metrics of §6.6 for each kind, and under the names that all kinds share.
 fn conditions() -> Vec<SpecMetric> {
     let claim = ["karpenter_kwok_sh_kwoknodeclass", "karpenter_sh_nodepool"];
     let kinds: [(&str, Vec<&str>); 4] = [
@@ -161,7 +162,7 @@ fn conditions() -> Vec<SpecMetric> {
     rows
 }
 
-/// A cluster with something of everything.
+/// Creates a cluster with at least one object behind every gauge.
 fn full_cluster(metrics: &Metrics) -> SharedCluster {
     let cluster = SharedCluster::default();
     let conditions = json!([{"type": "Ready", "status": "True", "reason": "Ready", "message": "",
@@ -205,7 +206,7 @@ fn full_cluster(metrics: &Metrics) -> SharedCluster {
     cluster
 }
 
-/// Everything that can be served: what is registered, and what is made from the cluster when somebody asks.
+/// Returns everything that can be served: registered metrics, and gauges computed from the cluster.
 fn served() -> BTreeMap<String, FamilyDescription> {
     let metrics = Metrics::new();
     for row in ["nodeclaim", "nodepool", "node"] {
@@ -265,12 +266,12 @@ fn every_name_of_the_tables_is_served_with_its_type_and_labels() {
     }
 }
 
-/// The buckets that a table asks for.
+/// Returns the buckets that the table requires.
 fn bounds(row: &SpecMetric) -> Vec<f64> {
     let text = row.buckets.as_str();
     let rest = text.trim_start_matches("histogram").trim();
     if row.name.starts_with("workqueue_") && !text.is_empty() {
-        // Those of client-go, which the table leaves out.
+        // The buckets of client-go, which the table omits.
         return (-8..=3).map(|tens| 10_f64.powi(tens)).collect();
     }
     match rest {
@@ -302,12 +303,12 @@ fn bounds(row: &SpecMetric) -> Vec<f64> {
                     }
             })
             .collect(),
-        // The numbers themselves, if there are any.
+        // The numbers in the cell, if there are any.
         _ => rest.split_whitespace().map_while(|word| word.parse().ok()).collect(),
     }
 }
 
-/// The numbers behind some words of §6.1.
+/// Returns the numbers that follow `words` in §6.1.
 fn listed_buckets(words: &str) -> Vec<f64> {
     let (_, rest) = SPEC.split_once(words).unwrap();
     let text = rest.split_once("\n*").unwrap().0;
