@@ -1,4 +1,4 @@
-//! The layer that turns spans and events into lines.
+//! The `tracing` layer that turns spans and events into log lines.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -13,17 +13,18 @@ use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use super::{COMMIT, JSON_MARK};
 
-/// So many alike lines a second are written, and then every so many-th.
+/// This many lines per second with equal level and message are logged; of the rest, one in this
+/// many.
 const SAMPLING_THRESHOLD: u64 = 100;
 
-/// Which lines are written.
+/// The least important level that is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Everything, and where in the program it comes from.
+    /// Debug, info and error lines, with the source location.
     Debug,
-    /// What happens, and what goes wrong.
+    /// Info and error lines.
     Info,
-    /// What goes wrong.
+    /// Error lines only.
     Error,
 }
 
@@ -45,38 +46,38 @@ impl Level {
     }
 }
 
-/// How lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineFormat {
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
     /// Time, level, message and `key=value` pairs, for a terminal.
     Console,
 }
 
-/// What a log is made with.
+/// Settings of a [`LogLayer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSettings {
-    /// Which lines.
+    /// The least important level that is logged.
     pub level: Level,
-    /// How they look.
+    /// The format of the lines.
     pub format: LineFormat,
 }
 
-/// Writes lines to one or several places.
+/// Formats events and writes them to one or several outputs.
 pub struct LogLayer {
     settings: LogSettings,
     clock: Clock,
     outputs: Mutex<Vec<Box<dyn io::Write + Send>>>,
-    /// Lines of this second, by level and message.
+    /// The current second, and the lines logged in it by level and message.
     counts_this_second: Mutex<(i64, MessageCounts)>,
 }
 
-/// How often each message was logged at each level.
+/// Number of lines by level and message.
 type MessageCounts = BTreeMap<(Level, String), u64>;
 
 impl LogLayer {
-    /// A log that goes to `outputs`.
+    /// Creates a layer that writes every line to all `outputs`.
     pub fn new(settings: LogSettings, clock: Clock, outputs: Vec<Box<dyn io::Write + Send>>) -> Self {
         Self { settings, clock, outputs: Mutex::new(outputs), counts_this_second: Mutex::default() }
     }
@@ -131,7 +132,8 @@ impl fmt::Debug for LogLayer {
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
         let is_ours = metadata.target().starts_with("kerf");
-        // What libraries say is for those who look for something; what they whisper (a line for each request) is for nobody.
+        // Events of dependencies are logged at debug level. Their own debug events, such as one per
+        // request, are never logged.
         let (level, quietest) = if is_ours {
             (Level::of(*metadata.level()), tracing::Level::DEBUG)
         } else {
@@ -169,20 +171,20 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
                 fields.extend(of_span.entries());
             }
         }
-        // What the span says already is not said twice; an error stands last, where the eye ends up.
+        // Fields that the span already has are not repeated. The error comes last.
         let new = own.entries().into_iter().filter(|(key, _)| fields.iter().all(|(known, _)| known != key));
         let (error, rest): (Vec<_>, Vec<_>) = new.partition(|(key, _)| key == "error");
         fields.extend(rest);
         fields.extend(error);
         let line = self.line(level, &own.message, event.metadata(), &fields);
         for output in self.outputs.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
-            // A log that cannot be written has nobody to tell.
+            // A failed write to the log cannot be reported anywhere.
             let _ = output.write_all(line.as_bytes()).and_then(|()| output.flush());
         }
     }
 }
 
-/// The fields of a span or an event, their values as JSON.
+/// The fields of a span or an event, with values as JSON.
 #[derive(Default)]
 struct Fields {
     message: String,
@@ -190,7 +192,7 @@ struct Fields {
 }
 
 impl Fields {
-    /// The fields, with the object that a reconcile is about under the name of its kind.
+    /// Returns the fields, and adds the reconciled object under the name of its kind.
     fn entries(&self) -> Vec<(String, String)> {
         let text = |name: &str| {
             let value = self.fields.iter().find(|(key, _)| *key == name).map(|(_, value)| value.as_str());

@@ -1,4 +1,4 @@
-//! What a line says, in which form, and which lines are left out (spec 07 §7).
+//! Content and format of log lines, and which lines are omitted (spec 07 §7).
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
@@ -13,7 +13,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::*;
 
-/// Keeps what is logged.
+/// Collects log output in memory.
 #[derive(Clone, Default)]
 pub(crate) struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
@@ -34,17 +34,18 @@ impl io::Write for CapturedLog {
     }
 }
 
-/// A subscriber, and the lines that it is told.
+/// Returns a subscriber and the output that it collects.
 pub(crate) fn capturing_subscriber(level: Level, form: LineFormat) -> (impl tracing::Subscriber, CapturedLog) {
     let lines = CapturedLog::default();
     let clock = Clock::starting_at("2026-08-01T10:00:24.530Z".parse().unwrap());
     let layer = LogLayer::new(LogSettings { level, format: form }, clock, vec![Box::new(lines.clone())]);
-    // Else the threads of other tests might decide that nobody listens to a line that they come by first.
+    // Without a global subscriber, another test's thread could cache the call site of a line as
+    // disabled.
     let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
     (tracing_subscriber::registry().with(layer), lines)
 }
 
-/// The lines that `work` logs.
+/// Returns the lines that `work` logs.
 fn captured_lines(level: Level, form: LineFormat, work: impl FnOnce()) -> Vec<String> {
     let (subscriber, lines) = capturing_subscriber(level, form);
     tracing::subscriber::with_default(subscriber, work);

@@ -1,5 +1,5 @@
-//! What is served over HTTP: metrics on one port, liveness and readiness on another (spec 07 §3 and §4). Readiness does not depend on
-//! leadership: a standby is ready.
+//! HTTP endpoints: metrics on one port, liveness and readiness on another (spec 07 §3 and §4).
+//! Readiness does not depend on leadership: a standby is ready.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -20,12 +20,12 @@ use super::{ProcessSettings, RunError};
 use crate::context::Context;
 use crate::disruption::DecisionHistory;
 
-/// The text form that Prometheus reads.
+/// Content type of Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// The kinds without which nothing works.
+/// Kinds whose CRDs must be installed.
 const REQUIRED_KINDS: [&str; 2] = ["NodePool", "NodeClaim"];
 
-/// Opens the ports that the settings name, and serves for as long as `tasks` lives.
+/// Opens the ports of the settings. The endpoints are served until `tasks` is dropped.
 pub(super) async fn start(
     ctx: &Context,
     history: Arc<DecisionHistory>,
@@ -53,12 +53,12 @@ pub(super) async fn start(
     Ok(())
 }
 
-/// What readiness depends on.
+/// Results of the readiness checks.
 #[derive(Clone, Copy, Debug)]
 struct ReadinessChecks {
-    /// Every list has been told.
+    /// True if every watched kind is listed.
     manager: bool,
-    /// The kinds that are needed are known to the API server.
+    /// True if the API server knows all [`REQUIRED_KINDS`].
     crd: bool,
 }
 
@@ -77,7 +77,7 @@ impl ReadinessChecks {
     }
 }
 
-/// The answer to a probe.
+/// Returns status code and text of the response to a probe.
 fn probe(path: &str, query: &str, checks: ReadinessChecks) -> (u16, String) {
     let mut parts = path.trim_matches('/').splitn(2, '/');
     let checked: Vec<(&str, bool)> = match (parts.next(), parts.next()) {
@@ -107,7 +107,7 @@ fn probe(path: &str, query: &str, checks: ReadinessChecks) -> (u16, String) {
     (if is_well { 200 } else { 500 }, text)
 }
 
-/// Serves a function of path and query.
+/// Serves HTTP GET requests. `answer` maps path and query to status code, content type and body.
 async fn serve(
     address: SocketAddr,
     tasks: &mut JoinSet<()>,
@@ -119,7 +119,7 @@ async fn serve(
     tasks.spawn(async move {
         let mut connections = JoinSet::new();
         loop {
-            // What cannot be accepted now (too many open files) may be later.
+            // An accept error, such as too many open files, may be temporary.
             let Ok((stream, _)) = listener.accept().await else {
                 tokio::time::sleep(std::time::Duration::from_millis(100)).await;
                 continue;
@@ -131,7 +131,7 @@ async fn serve(
                     let response = respond(&request, answer.as_ref());
                     async move { Ok::<_, Infallible>(response) }
                 });
-                // A client that goes away in the middle has itself to blame.
+                // A client that closes the connection early is not an error.
                 let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
             });
         }
@@ -172,7 +172,7 @@ mod tests {
         assert!(probe("/readyz", "verbose", ready).1.contains("[+]manager ok"));
     }
 
-    // spec 07 #20: profiling is not served at all.
+    // spec 07 #20: profiling is not served.
     #[test]
     fn other_paths_are_not_found() {
         for path in ["/", "/debug/pprof/", "/readyz/nothing", "/healthz/x"] {

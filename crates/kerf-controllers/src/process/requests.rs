@@ -1,5 +1,5 @@
-//! A client whose requests are counted and timed (spec 07 §6.7), whoever sends them. It is for the process to make before it hands its client
-//! to anybody, so that nobody's requests are missed and none is counted twice.
+//! A client that counts and times its requests (spec 07 §6.7). The process wraps its client once,
+//! before it passes the client on: then every request is counted, and none twice.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use kube::client::Body;
 
 use crate::metrics::Metrics;
 
-/// The client, measured.
+/// Wraps a client so that its requests are counted and timed in `metrics`.
 pub fn metered_client(client: Client, metrics: Arc<Metrics>, clock: Clock) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -32,7 +32,7 @@ pub fn metered_client(client: Client, metrics: Arc<Metrics>, clock: Clock) -> Cl
     Client::new(service, namespace)
 }
 
-/// What a path asks for.
+/// What a request is for, parsed from its URL path.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct RequestInfo<'u> {
     group: &'u str,
@@ -55,7 +55,7 @@ impl<'u> RequestInfo<'u> {
             Some(_) | None => return asked,
         }
         let rest: Vec<&str> = parts.collect();
-        // What a namespace holds, or the namespace itself.
+        // Skip the namespace, unless the path names the namespace itself.
         let rest = if rest.len() > 2 && rest[0] == "namespaces" { &rest[2..] } else { &rest[..] };
         let part = |n: usize| rest.get(n).copied().unwrap_or_default();
         (asked.kind, asked.name, asked.subresource) = (part(0), part(1), part(2));

@@ -1,5 +1,6 @@
-//! Which Kubernetes this is (spec 07 §11). One that nobody has tried Kerf with is worth an error in the log, once for each version that is
-//! found, and nothing more: clusters are upgraded under their controllers, and mostly it goes well.
+//! Checks the version of Kubernetes (spec 07 §11). A version with which Kerf was not tested is
+//! logged as an error, once per version. Nothing else happens: clusters are upgraded while
+//! controllers run, and that usually works.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -8,18 +9,18 @@ use kerf_runtime::Causes;
 use kube::Client;
 use tracing::{debug, error};
 
-/// The minor versions of Kubernetes 1 that are known to go well.
+/// Minor versions of Kubernetes 1 that Kerf supports.
 const SUPPORTED_MINORS: RangeInclusive<u32> = 26..=36;
-/// How often it is asked again.
+/// Time between two requests for the version.
 const VERSION_CHECK_INTERVAL: Duration = Duration::from_mins(5);
 
-/// Follows the version of the API server for as long as it is polled.
+/// Polls the version of the API server and logs changes. Never returns.
 pub(super) async fn poll_version(client: Client) {
     let mut known = String::new();
     loop {
         match client.apiserver_version().await {
             Ok(info) => {
-                // Some providers mark their own builds.
+                // Some providers append `+` to the minor version of their builds.
                 let version = format!("{}.{}", info.major, info.minor.trim_end_matches('+'));
                 if version != known {
                     log_version(&version);
@@ -60,7 +61,8 @@ mod tests {
     use crate::logs::tests::capturing_subscriber;
     use crate::logs::{Level, LineFormat};
 
-    /// An API server that is another version each time that it is asked, the last one for good.
+    /// Returns a client of an API server that reports the next version at each request. It repeats
+    /// the last one.
     fn upgrading_server(minors: &'static [&'static str]) -> Client {
         let asked = Arc::new(Mutex::new(0));
         let service = tower::service_fn(move |request: Request<Body>| {

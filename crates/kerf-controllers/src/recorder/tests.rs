@@ -1,4 +1,5 @@
-//! Which events are written, which are counted on an older one, and which are held back (spec 07 §6).
+//! Which Events are written, which raise the count of an earlier one, and which are dropped (spec
+//! 07 §5 and §8.1).
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
@@ -33,7 +34,7 @@ struct RecorderTest {
     _running: tokio::task::JoinSet<()>,
 }
 
-/// A recorder at work on a server.
+/// Starts a recorder that writes to a new API server.
 fn start_recorder() -> RecorderTest {
     let clock = Clock::starting_at("2026-01-01T12:00:00Z".parse().unwrap());
     let server = ApiServer::new(ApiServerConfig::new(clock, 1));
@@ -45,7 +46,7 @@ fn start_recorder() -> RecorderTest {
 }
 
 impl RecorderTest {
-    /// The events that there are: object, message, count; in the order in which they were made.
+    /// Returns object, message and count of all Events, in order of creation.
     async fn written(&self) -> Vec<(String, String, i32)> {
         tokio::time::sleep(Duration::from_millis(100)).await;
         let api: Api<core::Event> = Api::all(self.server.client());
@@ -114,7 +115,7 @@ async fn similar_events_are_combined_and_a_loud_object_is_cut_short() {
     assert_eq!(world.written().await.len(), 12, "others are not kept from speaking");
 }
 
-// spec 07 §5: where events of objects without a namespace live, and who says them.
+// spec 07 §5: namespace and component of Events of cluster-scoped objects.
 #[tokio::test(start_paused = true)]
 async fn events_of_cluster_scoped_objects_live_in_default() {
     let world = start_recorder();
@@ -127,7 +128,7 @@ async fn events_of_cluster_scoped_objects_live_in_default() {
     assert_eq!(found.type_.unwrap(), "Warning");
 }
 
-/// Keys that nobody needs any more go, and however many there are, old ones are looked for only when there are twice as many.
+/// Expired keys are removed, and only when the number of keys has doubled.
 #[tokio::test(start_paused = true)]
 async fn old_keys_are_forgotten_and_seldom_looked_for() {
     let world = start_recorder();
@@ -159,7 +160,7 @@ async fn some_events_are_held_back_for_longer() {
     let fifteen = || crate::events::node_repair_blocked(about(), "more than 20% nodes are unhealthy in the nodepool");
     let world = start_recorder();
     for minutes in 0..30 {
-        // The messages differ, as they may; the events are the same all the same.
+        // The messages differ, but the de-duplication values are equal.
         let said = |event: Event| Event { message: format!("{} {minutes}", event.message), ..event };
         for event in [five(), fifteen(), crate::events::disruption::unconsolidatable(about(), "it is dear".to_owned())]
         {
@@ -179,7 +180,8 @@ async fn nothing_is_logged_for_an_event() {
     let settings = crate::logs::LogSettings { level: crate::logs::Level::Debug, format: crate::logs::LineFormat::Json };
     let clock = Clock::starting_at("2026-01-01T12:00:00Z".parse().unwrap());
     let layer = crate::logs::LogLayer::new(settings, clock, vec![Box::new(lines.clone())]);
-    // Else the threads of other tests might decide that nobody listens to a line that they come by first.
+    // Without a global subscriber, another test's thread could cache the call site of a line as
+    // disabled.
     let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
     let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
     tracing::info!("this is kept");
@@ -191,7 +193,7 @@ async fn nothing_is_logged_for_an_event() {
     assert!(text.lines().count() == 1 && text.contains("this is kept"), "{text}");
 }
 
-/// Keeps what is logged.
+/// Collects log output in memory.
 #[derive(Clone, Default)]
 struct LogBuffer(std::sync::Arc<Mutex<Vec<u8>>>);
 
