@@ -55,22 +55,22 @@ pub struct Event {
 }
 
 impl Event {
-    fn new(about: ObjectReference, severity: EventType, reason: &'static str, message: String) -> Self {
-        let told_apart_by = about.uid.iter().cloned().collect();
+    fn new(involved_object: ObjectReference, event_type: EventType, reason: &'static str, message: String) -> Self {
+        let dedupe_values = involved_object.uid.iter().cloned().collect();
         let reason = Cow::Borrowed(reason);
         Self {
-            involved_object: about,
-            event_type: severity,
+            involved_object,
+            event_type,
             reason,
             message,
-            dedupe_values: told_apart_by,
+            dedupe_values,
             dedupe_timeout: DEFAULT_DEDUPE_TIMEOUT,
             is_rate_limited: false,
         }
     }
 
-    fn with_dedupe_timeout(self, window: Duration) -> Self {
-        Self { dedupe_timeout: window, ..self }
+    fn with_dedupe_timeout(self, dedupe_timeout: Duration) -> Self {
+        Self { dedupe_timeout, ..self }
     }
 
     fn with_dedupe_values(self, values: impl IntoIterator<Item = String>) -> Self {
@@ -114,12 +114,12 @@ pub fn pool_reference(pool: &NodePool) -> ObjectReference {
 
 /// The pod is expected on a claim's node, an existing node, or both.
 pub(crate) fn nominated(pod: &Pod, claim: Option<&str>, node: Option<&str>) -> Event {
-    let places: Vec<String> = claim
+    let targets: Vec<String> = claim
         .map(|name| format!("nodeclaim/{name}"))
         .into_iter()
         .chain(node.map(|name| format!("node/{name}")))
         .collect();
-    let message = format!("Pod should schedule on: {}", places.join(", "));
+    let message = format!("Pod should schedule on: {}", targets.join(", "));
     Event { is_rate_limited: true, ..Event::new(pod_reference(pod), EventType::Normal, "Nominated", message) }
 }
 
@@ -183,8 +183,8 @@ pub fn node_reference(node: &Node) -> ObjectReference {
     }
 }
 
-fn node_event(node: &Node, severity: EventType, reason: &'static str, message: String) -> Event {
-    Event::new(node_reference(node), severity, reason, message).with_dedupe_values([node.metadata.name.to_string()])
+fn node_event(node: &Node, event_type: EventType, reason: &'static str, message: String) -> Event {
+    Event::new(node_reference(node), event_type, reason, message).with_dedupe_values([node.metadata.name.to_string()])
 }
 
 /// The node still has pods to evict.
@@ -248,23 +248,23 @@ pub(crate) fn do_not_disrupt(pod: &Pod, protection: &DoNotDisrupt) -> Option<Eve
 }
 
 /// Node repair is blocked because too many nodes are unhealthy.
-pub(crate) fn node_repair_blocked(about: ObjectReference, why: &str) -> Event {
-    Event::new(about, EventType::Warning, "NodeRepairBlocked", why.to_owned())
+pub(crate) fn node_repair_blocked(involved_object: ObjectReference, why: &str) -> Event {
+    Event::new(involved_object, EventType::Warning, "NodeRepairBlocked", why.to_owned())
         .with_dedupe_timeout(Duration::from_mins(15))
 }
 
 /// The status of a condition changed. Never de-duplicated.
-pub(crate) fn transitioned(about: ObjectReference, before: &Condition, after: &Condition) -> Event {
+pub(crate) fn transitioned(involved_object: ObjectReference, before: &Condition, after: &Condition) -> Event {
     let tail = if after.message.is_empty() { String::new() } else { format!(", Message: {}", after.message) };
     let message = format!(
         "Status condition transitioned, Type: {}, Status: {} -> {}, Reason: {}{tail}",
         after.condition_type, before.status, after.status, after.reason
     );
-    let event = Event::new(about, EventType::Normal, "", message).with_dedupe_values([]);
+    let event = Event::new(involved_object, EventType::Normal, "", message).with_dedupe_values([]);
     Event { reason: Cow::Owned(after.condition_type.clone()), ..event }
 }
 
 /// A finalizer was removed. Never de-duplicated.
-pub(crate) fn finalized(about: ObjectReference, finalizer: &str) -> Event {
-    Event::new(about, EventType::Normal, "Finalized", format!("Finalized {finalizer}")).with_dedupe_values([])
+pub(crate) fn finalized(involved_object: ObjectReference, finalizer: &str) -> Event {
+    Event::new(involved_object, EventType::Normal, "Finalized", format!("Finalized {finalizer}")).with_dedupe_values([])
 }

@@ -125,12 +125,12 @@ pub async fn run(
             .with_slow_path_callback(move || metrics.leader_election_slowpath.inc(&[&name]))
     });
     // Without a lease there is no such metric.
-    let leads = |does: f64| {
+    let set_leader_status = |value: f64| {
         if let Some(election) = &settings.leader_election {
-            ctx.metrics.leader_election_master_status.set(&[&election.name], does);
+            ctx.metrics.leader_election_master_status.set(&[&election.name], value);
         }
     };
-    leads(0.0);
+    set_leader_status(0.0);
     if let Some(lease) = &mut lease {
         tokio::select! {
             biased;
@@ -138,9 +138,9 @@ pub async fn run(
             () = lease.acquire() => info!("successfully acquired lease"),
         }
     }
-    leads(1.0);
+    set_leader_status(1.0);
     let outcome = {
-        let held = async {
+        let lease_lost = async {
             match &mut lease {
                 Some(lease) => lease.renew_until_lost().await,
                 None => std::future::pending().await,
@@ -148,14 +148,14 @@ pub async fn run(
         };
         tokio::select! {
             biased;
-            lost = held => {
+            lost = lease_lost => {
                 error!(error = %lost, "leader election lost");
                 Err(RunError::Lease(lost))
             }
             () = run_as_leader(&controllers, watches, stop) => Ok(()),
         }
     };
-    leads(0.0);
+    set_leader_status(0.0);
     if outcome.is_ok()
         && let Some(lease) = &mut lease
     {
@@ -187,11 +187,11 @@ async fn run_as_leader(controllers: &Arc<Controllers>, watches: Vec<WatchHandle>
             () = watch.wait_until_synced() => {}
         }
     }
-    let mut working = JoinSet::new();
-    let (all, until) = (controllers.clone(), stop.clone());
-    working.spawn(async move { all.run(until).await });
+    let mut tasks = JoinSet::new();
+    let (controllers, shutdown) = (controllers.clone(), stop.clone());
+    tasks.spawn(async move { controllers.run(shutdown).await });
     stop.requested().await;
-    if tokio::time::timeout(SHUTDOWN_TIMEOUT, working.join_next()).await.is_err() {
+    if tokio::time::timeout(SHUTDOWN_TIMEOUT, tasks.join_next()).await.is_err() {
         info!("stopping although some reconciles are still running");
     }
 }

@@ -61,38 +61,38 @@ struct DedupeState {
 impl Recorder {
     /// Creates a recorder that writes through `client`. `seed` determines the names of the Events.
     pub fn new(client: kube::Client, clock: Clock, seed: u64) -> Self {
-        let (waiting, received) = mpsc::channel(QUEUED_EVENTS_MAX);
-        let said = DedupeState {
+        let (queue, received) = mpsc::channel(QUEUED_EVENTS_MAX);
+        let dedupe = DedupeState {
             suppressed_until: BTreeMap::new(),
             cleanup_at_len: DEDUPE_KEYS_MIN,
             rate_limit_tokens: (RATE_LIMIT_BURST, clock.now()),
         };
-        let chance = Rng::new(seed, "events");
-        let writer = EventWriter { client, clock, received, correlator: Correlator::default(), rng: chance };
-        Self { clock, dedupe: Mutex::new(said), queue: waiting, writer: Mutex::new(Some(writer)) }
+        let rng = Rng::new(seed, "events");
+        let writer = EventWriter { client, clock, received, correlator: Correlator::default(), rng };
+        Self { clock, dedupe: Mutex::new(dedupe), queue, writer: Mutex::new(Some(writer)) }
     }
 
     fn admit(&self, event: &Event) -> bool {
         let now = self.clock.now();
-        let mut said = self.dedupe.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dedupe = self.dedupe.lock().unwrap_or_else(PoisonError::into_inner);
         if !event.dedupe_values.is_empty() {
             let key = format!("{}-{}", event.reason.to_lowercase(), event.dedupe_values.join("-"));
-            if said.suppressed_until.get(&key).is_some_and(|until| now < *until) {
+            if dedupe.suppressed_until.get(&key).is_some_and(|until| now < *until) {
                 return false;
             }
-            if said.suppressed_until.len() >= said.cleanup_at_len {
-                said.suppressed_until.retain(|_, until| now < *until);
-                said.cleanup_at_len = DEDUPE_KEYS_MIN.max(said.suppressed_until.len() * 2);
+            if dedupe.suppressed_until.len() >= dedupe.cleanup_at_len {
+                dedupe.suppressed_until.retain(|_, until| now < *until);
+                dedupe.cleanup_at_len = DEDUPE_KEYS_MIN.max(dedupe.suppressed_until.len() * 2);
             }
-            said.suppressed_until.insert(key, now.saturating_add(event.dedupe_timeout).unwrap_or(Timestamp::MAX));
+            dedupe.suppressed_until.insert(key, now.saturating_add(event.dedupe_timeout).unwrap_or(Timestamp::MAX));
         }
         if !event.is_rate_limited {
             return true;
         }
-        let (left, since) = said.rate_limit_tokens;
+        let (left, since) = dedupe.rate_limit_tokens;
         let filled = (left + now.duration_since(since).as_secs_f64() * RATE_LIMIT_PER_SECOND).min(RATE_LIMIT_BURST);
         let is_allowed = filled >= 1.0;
-        said.rate_limit_tokens = (if is_allowed { filled - 1.0 } else { filled }, now);
+        dedupe.rate_limit_tokens = (if is_allowed { filled - 1.0 } else { filled }, now);
         is_allowed
     }
 
@@ -152,8 +152,8 @@ impl EventWriter {
 
     /// Creates the Event object. Returns its name, or `None` if the request failed.
     async fn create(&mut self, event: &Event, message: &str, count: i32, now: Timestamp) -> Option<String> {
-        let about = event.involved_object.name.as_deref().unwrap_or_default();
-        let name = format!("{about}.{:016x}", self.rng.next_u64());
+        let object_name = event.involved_object.name.as_deref().unwrap_or_default();
+        let name = format!("{object_name}.{:016x}", self.rng.next_u64());
         let object = core::Event {
             metadata: ObjectMeta {
                 name: Some(name.clone()),
@@ -181,8 +181,8 @@ fn namespace(event: &Event) -> &str {
     event.involved_object.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
 }
 
-fn event_type_name(severity: EventType) -> &'static str {
-    match severity {
+fn event_type_name(event_type: EventType) -> &'static str {
+    match event_type {
         EventType::Normal => "Normal",
         EventType::Warning => "Warning",
     }

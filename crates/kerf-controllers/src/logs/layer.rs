@@ -84,11 +84,11 @@ impl LogLayer {
 
     fn is_sampled_out(&self, level: Level, message: &str) -> bool {
         let second = self.clock.now().as_second();
-        let mut repeated = self.counts_this_second.lock().unwrap_or_else(PoisonError::into_inner);
-        if repeated.0 != second {
-            *repeated = (second, BTreeMap::new());
+        let mut counts = self.counts_this_second.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.0 != second {
+            *counts = (second, BTreeMap::new());
         }
-        let count = repeated.1.entry((level, message.to_owned())).or_insert(0);
+        let count = counts.1.entry((level, message.to_owned())).or_insert(0);
         *count += 1;
         *count > SAMPLING_THRESHOLD && !(*count - SAMPLING_THRESHOLD).is_multiple_of(SAMPLING_THRESHOLD)
     }
@@ -134,12 +134,12 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
         let is_ours = metadata.target().starts_with("kerf");
         // Events of dependencies are logged at debug level. Their own debug events, such as one per
         // request, are never logged.
-        let (level, quietest) = if is_ours {
+        let (level, most_verbose) = if is_ours {
             (Level::of(*metadata.level()), tracing::Level::DEBUG)
         } else {
             (Level::Debug, tracing::Level::INFO)
         };
-        metadata.is_span() && is_ours || (level >= self.settings.level && *metadata.level() <= quietest)
+        metadata.is_span() && is_ours || (level >= self.settings.level && *metadata.level() <= most_verbose)
     }
 
     fn on_new_span(&self, attributes: &span::Attributes<'_>, id: &span::Id, context: Context<'_, S>) {
@@ -172,8 +172,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
             }
         }
         // Fields that the span already has are not repeated. The error comes last.
-        let new = own.entries().into_iter().filter(|(key, _)| fields.iter().all(|(known, _)| known != key));
-        let (error, rest): (Vec<_>, Vec<_>) = new.partition(|(key, _)| key == "error");
+        let new_fields = own.entries().into_iter().filter(|(key, _)| fields.iter().all(|(known, _)| known != key));
+        let (error, rest): (Vec<_>, Vec<_>) = new_fields.partition(|(key, _)| key == "error");
         fields.extend(rest);
         fields.extend(error);
         let line = self.line(level, &own.message, event.metadata(), &fields);
@@ -198,9 +198,9 @@ impl Fields {
             let value = self.fields.iter().find(|(key, _)| *key == name).map(|(_, value)| value.as_str());
             value.and_then(|value| serde_json::from_str::<String>(value).ok()).unwrap_or_default()
         };
-        let mut named = Vec::with_capacity(self.fields.len() + 1);
+        let mut entries = Vec::with_capacity(self.fields.len() + 1);
         for (key, value) in &self.fields {
-            named.push(((*key).to_owned(), value.clone()));
+            entries.push(((*key).to_owned(), value.clone()));
             if *key == "controllerKind" {
                 let (namespace, name) = (text("namespace"), text("name"));
                 let object = if namespace.is_empty() {
@@ -208,10 +208,10 @@ impl Fields {
                 } else {
                     serde_json::json!({ "name": name, "namespace": namespace })
                 };
-                named.push((text("controllerKind"), object.to_string()));
+                entries.push((text("controllerKind"), object.to_string()));
             }
         }
-        named
+        entries
     }
 
     fn put(&mut self, field: &Field, value: String) {

@@ -81,7 +81,7 @@ pub(super) fn write_condition_gauges(
     classes: &[String],
     now: Timestamp,
 ) {
-    let value = |key: &str, found: Option<&str>| (label_name(key), found.unwrap_or_default().to_owned());
+    let value = |key: &str, label_value: Option<&str>| (label_name(key), label_value.unwrap_or_default().to_owned());
     let pools = pools.iter().map(|pool| ConditionedObject {
         kind: "NodePool",
         name: pool.key(),
@@ -96,7 +96,7 @@ pub(super) fn write_condition_gauges(
         conditions: claim.object.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default(),
         extra_labels: claim_keys(classes).map(|key| value(key, claim.engine_claim.labels.get(key))).collect(),
     });
-    let ours: Vec<ConditionedObject> = pools.chain(claims).collect();
+    let karpenter_objects: Vec<ConditionedObject> = pools.chain(claims).collect();
     let nodes: Vec<ConditionedObject> = nodes
         .iter()
         .map(|node| ConditionedObject {
@@ -112,11 +112,11 @@ pub(super) fn write_condition_gauges(
         vec![("group".to_owned(), GROUP.to_owned()), ("kind".to_owned(), object.kind.to_owned())]
     };
     for kind in ["NodePool", "NodeClaim"] {
-        let of_kind: Vec<&ConditionedObject> = ours.iter().filter(|object| object.kind == kind).collect();
+        let of_kind: Vec<&ConditionedObject> = karpenter_objects.iter().filter(|object| object.kind == kind).collect();
         write_condition_families(out, &format!("operator_{}", kind.to_lowercase()), &of_kind, own, now);
     }
     write_condition_families(out, "operator_node", &nodes.iter().collect::<Vec<_>>(), own, now);
-    write_condition_families(out, "operator", &ours.iter().collect::<Vec<_>>(), deprecated, now);
+    write_condition_families(out, "operator", &karpenter_objects.iter().collect::<Vec<_>>(), deprecated, now);
 }
 
 /// Writes the three gauge families with one name prefix.
@@ -129,21 +129,21 @@ fn write_condition_families(
 ) {
     let objects: Vec<(&ConditionedObject, Vec<(String, String)>)> =
         objects.iter().map(|object| (*object, extra(object))).collect();
-    let named = |object: &ConditionedObject| -> LabelPairs<'_> {
+    let identity = |object: &ConditionedObject| -> LabelPairs<'_> {
         vec![("namespace", String::new()), ("name", object.name.to_string())]
     };
-    fn with<'a>(mut pairs: LabelPairs<'a>, extra: &'a [(String, String)]) -> LabelPairs<'a> {
+    fn with_extra<'a>(mut pairs: LabelPairs<'a>, extra: &'a [(String, String)]) -> LabelPairs<'a> {
         pairs.extend(extra.iter().map(|(name, value)| (name.as_str(), value.clone())));
         pairs
     }
     let series = |value: fn(&Condition, Timestamp) -> f64| {
         objects.iter().flat_map(move |(object, extra)| {
             object.conditions.iter().map(move |condition| {
-                let mut pairs = named(object);
+                let mut pairs = identity(object);
                 pairs.push(("type", condition.condition_type.clone()));
                 pairs.push(("status", condition.status.to_string()));
                 pairs.push(("reason", condition.reason.clone()));
-                (with(pairs, extra), value(condition, now))
+                (with_extra(pairs, extra), value(condition, now))
             })
         })
     };
@@ -161,7 +161,7 @@ fn write_condition_families(
         &format!("{prefix}_termination_current_time_seconds"),
         "The current amount of time in seconds that an object has been in terminating state.",
         objects.iter().filter_map(|(object, extra)| {
-            Some((with(named(object), extra), now.duration_since(object.deleted?).as_secs_f64()))
+            Some((with_extra(identity(object), extra), now.duration_since(object.deleted?).as_secs_f64()))
         }),
     );
 }

@@ -48,22 +48,22 @@ impl OfferingMetrics {
             all.values().cloned().collect()
         };
         let mut types: BTreeMap<&Str, &InstanceType> = BTreeMap::new();
-        let mut sold: BTreeMap<OfferingLabels<'_>, OfferingStatus> = BTreeMap::new();
-        for described in by_pool.iter().flat_map(|types| types.iter()) {
-            types.entry(&described.name).or_insert(described);
-            for offering in &described.offerings {
+        let mut offerings: BTreeMap<OfferingLabels<'_>, OfferingStatus> = BTreeMap::new();
+        for instance_type in by_pool.iter().flat_map(|types| types.iter()) {
+            types.entry(&instance_type.name).or_insert(instance_type);
+            for offering in &instance_type.offerings {
                 for (capacity_type, zone) in capacity_types_and_zones(offering) {
-                    let known = sold.entry((&described.name, capacity_type, zone)).or_default();
-                    known.is_available |= offering.available;
-                    known.price.get_or_insert(offering.price);
+                    let status = offerings.entry((&instance_type.name, capacity_type, zone)).or_default();
+                    status.is_available |= offering.available;
+                    status.price.get_or_insert(offering.price);
                     if has_reserved {
-                        sold.entry((&described.name, labels::CAPACITY_TYPE_RESERVED, zone)).or_default();
+                        offerings.entry((&instance_type.name, labels::CAPACITY_TYPE_RESERVED, zone)).or_default();
                     }
                 }
             }
         }
         if !has_reserved {
-            sold.retain(|(_, capacity_type, _), _| *capacity_type != labels::CAPACITY_TYPE_RESERVED);
+            offerings.retain(|(_, capacity_type, _), _| *capacity_type != labels::CAPACITY_TYPE_RESERVED);
         }
         fn pairs<'t>((instance_type, capacity_type, zone): &OfferingLabels<'t>) -> LabelPairs<'t> {
             vec![
@@ -75,16 +75,16 @@ impl OfferingMetrics {
         out.write_family(
             "karpenter_cloudprovider_instance_type_offering_available",
             "Instance type offering availability, based on instance type, capacity type, and zone.",
-            sold.iter().map(|(place, sold)| (pairs(place), f64::from(u8::from(sold.is_available)))),
+            offerings.iter().map(|(key, status)| (pairs(key), f64::from(u8::from(status.is_available)))),
         );
         out.write_family(
             "karpenter_cloudprovider_instance_type_offering_price_estimate",
             "Instance type offering estimated hourly price, based on instance type, capacity type, and zone.",
-            sold.iter().map(|(place, sold)| (pairs(place), sold.price.map_or(0.0, Price::dollars))),
+            offerings.iter().map(|(key, status)| (pairs(key), status.price.map_or(0.0, Price::dollars))),
         );
         let mut of_type = |name: &str, help: &str, resource: &str| {
-            let amounts = types.iter().filter_map(|(name, described)| {
-                let amount = described.capacity.get(resource)?;
+            let amounts = types.iter().filter_map(|(name, instance_type)| {
+                let amount = instance_type.capacity.get(resource)?;
                 Some((vec![("instance_type", name.to_string())], super::state::metric_value(resource, amount)))
             });
             out.write_family(name, help, amounts);
@@ -104,5 +104,5 @@ fn capacity_types_and_zones(offering: &Offering) -> impl Iterator<Item = (&str, 
     let zones = values(labels::ZONE);
     values(labels::CAPACITY_TYPE)
         .iter()
-        .flat_map(move |kind| zones.iter().map(move |zone| (kind.as_str(), zone.as_str())))
+        .flat_map(move |capacity_type| zones.iter().map(move |zone| (capacity_type.as_str(), zone.as_str())))
 }

@@ -128,15 +128,15 @@ impl Metrics {
         }
     }
 
-    /// Records a decision: `placed` pods can be scheduled, `refused` pods cannot.
+    /// Records a decision: `placed` pods can be scheduled, `unplaced` pods cannot.
     pub(crate) fn pods_decided<'p>(
         &self,
         placed: impl Iterator<Item = &'p Str>,
-        refused: impl Iterator<Item = &'p Str>,
+        unplaced: impl Iterator<Item = &'p Str>,
         now: Timestamp,
     ) {
         let mut all = self.pod_times.lock();
-        for (pod, is_placed) in placed.map(|pod| (pod, true)).chain(refused.map(|pod| (pod, false))) {
+        for (pod, is_placed) in placed.map(|pod| (pod, true)).chain(unplaced.map(|pod| (pod, false))) {
             let Some(times) = all.get_mut(pod) else { continue };
             if !is_placed {
                 times.schedulable = None;

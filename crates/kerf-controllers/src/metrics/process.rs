@@ -24,7 +24,7 @@ fn exposition(own: &str, system: &str) -> String {
     // The process name, in parentheses, may contain any character, so split at the last `)`.
     let Some((_, rest)) = own.rsplit_once(')') else { return out };
     let fields: Vec<f64> = rest.split_whitespace().skip(1).map(|field| field.parse().unwrap_or_default()).collect();
-    let field = |place: usize| fields.get(place - 4).copied().unwrap_or_default();
+    let field = |number: usize| fields.get(number - 4).copied().unwrap_or_default();
     let seconds = (field(14) + field(15)) / TICKS_PER_SECOND;
     let _ = writeln!(
         out,
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_with_a_strange_name_is_read() {
+    fn a_process_name_with_parentheses_is_parsed() {
         let own = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20 0 4 0 1000 9000 25 0";
         let text = exposition(own, "cpu 1 2\nbtime 1700000000\n");
         for line in [
@@ -85,13 +85,13 @@ mod tests {
             "process_virtual_memory_bytes 9000",
             "process_start_time_seconds 1700000010",
         ] {
-            assert!(text.lines().any(|found| found == line), "{line} in {text}");
+            assert!(text.lines().any(|served| served == line), "{line} in {text}");
         }
         assert_eq!(exposition("", ""), "");
     }
 
     #[test]
-    fn what_the_process_may_have_is_read() {
+    fn resource_limits_are_parsed() {
         let own = "Limit                     Soft Limit           Hard Limit           Units     \n\
                    Max open files            1024                 524288               files     \n\
                    Max address space         unlimited            unlimited            bytes     \n";

@@ -90,11 +90,11 @@ impl CloudProvider for MeteredProvider {
     ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
         let call = self.metered("GetInstanceTypes", self.inner.instance_types(pool), |_| "");
         async move {
-            let answer = call.await;
-            if let Ok(types) = &answer {
+            let result = call.await;
+            if let Ok(types) = &result {
                 self.metrics.offerings.set_pool_types(pool.metadata.name.as_deref().unwrap_or_default(), types);
             }
-            answer
+            result
         }
         .boxed()
     }

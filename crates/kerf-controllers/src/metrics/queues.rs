@@ -73,11 +73,12 @@ impl QueueMetrics {
         }
     }
 
-    /// Registers the queue of a controller, replacing an earlier one. `look` reads its statistics.
-    pub(crate) fn register_queue(&self, name: &'static str, look: impl Fn() -> QueueStats + Send + 'static) {
+    /// Registers the queue of a controller, replacing an earlier one. `read_stats` reads its
+    /// statistics.
+    pub(crate) fn register_queue(&self, name: &'static str, read_stats: impl Fn() -> QueueStats + Send + 'static) {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|(known, _)| *known != name);
-        queues.push((name, QueueStatsSource(Box::new(look))));
+        queues.push((name, QueueStatsSource(Box::new(read_stats))));
     }
 
     /// Records how long a key was due before its reconcile started.
@@ -87,13 +88,13 @@ impl QueueMetrics {
 
     /// Updates the metrics from all queues.
     pub(super) fn refresh(&self) {
-        for (name, followed) in self.queues.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            let (seen, labels) = ((followed.0)(), [*name, *name]);
-            self.depth.set(&[name, name, ""], seen.depth as f64);
-            self.adds.add(&labels, seen.adds as f64 - self.adds.get(&labels));
-            self.retries.add(&labels, seen.retries as f64 - self.retries.get(&labels));
-            self.unfinished.set(&labels, seen.unfinished_work.as_secs_f64());
-            self.longest.set(&labels, seen.longest_running.as_secs_f64());
+        for (name, source) in self.queues.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let (stats, labels) = ((source.0)(), [*name, *name]);
+            self.depth.set(&[name, name, ""], stats.depth as f64);
+            self.adds.add(&labels, stats.adds as f64 - self.adds.get(&labels));
+            self.retries.add(&labels, stats.retries as f64 - self.retries.get(&labels));
+            self.unfinished.set(&labels, stats.unfinished_work.as_secs_f64());
+            self.longest.set(&labels, stats.longest_running.as_secs_f64());
         }
     }
 }

@@ -136,8 +136,8 @@ impl<V> Default for Series<V> {
 impl<V> Series<V> {
     fn build_key(&mut self, values: &[&str]) {
         self.key.clear();
-        for (place, value) in values.iter().enumerate() {
-            if place > 0 {
+        for (index, value) in values.iter().enumerate() {
+            if index > 0 {
                 self.key.push(LABEL_VALUE_SEPARATOR);
             }
             self.key.push_str(value);
@@ -172,7 +172,7 @@ impl<V> Family<V> {
 
 /// The value of a series.
 trait MetricValue: Send {
-    fn write(&self, out: &mut String, of: SeriesInfo<'_>, now: Timestamp);
+    fn write(&self, out: &mut String, series: SeriesInfo<'_>, now: Timestamp);
 }
 
 /// Name, labels and bounds of the series being written.
@@ -292,10 +292,10 @@ struct Buckets {
 impl Histogram {
     /// Adds an observation.
     pub fn observe(&self, labels: &[&str], value: f64) {
-        let none = || Buckets { counts: vec![0; self.0.bounds.len()], sum: 0.0, count: 0 };
-        self.0.change(labels, none, |buckets| {
-            if let Some(place) = self.0.bounds.iter().position(|bound| value <= *bound) {
-                buckets.counts[place] += 1;
+        let empty = || Buckets { counts: vec![0; self.0.bounds.len()], sum: 0.0, count: 0 };
+        self.0.change(labels, empty, |buckets| {
+            if let Some(index) = self.0.bounds.iter().position(|bound| value <= *bound) {
+                buckets.counts[index] += 1;
             }
             buckets.sum += value;
             buckets.count += 1;
@@ -335,16 +335,16 @@ struct SummaryValue {
 impl Summary {
     /// Adds an observation.
     pub fn observe(&self, labels: &[&str], value: f64, now: Timestamp) {
-        self.0.change(labels, SummaryValue::default, |observed| {
-            observed.window.add(value, now);
-            observed.sum += value;
-            observed.count += 1;
+        self.0.change(labels, SummaryValue::default, |summary| {
+            summary.window.add(value, now);
+            summary.sum += value;
+            summary.count += 1;
         });
     }
 
     /// Returns the number of observations since the start.
     pub fn count(&self, labels: &[&str]) -> u64 {
-        lock(&self.0.series).find(labels).map_or(0, |observed| observed.count)
+        lock(&self.0.series).find(labels).map_or(0, |summary| summary.count)
     }
 }
 

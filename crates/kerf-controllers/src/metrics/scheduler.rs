@@ -71,7 +71,7 @@ impl SchedulerMetrics {
     /// Sets the number of pending pods by effective zone, and removes the series of zones that are
     /// not in `counts`.
     pub(crate) fn set_pending_by_zone(&self, controller: &'static str, counts: &BTreeMap<EffectiveZone, usize>) {
-        let shown = counts.iter().map(|(zone, count)| {
+        let names = counts.iter().map(|(zone, count)| {
             let name = match zone {
                 EffectiveZone::One(name) => name.to_string(),
                 EffectiveZone::Flexible => "flexible".to_owned(),
@@ -80,10 +80,10 @@ impl SchedulerMetrics {
             self.pending_by_zone.set(&[controller, &name], *count as f64);
             name
         });
-        let now: BTreeSet<String> = shown.collect();
-        let before = self.zones.lock().unwrap_or_else(PoisonError::into_inner).insert(controller, now.clone());
-        for gone in before.iter().flat_map(|before| before.difference(&now)) {
-            self.pending_by_zone.remove(&[controller, gone]);
+        let zones: BTreeSet<String> = names.collect();
+        let before = self.zones.lock().unwrap_or_else(PoisonError::into_inner).insert(controller, zones.clone());
+        for removed in before.iter().flat_map(|before| before.difference(&zones)) {
+            self.pending_by_zone.remove(&[controller, removed]);
         }
     }
 

@@ -45,14 +45,14 @@ pub(crate) struct StateMetricsInput<'a> {
 }
 
 /// Returns the text of all these gauges.
-pub(crate) fn text(cluster: &SharedCluster, show: &StateMetricsInput<'_>) -> String {
+pub(crate) fn text(cluster: &SharedCluster, input: &StateMetricsInput<'_>) -> String {
     let (count, pools, snapshot) = {
         let cluster = cluster.lock();
         let pools: Vec<Arc<NodePool>> = cluster.all::<NodePool>().values().cloned().collect();
         (
             cluster.state_nodes().count(),
             pools,
-            show.has_object_gauges.then(|| MetricsSnapshot::of(&cluster, &show.metrics.pod_times)),
+            input.has_object_gauges.then(|| MetricsSnapshot::of(&cluster, &input.metrics.pod_times)),
         )
     };
     let mut out = Exposition::default();
@@ -62,19 +62,19 @@ pub(crate) fn text(cluster: &SharedCluster, show: &StateMetricsInput<'_>) -> Str
         std::iter::once((Vec::new(), count as f64)),
     );
     let is_pool = |name: &str| pools.iter().any(|pool| pool.metadata.name.as_deref() == Some(name));
-    show.metrics.offerings.write(&mut out, is_pool, show.has_reserved);
+    input.metrics.offerings.write(&mut out, is_pool, input.has_reserved);
     if let Some(snapshot) = snapshot {
-        out.write_nodes(&snapshot, show.well_known, show.now);
+        out.write_nodes(&snapshot, input.well_known, input.now);
         out.write_pods(&snapshot);
-        out.write_pod_timelines(&snapshot.pod_times, show.now);
+        out.write_pod_timelines(&snapshot.pod_times, input.now);
         out.write_pools(&pools);
         conditions::write_condition_gauges(
             &mut out,
             &pools,
             &snapshot.claims,
             &snapshot.nodes,
-            show.node_class_keys,
-            show.now,
+            input.node_class_keys,
+            input.now,
         );
     }
     out.text
@@ -142,11 +142,11 @@ impl Exposition {
         );
         let none = Usage::default();
         for (name, help, sums) in usage::USAGE_GAUGES {
-            let on = |node: &Node| {
+            let amounts = |node: &Node| {
                 let sums = sums(in_use.get(&node.metadata.name).unwrap_or(&none));
                 sums.iter().map(|(resource, amount)| (resource.clone(), *amount)).collect()
             };
-            self.write_family(name, help, by_resource(&on));
+            self.write_family(name, help, by_resource(&amounts));
         }
         let mut requested = Sums::new();
         for node in nodes.iter().filter_map(|node| in_use.get(&node.metadata.name)) {
@@ -156,10 +156,10 @@ impl Exposition {
             "karpenter_cluster_utilization_percent",
             "Utilization of allocatable resources by pod requests.",
             snapshot.allocatable.iter().filter(|(_, all)| !all.is_zero()).map(|(resource, all)| {
-                let asked = requested.get(resource).copied().unwrap_or_default();
+                let used = requested.get(resource).copied().unwrap_or_default();
                 (
                     vec![("resource_type", resource_type(resource))],
-                    100.0 * metric_value(resource, asked) / metric_value(resource, *all),
+                    100.0 * metric_value(resource, used) / metric_value(resource, *all),
                 )
             }),
         );
@@ -177,15 +177,15 @@ impl Exposition {
         let none = Labels::default();
         let node_labels = |pod: &Pod| {
             let name = pod.spec.node_name.as_ref()?;
-            let place = snapshot.nodes.binary_search_by(|node| node.metadata.name.cmp(name)).ok()?;
-            Some(&snapshot.nodes[place].metadata.labels)
+            let index = snapshot.nodes.binary_search_by(|node| node.metadata.name.cmp(name)).ok()?;
+            Some(&snapshot.nodes[index].metadata.labels)
         };
         self.write_family(
             "karpenter_pods_state",
             "Pod state is the current state of pods.",
             snapshot.pods.iter().map(|pod| {
-                let on = node_labels(pod).unwrap_or(&none);
-                let label = |key: &str| on.get(key).unwrap_or_default().to_owned();
+                let own = node_labels(pod).unwrap_or(&none);
+                let label = |key: &str| own.get(key).unwrap_or_default().to_owned();
                 let is_ready = pod.condition("Ready").is_some_and(|condition| condition.status == "True");
                 let pairs: LabelPairs<'_> = vec![
                     ("name", pod.metadata.name.to_string()),
@@ -200,7 +200,7 @@ impl Exposition {
                     ("instance_type", label(labels::INSTANCE_TYPE)),
                     ("phase", phase(pod.status.phase).to_owned()),
                     ("ready", is_ready.to_string()),
-                    ("managed", is_managed(on).to_string()),
+                    ("managed", is_managed(own).to_string()),
                 ];
                 (pairs, 1.0)
             }),
@@ -252,9 +252,10 @@ impl Exposition {
 
 /// Returns a node's capacity minus its allocatable resources.
 fn overhead(node: &Node) -> Vec<(Str, Quantity)> {
-    let given = &node.status.allocatable;
-    let left = |(name, all): (&Str, Quantity)| (name.clone(), all - given.get(name).unwrap_or(Quantity::ZERO));
-    node.status.capacity.iter().map(left).collect()
+    let allocatable = &node.status.allocatable;
+    let reserved =
+        |(name, all): (&Str, Quantity)| (name.clone(), all - allocatable.get(name).unwrap_or(Quantity::ZERO));
+    node.status.capacity.iter().map(reserved).collect()
 }
 
 fn is_managed(labels: &Labels) -> bool {

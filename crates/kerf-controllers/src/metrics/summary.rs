@@ -35,8 +35,12 @@ impl SummaryWindow {
         let mut by_size: Vec<(Timestamp, f64)> = self.observed.drain(..).collect();
         by_size.sort_by(|a, b| a.1.total_cmp(&b.1));
         let last = by_size.len() - 1;
-        let mut kept: Vec<_> =
-            by_size.into_iter().enumerate().filter(|(i, _)| i % 2 == 0 || *i == last).map(|(_, seen)| seen).collect();
+        let mut kept: Vec<_> = by_size
+            .into_iter()
+            .enumerate()
+            .filter(|(i, _)| i % 2 == 0 || *i == last)
+            .map(|(_, observation)| observation)
+            .collect();
         kept.sort_by_key(|(at, _)| *at);
         self.observed = kept.into();
     }
@@ -51,8 +55,8 @@ impl SummaryWindow {
             .collect();
         values.sort_by(f64::total_cmp);
         QUANTILES.map(|quantile| {
-            let place = (quantile * values.len() as f64).ceil() as usize;
-            (quantile, values.get(place.saturating_sub(1)).copied())
+            let rank = (quantile * values.len() as f64).ceil() as usize;
+            (quantile, values.get(rank.saturating_sub(1)).copied())
         })
     }
 }

@@ -56,15 +56,15 @@ impl NodeHealth {
 
     async fn repair(&self, claim: &Arc<TrackedClaim>, policy: RepairPolicy) -> Result<ReconcileAction, Interrupted> {
         let now = self.ctx.now();
-        let written = claim.engine_claim.annotations.get(NODECLAIM_TERMINATION_TIMESTAMP);
-        let is_over = written.and_then(|text| text.parse::<Timestamp>().ok()).is_some_and(|end| end <= now);
-        if !is_over {
+        let annotation = claim.engine_claim.annotations.get(NODECLAIM_TERMINATION_TIMESTAMP);
+        let is_past = annotation.and_then(|text| text.parse::<Timestamp>().ok()).is_some_and(|end| end <= now);
+        if !is_past {
             let end = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
-            let mut ending = claim.object.clone();
-            let annotations = ending.metadata.annotations.get_or_insert_default();
+            let mut annotated = claim.object.clone();
+            let annotations = annotated.metadata.annotations.get_or_insert_default();
             annotations.insert(NODECLAIM_TERMINATION_TIMESTAMP.to_owned(), end.clone());
             let write = MergePatch { target: PatchTarget::Object, lock: OptimisticLock::None };
-            let stored = actions::claim::update(&self.ctx, write, &claim.object, &ending).await;
+            let stored = actions::claim::update(&self.ctx, write, &claim.object, &annotated).await;
             api_result("annotating nodeclaim", stored)?;
             info!("karpenter.sh/nodeclaim-termination-timestamp" = end, "annotated nodeclaim");
         }
@@ -82,9 +82,9 @@ impl NodeHealth {
         } else {
             "more then 20% nodes are unhealthy in the cluster"
         };
-        let about = [events::node_reference(node), events::claim_reference(&claim.object)];
-        for about in about.into_iter().chain(pool.as_deref().map(events::pool_reference)) {
-            self.ctx.publish(events::node_repair_blocked(about, message));
+        let references = [events::node_reference(node), events::claim_reference(&claim.object)];
+        for reference in references.into_iter().chain(pool.as_deref().map(events::pool_reference)) {
+            self.ctx.publish(events::node_repair_blocked(reference, message));
         }
     }
 }
@@ -102,48 +102,48 @@ impl Reconcile for NodeHealth {
             return Ok(ReconcileAction::Done);
         }
         let policies = self.ctx.cloud.repair_policies();
-        let Some(broken) = first_due_repair(policies, &node) else { return Ok(ReconcileAction::Done) };
+        let Some(repair) = first_due_repair(policies, &node) else { return Ok(ReconcileAction::Done) };
         let now = self.ctx.now();
-        if now < broken.due {
+        if now < repair.due {
             return Ok(ReconcileAction::RequeueAfter(
-                Duration::try_from(broken.due.duration_since(now)).unwrap_or_default(),
+                Duration::try_from(repair.due.duration_since(now)).unwrap_or_default(),
             ));
         }
         if has_too_many_unhealthy_nodes(&self.ctx.cluster.lock(), policies, claim.pool()) {
             self.publish_repair_blocked(&node, &claim);
             return Ok(ReconcileAction::RequeueAfter(REPAIR_BLOCKED_RETRY_DELAY));
         }
-        Interrupted::into_result(self.repair(&claim, broken.policy).await)
+        Interrupted::into_result(self.repair(&claim, repair.policy).await)
     }
 }
 
 /// Returns the policy whose toleration ends first; of several that end at one time, the first in
 /// the provider's order. Returns `None` if no policy matches the node.
 fn first_due_repair(policies: &[RepairPolicy], node: &Node) -> Option<DueRepair> {
-    let broken = policies.iter().filter_map(|policy| {
+    let repairs = policies.iter().filter_map(|policy| {
         let since = unhealthy_since(*policy, node)?;
         Some(DueRepair { policy: *policy, due: since.checked_add(policy.toleration).unwrap_or(Timestamp::MAX) })
     });
-    broken.min_by_key(|broken| broken.due)
+    repairs.min_by_key(|repair| repair.due)
 }
 
 /// Returns the time since which a node has the condition of a policy, `None` if it does not have
 /// it. A condition without a transition time counts as having been there always.
 fn unhealthy_since(policy: RepairPolicy, node: &Node) -> Option<Timestamp> {
     let mut conditions = node.status.conditions.iter();
-    let bad = conditions.find(|c| c.condition_type == policy.condition && c.status == policy.status)?;
-    Some(bad.last_transition_time.unwrap_or(Timestamp::UNIX_EPOCH))
+    let condition = conditions.find(|c| c.condition_type == policy.condition && c.status == policy.status)?;
+    Some(condition.last_transition_time.unwrap_or(Timestamp::UNIX_EPOCH))
 }
 
 /// Returns true if more than [`UNHEALTHY_PERCENT_MAX`] of the nodes are unhealthy: of the nodes of
 /// the pool, or of all nodes if the claim has no pool. The cause then lies outside the nodes.
 fn has_too_many_unhealthy_nodes(cluster: &Cluster, policies: &[RepairPolicy], pool: Option<&str>) -> bool {
     let is_counted = |node: &&Arc<Node>| pool.is_none_or(|pool| node.metadata.labels.has_value(labels::NODEPOOL, pool));
-    let is_broken = |node: &Arc<Node>| policies.iter().any(|policy| unhealthy_since(*policy, node).is_some());
-    let (mut all, mut broken) = (0_usize, 0);
+    let is_unhealthy = |node: &Arc<Node>| policies.iter().any(|policy| unhealthy_since(*policy, node).is_some());
+    let (mut total, mut unhealthy) = (0_usize, 0);
     for node in cluster.all::<Node>().values().filter(is_counted) {
-        all += 1;
-        broken += usize::from(is_broken(node));
+        total += 1;
+        unhealthy += usize::from(is_unhealthy(node));
     }
-    broken > (all * UNHEALTHY_PERCENT_MAX).div_ceil(100)
+    unhealthy > (total * UNHEALTHY_PERCENT_MAX).div_ceil(100)
 }

@@ -29,8 +29,8 @@ impl NodeHydration {
         let claim = claims.next().filter(|claim| self.ctx.manages_claim(claim))?;
         let class = &claim.object.spec.node_class_ref;
         let key = node_class_key(&class.group, &class.kind);
-        let is_there = node.metadata.labels.has_value(&key, &class.name);
-        (claims.next().is_none() && !is_there).then(|| (key, class.name.clone()))
+        let has_label = node.metadata.labels.has_value(&key, &class.name);
+        (claims.next().is_none() && !has_label).then(|| (key, class.name.clone()))
     }
 }
 

@@ -93,13 +93,13 @@ impl NodeTermination {
         // Read again: the cluster state now contains the deletion above and other changes that
         // arrived during the requests.
         let Some((node, claim)) = self.find_terminating(name) else { return Ok(ReconcileAction::Done) };
-        let mut leaving = self.terminating_node(node, claim)?;
-        self.taint(&leaving).await?;
-        let outcome = self.run_steps(&mut leaving).await;
-        self.write_conditions(&leaving).await?;
+        let mut terminating = self.terminating_node(node, claim)?;
+        self.taint(&terminating).await?;
+        let outcome = self.run_steps(&mut terminating).await;
+        self.write_conditions(&terminating).await?;
         match outcome? {
             TerminationStep::Requeue(next) => Ok(next),
-            TerminationStep::Complete => self.remove_finalizer(&leaving.node, leaving.claim.as_deref()).await,
+            TerminationStep::Complete => self.remove_finalizer(&terminating.node, terminating.claim.as_deref()).await,
         }
     }
 
@@ -111,8 +111,8 @@ impl NodeTermination {
         let metadata = &node.metadata;
         let is_managed =
             self.ctx.cloud.node_classes().iter().any(|kind| metadata.labels.get(&kind.label_key()).is_some());
-        let is_ours = is_managed && metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
-        if !is_ours || self.finalized_nodes().contains(&metadata.uid) {
+        let is_handled = is_managed && metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
+        if !is_handled || self.finalized_nodes().contains(&metadata.uid) {
             return None;
         }
         let mut claims = cluster.claims_of(&node.spec.provider_id);
@@ -156,8 +156,8 @@ impl NodeTermination {
 
     /// Sets the disrupted taint, which keeps new pods off the node, and the label that stops
     /// external traffic (spec 04 §7.4).
-    async fn taint(&self, leaving: &TerminatingNode) -> Result<(), Interrupted> {
-        let node = &leaving.node;
+    async fn taint(&self, terminating: &TerminatingNode) -> Result<(), Interrupted> {
+        let node = &terminating.node;
         let is_tainted =
             node.spec.taints.iter().any(|t| t.key == taints::DISRUPTED && t.effect == TaintEffect::NoSchedule);
         if is_tainted && node.metadata.labels.has_value(EXCLUDE_BALANCERS, EXCLUDED_BY) {
@@ -181,7 +181,7 @@ impl NodeTermination {
         }
         api_result("tainting node", actions::node::update(&self.ctx, &before, &after).await)?;
         info!(
-            NodeClaim = %reference(leaving.claim.as_deref().map_or("", |claim| claim.name())),
+            NodeClaim = %reference(terminating.claim.as_deref().map_or("", |claim| claim.name())),
             "taint.Key" = taints::DISRUPTED,
             "taint.Value" = "",
             "taint.Effect" = "NoSchedule",
@@ -192,18 +192,18 @@ impl NodeTermination {
 
     /// Runs the steps in order: pods, volumes, instance. Stops at the first step that is not
     /// complete.
-    async fn run_steps(&self, leaving: &mut TerminatingNode) -> Result<TerminationStep, Error> {
-        if let TerminationStep::Requeue(next) = self.drain(leaving) {
+    async fn run_steps(&self, terminating: &mut TerminatingNode) -> Result<TerminationStep, Error> {
+        if let TerminationStep::Requeue(next) = self.drain(terminating) {
             return Ok(TerminationStep::Requeue(next));
         }
-        if let TerminationStep::Requeue(next) = self.await_volume_detachment(leaving) {
+        if let TerminationStep::Requeue(next) = self.await_volume_detachment(terminating) {
             return Ok(TerminationStep::Requeue(next));
         }
-        self.terminate_instance(leaving).await
+        self.terminate_instance(terminating).await
     }
 
-    async fn terminate_instance(&self, leaving: &mut TerminatingNode) -> Result<TerminationStep, Error> {
-        let Some(claim) = &leaving.claim else { return Ok(TerminationStep::Complete) };
+    async fn terminate_instance(&self, terminating: &mut TerminatingNode) -> Result<TerminationStep, Error> {
+        let Some(claim) = &terminating.claim else { return Ok(TerminationStep::Complete) };
         let is_gone = match self.ctx.cloud.delete(&claim.engine_claim.provider_id).await {
             Ok(()) => false,
             Err(InstanceError::NotFound(_)) => true,
@@ -211,8 +211,8 @@ impl NodeTermination {
                 return Err(Error::Cloud { doing: "terminating cloudprovider instance", cause: Box::new(cause) });
             }
         };
-        if let Some(conditions) = &mut leaving.conditions {
-            conditions.set_true(INSTANCE_TERMINATING, leaving.now);
+        if let Some(conditions) = &mut terminating.conditions {
+            conditions.set_true(INSTANCE_TERMINATING, terminating.now);
         }
         Ok(if is_gone {
             TerminationStep::Complete
@@ -222,8 +222,8 @@ impl NodeTermination {
     }
 
     /// Writes the claim's conditions as changed by this reconcile.
-    async fn write_conditions(&self, leaving: &TerminatingNode) -> Result<(), Interrupted> {
-        let (Some(claim), Some(conditions)) = (&leaving.claim, &leaving.conditions) else { return Ok(()) };
+    async fn write_conditions(&self, terminating: &TerminatingNode) -> Result<(), Interrupted> {
+        let (Some(claim), Some(conditions)) = (&terminating.claim, &terminating.conditions) else { return Ok(()) };
         let was_drained = claim.is_condition_true(DRAINED);
         let mut after = claim.object.clone();
         after.status.get_or_insert_default().conditions = conditions.conditions().to_vec();
@@ -233,7 +233,7 @@ impl NodeTermination {
             Err(cause) => return Err(Error::Api { doing: "patching nodeclaim status", cause }.into()),
         }
         if !was_drained && conditions.is_true(DRAINED) {
-            self.ctx.metrics.nodes_drained.inc(&[pool_of(&leaving.node)]);
+            self.ctx.metrics.nodes_drained.inc(&[pool_of(&terminating.node)]);
         }
         Ok(())
     }

@@ -49,26 +49,26 @@ impl Consistency {
     /// check is due, and records that it begins now.
     fn wait_or_begin_check(&self, uid: &str) -> Option<Duration> {
         let now = self.ctx.now();
-        let mut looked = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut checks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
         let age = |at: &Timestamp| Duration::try_from(now.duration_since(*at)).unwrap_or_default();
-        let wait = looked
+        let wait = checks
             .by_uid
             .get(uid)
             .map(|at| CONSISTENCY_CHECK_INTERVAL.saturating_sub(age(at)))
             .filter(|wait| !wait.is_zero());
         if wait.is_none() {
-            if looked.by_uid.len() > 2 * looked.len_after_cleanup {
-                looked.by_uid.retain(|_, at| age(at) < CONSISTENCY_CHECK_INTERVAL);
-                looked.len_after_cleanup = looked.by_uid.len();
+            if checks.by_uid.len() > 2 * checks.len_after_cleanup {
+                checks.by_uid.retain(|_, at| age(at) < CONSISTENCY_CHECK_INTERVAL);
+                checks.len_after_cleanup = checks.by_uid.len();
             }
-            looked.by_uid.insert(uid.to_owned(), now);
+            checks.by_uid.insert(uid.to_owned(), now);
         }
         wait
     }
 
     async fn write_condition(&self, claim: &TrackedClaim, is_consistent: bool) -> Result<ReconcileAction, Interrupted> {
-        let mut told = claim.object.clone();
-        let status = told.status.get_or_insert_default();
+        let mut updated = claim.object.clone();
+        let status = updated.status.get_or_insert_default();
         let stored = std::mem::take(&mut status.conditions);
         let mut conditions = ConditionSet::open(dependents::NODECLAIM, ObjectFacts::of(&claim.object.metadata), stored);
         let now = self.ctx.now();
@@ -78,7 +78,7 @@ impl Consistency {
             conditions.set_true(CONSISTENT_STATE_FOUND, now);
         }
         status.conditions = conditions.into_conditions();
-        let written = actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &told).await;
+        let written = actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &updated).await;
         api_result("patching nodeclaim status", written)?;
         Ok(ReconcileAction::RequeueAfter(CONSISTENCY_CHECK_INTERVAL))
     }
@@ -119,18 +119,18 @@ fn shape_issues(claim: &TrackedClaim, node: &Node) -> Vec<String> {
     }
     let requests = claim.object.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
     let mut issues = Vec::new();
-    for (name, asked) in requests.into_iter().flatten() {
-        let is_asked = asked.text().parse::<Quantity>().is_ok_and(|amount| !amount.is_zero());
+    for (name, request) in requests.into_iter().flatten() {
+        let is_requested = request.text().parse::<Quantity>().is_ok_and(|amount| !amount.is_zero());
         let expected = claim.engine_claim.capacity.get(name).unwrap_or_default();
-        let found = node.status.capacity.get(name).unwrap_or_default();
-        if !is_asked || expected.nanos() <= 0 {
+        let actual = node.status.capacity.get(name).unwrap_or_default();
+        if !is_requested || expected.nanos() <= 0 {
             continue;
         }
-        if found.nanos().saturating_mul(10) < expected.nanos().saturating_mul(CAPACITY_TENTHS_MIN) {
+        if actual.nanos().saturating_mul(10) < expected.nanos().saturating_mul(CAPACITY_TENTHS_MIN) {
             let half = expected.nanos() / 2;
-            let thousandths = found.nanos().saturating_mul(1000).saturating_add(half).div_euclid(expected.nanos());
+            let thousandths = actual.nanos().saturating_mul(1000).saturating_add(half).div_euclid(expected.nanos());
             issues.push(format!(
-                "expected {expected} of resource {name}, but found {found} ({}.{}% of expected)",
+                "expected {expected} of resource {name}, but found {actual} ({}.{}% of expected)",
                 thousandths / 10,
                 (thousandths % 10).abs()
             ));

@@ -68,9 +68,9 @@ impl ClaimDisruption {
             hash: template_hash(pool),
         };
         let name = Str::from(pool.metadata.name.as_deref().unwrap_or_default());
-        let mut told = self.pool_versions.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_known = told.get(&name) == Some(&version);
-        told.insert(name, version);
+        let mut versions = self.pool_versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = versions.get(&name) == Some(&version);
+        versions.insert(name, version);
         !is_known
     }
 
@@ -118,22 +118,22 @@ impl ClaimDisruption {
         object: &NodePool,
     ) -> Result<DriftCheck, Error> {
         let (now, rules) = (self.ctx.now(), self.ctx.cloud.label_rules());
-        let mut seen = claim.engine_claim.clone();
-        seen.lifecycle.provider_drift = None;
-        seen.lifecycle.type_verified_until = Some(Timestamp::MAX);
-        if let Some(reason) = drift_reason(&seen, pool, &[], rules, now) {
+        let mut engine_claim = claim.engine_claim.clone();
+        engine_claim.lifecycle.provider_drift = None;
+        engine_claim.lifecycle.type_verified_until = Some(Timestamp::MAX);
+        if let Some(reason) = drift_reason(&engine_claim, pool, &[], rules, now) {
             return Ok(DriftCheck::Drifted(reason));
         }
-        seen.lifecycle.type_verified_until = self.types_verified_until().get(claim.uid()).copied();
-        if must_verify_type(&seen, now) {
+        engine_claim.lifecycle.type_verified_until = self.types_verified_until().get(claim.uid()).copied();
+        if must_verify_type(&engine_claim, now) {
             let types = self.ctx.cloud.instance_types(object).await;
             let types = types.map_err(|cause| Error::Cloud { doing: "getting instance types", cause: cause.into() })?;
-            if let Some(reason) = drift_reason(&seen, pool, &types, rules, now) {
+            if let Some(reason) = drift_reason(&engine_claim, pool, &types, rules, now) {
                 return Ok(DriftCheck::Drifted(reason));
             }
-            let mut verified = self.types_verified_until();
-            verified.retain(|_, until| now < *until);
-            verified.insert(claim.uid().to_owned(), now.checked_add(TYPE_VERIFIED_TTL).unwrap_or(Timestamp::MAX));
+            let mut verified_until = self.types_verified_until();
+            verified_until.retain(|_, until| now < *until);
+            verified_until.insert(claim.uid().to_owned(), now.checked_add(TYPE_VERIFIED_TTL).unwrap_or(Timestamp::MAX));
         }
         match self.ctx.cloud.drift(&claim.object).await {
             Ok(None) => Ok(DriftCheck::NotDrifted),
@@ -154,9 +154,9 @@ impl ClaimDisruption {
         pool: &PoolInput,
     ) -> ReconcileAction {
         let now = self.ctx.now();
-        let mut seen = claim.engine_claim.clone();
-        seen.lifecycle.is_initialized = conditions.is_true(INITIALIZED);
-        match consolidatable(&seen, pool, now) {
+        let mut engine_claim = claim.engine_claim.clone();
+        engine_claim.lifecycle.is_initialized = conditions.is_true(INITIALIZED);
+        match consolidatable(&engine_claim, pool, now) {
             Consolidatable::Yes => {
                 if conditions.get(CONSOLIDATABLE).is_none() {
                     debug!("marking consolidatable");
@@ -178,7 +178,8 @@ impl ClaimDisruption {
             }
             Consolidatable::Waiting { until } => {
                 if clear_condition(conditions, CONSOLIDATABLE) {
-                    let since = seen.lifecycle.last_pod_event.or(seen.lifecycle.initialized_at).unwrap_or(now);
+                    let since =
+                        engine_claim.lifecycle.last_pod_event.or(engine_claim.lifecycle.initialized_at).unwrap_or(now);
                     debug!(
                         reason = "consolidateAfter window not yet elapsed",
                         lastPodEventTime = %since,
@@ -210,8 +211,8 @@ impl Reconcile for ClaimDisruption {
         let mut pool = as_seen(&object, &NodeClassState::Ready, None);
         pool.disruption.hash = template_hash(&object);
 
-        let mut told = claim.object.clone();
-        let status = told.status.get_or_insert_default();
+        let mut updated = claim.object.clone();
+        let status = updated.status.get_or_insert_default();
         let stored = std::mem::take(&mut status.conditions);
         let facts = ObjectFacts::of(&claim.object.metadata);
         let mut conditions = ConditionSet::open(dependents::NODECLAIM, facts, stored.clone());
@@ -221,17 +222,17 @@ impl Reconcile for ClaimDisruption {
             // A static pool keeps all of its nodes, so they are not consolidated.
             Some(_) => ReconcileAction::Done,
         };
-        let is_same = |kind: &str| conditions.get(kind) == stored.iter().find(|c| c.condition_type == kind);
-        if is_same(DRIFTED) && is_same(CONSOLIDATABLE) {
+        let is_unchanged = |kind: &str| conditions.get(kind) == stored.iter().find(|c| c.condition_type == kind);
+        if is_unchanged(DRIFTED) && is_unchanged(CONSOLIDATABLE) {
             // No write if only other conditions differ: `ConditionSet::open` adds missing ones,
             // which the lifecycle controller writes.
             return Ok(drift?.soonest(wait));
         }
         status.conditions = conditions.into_conditions();
-        let written = actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &told).await;
+        let written = actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &updated).await;
         match api_result("patching nodeclaim status", written) {
             Ok(_) => Ok(drift?.soonest(wait)),
-            stopped => Interrupted::into_result(stopped.map(|_| ReconcileAction::Done)),
+            interrupted => Interrupted::into_result(interrupted.map(|_| ReconcileAction::Done)),
         }
     }
 }

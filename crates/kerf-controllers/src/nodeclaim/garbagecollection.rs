@@ -38,28 +38,28 @@ impl GarbageCollection {
         Self { ctx }
     }
 
-    async fn collect_claims(&self, machines: &[Instance]) -> Vec<Error> {
-        let there: BTreeSet<&str> = machines
+    async fn collect_claims(&self, instances: &[Instance]) -> Vec<Error> {
+        let existing: BTreeSet<&str> = instances
             .iter()
-            .filter(|machine| !machine.is_terminating)
-            .map(|machine| machine.provider_id.as_str())
+            .filter(|instance| !instance.is_terminating)
+            .map(|instance| instance.provider_id.as_str())
             .collect();
-        let lost: Vec<Arc<TrackedClaim>> = {
+        let lost_claims: Vec<Arc<TrackedClaim>> = {
             let cluster = self.ctx.cluster.lock();
             let all = cluster.all::<TrackedClaim>().values();
             all.filter(|claim| {
                 self.ctx.manages_claim(claim)
                     && claim.is_condition_true("Registered")
                     && !claim.is_terminating()
-                    && !there.contains(claim.engine_claim.provider_id.as_str())
+                    && !existing.contains(claim.engine_claim.provider_id.as_str())
                     && !has_ready_node(&cluster, claim)
             })
             .cloned()
             .collect()
         };
         let mut errors = Vec::new();
-        for some in lost.chunks(CONCURRENT_DELETIONS_MAX) {
-            errors.extend(join_all(some.iter().map(|claim| self.collect_claim(claim))).await.into_iter().flatten());
+        for chunk in lost_claims.chunks(CONCURRENT_DELETIONS_MAX) {
+            errors.extend(join_all(chunk.iter().map(|claim| self.collect_claim(claim))).await.into_iter().flatten());
         }
         errors
     }
@@ -69,35 +69,35 @@ impl GarbageCollection {
         delete_disrupted(&self.ctx, claim, "garbage_collected").await.err()
     }
 
-    async fn collect_instances(&self, machines: &[Instance]) -> Vec<Error> {
+    async fn collect_instances(&self, instances: &[Instance]) -> Vec<Error> {
         let now = self.ctx.now();
         let orphans: Vec<&Instance> = {
             let cluster = self.ctx.cluster.lock();
-            let is_claimed = |machine: &Instance| {
-                cluster.claims_of(&machine.provider_id).next().is_some()
+            let is_claimed = |instance: &Instance| {
+                cluster.claims_of(&instance.provider_id).next().is_some()
                     // A claim without a recorded instance finds this one when its launch is
                     // repeated.
-                    || machine.claim.as_ref().is_some_and(|name| {
+                    || instance.claim.as_ref().is_some_and(|name| {
                         cluster.get::<TrackedClaim>(name).is_some_and(|claim| claim.engine_claim.provider_id.is_empty())
                     })
             };
-            let is_settled = |machine: &Instance| {
-                let age = machine.launched_at.map(|at| Duration::try_from(now.duration_since(at)).unwrap_or_default());
+            let is_old_enough = |instance: &Instance| {
+                let age = instance.launched_at.map(|at| Duration::try_from(now.duration_since(at)).unwrap_or_default());
                 age.is_some_and(|age| age >= INSTANCE_AGE_MIN)
             };
-            machines.iter().filter(|m| !m.is_terminating && is_settled(m) && !is_claimed(m)).collect()
+            instances.iter().filter(|m| !m.is_terminating && is_old_enough(m) && !is_claimed(m)).collect()
         };
         let mut errors = Vec::new();
-        for some in orphans.chunks(CONCURRENT_DELETIONS_MAX) {
-            let deletions = some.iter().map(|machine| self.collect_instance(machine));
+        for chunk in orphans.chunks(CONCURRENT_DELETIONS_MAX) {
+            let deletions = chunk.iter().map(|instance| self.collect_instance(instance));
             errors.extend(join_all(deletions).await.into_iter().flatten());
         }
         errors
     }
 
-    async fn collect_instance(&self, machine: &Instance) -> Option<Error> {
-        debug!("provider-id" = machine.provider_id, "garbage collecting instance with no nodeclaim");
-        match self.ctx.cloud.delete(&machine.provider_id).await {
+    async fn collect_instance(&self, instance: &Instance) -> Option<Error> {
+        debug!("provider-id" = instance.provider_id, "garbage collecting instance with no nodeclaim");
+        match self.ctx.cloud.delete(&instance.provider_id).await {
             Ok(()) | Err(InstanceError::NotFound(_)) => None,
             Err(cause) => Some(Error::Cloud { doing: "terminating instance", cause: Box::new(cause) }),
         }
@@ -107,21 +107,21 @@ impl GarbageCollection {
 impl Reconcile for GarbageCollection {
     async fn reconcile(&self, _: &Str) -> Result<ReconcileAction, Error> {
         // Before the first sync a claim may be unknown, and its instance would be terminated.
-        let is_whole = {
+        let is_synced = {
             let mut cluster = self.ctx.cluster.lock();
             cluster.check_synced().is_synced() || cluster.has_been_synced()
         };
-        if !is_whole {
+        if !is_synced {
             return Ok(ReconcileAction::RequeueAfter(Duration::from_secs(1)));
         }
-        let machines = self
+        let instances = self
             .ctx
             .cloud
             .list()
             .await
             .map_err(|cause| Error::Cloud { doing: "listing instances", cause: Box::new(cause) })?;
-        let mut errors = self.collect_claims(&machines).await;
-        errors.extend(self.collect_instances(&machines).await);
+        let mut errors = self.collect_claims(&instances).await;
+        errors.extend(self.collect_instances(&instances).await);
         Error::combine(errors)?;
         Ok(ReconcileAction::RequeueAfter(COLLECTION_INTERVAL))
     }

@@ -74,46 +74,46 @@ impl Lifecycle {
 
     async fn advance(&self, known: &TrackedClaim) -> Result<ReconcileAction, Interrupted> {
         let stored = self.ensure_finalizer(&known.object).await?;
-        let mut work = ClaimUpdate::open(stored.clone());
+        let mut update = ClaimUpdate::open(stored.clone());
         let (mut next, mut errors) = (ReconcileAction::Done, Vec::new());
 
-        match self.launch(&mut work).await {
-            Ok(LifecycleStep::Continue(wanted)) => next = next.soonest(wanted),
+        match self.launch(&mut update).await {
+            Ok(LifecycleStep::Continue(requeue)) => next = next.soonest(requeue),
             Ok(LifecycleStep::Deleted) => return Ok(ReconcileAction::Done),
             Err(error) => errors.push(error),
         }
-        for outcome in [self.register(&mut work).await, self.initialize(&mut work).await] {
+        for outcome in [self.register(&mut update).await, self.initialize(&mut update).await] {
             match outcome {
-                Ok(wanted) => next = next.soonest(wanted),
+                Ok(requeue) => next = next.soonest(requeue),
                 Err(error) => errors.push(error),
             }
         }
-        match self.check_liveness(&mut work).await {
-            Ok(LifecycleStep::Continue(wanted)) => next = next.soonest(wanted),
+        match self.check_liveness(&mut update).await {
+            Ok(LifecycleStep::Continue(requeue)) => next = next.soonest(requeue),
             Ok(LifecycleStep::Deleted) => return Ok(ReconcileAction::Done),
             Err(error) => errors.push(error),
         }
 
-        if let Some(later) = self.startup_reasons_delay(&stored, &work) {
+        if let Some(delay) = self.startup_reasons_delay(&stored, &update) {
             Error::combine(errors)?;
-            return Ok(next.soonest(ReconcileAction::RequeueAfter(later)));
+            return Ok(next.soonest(ReconcileAction::RequeueAfter(delay)));
         }
-        let is_news = |kind: &str| work.conditions.is_true(kind) && !known.is_condition_true(kind);
-        let [is_launched, is_registered, is_initialized] = [LAUNCHED, REGISTERED, INITIALIZED].map(is_news);
-        let claim = self.store(&stored, work).await?;
+        let became_true = |kind: &str| update.conditions.is_true(kind) && !known.is_condition_true(kind);
+        let [is_launched, is_registered, is_initialized] = [LAUNCHED, REGISTERED, INITIALIZED].map(became_true);
+        let claim = self.store(&stored, update).await?;
         // Logs and metrics follow the write: if it fails with a conflict, all steps run again.
         let status = claim.status.as_ref();
-        let machine = status.and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
+        let provider_id = status.and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
         let node = status.and_then(|status| status.node_name.as_deref()).unwrap_or_default();
         if is_launched {
             launch::log_launched(&claim);
         }
         if is_registered {
-            info!("provider-id" = machine, Node = %reference(node), "registered nodeclaim");
+            info!("provider-id" = provider_id, Node = %reference(node), "registered nodeclaim");
             self.ctx.metrics.node_registered(&claim);
         }
         if is_initialized {
-            self.log_initialized(machine, node);
+            self.log_initialized(provider_id, node);
         }
         Error::combine(errors)?;
         Ok(next)
@@ -123,39 +123,40 @@ impl Lifecycle {
     /// now. The write waits if the claim registered less than [`STARTUP_REASONS_DELAY`] ago and
     /// only reasons of conditions that are still Unknown changed. A starting node passes through
     /// several such reasons within a moment, and each write would be wasted.
-    fn startup_reasons_delay(&self, stored: &NodeClaim, work: &ClaimUpdate) -> Option<Duration> {
-        let age = work.condition_age(REGISTERED, self.ctx.now());
-        if !work.conditions.is_true(REGISTERED) || age >= STARTUP_REASONS_DELAY {
+    fn startup_reasons_delay(&self, stored: &NodeClaim, update: &ClaimUpdate) -> Option<Duration> {
+        let age = update.condition_age(REGISTERED, self.ctx.now());
+        if !update.conditions.is_true(REGISTERED) || age >= STARTUP_REASONS_DELAY {
             return None;
         }
         let before = stored.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        let after = work.conditions.conditions();
-        let waits = |condition: &Condition| condition.status == ConditionStatus::Unknown;
-        let is_known = |found: &Condition| {
-            let stored = before.iter().find(|stored| stored.condition_type == found.condition_type);
-            stored.is_some_and(|stored| stored == found || (waits(stored) && waits(found)))
+        let after = update.conditions.conditions();
+        let is_unknown = |condition: &Condition| condition.status == ConditionStatus::Unknown;
+        let is_known = |condition: &Condition| {
+            let stored = before.iter().find(|stored| stored.condition_type == condition.condition_type);
+            stored.is_some_and(|stored| stored == condition || (is_unknown(stored) && is_unknown(condition)))
         };
-        let mut found = work.claim.clone();
-        found.status.get_or_insert_default().conditions = before.to_vec();
-        let is_mere = before != after && before.len() == after.len() && after.iter().all(is_known) && found == *stored;
-        is_mere.then(|| STARTUP_REASONS_DELAY.saturating_sub(age))
+        let mut other_changes = update.claim.clone();
+        other_changes.status.get_or_insert_default().conditions = before.to_vec();
+        let is_only_reasons =
+            before != after && before.len() == after.len() && after.iter().all(is_known) && other_changes == *stored;
+        is_only_reasons.then(|| STARTUP_REASONS_DELAY.saturating_sub(age))
     }
 
     async fn ensure_finalizer(&self, claim: &NodeClaim) -> Result<NodeClaim, Interrupted> {
-        let mut with = claim.clone();
-        let finalizers = with.metadata.finalizers.get_or_insert_default();
+        let mut updated = claim.clone();
+        let finalizers = updated.metadata.finalizers.get_or_insert_default();
         if finalizers.iter().any(|finalizer| finalizer == TERMINATION) {
             return Ok(claim.clone());
         }
         finalizers.push(TERMINATION.to_owned());
-        api_result("adding finalizer", actions::claim::update(&self.ctx, MergePatch::OBJECT, claim, &with).await)
+        api_result("adding finalizer", actions::claim::update(&self.ctx, MergePatch::OBJECT, claim, &updated).await)
     }
 
     /// Writes the changed claim: metadata first, then status. Both writes fail if another writer
     /// has changed the claim since, so that no condition of another controller is undone. The claim
     /// is then reconciled again. This is safe because a launched instance is in the launch cache.
-    async fn store(&self, stored: &NodeClaim, work: ClaimUpdate) -> Result<NodeClaim, Interrupted> {
-        let ClaimUpdate { mut claim, conditions } = work;
+    async fn store(&self, stored: &NodeClaim, update: ClaimUpdate) -> Result<NodeClaim, Interrupted> {
+        let ClaimUpdate { mut claim, conditions } = update;
         claim.status.get_or_insert_default().conditions = conditions.into_conditions();
         let written = actions::claim::update(&self.ctx, MergePatch::OBJECT, stored, &claim).await;
         let written = api_result("patching nodeclaim", written)?;

@@ -34,7 +34,7 @@ impl PodEvents {
         if pod.is_owned_by_daemonset() {
             return None;
         }
-        let is_news = match (change.before.as_deref(), change.after.as_deref()) {
+        let is_pod_event = match (change.before.as_deref(), change.after.as_deref()) {
             (None, Some(pod)) => self.is_bound_after_last_event(pod, &node),
             // A pod that was terminating or terminal caused its event at that time.
             (Some(before), None) => !before.is_terminating() && !before.is_terminal(),
@@ -45,7 +45,7 @@ impl PodEvents {
             }
             (None, None) => false,
         };
-        is_news.then_some(node)
+        is_pod_event.then_some(node)
     }
 
     /// Returns true if a pod that the watch shows for the first time was bound after the last
@@ -57,14 +57,14 @@ impl PodEvents {
         let Some(claim) = cluster.claims_of(&node.spec.provider_id).next() else { return true };
         let Some(status) = &claim.object.status else { return true };
         let initialized = status.conditions.iter().find(|c| c.condition_type == "Initialized");
-        let noted = status.last_pod_event_time.as_ref().map(|time| time.0).or_else(|| {
+        let recorded = status.last_pod_event_time.as_ref().map(|time| time.0).or_else(|| {
             initialized
                 .filter(|c| c.status == kerf_api::conditions::ConditionStatus::True)
                 .map(|c| c.last_transition_time.0)
         });
         let bound = pod.condition("PodScheduled").and_then(|condition| condition.last_transition_time);
-        match (bound, noted) {
-            (Some(bound), Some(noted)) => bound > noted,
+        match (bound, recorded) {
+            (Some(bound), Some(recorded)) => bound > recorded,
             (_, None) => true,
             (None, Some(_)) => false,
         }
@@ -83,17 +83,17 @@ impl Reconcile for PodEvents {
         };
         let Some(claim) = claim else { return Ok(ReconcileAction::Done) };
         let now = self.ctx.now();
-        let noted = claim.object.status.as_ref().and_then(|status| status.last_pod_event_time.as_ref());
-        let is_recent = noted.is_some_and(|time| {
+        let recorded = claim.object.status.as_ref().and_then(|status| status.last_pod_event_time.as_ref());
+        let is_recent = recorded.is_some_and(|time| {
             Duration::try_from(now.duration_since(time.0)).unwrap_or_default() < POD_EVENT_DEDUPE_TIMEOUT
         });
         if is_recent {
             return Ok(ReconcileAction::Done);
         }
-        let mut told = claim.object.clone();
-        told.status.get_or_insert_default().last_pod_event_time = Some(Time(now));
+        let mut updated = claim.object.clone();
+        updated.status.get_or_insert_default().last_pod_event_time = Some(Time(now));
         let write = MergePatch { target: PatchTarget::Status, lock: OptimisticLock::None };
-        let written = actions::claim::update(&self.ctx, write, &claim.object, &told).await;
+        let written = actions::claim::update(&self.ctx, write, &claim.object, &updated).await;
         Interrupted::into_result(api_result("patching nodeclaim status", written).map(|_| ReconcileAction::Done))
     }
 }

@@ -28,10 +28,10 @@ impl StaleClaims {
 
 impl Reconcile for StaleClaims {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
-        let is_there = actions::claim::exists(&self.ctx, name)
+        let exists = actions::claim::exists(&self.ctx, name)
             .await
             .map_err(|cause| Error::Api { doing: "getting nodeclaim", cause })?;
-        if !is_there {
+        if !exists {
             self.ctx.cluster.lock().remove_unobserved(name);
         }
         Ok(ReconcileAction::Done)

@@ -61,10 +61,11 @@ impl Reconcile for NodePoolCost {
 fn price(claim: &TrackedClaim, types: &BTreeMap<&str, &InstanceType>) -> Option<Price> {
     let label = |key: &str| claim.engine_claim.labels.get(key);
     let (zone, capacity_type) = (label(labels::ZONE)?, label(labels::CAPACITY_TYPE)?);
-    let described = types.get(label(labels::INSTANCE_TYPE)?)?;
-    let is = |requirement: Option<&Requirement>, value: &str| requirement.is_some_and(|r| r.has(value));
-    let offering = described.offerings.iter().find(|o| {
-        is(o.requirements.get(labels::ZONE), zone) && is(o.requirements.get(labels::CAPACITY_TYPE), capacity_type)
+    let instance_type = types.get(label(labels::INSTANCE_TYPE)?)?;
+    let allows = |requirement: Option<&Requirement>, value: &str| requirement.is_some_and(|r| r.has(value));
+    let offering = instance_type.offerings.iter().find(|o| {
+        allows(o.requirements.get(labels::ZONE), zone)
+            && allows(o.requirements.get(labels::CAPACITY_TYPE), capacity_type)
     })?;
     Some(offering.price)
 }

@@ -42,13 +42,13 @@ impl Reconcile for NodePoolCounter {
             }
             cluster.pool_usage(name)
         };
-        let mut told = pool.as_ref().clone();
-        let status = told.status.get_or_insert_default();
+        let mut updated = pool.as_ref().clone();
+        let status = updated.status.get_or_insert_default();
         status.nodes = Some(usage.get("nodes").map_or(0, |nodes| nodes.value()));
         status.resources = Some(status_resources(&usage, status.resources.as_ref()));
         let write = MergePatch { target: PatchTarget::Status, lock: OptimisticLock::None };
         let outcome =
-            api_result("patching nodepool status", actions::pool::update(&self.ctx, write, &pool, &told).await);
+            api_result("patching nodepool status", actions::pool::update(&self.ctx, write, &pool, &updated).await);
         Interrupted::into_result(outcome.map(|_| ReconcileAction::RequeueAfter(COUNT_INTERVAL)))
     }
 }
@@ -62,8 +62,8 @@ fn status_resources(usage: &BTreeMap<Str, Quantity>, stored: Option<&Resources>)
     all.into_iter()
         .map(|(name, amount)| {
             let known = stored.and_then(|stored| stored.get(&name));
-            let same = known.filter(|known| known.text().parse::<Quantity>().is_ok_and(|known| known == amount));
-            let text = same.cloned().unwrap_or_else(|| QuantityText::from(amount.to_string()));
+            let equal = known.filter(|known| known.text().parse::<Quantity>().is_ok_and(|known| known == amount));
+            let text = equal.cloned().unwrap_or_else(|| QuantityText::from(amount.to_string()));
             (name, text)
         })
         .collect()

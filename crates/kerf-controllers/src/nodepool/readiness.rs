@@ -50,17 +50,17 @@ impl Reconcile for Readiness {
 
 /// Returns reason and message of the condition if the class cannot be used.
 fn check_node_class(class: Option<&NodeClass>) -> Result<(), (String, String)> {
-    let no = |reason: &str, message: &str| Err((reason.to_owned(), message.to_owned()));
-    let Some(class) = class else { return no("NodeClassNotFound", "NodeClass not found on cluster") };
+    let not_ready = |reason: &str, message: &str| Err((reason.to_owned(), message.to_owned()));
+    let Some(class) = class else { return not_ready("NodeClassNotFound", "NodeClass not found on cluster") };
     if class.metadata.deletion_timestamp.is_some() {
-        return no("NodeClassTerminating", "NodeClass is Terminating");
+        return not_ready("NodeClassTerminating", "NodeClass is Terminating");
     }
     let ready = class.status.conditions.iter().find(|condition| condition.condition_type == READY);
     match ready.map(|condition| (&condition.status, condition)) {
         Some((ConditionStatus::True, _)) => Ok(()),
-        Some((ConditionStatus::False, condition)) => no(&condition.reason, &condition.message),
+        Some((ConditionStatus::False, condition)) => not_ready(&condition.reason, &condition.message),
         Some((ConditionStatus::Unknown | ConditionStatus::Unsupported(_), _)) | None => {
-            no("NodeClassReadinessUnknown", "Node Class Readiness Unknown")
+            not_ready("NodeClassReadinessUnknown", "Node Class Readiness Unknown")
         }
     }
 }

@@ -45,8 +45,8 @@ impl Validation {
         let requirements = pool.into_iter().flat_map(|pool| &pool.spec.template.spec.requirements);
         let ignored: Vec<IgnoredValues> =
             requirements.filter_map(|requirement| self.ignored_values(requirement)).collect();
-        let mut told = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.get(name).map(Vec::as_slice).unwrap_or_default() == ignored {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.get(name).map(Vec::as_slice).unwrap_or_default() == ignored {
             return;
         }
         for IgnoredValues { key, valid, invalid } in &ignored {
@@ -58,8 +58,8 @@ impl Validation {
                 "please correct found invalid values, proceeding with valid values"
             );
         }
-        told.insert(name.clone(), ignored);
-        told.retain(|_, ignored| !ignored.is_empty());
+        logged.insert(name.clone(), ignored);
+        logged.retain(|_, ignored| !ignored.is_empty());
     }
 
     fn ignored_values(&self, requirement: &RequirementWithMinValues) -> Option<IgnoredValues> {

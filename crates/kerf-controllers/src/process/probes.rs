@@ -92,30 +92,30 @@ fn probe(path: &str, query: &str, checks: ReadinessChecks) -> (u16, String) {
     if checked.is_empty() {
         return (404, "404 page not found\n".to_owned());
     }
-    let is_well = checked.iter().all(|(_, is_well)| *is_well);
+    let is_healthy = checked.iter().all(|(_, is_healthy)| *is_healthy);
     let is_verbose = query.split('&').any(|pair| pair == "verbose" || pair.starts_with("verbose="));
-    if is_well && !is_verbose {
+    if is_healthy && !is_verbose {
         return (200, "ok".to_owned());
     }
-    let line = |(name, is_well): &(&str, bool)| {
-        if *is_well { format!("[+]{name} ok\n") } else { format!("[-]{name} failed: reason withheld\n") }
+    let line = |(name, is_healthy): &(&str, bool)| {
+        if *is_healthy { format!("[+]{name} ok\n") } else { format!("[-]{name} failed: reason withheld\n") }
     };
     let mut text: String = checked.iter().map(line).collect();
     let endpoint = path.trim_matches('/').split('/').next().unwrap_or_default();
     text += endpoint;
-    text += if is_well { " check passed\n" } else { " check failed\n" };
-    (if is_well { 200 } else { 500 }, text)
+    text += if is_healthy { " check passed\n" } else { " check failed\n" };
+    (if is_healthy { 200 } else { 500 }, text)
 }
 
-/// Serves HTTP GET requests. `answer` maps path and query to status code, content type and body.
+/// Serves HTTP GET requests. `handler` maps path and query to status code, content type and body.
 async fn serve(
     address: SocketAddr,
     tasks: &mut JoinSet<()>,
-    answer: impl Fn(&str, &str) -> (u16, &'static str, String) + Send + Sync + 'static,
+    handler: impl Fn(&str, &str) -> (u16, &'static str, String) + Send + Sync + 'static,
 ) -> Result<(), RunError> {
     let listener =
         TcpListener::bind(address).await.map_err(|cause| RunError::Listen { port: address.port(), cause })?;
-    let answer = Arc::new(answer);
+    let handler = Arc::new(handler);
     tasks.spawn(async move {
         let mut connections = JoinSet::new();
         loop {
@@ -125,10 +125,10 @@ async fn serve(
                 continue;
             };
             while connections.try_join_next().is_some() {}
-            let answer = answer.clone();
+            let handler = handler.clone();
             connections.spawn(async move {
                 let service = service_fn(move |request: Request<Incoming>| {
-                    let response = respond(&request, answer.as_ref());
+                    let response = respond(&request, handler.as_ref());
                     async move { Ok::<_, Infallible>(response) }
                 });
                 // A client that closes the connection early is not an error.
@@ -141,13 +141,13 @@ async fn serve(
 
 fn respond(
     request: &Request<Incoming>,
-    answer: &(impl Fn(&str, &str) -> (u16, &'static str, String) + ?Sized),
+    handler: &(impl Fn(&str, &str) -> (u16, &'static str, String) + ?Sized),
 ) -> Response<Full<Bytes>> {
-    let (code, media, text) = match *request.method() {
-        Method::GET | Method::HEAD => answer(request.uri().path(), request.uri().query().unwrap_or_default()),
+    let (code, content_type, text) = match *request.method() {
+        Method::GET | Method::HEAD => handler(request.uri().path(), request.uri().query().unwrap_or_default()),
         _ => (405, "text/plain", "method not allowed\n".to_owned()),
     };
-    let response = Response::builder().status(code).header("content-type", media).body(Full::from(text));
+    let response = Response::builder().status(code).header("content-type", content_type).body(Full::from(text));
     response.unwrap_or_else(|_| Response::new(Full::default()))
 }
 

@@ -85,9 +85,9 @@ pub(crate) async fn instrument_reconcile(
         Err(panic) => {
             metrics.reconcile_errors.inc(&[name]);
             metrics.reconcile_panics.inc(&[name]);
-            let words = panic.downcast_ref::<&str>().map(ToString::to_string);
-            let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            span.in_scope(|| error!(error = format!("panic: {words} [recovered]"), "Reconciler error"));
+            let message = panic.downcast_ref::<&str>().map(ToString::to_string);
+            let message = message.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            span.in_scope(|| error!(error = format!("panic: {message} [recovered]"), "Reconciler error"));
             (ReconcileAction::RequeueWithBackoff, "error")
         }
     };

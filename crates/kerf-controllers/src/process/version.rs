@@ -64,17 +64,17 @@ mod tests {
     /// Returns a client of an API server that reports the next version at each request. It repeats
     /// the last one.
     fn upgrading_server(minors: &'static [&'static str]) -> Client {
-        let asked = Arc::new(Mutex::new(0));
+        let request_count = Arc::new(Mutex::new(0));
         let service = tower::service_fn(move |request: Request<Body>| {
             assert_eq!(request.uri().path(), "/version");
-            let mut asked = asked.lock().unwrap();
-            let minor = minors[(*asked).min(minors.len() - 1)];
-            *asked += 1;
+            let mut request_count = request_count.lock().unwrap();
+            let minor = minors[(*request_count).min(minors.len() - 1)];
+            *request_count += 1;
             let version = json!({"major": "1", "minor": minor, "gitVersion": "", "gitCommit": "", "gitTreeState": "",
                 "buildDate": "", "goVersion": "", "compiler": "", "platform": ""});
             let status = if minor.is_empty() { 503 } else { 200 };
-            let answer = Response::builder().status(status).body(Full::from(version.to_string())).unwrap();
-            std::future::ready(Ok::<_, std::convert::Infallible>(answer))
+            let response = Response::builder().status(status).body(Full::from(version.to_string())).unwrap();
+            std::future::ready(Ok::<_, std::convert::Infallible>(response))
         });
         Client::new(service, "default")
     }
@@ -83,13 +83,13 @@ mod tests {
     async fn spec_07_67_one_error_per_version_change() {
         let (subscriber, lines) = capturing_subscriber(Level::Debug, LineFormat::Json);
         let _log = tracing::subscriber::set_default(subscriber);
-        let following = poll_version(upgrading_server(&["36", "36+", "37", "", "37", "37", "38", "25", "26"]));
-        let _ = tokio::time::timeout(Duration::from_hours(1), following).await;
+        let polling = poll_version(upgrading_server(&["36", "36+", "37", "", "37", "37", "38", "25", "26"]));
+        let _ = tokio::time::timeout(Duration::from_hours(1), polling).await;
         let text = lines.text();
         let parsed: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let versions = |level: &str, message: &str| {
-            let wanted = parsed.iter().filter(|line| line["level"] == level && line["message"] == message);
-            wanted.map(|line| line["version"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+            let matching = parsed.iter().filter(|line| line["level"] == level && line["message"] == message);
+            matching.map(|line| line["version"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
         let incompatible = "karpenter is not compatible with kubernetes version";
         assert_eq!(versions("ERROR", incompatible), ["1.37", "1.38", "1.25"], "{text}");
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_version_is_not_supported() {
+    fn invalid_versions_are_not_supported() {
         assert!(is_supported("1.26") && is_supported("1.36"));
         for version in ["1.25", "1.37", "2.30", "1.", "1.x", ""] {
             assert!(!is_supported(version), "{version}");

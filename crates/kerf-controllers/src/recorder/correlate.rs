@@ -81,16 +81,16 @@ impl Correlator {
         let (left, since) = self.budgets.entry(object(event)).or_insert((EVENTS_PER_OBJECT_BURST, now));
         let filled =
             (*left + now.duration_since(*since).as_secs_f64() / SECONDS_PER_EVENT).min(EVENTS_PER_OBJECT_BURST);
-        let may = filled >= 1.0;
-        (*left, *since) = (if may { filled - 1.0 } else { filled }, now);
-        may
+        let is_allowed = filled >= 1.0;
+        (*left, *since) = (if is_allowed { filled - 1.0 } else { filled }, now);
+        is_allowed
     }
 
     /// Returns the message to write and the key to count by. The key is shared by all similar
     /// Events if there are too many.
     fn combined(&mut self, event: &Event, now: Timestamp) -> (String, String) {
-        let sort = key(event, "");
-        let (messages, since) = self.similar.entry(sort).or_insert_with(|| (BTreeSet::new(), now));
+        let similar_key = key(event, "");
+        let (messages, since) = self.similar.entry(similar_key).or_insert_with(|| (BTreeSet::new(), now));
         if now.duration_since(*since) > SIMILAR_WINDOW {
             messages.clear();
         }
@@ -127,7 +127,7 @@ fn key(event: &Event, message: &str) -> String {
 
 /// Returns a key that identifies the involved object.
 fn object(event: &Event) -> String {
-    let about = &event.involved_object;
-    let parts = [&about.kind, &about.namespace, &about.name, &about.uid];
+    let reference = &event.involved_object;
+    let parts = [&reference.kind, &reference.namespace, &reference.name, &reference.uid];
     parts.map(|part| part.as_deref().unwrap_or_default()).join("/")
 }

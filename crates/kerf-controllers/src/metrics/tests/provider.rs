@@ -70,7 +70,7 @@ impl CloudProvider for FailingProvider {
 
 // spec 07 #46
 #[tokio::test(start_paused = true)]
-async fn an_error_that_somebody_reacts_to_has_a_name() {
+async fn error_classes_that_controllers_handle_have_a_label_value() {
     let metrics = Arc::new(Metrics::new());
     let cloud = MeteredProvider::new(
         Arc::new(FailingProvider(LabelRules::kwok())),

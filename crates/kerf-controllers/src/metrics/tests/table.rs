@@ -105,8 +105,8 @@ fn table() -> Vec<SpecMetric> {
             let labels = without_parentheses(cells[2]);
             let mut own: BTreeSet<String> = quoted(&labels).into_iter().collect();
             let before = rows.last().map(|row| (row.labels.clone(), row.has_node_labels)).unwrap_or_default();
-            let is_more = labels.starts_with("same") || labels.starts_with('+') || labels.contains("+ above");
-            if is_more {
+            let adds_labels = labels.starts_with("same") || labels.starts_with('+') || labels.contains("+ above");
+            if adds_labels {
                 own.extend(before.0);
             }
             if labels == "as disrupted_total" {
@@ -168,20 +168,20 @@ fn full_cluster(metrics: &Metrics) -> SharedCluster {
     let conditions = json!([{"type": "Ready", "status": "True", "reason": "Ready", "message": "",
         "lastTransitionTime": "2026-01-01T11:00:00Z"}]);
     let class = json!({"group": "g", "kind": "k", "name": "n"});
-    let gone = "2026-01-01T11:30:00Z";
+    let deleted = "2026-01-01T11:30:00Z";
     apply_object::<NodePool>(
         &cluster,
-        json!({"metadata": {"name": "a", "deletionTimestamp": gone}, "spec": {"limits": {"cpu": "1"}, "template": {"spec":
+        json!({"metadata": {"name": "a", "deletionTimestamp": deleted}, "spec": {"limits": {"cpu": "1"}, "template": {"spec":
             {"requirements": [], "nodeClassRef": class}}}, "status": {"resources": {"cpu": "1"}, "conditions": conditions}}),
     );
     apply_object::<TrackedClaim>(
         &cluster,
-        json!({"metadata": {"name": "c", "deletionTimestamp": gone}, "spec": {"requirements": [], "nodeClassRef": class},
+        json!({"metadata": {"name": "c", "deletionTimestamp": deleted}, "spec": {"requirements": [], "nodeClassRef": class},
             "status": {"conditions": conditions}}),
     );
     apply_object::<Node>(
         &cluster,
-        json!({"metadata": {"name": "n", "creationTimestamp": gone, "deletionTimestamp": gone},
+        json!({"metadata": {"name": "n", "creationTimestamp": deleted, "deletionTimestamp": deleted},
             "status": {"capacity": {"cpu": "2"}, "allocatable": {"cpu": "1"}, "conditions": conditions}}),
     );
     let owner = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": true}]);
@@ -192,7 +192,7 @@ fn full_cluster(metrics: &Metrics) -> SharedCluster {
             "containers": [{"name": "c", "resources": resources}]}, "status": {"phase": "Running"}}),
     );
     let change = |name: &str| {
-        let pod = json!({"metadata": {"name": name, "namespace": "ns", "uid": name, "creationTimestamp": gone},
+        let pod = json!({"metadata": {"name": name, "namespace": "ns", "uid": name, "creationTimestamp": deleted},
             "spec": {"containers": []}, "status": {"phase": "Pending"}});
         let change = cluster.lock().apply::<Pod>(serde_json::from_value(pod).unwrap()).unwrap();
         metrics.pod_changed(&change, noon());
@@ -218,15 +218,15 @@ fn served() -> BTreeMap<String, FamilyDescription> {
         StatusFamilies::new(metrics.registry(), &format!("operator_{row}"), &keys);
     }
     let mut all: BTreeMap<String, FamilyDescription> =
-        metrics.registry().describe().into_iter().map(|described| (described.name.clone(), described)).collect();
+        metrics.registry().describe().into_iter().map(|family| (family.name.clone(), family)).collect();
     let text = state_metrics_at(&full_cluster(&metrics), &metrics, noon());
     for (header, series) in text.lines().zip(text.lines().skip(1)).filter(|(header, _)| header.starts_with("# TYPE ")) {
         let (name, kind) = header.trim_start_matches("# TYPE ").split_once(' ').unwrap();
         assert_eq!(kind, "gauge");
         let pairs = series.split_once('{').map_or("", |(_, rest)| rest.rsplit_once('}').unwrap().0);
         let labels = pairs.split("\",").filter_map(|pair| Some(pair.split_once('=')?.0.to_owned())).collect();
-        let described = FamilyDescription { name: name.to_owned(), kind: "gauge", labels, bounds: Vec::new() };
-        assert_eq!(all.insert(name.to_owned(), described), None, "{name} is served twice");
+        let family = FamilyDescription { name: name.to_owned(), kind: "gauge", labels, bounds: Vec::new() };
+        assert_eq!(all.insert(name.to_owned(), family), None, "{name} is served twice");
     }
     all
 }
@@ -241,13 +241,19 @@ fn every_name_of_the_tables_is_served_with_its_type_and_labels() {
     let (table, served) = (table(), served());
     assert!(table.len() > 100, "{}", table.len());
     for row in &table {
-        let Some(found) = served.get(&row.name) else {
+        let Some(family) = served.get(&row.name) else {
             assert!(NOT_YET_SERVED.contains(&row.name.as_str()), "{} is not served", row.name);
             continue;
         };
         assert!(!NOT_YET_SERVED.contains(&row.name.as_str()), "{} is served already", row.name);
-        assert!(row.kind.is_empty() || row.kind == found.kind, "{}: {} instead of {}", row.name, found.kind, row.kind);
-        let labels: BTreeSet<String> = found.labels.iter().cloned().collect();
+        assert!(
+            row.kind.is_empty() || row.kind == family.kind,
+            "{}: {} instead of {}",
+            row.name,
+            family.kind,
+            row.kind
+        );
+        let labels: BTreeSet<String> = family.labels.iter().cloned().collect();
         if row.has_node_labels {
             let all =
                 row.labels.iter().map(String::as_str).chain(["node_name", "phase", "managed", "nodepool", "zone"]);
@@ -255,14 +261,14 @@ fn every_name_of_the_tables_is_served_with_its_type_and_labels() {
         } else {
             assert_eq!(labels, row.labels, "{}", row.name);
         }
-        assert_eq!(found.bounds, bounds(row), "{}", row.name);
+        assert_eq!(family.bounds, bounds(row), "{}", row.name);
     }
-    let named: BTreeSet<&str> = table.iter().map(|row| row.name.as_str()).collect();
+    let spec_names: BTreeSet<&str> = table.iter().map(|row| row.name.as_str()).collect();
     for name in served.keys().map(String::as_str).filter(|name| !KERF_ONLY.contains(name)) {
-        assert!(named.contains(name), "{name} is not in the tables");
+        assert!(spec_names.contains(name), "{name} is not in the tables");
     }
     for name in NOT_YET_SERVED {
-        assert!(named.contains(name), "{name} is not in the tables");
+        assert!(spec_names.contains(name), "{name} is not in the tables");
     }
 }
 

@@ -16,31 +16,31 @@ use crate::events;
 const LATE_POD_WAIT: Duration = Duration::from_secs(5);
 
 impl NodeTermination {
-    pub(super) fn drain(&self, leaving: &mut TerminatingNode) -> TerminationStep {
-        let now = leaving.now;
-        if let Some(conditions) = &mut leaving.conditions
+    pub(super) fn drain(&self, terminating: &mut TerminatingNode) -> TerminationStep {
+        let now = terminating.now;
+        if let Some(conditions) = &mut terminating.conditions
             && conditions.get(DRAINED).is_none()
         {
             conditions.set_unknown(DRAINED, "Draining", "Draining", now);
         }
         let waiting: Vec<Arc<Pod>> = {
             let cluster = self.ctx.cluster.lock();
-            cluster.pods_on(&leaving.node.metadata.name).filter(|pod| is_waiting(pod, now)).cloned().collect()
+            cluster.pods_on(&terminating.node.metadata.name).filter(|pod| is_waiting(pod, now)).cloned().collect()
         };
         if !waiting.is_empty() {
-            for pod in pods_to_evict(&waiting, leaving) {
-                self.evictions.add(pod, leaving.deadline);
+            for pod in pods_to_evict(&waiting, terminating) {
+                self.evictions.add(pod, terminating.deadline);
             }
             let why = format!("{} pods are waiting to be evicted", waiting.len());
-            self.ctx.publish(events::failed_draining(&leaving.node, &why));
+            self.ctx.publish(events::failed_draining(&terminating.node, &why));
             // Pods of later tiers are not in the eviction queue yet, so only this requeue can wake
             // the drain for their forced deletion.
-            let forced = waiting.iter().filter_map(|pod| until_force_delete(pod, leaving.deadline, now)).min();
+            let forced = waiting.iter().filter_map(|pod| until_force_delete(pod, terminating.deadline, now)).min();
             return TerminationStep::Requeue(ReconcileAction::RequeueAfter(
                 forced.map_or(NODE_POLL_INTERVAL, |until| until.min(NODE_POLL_INTERVAL)),
             ));
         }
-        let Some(conditions) = &mut leaving.conditions else { return TerminationStep::Complete };
+        let Some(conditions) = &mut terminating.conditions else { return TerminationStep::Complete };
         if let Some(drained) = conditions.get(DRAINED)
             && drained.status == ConditionStatus::Unknown
             && now.duration_since(drained.last_transition_time.0).unsigned_abs() < LATE_POD_WAIT
@@ -54,9 +54,9 @@ impl NodeTermination {
 
 /// Returns the pods to evict now: all that must be deleted because of the deadline, and of the rest
 /// the pods of the first tier that has any.
-fn pods_to_evict<'p>(waiting: &'p [Arc<Pod>], leaving: &TerminatingNode) -> Vec<&'p Pod> {
+fn pods_to_evict<'p>(waiting: &'p [Arc<Pod>], terminating: &TerminatingNode) -> Vec<&'p Pod> {
     let (forced, others): (Vec<&Pod>, Vec<&Pod>) =
-        waiting.iter().map(Arc::as_ref).partition(|pod| needs_force_delete(pod, leaving.deadline, leaving.now));
+        waiting.iter().map(Arc::as_ref).partition(|pod| needs_force_delete(pod, terminating.deadline, terminating.now));
     let first = others.iter().map(|pod| tier(pod)).min();
     forced.into_iter().chain(others.into_iter().filter(|pod| Some(tier(pod)) == first)).collect()
 }

@@ -59,22 +59,22 @@ impl EvictionQueue {
     /// is one.
     pub(super) fn add(&self, pod: &Pod, deadline: Option<Timestamp>) {
         let key = pod.key();
-        let is_news = {
-            let mut wanted = self.pending();
+        let is_changed = {
+            let mut pending = self.pending();
             let id = (key.clone(), pod.metadata.uid.clone());
-            match wanted.get_mut(&id) {
+            match pending.get_mut(&id) {
                 Some(known) => {
                     let earlier = [known.deadline, deadline].into_iter().flatten().min();
                     std::mem::replace(&mut known.deadline, earlier) != earlier
                 }
                 None => {
                     let (since, size) = (self.ctx.now(), PodSize::of(pod));
-                    wanted.insert(id, PendingEviction { deadline, since, size, is_blocked: false });
+                    pending.insert(id, PendingEviction { deadline, since, size, is_blocked: false });
                     true
                 }
             }
         };
-        if is_news && let Some(queue) = self.queue.get() {
+        if is_changed && let Some(queue) = self.queue.get() {
             queue.add(key);
         }
     }
@@ -82,18 +82,18 @@ impl EvictionQueue {
     async fn evict_or_delete(
         &self,
         pod: &Pod,
-        wanted: PendingEviction,
+        eviction: PendingEviction,
         now: Timestamp,
     ) -> Result<ReconcileAction, Error> {
-        if needs_force_delete(pod, wanted.deadline, now) {
-            self.force_delete(pod, wanted.deadline.unwrap_or(now), now).await
+        if needs_force_delete(pod, eviction.deadline, now) {
+            self.force_delete(pod, eviction.deadline.unwrap_or(now), now).await
         } else if pod.is_terminal() || pod.is_terminating() {
             Ok(ReconcileAction::Done)
         } else if !is_evictable(pod, now) {
             self.mark_blocked(pod);
             self.publish_protection(pod, now);
             Ok(ReconcileAction::RequeueWithBackoff)
-        } else if self.must_wait_for_larger(pod, wanted, now) {
+        } else if self.must_wait_for_larger(pod, eviction, now) {
             Ok(ReconcileAction::RequeueAfter(eviction_order::LARGER_PODS_POLL_INTERVAL))
         } else {
             self.evict(pod).await
@@ -102,11 +102,11 @@ impl EvictionQueue {
 
     async fn evict(&self, pod: &Pod) -> Result<ReconcileAction, Error> {
         let metrics = &self.ctx.metrics;
-        let (code, answer) = pod::evict(&self.ctx, pod).await;
+        let (code, outcome) = pod::evict(&self.ctx, pod).await;
         if let Some(code) = code {
             metrics.pods_eviction_requests.inc(&[&code.to_string()]);
         }
-        let blocked = match answer {
+        let problem = match outcome {
             EvictionOutcome::Evicted => {
                 let reason = self.reason(pod);
                 self.ctx.publish(events::evicted(pod, &reason));
@@ -123,7 +123,7 @@ impl EvictionQueue {
         };
         self.mark_blocked(pod);
         if let Some(node) = self.node_of(pod) {
-            let why = format!("{blocked} (Pod={})", pod.namespaced_name());
+            let why = format!("{problem} (Pod={})", pod.namespaced_name());
             self.ctx.publish(events::failed_draining(&node, &why));
         }
         Ok(ReconcileAction::RequeueWithBackoff)
@@ -131,8 +131,8 @@ impl EvictionQueue {
 
     /// Records that the pod cannot be evicted now, so that smaller pods do not wait for it.
     fn mark_blocked(&self, pod: &Pod) {
-        if let Some(wanted) = self.pending().get_mut(&(pod.key(), pod.metadata.uid.clone())) {
-            wanted.is_blocked = true;
+        if let Some(eviction) = self.pending().get_mut(&(pod.key(), pod.metadata.uid.clone())) {
+            eviction.is_blocked = true;
         }
     }
 
@@ -184,14 +184,14 @@ impl EvictionQueue {
     /// Returns true if the pod must wait until larger pods are evicted and placed. This applies
     /// only to nodes that are drained to save money: there the saving is lost unless all pods fit
     /// on other nodes.
-    fn must_wait_for_larger(&self, pod: &Pod, this: PendingEviction, now: Timestamp) -> bool {
+    fn must_wait_for_larger(&self, pod: &Pod, eviction: PendingEviction, now: Timestamp) -> bool {
         if self.reason(pod) != UNDERUTILIZED_REASON {
             return false;
         }
-        let largest_to_go = self.pending().values().filter(|other| !other.is_blocked).map(|other| other.size).max();
+        let largest_queued = self.pending().values().filter(|other| !other.is_blocked).map(|other| other.size).max();
         let cluster = self.ctx.cluster.lock();
         let pods = || cluster.all::<Pod>().values().map(AsRef::as_ref).collect();
-        self.order().must_wait(this.size, this.since, now, largest_to_go, pods)
+        self.order().must_wait(eviction.size, eviction.since, now, largest_queued, pods)
     }
 
     fn pending(&self) -> MutexGuard<'_, BTreeMap<(Str, Str), PendingEviction>> {
@@ -210,14 +210,14 @@ impl Reconcile for EvictionQueue {
         // Drop entries of a deleted pod, or of an earlier pod of the same name.
         self.pending().retain(|(name, id), _| name != key || Some(id) == uid.as_ref());
         let Some(pod) = pod else { return Ok(ReconcileAction::Done) };
-        let Some(wanted) = self.pending().get(&(key.clone(), pod.metadata.uid.clone())).copied() else {
+        let Some(eviction) = self.pending().get(&(key.clone(), pod.metadata.uid.clone())).copied() else {
             return Ok(ReconcileAction::Done);
         };
-        let outcome = self.evict_or_delete(&pod, wanted, self.ctx.now()).await;
+        let outcome = self.evict_or_delete(&pod, eviction, self.ctx.now()).await;
         if matches!(outcome, Ok(ReconcileAction::Done)) {
             self.pending().remove(&(key.clone(), pod.metadata.uid.clone()));
         } else if let Some(queue) = self.queue.get()
-            && let Some(until) = until_force_delete(&pod, wanted.deadline, self.ctx.now())
+            && let Some(until) = until_force_delete(&pod, eviction.deadline, self.ctx.now())
         {
             // However long the back-off is, the pod is deleted early enough for its grace period.
             queue.add_after(key.clone(), until);

@@ -32,8 +32,8 @@ pub(super) struct PodSize(u32);
 
 impl PodSize {
     pub(super) fn of(pod: &Pod) -> Self {
-        let wanted = pod_requests(pod);
-        let thousandths = |resource: &str| wanted.get(resource).map_or(0, Quantity::milli_value);
+        let requests = pod_requests(pod);
+        let thousandths = |resource: &str| requests.get(resource).map_or(0, Quantity::milli_value);
         let memory = thousandths("memory") / (MEBIBYTES_PER_CPU << 20);
         let size = u64::try_from(thousandths("cpu").max(memory)).unwrap_or(0);
         Self(size.checked_ilog2().unwrap_or(0))
@@ -65,29 +65,29 @@ impl EvictionOrder {
     pub(super) fn record_evicted(&mut self, pod: &Pod, now: Timestamp) {
         let Some(owner) = pod.metadata.controller() else { return };
         let size = PodSize::of(pod);
-        let away =
+        let evicted =
             self.unplaced.entry(owner.uid.clone()).or_insert(EvictedPods { size, first: now, last: now, pods: 0 });
-        away.pods += 1;
-        away.last = now;
-        away.size = away.size.max(size);
+        evicted.pods += 1;
+        evicted.last = now;
+        evicted.size = evicted.size.max(size);
         self.largest_cache = None;
     }
 
     /// Returns true if a pod of this size, queued since `since`, has to wait for larger pods: those
-    /// that are queued (`largest_to_go`) or evicted and not placed again. `pods` returns all pods
+    /// that are queued (`largest_queued`) or evicted and not placed again. `pods` returns all pods
     /// of the cluster.
     pub(super) fn must_wait<'p>(
         &mut self,
         size: PodSize,
         since: Timestamp,
         now: Timestamp,
-        largest_to_go: Option<PodSize>,
+        largest_queued: Option<PodSize>,
         pods: impl FnOnce() -> Vec<&'p Pod>,
     ) -> bool {
         if now.duration_since(since) >= LARGER_PODS_WAIT_MAX {
             return false;
         }
-        largest_to_go > Some(size) || self.largest_unplaced(now, pods) > Some(size)
+        largest_queued > Some(size) || self.largest_unplaced(now, pods) > Some(size)
     }
 
     fn largest_unplaced<'p>(&mut self, now: Timestamp, pods: impl FnOnce() -> Vec<&'p Pod>) -> Option<PodSize> {
@@ -95,21 +95,21 @@ impl EvictionOrder {
         {
             return largest;
         }
-        self.unplaced.retain(|_, away| now.duration_since(away.last) < LARGER_PODS_WAIT_MAX);
+        self.unplaced.retain(|_, evicted| now.duration_since(evicted.last) < LARGER_PODS_WAIT_MAX);
         if !self.unplaced.is_empty() {
-            let mut back: BTreeMap<&str, usize> = BTreeMap::new();
+            let mut placed: BTreeMap<&str, usize> = BTreeMap::new();
             for pod in pods() {
                 let Some(owner) = pod.metadata.controller() else { continue };
-                let Some(away) = self.unplaced.get(&owner.uid) else { continue };
+                let Some(evicted) = self.unplaced.get(&owner.uid) else { continue };
                 // Creation timestamps of objects are whole seconds.
-                let made = pod.metadata.creation_timestamp.map(Timestamp::as_second);
-                if pod.spec.node_name.is_some() && made >= Some(away.first.as_second()) {
-                    *back.entry(owner.uid.as_str()).or_default() += 1;
+                let created = pod.metadata.creation_timestamp.map(Timestamp::as_second);
+                if pod.spec.node_name.is_some() && created >= Some(evicted.first.as_second()) {
+                    *placed.entry(owner.uid.as_str()).or_default() += 1;
                 }
             }
-            self.unplaced.retain(|uid, away| back.get(uid.as_str()).is_none_or(|back| *back < away.pods));
+            self.unplaced.retain(|uid, evicted| placed.get(uid.as_str()).is_none_or(|placed| *placed < evicted.pods));
         }
-        let largest = self.unplaced.values().map(|away| away.size).max();
+        let largest = self.unplaced.values().map(|evicted| evicted.size).max();
         self.largest_cache = Some((now, largest));
         largest
     }
@@ -119,10 +119,10 @@ impl EvictionOrder {
 mod tests {
     use super::*;
 
-    fn pod(name: &str, cpu: &str, owner: &str, made: i64, node: Option<&str>) -> Pod {
+    fn pod(name: &str, cpu: &str, owner: &str, created: i64, node: Option<&str>) -> Pod {
         let json = serde_json::json!({
             "metadata": {"name": name, "namespace": "n", "uid": name,
-                "creationTimestamp": Timestamp::from_second(made).unwrap_or_default().to_string(),
+                "creationTimestamp": Timestamp::from_second(created).unwrap_or_default().to_string(),
                 "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": true}]},
             "spec": {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}]},
         });
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_as_large_as_what_it_asks_most_of() {
+    fn the_larger_of_cpu_and_memory_request_determines_the_size() {
         let size = |cpu: &str| PodSize::of(&pod("p", cpu, "o", 0, None));
         assert!(size("3500m") > size("900m"));
         assert_eq!(size("600m"), size("900m"), "less than twice as much is about the same");
@@ -142,31 +142,31 @@ mod tests {
     }
 
     #[test]
-    fn small_pods_wait_until_the_large_ones_are_back() {
+    fn small_pods_wait_until_evicted_large_pods_are_placed_again() {
         let (small, large) = (PodSize::of(&pod("s", "900m", "s", 0, None)), pod("l", "3500m", "l", 900, Some("a")));
-        let mut turns = EvictionOrder::default();
+        let mut order = EvictionOrder::default();
         assert!(
-            turns.must_wait(small, at(0), at(0), Some(PodSize::of(&large)), Vec::new),
+            order.must_wait(small, at(0), at(0), Some(PodSize::of(&large)), Vec::new),
             "the large one has not gone yet"
         );
-        turns.record_evicted(&large, at(0));
+        order.record_evicted(&large, at(0));
         let old = pod("other", "3500m", "l", 900, Some("b"));
-        assert!(turns.must_wait(small, at(0), at(1), None, || vec![&large, &old]), "it has gone and is not back");
+        assert!(order.must_wait(small, at(0), at(1), None, || vec![&large, &old]), "it has gone and is not back");
         let waiting = pod("new", "3500m", "l", 1001, None);
-        assert!(turns.must_wait(small, at(0), at(2), None, || vec![&old, &waiting]), "it waits for a node");
+        assert!(order.must_wait(small, at(0), at(2), None, || vec![&old, &waiting]), "it waits for a node");
         let back = pod("new", "3500m", "l", 1001, Some("b"));
-        assert!(!turns.must_wait(small, at(0), at(3), None, || vec![&old, &back]));
+        assert!(!order.must_wait(small, at(0), at(3), None, || vec![&old, &back]));
     }
 
     #[test]
-    fn nobody_waits_for_ever_or_for_its_like() {
+    fn a_pod_waits_at_most_ten_seconds_and_not_for_pods_of_equal_size() {
         let large = pod("l", "3500m", "l", 900, Some("a"));
         let small = PodSize::of(&pod("s", "900m", "s", 0, None));
-        let mut turns = EvictionOrder::default();
-        turns.record_evicted(&large, at(0));
-        assert!(!turns.must_wait(PodSize::of(&large), at(0), at(1), Some(PodSize::of(&large)), Vec::new));
-        assert!(turns.must_wait(small, at(0), at(9), None, Vec::new));
-        assert!(!turns.must_wait(small, at(0), at(10), Some(PodSize::of(&large)), Vec::new));
-        assert!(!turns.must_wait(small, at(11), at(11), None, Vec::new), "what has not come back by now may never");
+        let mut order = EvictionOrder::default();
+        order.record_evicted(&large, at(0));
+        assert!(!order.must_wait(PodSize::of(&large), at(0), at(1), Some(PodSize::of(&large)), Vec::new));
+        assert!(order.must_wait(small, at(0), at(9), None, Vec::new));
+        assert!(!order.must_wait(small, at(0), at(10), Some(PodSize::of(&large)), Vec::new));
+        assert!(!order.must_wait(small, at(11), at(11), None, Vec::new), "what has not come back by now may never");
     }
 }

@@ -46,8 +46,8 @@ pub(super) fn is_waiting(pod: &Pod, now: Timestamp) -> bool {
 /// Returns true if the pod needs a place on another node after its eviction.
 pub(crate) fn is_reschedulable(pod: &Pod) -> bool {
     let is_active = !pod.is_terminal() && !pod.is_terminating();
-    let comes_back = pod.is_owned_by_statefulset() && pod.is_terminating();
-    (is_active || comes_back) && !pod.is_owned_by_daemonset() && !pod.is_mirror()
+    let is_recreated = pod.is_owned_by_statefulset() && pod.is_terminating();
+    (is_active || is_recreated) && !pod.is_owned_by_daemonset() && !pod.is_mirror()
 }
 
 /// Evaluates the pod's do-not-disrupt annotation. Returns `None` if the pod has none.

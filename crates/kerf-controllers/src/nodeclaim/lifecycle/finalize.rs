@@ -50,11 +50,11 @@ impl Lifecycle {
             }
             claim
         };
-        let mut without = claim.clone();
-        without.metadata.finalizers.get_or_insert_default().retain(|finalizer| finalizer != TERMINATION);
+        let mut updated = claim.clone();
+        updated.metadata.finalizers.get_or_insert_default().retain(|finalizer| finalizer != TERMINATION);
         api_result(
             "removing finalizer",
-            actions::claim::update(&self.ctx, MergePatch::OBJECT, &claim, &without).await,
+            actions::claim::update(&self.ctx, MergePatch::OBJECT, &claim, &updated).await,
         )?;
         let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref()).unwrap_or_default();
         info!("provider-id" = %known.engine_claim.provider_id, Node = %reference(node), "deleted nodeclaim");
@@ -65,13 +65,13 @@ impl Lifecycle {
     /// Returns the claim with its launched instance recorded. Writes it first if the instance is
     /// only in the launch cache, because the write after the launch conflicted with the deletion.
     async fn ensure_instance_recorded(&self, known: &TrackedClaim) -> Result<TrackedClaim, Interrupted> {
-        let machine = self.launch_cache.get(known.uid(), self.ctx.now());
-        let Some(machine) = machine.filter(|_| known.engine_claim.provider_id.is_empty()) else {
+        let instance = self.launch_cache.get(known.uid(), self.ctx.now());
+        let Some(instance) = instance.filter(|_| known.engine_claim.provider_id.is_empty()) else {
             return Ok(known.clone());
         };
-        let mut work = ClaimUpdate::open(known.object.clone());
-        launch::record_instance(&mut work, machine, self.ctx.now());
-        let written = self.store(&known.object, work).await?;
+        let mut update = ClaimUpdate::open(known.object.clone());
+        launch::record_instance(&mut update, instance, self.ctx.now());
+        let written = self.store(&known.object, update).await?;
         launch::log_launched(&written);
         Ok(TrackedClaim::from(written))
     }
@@ -80,9 +80,9 @@ impl Lifecycle {
     /// node has the termination finalizer and only the claim's write is missing.
     fn has_registered_node(&self, known: &TrackedClaim) -> bool {
         let cluster = self.ctx.cluster.lock();
-        let is_held = |node: &Node| node.metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
+        let has_finalizer = |node: &Node| node.metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
         known.is_condition_true(REGISTERED)
-            || cluster.nodes_of(&known.engine_claim.provider_id).any(|node| is_held(node))
+            || cluster.nodes_of(&known.engine_claim.provider_id).any(|node| has_finalizer(node))
     }
 
     /// Annotates the claim with the time at which the drain ends. Does nothing if the claim has no
@@ -135,12 +135,12 @@ impl Lifecycle {
     }
 
     async fn mark_instance_terminating(&self, claim: NodeClaim) -> Result<NodeClaim, Interrupted> {
-        let ClaimUpdate { claim: mut told, mut conditions } = ClaimUpdate::open(claim.clone());
+        let ClaimUpdate { claim: mut updated, mut conditions } = ClaimUpdate::open(claim.clone());
         conditions.set_true(INSTANCE_TERMINATING, self.ctx.now());
-        told.status.get_or_insert_default().conditions = conditions.into_conditions();
+        updated.status.get_or_insert_default().conditions = conditions.into_conditions();
         api_result(
             "patching nodeclaim status",
-            actions::claim::update(&self.ctx, MergePatch::STATUS, &claim, &told).await,
+            actions::claim::update(&self.ctx, MergePatch::STATUS, &claim, &updated).await,
         )
     }
 }

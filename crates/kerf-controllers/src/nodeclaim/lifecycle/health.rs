@@ -49,17 +49,17 @@ impl RegistrationHealth {
     pub(super) async fn update(
         &self,
         ctx: &Context,
-        work: &ClaimUpdate,
+        claim_update: &ClaimUpdate,
         outcome: RegistrationOutcome,
     ) -> Result<(), Interrupted> {
-        let pool_name = work.claim.metadata.labels.as_ref().and_then(|labels| labels.get(labels::NODEPOOL));
+        let pool_name = claim_update.claim.metadata.labels.as_ref().and_then(|labels| labels.get(labels::NODEPOOL));
         let Some(pool) = pool_name.and_then(|name| ctx.managed_pool(name)) else { return Ok(()) };
         let uid = pool.metadata.uid.clone().unwrap_or_default();
-        if !is_owned_by_pool(&work.claim.metadata, &uid) {
+        if !is_owned_by_pool(&claim_update.claim.metadata, &uid) {
             return Ok(());
         }
-        let told = with_outcome(&pool, self.health_after(&uid, outcome), work, outcome, ctx.now());
-        match actions::pool::update(ctx, MergePatch::STATUS, &pool, &told).await {
+        let updated = with_outcome(&pool, self.health_after(&uid, outcome), claim_update, outcome, ctx.now());
+        match actions::pool::update(ctx, MergePatch::STATUS, &pool, &updated).await {
             Ok(_) => {}
             Err(ApiError::NotFound) => return Ok(()),
             Err(ApiError::Conflict) => return Err(Interrupted::Requeue(REQUEUE_AFTER_CONFLICT)),
@@ -74,12 +74,12 @@ impl RegistrationHealth {
 fn with_outcome(
     pool: &NodePool,
     health: PoolRegistrationHealth,
-    work: &ClaimUpdate,
+    claim_update: &ClaimUpdate,
     outcome: RegistrationOutcome,
     now: jiff::Timestamp,
 ) -> NodePool {
-    let mut told = pool.clone();
-    let status = told.status.get_or_insert_default();
+    let mut updated = pool.clone();
+    let status = updated.status.get_or_insert_default();
     let stored = std::mem::take(&mut status.conditions);
     let mut conditions = ConditionSet::open(dependents::NODEPOOL, ObjectFacts::of(&pool.metadata), stored);
     match (outcome, health) {
@@ -89,8 +89,8 @@ fn with_outcome(
         (RegistrationOutcome::Failed, PoolRegistrationHealth::Unhealthy)
             if !conditions.is_false(NODE_REGISTRATION_HEALTHY) =>
         {
-            let (reason, message) = match work.conditions.get(LAUNCHED) {
-                Some(launched) if !work.conditions.is_true(LAUNCHED) => {
+            let (reason, message) = match claim_update.conditions.get(LAUNCHED) {
+                Some(launched) if !claim_update.conditions.is_true(LAUNCHED) => {
                     (launched.reason.as_str(), launched.message.as_str())
                 }
                 Some(_) | None => ("RegistrationFailed", "Failed to register node"),
@@ -100,5 +100,5 @@ fn with_outcome(
         (RegistrationOutcome::Registered | RegistrationOutcome::Failed, _) => {}
     }
     status.conditions = conditions.into_conditions();
-    told
+    updated
 }

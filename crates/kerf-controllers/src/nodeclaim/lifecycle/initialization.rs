@@ -22,24 +22,24 @@ struct UninitializedReason {
 }
 
 impl Lifecycle {
-    pub(super) async fn initialize(&self, work: &mut ClaimUpdate) -> Result<ReconcileAction, Error> {
+    pub(super) async fn initialize(&self, update: &mut ClaimUpdate) -> Result<ReconcileAction, Error> {
         let now = self.ctx.now();
-        if work.renew_if_settled(INITIALIZED, now) || !work.conditions.is_true(REGISTERED) {
+        if update.renew_if_settled(INITIALIZED, now) || !update.conditions.is_true(REGISTERED) {
             return Ok(ReconcileAction::Done);
         }
         let node = {
             let cluster = self.ctx.cluster.lock();
-            let mut nodes = cluster.nodes_of(work.provider_id());
+            let mut nodes = cluster.nodes_of(update.provider_id());
             let first = nodes.next().cloned();
             first.filter(|_| nodes.next().is_none())
         };
-        let lack = match &node {
+        let problem = match &node {
             None => Some(uninitialized("NodeNotFound", "Node not registered with cluster".to_owned())),
-            Some(node) => first_uninitialized_reason(work, node),
+            Some(node) => first_uninitialized_reason(update, node),
         };
-        let (Some(node), None) = (&node, &lack) else {
-            if let Some(lack) = lack {
-                work.conditions.set_unknown(INITIALIZED, lack.reason, &lack.message, now);
+        let (Some(node), None) = (&node, &problem) else {
+            if let Some(problem) = problem {
+                update.conditions.set_unknown(INITIALIZED, problem.reason, &problem.message, now);
             }
             return Ok(ReconcileAction::Done);
         };
@@ -51,18 +51,18 @@ impl Lifecycle {
                 Err(cause) => return Err(Error::Api { doing: "patching node", cause }),
             }
         }
-        work.conditions.set_true(INITIALIZED, self.ctx.now());
+        update.conditions.set_true(INITIALIZED, self.ctx.now());
         Ok(ReconcileAction::Done)
     }
 
-    pub(super) fn log_initialized(&self, machine: &str, node: &str) {
+    pub(super) fn log_initialized(&self, provider_id: &str, node: &str) {
         let known = self.ctx.cluster.lock().get::<Node>(node).cloned();
         let allocatable =
             known.as_deref().map(|node| &node.status.allocatable).into_iter().flat_map(ResourceList::iter);
         let allocatable: BTreeMap<_, _> =
             allocatable.map(|(name, amount)| (name.as_str(), amount.to_string())).collect();
         info!(
-            "provider-id" = machine,
+            "provider-id" = provider_id,
             Node = %reference(node),
             allocatable = %json(&allocatable),
             "initialized nodeclaim"
@@ -76,12 +76,12 @@ fn uninitialized(reason: &'static str, message: String) -> UninitializedReason {
 
 /// Returns the first reason why the node is not initialized, in the order of spec 04 §5.5. Returns
 /// `None` if there is none.
-fn first_uninitialized_reason(work: &ClaimUpdate, node: &Node) -> Option<UninitializedReason> {
+fn first_uninitialized_reason(update: &ClaimUpdate, node: &Node) -> Option<UninitializedReason> {
     let is_ready = node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True");
     if !is_ready {
         return Some(uninitialized("NodeNotReady", "Node status is NotReady".to_owned()));
     }
-    let startup = work.claim.spec.startup_taints.as_deref().unwrap_or_default();
+    let startup = update.claim.spec.startup_taints.as_deref().unwrap_or_default();
     let matches = |taint: &Taint, other: &WrittenTaint| taint.key == other.key && taint.effect == other.effect;
     if let Some(taint) = node.spec.taints.iter().find(|taint| startup.iter().any(|other| matches(taint, other))) {
         return Some(uninitialized(
@@ -95,10 +95,11 @@ fn first_uninitialized_reason(work: &ClaimUpdate, node: &Node) -> Option<Uniniti
             format!("KnownEphemeralTaint \"{}\" still exists", format_taint(taint)),
         ));
     }
-    let requests = work.claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
-    let is_asked = |text: &str| text.parse::<Quantity>().is_ok_and(|amount| !amount.is_zero());
-    let is_there = |name: &str| node.status.allocatable.get(name).is_some_and(|amount| !amount.is_zero());
-    let missing = requests.into_iter().flatten().find(|(name, asked)| is_asked(&asked.text()) && !is_there(name));
+    let requests = update.claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    let is_requested = |text: &str| text.parse::<Quantity>().is_ok_and(|amount| !amount.is_zero());
+    let is_available = |name: &str| node.status.allocatable.get(name).is_some_and(|amount| !amount.is_zero());
+    let missing =
+        requests.into_iter().flatten().find(|(name, request)| is_requested(&request.text()) && !is_available(name));
     missing.map(|(name, _)| {
         uninitialized("ResourceNotRegistered", format!("Resource \"{name}\" was requested but not registered"))
     })

@@ -33,69 +33,72 @@ impl LaunchCache {
     }
 
     pub(super) fn get(&self, uid: &str, now: Timestamp) -> Option<Instance> {
-        let mut launches = self.lock();
-        launches
-            .retain(|_, (_, at)| Duration::try_from(now.duration_since(*at)).unwrap_or_default() < LAUNCH_CACHE_TTL);
-        launches.get(uid).map(|(machine, _)| machine.clone())
+        let mut cache = self.lock();
+        cache.retain(|_, (_, at)| Duration::try_from(now.duration_since(*at)).unwrap_or_default() < LAUNCH_CACHE_TTL);
+        cache.get(uid).map(|(instance, _)| instance.clone())
     }
 }
 
 impl Lifecycle {
-    pub(super) async fn launch(&self, work: &mut ClaimUpdate) -> Result<LifecycleStep, Error> {
+    pub(super) async fn launch(&self, update: &mut ClaimUpdate) -> Result<LifecycleStep, Error> {
         let now = self.ctx.now();
         // A claim whose recorded provider ID was removed gets it again: the provider returns the
         // same instance for a repeated launch.
-        if work.renew_if_settled(LAUNCHED, now) && !work.provider_id().is_empty() {
-            self.launch_cache.lock().remove(work.uid());
+        if update.renew_if_settled(LAUNCHED, now) && !update.provider_id().is_empty() {
+            self.launch_cache.lock().remove(update.uid());
             return Ok(LifecycleStep::Continue(ReconcileAction::Done));
         }
-        let machine = match self.launch_cache.get(work.uid(), now) {
-            Some(machine) => machine,
-            None => match self.ctx.cloud.create(&work.claim).await {
-                Ok(machine) if machine.provider_id.is_empty() => {
-                    let nameless = CreateError::Other("the provider gave a machine without a provider ID".into());
-                    return self.handle_create_error(work, nameless).await;
+        let instance = match self.launch_cache.get(update.uid(), now) {
+            Some(instance) => instance,
+            None => match self.ctx.cloud.create(&update.claim).await {
+                Ok(instance) if instance.provider_id.is_empty() => {
+                    let create_error = CreateError::Other("the provider gave a machine without a provider ID".into());
+                    return self.handle_create_error(update, create_error).await;
                 }
-                Ok(machine) => machine,
-                Err(refusal) => return self.handle_create_error(work, refusal).await,
+                Ok(instance) => instance,
+                Err(create_error) => return self.handle_create_error(update, create_error).await,
             },
         };
         let now = self.ctx.now();
-        self.launch_cache.lock().insert(work.uid().to_owned(), (machine.clone(), now));
-        record_instance(work, machine, now);
+        self.launch_cache.lock().insert(update.uid().to_owned(), (instance.clone(), now));
+        record_instance(update, instance, now);
         Ok(LifecycleStep::Continue(ReconcileAction::Done))
     }
 
     /// Handles a failed launch, by the class of the error (spec 04 §2.2).
-    async fn handle_create_error(&self, work: &mut ClaimUpdate, refusal: CreateError) -> Result<LifecycleStep, Error> {
+    async fn handle_create_error(
+        &self,
+        update: &mut ClaimUpdate,
+        create_error: CreateError,
+    ) -> Result<LifecycleStep, Error> {
         let now = self.ctx.now();
-        match refusal {
+        match create_error {
             CreateError::InsufficientCapacity(_) => {
-                let why = truncated(&refusal.to_string());
-                self.ctx.publish(events::insufficient_capacity(&work.claim, &why));
-                error!(error = %refusal, "failed launching nodeclaim");
-                self.abandon_claim(work, "insufficient_capacity").await
+                let why = truncated(&create_error.to_string());
+                self.ctx.publish(events::insufficient_capacity(&update.claim, &why));
+                error!(error = %create_error, "failed launching nodeclaim");
+                self.abandon_claim(update, "insufficient_capacity").await
             }
             CreateError::NodeClassNotReady(_) => {
-                error!(error = %refusal, "failed launching nodeclaim");
-                self.abandon_claim(work, "nodeclass_not_ready").await
+                error!(error = %create_error, "failed launching nodeclaim");
+                self.abandon_claim(update, "nodeclass_not_ready").await
             }
             CreateError::Refused { ref reason, ref message, .. } => {
-                work.conditions.set_unknown(LAUNCHED, reason, message, now);
-                Err(Error::Cloud { doing: "launching nodeclaim", cause: Box::new(refusal) })
+                update.conditions.set_unknown(LAUNCHED, reason, message, now);
+                Err(Error::Cloud { doing: "launching nodeclaim", cause: Box::new(create_error) })
             }
             CreateError::Other(_) => {
-                work.conditions.set_unknown(LAUNCHED, "LaunchFailed", &truncated(&refusal.to_string()), now);
-                Err(Error::Cloud { doing: "launching nodeclaim", cause: Box::new(refusal) })
+                update.conditions.set_unknown(LAUNCHED, "LaunchFailed", &truncated(&create_error.to_string()), now);
+                Err(Error::Cloud { doing: "launching nodeclaim", cause: Box::new(create_error) })
             }
         }
     }
 
     /// Deletes a claim that can never be launched. Provisioning creates another one for its pods.
-    async fn abandon_claim(&self, work: &ClaimUpdate, reason: &str) -> Result<LifecycleStep, Error> {
-        match actions::claim::delete(&self.ctx, &work.claim).await {
+    async fn abandon_claim(&self, update: &ClaimUpdate, reason: &str) -> Result<LifecycleStep, Error> {
+        match actions::claim::delete(&self.ctx, &update.claim).await {
             Ok(()) => {
-                self.ctx.metrics.claim_disrupted(&work.claim, reason, 0);
+                self.ctx.metrics.claim_disrupted(&update.claim, reason, 0);
                 Ok(LifecycleStep::Deleted)
             }
             Err(ApiError::NotFound) => Ok(LifecycleStep::Deleted),
@@ -120,29 +123,29 @@ pub(super) fn log_launched(claim: &NodeClaim) {
 
 /// Records the launched instance on the claim. The claim's labels win over the instance's; the
 /// instance's annotations win over the claim's.
-pub(super) fn record_instance(work: &mut ClaimUpdate, machine: Instance, now: Timestamp) {
-    let metadata = &mut work.claim.metadata;
-    let mut labels = machine.labels;
+pub(super) fn record_instance(update: &mut ClaimUpdate, instance: Instance, now: Timestamp) {
+    let metadata = &mut update.claim.metadata;
+    let mut labels = instance.labels;
     labels.extend(metadata.labels.take().unwrap_or_default());
     metadata.labels = Some(labels);
-    metadata.annotations.get_or_insert_default().extend(machine.annotations);
-    let status = work.claim.status.get_or_insert_default();
-    status.provider_id = Some(machine.provider_id);
-    status.image_id = machine.image_id;
-    status.capacity = Some(valid_quantities(machine.capacity));
-    status.allocatable = Some(valid_quantities(machine.allocatable));
-    work.conditions.set_true(LAUNCHED, now);
+    metadata.annotations.get_or_insert_default().extend(instance.annotations);
+    let status = update.claim.status.get_or_insert_default();
+    status.provider_id = Some(instance.provider_id);
+    status.image_id = instance.image_id;
+    status.capacity = Some(valid_quantities(instance.capacity));
+    status.allocatable = Some(valid_quantities(instance.allocatable));
+    update.conditions.set_true(LAUNCHED, now);
 }
 
 /// Drops resources whose value is not a quantity, and logs them. The API server would reject the
 /// whole write because of them. The Node reports its own resources later.
 fn valid_quantities(mut resources: Resources) -> Resources {
     resources.retain(|name, amount| {
-        let is_sound = amount.text().parse::<Quantity>().is_ok();
-        if !is_sound {
+        let is_valid = amount.text().parse::<Quantity>().is_ok();
+        if !is_valid {
             error!(resource = name.as_str(), value = %amount, "ignoring resource of instance, not a quantity");
         }
-        is_sound
+        is_valid
     });
     resources
 }
