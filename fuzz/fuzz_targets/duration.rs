@@ -1,4 +1,5 @@
-//! Durations, and the annotation that uses them: what must hold is in kerf-api's own tests.
+//! Fuzz target for durations and the annotation `do-not-disrupt`. The tests of kerf-api define the
+//! properties.
 #![no_main]
 
 #[path = "../../crates/kerf-api/tests/it/properties.rs"]

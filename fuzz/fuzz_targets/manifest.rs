@@ -1,4 +1,5 @@
-//! JSON manifests of every kind that Kerf decodes: what must hold is in kerf-api's own tests.
+//! Fuzz target for JSON manifests of every kind that Kerf decodes. The tests of kerf-api define the
+//! properties.
 #![no_main]
 
 #[path = "../../crates/kerf-api/tests/it/properties.rs"]

@@ -1,4 +1,4 @@
-//! Cron schedules: what must hold is in kerf-api's own tests.
+//! Fuzz target for cron schedules. The tests of kerf-api define the properties.
 #![no_main]
 
 #[path = "../../crates/kerf-api/tests/it/properties.rs"]

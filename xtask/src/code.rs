@@ -249,7 +249,7 @@ pub(crate) struct Module {
     /// Its name.
     pub(crate) name: String,
     /// Whether it has its body in another file.
-    pub(crate) elsewhere: bool,
+    pub(crate) is_in_other_file: bool,
 }
 
 /// The modules that are declared in code without comments and literals.
@@ -266,7 +266,7 @@ pub(crate) fn modules(code: &str) -> Vec<Module> {
         let Some(rest) = words.strip_prefix("mod ") else { continue };
         let name: String = rest.trim_start().chars().take_while(|&c| is_word(c)).collect();
         if !name.is_empty() {
-            found.push(Module { name, elsewhere: rest.contains(';') });
+            found.push(Module { name, is_in_other_file: rest.contains(';') });
         }
     }
     found
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn modules_are_found_with_and_without_a_body() {
         let code = "mod a;\npub(crate) mod b;\npub mod c {\n#[cfg(test)] mod tests;\nlet model = 1;";
-        let found: Vec<_> = modules(code).into_iter().map(|m| (m.name, m.elsewhere)).collect();
+        let found: Vec<_> = modules(code).into_iter().map(|m| (m.name, m.is_in_other_file)).collect();
         let expected = [("a", true), ("b", true), ("c", false), ("tests", true)];
         assert_eq!(found, expected.map(|(name, elsewhere)| (name.to_owned(), elsewhere)));
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::code;
 
 /// Folders (in a work tree `.git` is a file) that hold nothing that was written here.
-const SKIPPED: [&str; 5] = [".git", ".cache", "target", "corpus", "artifacts"];
+const SKIPPED_FOLDERS: [&str; 5] = [".git", ".cache", "target", "corpus", "artifacts"];
 
 /// Everything that the rules look at.
 pub(crate) struct Repository {
@@ -45,7 +45,7 @@ pub(crate) struct Dependency {
     /// The name of the other crate.
     pub(crate) name: String,
     /// Whether only tests and benchmarks need it.
-    pub(crate) for_tests: bool,
+    pub(crate) is_dev_only: bool,
 }
 
 impl Repository {
@@ -111,7 +111,7 @@ fn read_folder(root: &Path, folder: &Path, files: &mut Vec<TextFile>) -> Result<
     let unreadable = |path: &Path, cause: std::io::Error| format!("cannot read {}: {cause}", path.display());
     for entry in std::fs::read_dir(folder).map_err(|cause| unreadable(folder, cause))? {
         let entry = entry.map_err(|cause| unreadable(folder, cause))?;
-        if SKIPPED.iter().any(|skipped| entry.file_name() == *skipped) {
+        if SKIPPED_FOLDERS.iter().any(|skipped| entry.file_name() == *skipped) {
             continue;
         }
         let path = entry.path();
@@ -152,7 +152,7 @@ fn crates(root: &Path) -> Result<Vec<Crate>, String> {
             let roots =
                 list(&package["targets"]).map(|target| from_root(root, &PathBuf::from(text(&target["src_path"]))));
             let dependencies = list(&package["dependencies"])
-                .map(|needed| Dependency { name: text(&needed["name"]), for_tests: needed["kind"] == "dev" });
+                .map(|needed| Dependency { name: text(&needed["name"]), is_dev_only: needed["kind"] == "dev" });
             let name = text(&package["name"]);
             if name.is_empty() {
                 return Err("cargo metadata lists a package without a name".to_owned());
@@ -178,8 +178,10 @@ impl Repository {
 
     /// The same with one more crate.
     pub(crate) fn with_crate(mut self, name: &str, roots: &[&str], dependencies: &[(&str, bool)]) -> Self {
-        let dependencies =
-            dependencies.iter().map(|&(name, for_tests)| Dependency { name: name.to_owned(), for_tests }).collect();
+        let dependencies = dependencies
+            .iter()
+            .map(|&(name, for_tests)| Dependency { name: name.to_owned(), is_dev_only: for_tests })
+            .collect();
         let roots = roots.iter().map(|&root| root.to_owned()).collect();
         self.crates.push(Crate { name: name.to_owned(), roots, dependencies });
         self

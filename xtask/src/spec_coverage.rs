@@ -17,13 +17,13 @@ const EXCERPT_CHARS: usize = 100;
 /// What tests name, for every specification.
 pub(crate) struct Coverage {
     /// One entry per `docs/spec/NN-*.md`, by number.
-    pub(crate) specs: Vec<Covered>,
+    pub(crate) specs: Vec<SpecCoverage>,
     /// Cases that tests name and no specification has, and specifications whose cases cannot be read.
     pub(crate) problems: Vec<String>,
 }
 
 /// One specification.
-pub(crate) struct Covered {
+pub(crate) struct SpecCoverage {
     /// Its two digits.
     pub(crate) number: String,
     /// The name of its file.
@@ -51,11 +51,11 @@ pub(crate) fn coverage(repository: &Repository) -> Coverage {
     for file in &repository.files {
         let Some((name, number)) = spec_number(&file.path) else { continue };
         let cases = edge_cases::parse(&file.text);
-        problems.extend(edge_cases::gaps(&cases).into_iter().map(|gap| format!("{}: {gap}", file.path)));
+        problems.extend(edge_cases::numbering_problems(&cases).into_iter().map(|gap| format!("{}: {gap}", file.path)));
         existing.extend(cases.iter().map(|case| (number.to_owned(), case.number)));
         let total = cases.len();
         let missing = cases.into_iter().filter(|case| !named.contains(&(number.to_owned(), case.number))).collect();
-        specs.push(Covered { number: number.to_owned(), name: name.to_owned(), total, missing });
+        specs.push(SpecCoverage { number: number.to_owned(), name: name.to_owned(), total, missing });
     }
     for ((spec, case), path) in origins.iter().filter(|(mention, _)| !existing.contains(mention)) {
         problems.push(format!("{path}: names spec {spec} #{case}, which does not exist"));

@@ -13,7 +13,7 @@ use crate::repository::Repository;
 
 /// Something that is not as it should be.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Problem {
+pub(crate) struct TidyProblem {
     /// The file, from the root.
     path: String,
     /// The line, counted from 1, where one can be named.
@@ -22,7 +22,7 @@ pub(crate) struct Problem {
     message: String,
 }
 
-impl Problem {
+impl TidyProblem {
     fn in_file(path: &str, message: impl Into<String>) -> Self {
         Self { path: path.to_owned(), line: None, message: message.into() }
     }
@@ -32,7 +32,7 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for TidyProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             Some(line) => write!(f, "{}:{line}: {}", self.path, self.message),
@@ -42,21 +42,21 @@ impl fmt::Display for Problem {
 }
 
 /// All problems of the repository, by file and line.
-pub(crate) fn problems(repository: &Repository) -> Vec<Problem> {
+pub(crate) fn problems(repository: &Repository) -> Vec<TidyProblem> {
     let rules = [
         dead_files::check,
         edges::check_crates,
-        edges::check_sentences,
+        edges::check_dependency_table,
         links::check,
-        sources::check_heads,
+        sources::check_module_docs,
         sources::check_names,
         sources::check_lengths,
         sources::check_left_overs,
-        sources::check_machine_paths,
+        sources::check_local_paths,
         sources::check_module_layout,
         style::check,
     ];
-    let mut problems: Vec<Problem> = rules.iter().flat_map(|rule| rule(repository)).collect();
+    let mut problems: Vec<TidyProblem> = rules.iter().flat_map(|rule| rule(repository)).collect();
     problems.sort();
     problems
 }
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn this_repository_is_tidy() {
         let repository = Repository::read().expect("the repository can be read");
-        let problems: Vec<String> = problems(&repository).iter().map(Problem::to_string).collect();
+        let problems: Vec<String> = problems(&repository).iter().map(TidyProblem::to_string).collect();
         assert!(problems.is_empty(), "cargo xtask tidy complains:\n{}", problems.join("\n"));
     }
 }

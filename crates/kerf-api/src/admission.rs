@@ -1,18 +1,26 @@
-//! Admission: an object and its `CustomResourceDefinition` in; out comes the object as the API server would store it (pruned, defaulted,
-//! validated), or the field errors that it would answer, word for word, and warnings for unknown fields.
+//! Admits an object of a custom resource as the API server does: prunes, defaults and validates it
+//! against its `CustomResourceDefinition`. The result is the object as it would be stored, with
+//! warnings, or field errors with the API server's exact text.
 //!
-//! Built once and used three times: `kerf plan` reads manifests through it, the sandbox's API server serves every live CRD with it, and
-//! the tests of Kerf's own CRDs ask it what a cluster would say. Only JSON goes in; there is no IO, and no clock.
+//! `kerf plan` reads manifests through this module, the sandbox's API server serves every installed
+//! CRD with it, and the tests of Kerf's own CRDs use it to find out what a cluster would answer. It
+//! takes JSON values, does no IO and reads no clock.
 //!
 //! ```text
-//! CustomResource::compile(crd)          definition/   apiextensions rules, structural schema, defaults, CEL compiled
-//!   └ admit(version, operation, object) prune → defaulting → objectmeta → validate → scale → listtype → cel
+//! CustomResource::compile(crd)          definition/  CRD rules, structural schema, defaults, CEL
+//!   └ admit(version, operation, object) prune → defaulting → objectmeta → validate → scale
+//!                                       → listtype → cel
 //! ```
 //!
-//! What always holds: admitting an admitted object changes nothing; all errors of an object come at once; no input makes it panic or
-//! hang (rules run on a budget). Where Kubernetes 1.36 has a quirk, so has this module, since its answers are compared with a real server's.
-//! Left to the caller, because they need more than the object: generating names, resource versions, generation, uid and times, and
-//! whether the version is served.
+//! Invariants:
+//! - Admitting an admitted object changes nothing.
+//! - All errors of an object are reported at once.
+//! - No input causes a panic or an endless loop; CEL rules run on a cost budget.
+//! - Quirks of Kubernetes 1.36 are reproduced, because tests compare the results with those of a
+//!   real API server.
+//!
+//! The caller generates names, resource versions, generation, uid and timestamps, and checks
+//! whether the version is served, because these need more than the object.
 
 mod cel;
 mod correlate;
@@ -49,50 +57,58 @@ use correlate::CorrelatedValue;
 use objectmeta::NameRule;
 use path::Path;
 
-/// What the error says that comes with others when they kept rules from being checked: it is about no field, and mending the others mends it.
+/// Detail of the error that is added when other errors prevented the CEL rules from running. It
+/// belongs to no field, and it disappears when the other errors are corrected.
 pub const RULES_UNCHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
 
-/// What is being done with the object.
+/// The operation for which an object is admitted.
 #[derive(Clone, Copy, Debug)]
 pub enum Operation<'a> {
-    /// It is new. A status is dropped if the version has a status subresource.
+    /// The object is new. Its status is dropped if the version has a status subresource.
     Create,
-    /// It is read as a cluster holds it, spec and status together (a saved object, a manifest from `kubectl get -o yaml`).
+    /// The object is read as a cluster holds it, with spec and status (a saved object, or a
+    /// manifest from `kubectl get -o yaml`).
     Snapshot,
-    /// It replaces `old`, whose status it keeps if the version has a status subresource.
+    /// The object replaces `old`. The status of `old` is kept if the version has a status
+    /// subresource.
     Update {
-        /// The object as stored.
+        /// The stored object.
         old: &'a Value,
     },
-    /// Its status replaces that of `old`; all else stays as it was.
+    /// The status and the managed fields of the object replace those of `old`; everything else is
+    /// taken from `old`.
     UpdateStatus {
-        /// The object as stored.
+        /// The stored object.
         old: &'a Value,
     },
 }
 
-/// What becomes of fields that the schema does not know; they are never stored.
+/// Treatment of fields that the schema does not declare. Such fields are never stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// They make the object unreadable.
+    /// An object with unknown fields is rejected ([`MalformedObject::UnknownFields`]).
     Strict,
-    /// They are named in warnings.
+    /// Each unknown field adds a warning.
     Warn,
-    /// They are dropped in silence.
+    /// Unknown fields are dropped without a warning.
     Ignore,
 }
 
-/// An object that may be stored.
+/// An object that passed admission.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admitted {
-    /// The object as it is to be stored.
+    /// The object in the form in which it is stored.
     pub object: Value,
-    /// What the client should be told.
+    /// Warnings for the client: unknown fields, finalizers without a domain, and rule errors that
+    /// ratcheting tolerates.
     pub warnings: Vec<String>,
 }
 
 impl CustomResource {
-    /// Reads an object of `version`, or says everything that is wrong with it.
+    /// Prunes, defaults and validates an object of `version`, or returns everything that is wrong
+    /// with it.
+    ///
+    /// A version that the definition does not contain is a decoding error.
     pub fn admit(
         &self,
         version: &str,
@@ -160,7 +176,8 @@ impl CustomResource {
     fn validate_update(&self, version: &CrdVersion, object: &Value, old: &Value) -> Vec<FieldError> {
         let at = Path::ROOT.child("metadata");
         let (metadata, old_metadata) = (metadata_of(object), metadata_of(old));
-        // The generic rules come first and the kind's own repeat a part of them; the causes that a client sees repeat too.
+        // The API server runs the generic metadata rules first, then the rules of the kind, which
+        // repeat a part of them. Clients see the repeated causes, so they are repeated here.
         let mut errors = objectmeta::validate(&at, metadata, self.is_namespaced(), NameRule::PathSegment);
         let changes = objectmeta::validate_update(&at, metadata, old_metadata);
         errors.extend(changes.iter().cloned());
@@ -220,7 +237,9 @@ impl CustomResource {
             .collect()
     }
 
-    /// What the API server changes before it validates: who may write the status, and which metadata an update cannot touch.
+    /// Applies the changes that the API server makes before it validates: the status and the
+    /// metadata fields that this operation may not write are taken from the stored object or
+    /// dropped.
     fn prepare_for_operation(&self, version: &CrdVersion, operation: Operation<'_>, object: &mut Value) {
         let Value::Object(fields) = object else { return };
         if !self.is_namespaced()
@@ -272,7 +291,8 @@ impl CustomResource {
     }
 }
 
-/// Decoding: metadata in its stored form, unknown fields and meaningless nulls gone, defaults in. Also the paths of the unknown fields.
+/// Decodes an object: brings metadata into its stored form, removes unknown fields and nulls
+/// without a meaning, and fills in defaults. Also returns the paths of the unknown fields.
 fn decode_object(version: &CrdVersion, mut object: Value) -> Result<(Value, Vec<String>), String> {
     let Value::Object(fields) = &mut object else {
         return Err("json: cannot unmarshal into Go value of type map[string]interface {}".to_owned());
@@ -305,7 +325,8 @@ fn decode_object(version: &CrdVersion, mut object: Value) -> Result<(Value, Vec<
     Ok((object, unknown))
 }
 
-/// The rules in CEL, unless what is wrong already would make them stumble.
+/// Runs the CEL rules, unless `errors` contains a kind of error that makes the values unusable for
+/// rules.
 fn run_rules(
     version: &CrdVersion,
     operation: Operation<'_>,
@@ -338,7 +359,7 @@ fn run_rules(
     rules.validate(&version.schema, object, old, ratchet, warnings)
 }
 
-/// Metadata that only the server writes; what a client sends on create is dropped.
+/// Metadata fields that only the server writes. Values that a client sends on create are dropped.
 const SYSTEM_FIELDS: [&str; 6] =
     ["uid", "selfLink", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
 

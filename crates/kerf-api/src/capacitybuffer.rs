@@ -1,6 +1,7 @@
-//! CapacityBuffer, `autoscaling.x-k8s.io/v1beta1`: room that is kept free for pods to come (spec 01 §6).
+//! CapacityBuffer, `autoscaling.x-k8s.io/v1beta1`: free capacity for pods that do not exist yet
+//! (spec 01 §6).
 //!
-//! The API is shared with Cluster Autoscaler; Kerf reads the spec and writes the status.
+//! Cluster Autoscaler defines the same API. Kerf reads the spec and writes the status.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,13 +11,14 @@ use crate::kind::{AGE_COLUMN, Column, CustomKind, ScaleSubresource, column, kind
 use crate::schema::{CelRule, rule};
 use crate::unparsed::Resources;
 
-/// The strategy that a buffer without one gets.
+/// Default of `spec.provisioningStrategy`.
 pub const ACTIVE_CAPACITY: &str = "buffer.x-k8s.io/active-capacity";
 
 kind! {
-    /// CapacityBuffer keeps room for a number of pods of one shape, so that they start at once when they come.
+    /// CapacityBuffer keeps capacity free for a number of identical pods, so that they can start
+    /// without waiting for a new node.
     pub struct CapacityBuffer {
-        /// Wanted room.
+        /// Desired size and pod template of the buffer.
         spec: required CapacityBufferSpec,
         /// Observed state of the buffer.
         status: CapacityBufferStatus,
@@ -49,36 +51,38 @@ const ONE_REFERENCE: CelRule = rule(
     "You must define either PodTemplateRef or ScalableRef, but not both",
 );
 
-/// How much room is kept, for pods of which shape.
+/// Size of a buffer and the pods that it has capacity for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [TEMPLATE_NEEDS_A_COUNT, ONE_REFERENCE]))]
 pub struct CapacityBufferSpec {
-    /// Upper bounds on the resources of the room. Alone they say how much room is kept.
+    /// Upper bounds on the resources of the buffer. Without replicas and percentage they define its
+    /// size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Resources>,
-    /// Size of the buffer in percent of the replicas of the referenced workload, rounded up. Used only with scalableRef. If
-    /// replicas is set too, the larger of the two counts.
+    /// Size of the buffer in percent of the replicas of the referenced workload, rounded up. Used
+    /// only with scalableRef. If replicas is also set, the larger of the two numbers of pods
+    /// applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0))]
     pub percentage: Option<i32>,
-    /// `PodTemplate` in the same namespace that gives the pods their shape.
+    /// `PodTemplate` in the same namespace that defines the pods of the buffer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_template_ref: Option<LocalObjectRef>,
-    /// How the room is kept free. The value is not interpreted.
+    /// Strategy by which the capacity is kept free. The value is not interpreted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = ACTIVE_CAPACITY))]
     pub provisioning_strategy: Option<String>,
-    /// Number of pods that room is kept for.
+    /// Number of pods that the buffer has capacity for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0))]
     pub replicas: Option<i32>,
-    /// Workload in the same namespace whose pods give the shape.
+    /// Workload in the same namespace whose pod template defines the pods of the buffer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scalable_ref: Option<ScalableRef>,
 }
 
-/// An object of the same namespace.
+/// Reference to an object in the same namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalObjectRef {
@@ -87,11 +91,11 @@ pub struct LocalObjectRef {
     pub name: String,
 }
 
-/// A workload of the same namespace.
+/// Reference to a workload in the same namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScalableRef {
-    /// API group of the workload; apps when empty.
+    /// API group of the workload; empty means apps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_group: Option<String>,
     /// Kind of the workload: Deployment, StatefulSet or ReplicaSet.
@@ -102,24 +106,24 @@ pub struct ScalableRef {
     pub name: String,
 }
 
-/// What is known of a buffer.
+/// Observed state of a buffer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CapacityBufferStatus {
-    /// Whether the buffer could be resolved, and whether its room exists.
+    /// Conditions that report if the buffer could be resolved and if its capacity exists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = conditions::map_list)]
     pub conditions: Vec<Condition>,
-    /// Generation of the `PodTemplate` that the shape was taken from.
+    /// Generation of the `PodTemplate` that currently defines the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_template_generation: Option<i64>,
-    /// `PodTemplate` that the shape was taken from.
+    /// `PodTemplate` that currently defines the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_template_ref: Option<LocalObjectRef>,
-    /// Strategy that is in use.
+    /// Provisioning strategy that is in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provisioning_strategy: Option<String>,
-    /// Number of pods that room is kept for, after percentage and limits.
+    /// Number of pods that capacity is kept for, after percentage and limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 }

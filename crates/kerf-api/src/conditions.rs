@@ -1,9 +1,11 @@
-//! Status conditions: one root condition `Ready`, the conditions that it depends on, and any others (spec 01 §8, spec 04
-//! §1.5).
+//! Status conditions: the root condition `Ready`, the dependent conditions that determine it, and
+//! independent conditions (spec 01 §8, spec 04 §1.5).
 //!
-//! [`ConditionSet`] is opened over an object's list, is told facts and the time, and gives the list back; the caller writes it
-//! if it changed. It holds at every moment that the root and every dependent are present, and that the root says what the
-//! dependents say.
+//! [`ConditionSet`] is created from an object's list of conditions, changes them, and returns the
+//! new list. The caller writes the list if it changed.
+//!
+//! Invariants: the root and every dependent condition are always present. The root always agrees
+//! with its dependents.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -13,33 +15,33 @@ use serde_json::{Value, json};
 
 use crate::open_enum::open_enum;
 
-/// The root condition of every kind.
+/// Type of the root condition, which every kind has.
 pub const READY: &str = "Ready";
-/// Reason of a condition that nobody has set yet.
+/// Reason of a condition that no controller has set yet.
 pub const AWAITING_RECONCILIATION: &str = "AwaitingReconciliation";
-/// Message of a condition that nobody has set yet.
+/// Message of a condition that no controller has set yet.
 pub const AWAITING_RECONCILIATION_MESSAGE: &str = "object is awaiting reconciliation";
-/// Reason of a root condition while some dependent is False.
+/// Reason of the root condition while a dependent condition is False.
 pub const UNHEALTHY_DEPENDENTS: &str = "UnhealthyDependents";
-/// Reason of a root condition while some dependent is not known.
+/// Reason of the root condition while a dependent condition is Unknown or stale.
 pub const RECONCILING_DEPENDENTS: &str = "ReconcilingDependents";
 
-/// Longest message that the schema admits, in characters; longer ones are cut.
+/// Longest message that the schema accepts, in characters. Longer messages are truncated.
 const MESSAGE_LENGTH_MAX: usize = 32768;
 
 open_enum! {
-    /// What is known of a condition.
+    /// Status of a condition: holds, does not hold, or not known yet.
     pub enum ConditionStatus {
-        /// It holds.
+        /// The condition holds.
         True = "True",
-        /// It does not hold.
+        /// The condition does not hold.
         False = "False",
-        /// Nobody knows.
+        /// The controller does not know yet if the condition holds.
         Unknown = "Unknown",
     }
 }
 
-/// One signal for the health of an object.
+/// Condition of an object, as in other Kubernetes APIs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = require_texts)]
@@ -47,15 +49,16 @@ pub struct Condition {
     /// Time at which the status last changed.
     #[schemars(with = "crate::schema::DateTime")]
     pub last_transition_time: Time,
-    /// Details for people. May be empty.
+    /// Human-readable details. May be empty.
     #[serde(default)]
     #[schemars(extend("maxLength" = MESSAGE_LENGTH_MAX))]
     pub message: String,
-    /// Generation of the object that the condition was set for. If it is not the current one, the condition is out of date.
+    /// Generation of the object that the condition was set for. If it differs from
+    /// metadata.generation, the condition is out of date.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0))]
     pub observed_generation: Option<i64>,
-    /// Why the status is what it is, in one CamelCase word for programs.
+    /// Reason for the status, as one CamelCase word for programs.
     #[serde(default)]
     #[schemars(extend(
         "minLength" = 1,
@@ -63,9 +66,9 @@ pub struct Condition {
         "pattern" = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
     ))]
     pub reason: String,
-    /// Whether the condition holds: True, False or Unknown.
+    /// Status of the condition: True, False or Unknown.
     pub status: ConditionStatus,
-    /// Name of the condition, in CamelCase or as foo.example.com/CamelCase.
+    /// Type of the condition, in CamelCase or as foo.example.com/CamelCase.
     #[serde(rename = "type")]
     #[schemars(extend(
         "maxLength" = 316,
@@ -74,7 +77,8 @@ pub struct Condition {
     pub condition_type: String,
 }
 
-/// Reason and message decode when they are absent, as on NodeClaims they may be; elsewhere the schema demands them.
+/// Makes reason and message required in the schema. They are optional when decoding, because
+/// NodeClaims may omit them.
 fn require_texts(schema: &mut Schema) {
     for name in ["message", "reason"] {
         if let Some(property) = schema.pointer_mut(&format!("/properties/{name}")).and_then(Value::as_object_mut) {
@@ -86,13 +90,14 @@ fn require_texts(schema: &mut Schema) {
     }
 }
 
-/// Schema of a list with at most one condition of each type.
+/// Sets the schema of a list that has at most one condition of each type.
 pub(crate) fn map_list(schema: &mut Schema) {
     schema.insert("x-kubernetes-list-type".into(), json!("map"));
     schema.insert("x-kubernetes-list-map-keys".into(), json!(["type"]));
 }
 
-/// Schema of a NodeClaim's list: as [`map_list`], but reason and message may be left out or empty.
+/// Sets the schema of a NodeClaim's list: as [`map_list`], but reason and message may be absent or
+/// empty.
 pub(crate) fn lenient_map_list(schema: &mut Schema) {
     map_list(schema);
     let Some(items) = schema.get_mut("items").and_then(Value::as_object_mut) else { return };
@@ -105,17 +110,17 @@ pub(crate) fn lenient_map_list(schema: &mut Schema) {
     }
 }
 
-/// The dependent conditions of each kind, which drive its root condition.
+/// Dependent conditions of each kind, which determine its root condition.
 pub mod dependents {
-    /// Of a NodePool.
+    /// Dependent conditions of a NodePool.
     pub const NODEPOOL: &[&str] = &["ValidationSucceeded", "NodeClassReady"];
-    /// Of a NodeClaim.
+    /// Dependent conditions of a NodeClaim.
     pub const NODECLAIM: &[&str] = &["Launched", "Registered", "Initialized"];
-    /// Of a NodeOverlay.
+    /// Dependent conditions of a NodeOverlay.
     pub const NODEOVERLAY: &[&str] = &["ValidationSucceeded"];
-    /// Of a KWOKNodeClass: none, it has only the root.
+    /// A KWOKNodeClass has no dependent conditions, only the root.
     pub const KWOKNODECLASS: &[&str] = &[];
-    /// Of an EC2NodeClass.
+    /// Dependent conditions of an EC2NodeClass.
     pub const EC2NODECLASS: &[&str] = &[
         "AMIsReady",
         "SubnetsReady",
@@ -124,7 +129,7 @@ pub mod dependents {
         "ValidationSucceeded",
         "PlacementGroupReady",
     ];
-    /// Of an EC2NodeClass while the gate `ReservedCapacity` is on.
+    /// Dependent conditions of an EC2NodeClass while the feature gate `ReservedCapacity` is on.
     pub const EC2NODECLASS_WITH_RESERVATIONS: &[&str] = &[
         "AMIsReady",
         "SubnetsReady",
@@ -136,19 +141,20 @@ pub mod dependents {
     ];
 }
 
-/// What the rules need to know of the object whose conditions they are.
+/// Metadata that the rules for conditions need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjectFacts {
-    /// `metadata.generation`
+    /// Value of `metadata.generation`.
     pub generation: i64,
-    /// `metadata.creationTimestamp`
+    /// Value of `metadata.creationTimestamp`.
     pub created: Timestamp,
-    /// Whether the object is being deleted.
+    /// True if `metadata.deletionTimestamp` is set.
     pub is_deleting: bool,
 }
 
 impl ObjectFacts {
-    /// The facts of an object. One that the API server has not seen yet counts as created at the beginning of time.
+    /// Reads the facts from an object's metadata. An object that was not created on the API server
+    /// yet gets the Unix epoch as its creation time.
     pub fn of(metadata: &ObjectMeta) -> Self {
         Self {
             generation: metadata.generation.unwrap_or_default(),
@@ -158,12 +164,12 @@ impl ObjectFacts {
     }
 }
 
-/// Dependents and the root cannot be cleared: an object without them would not say how it is.
+/// Error of clearing the root or a dependent condition. Both must always be present.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("condition {0} cannot be cleared")]
 pub struct NotClearable(String);
 
-/// The conditions of one object, open for changes.
+/// Conditions of one object, with the rules for changing them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConditionSet {
     dependents: &'static [&'static str],
@@ -172,7 +178,8 @@ pub struct ConditionSet {
 }
 
 impl ConditionSet {
-    /// Opens the conditions of an object. A missing dependent or root is added as not yet known, since the object's creation.
+    /// Creates the set from an object's conditions. Adds each missing dependent condition and a
+    /// missing root as Unknown since the object's creation.
     pub fn open(dependents: &'static [&'static str], object: ObjectFacts, conditions: Vec<Condition>) -> Self {
         let mut set = Self { dependents, object, conditions };
         for name in dependents.iter().chain([&READY]) {
@@ -184,57 +191,58 @@ impl ConditionSet {
         set
     }
 
-    /// The conditions in the order in which they are stored.
+    /// Returns the conditions in stored order.
     pub fn conditions(&self) -> &[Condition] {
         &self.conditions
     }
 
-    /// The conditions, to be stored.
+    /// Returns the conditions in stored order, to be written to the object.
     pub fn into_conditions(self) -> Vec<Condition> {
         self.conditions
     }
 
-    /// One condition.
+    /// Returns the condition of a type. Returns `None` if it is absent.
     pub fn get(&self, condition_type: &str) -> Option<&Condition> {
         self.conditions.iter().find(|condition| condition.condition_type == condition_type)
     }
 
-    /// The status of a condition; of a missing one nothing is known.
+    /// Returns the status of a condition, or Unknown if the condition is absent.
     pub fn status(&self, condition_type: &str) -> ConditionStatus {
         self.get(condition_type).map_or(ConditionStatus::Unknown, |condition| condition.status.clone())
     }
 
-    /// Whether the condition is there and True.
+    /// Returns true if the condition is present and True.
     pub fn is_true(&self, condition_type: &str) -> bool {
         self.status(condition_type) == ConditionStatus::True
     }
 
-    /// Whether the condition is there and False.
+    /// Returns true if the condition is present and False.
     pub fn is_false(&self, condition_type: &str) -> bool {
         self.status(condition_type) == ConditionStatus::False
     }
 
-    /// Sets a condition True for no other reason than its own; says whether that changed anything.
+    /// Sets a condition to True with its type as the reason. Returns true if anything changed.
     pub fn set_true(&mut self, condition_type: &str, now: Timestamp) -> bool {
         self.set_true_with_reason(condition_type, condition_type, "", now)
     }
 
-    /// Sets a condition True; says whether that changed anything.
+    /// Sets a condition to True. Returns true if anything changed.
     pub fn set_true_with_reason(&mut self, condition_type: &str, reason: &str, message: &str, now: Timestamp) -> bool {
         self.set(condition_type, ConditionStatus::True, reason, message, now)
     }
 
-    /// Sets a condition False; says whether that changed anything.
+    /// Sets a condition to False. Returns true if anything changed.
     pub fn set_false(&mut self, condition_type: &str, reason: &str, message: &str, now: Timestamp) -> bool {
         self.set(condition_type, ConditionStatus::False, reason, message, now)
     }
 
-    /// Sets a condition Unknown; says whether that changed anything.
+    /// Sets a condition to Unknown. Returns true if anything changed.
     pub fn set_unknown(&mut self, condition_type: &str, reason: &str, message: &str, now: Timestamp) -> bool {
         self.set(condition_type, ConditionStatus::Unknown, reason, message, now)
     }
 
-    /// Removes an independent condition; says whether it was there. What is left is in alphabetical order.
+    /// Removes an independent condition and sorts the remaining ones by type. Returns true if the
+    /// condition was present. Fails for the root and for dependent conditions.
     pub fn clear(&mut self, condition_type: &str) -> Result<bool, NotClearable> {
         if condition_type == READY || self.dependents.contains(&condition_type) {
             return Err(NotClearable(condition_type.to_owned()));
@@ -277,7 +285,8 @@ impl ConditionSet {
         self.conditions.retain(|stored| stored.condition_type != condition_type);
         self.conditions.push(condition);
         if self.object.is_deleting {
-            // Deletion itself is a new generation; nothing else will look at the conditions that it made stale.
+            // Deletion increments the generation, which makes all conditions stale. No controller
+            // will set each of them again, so they are all marked as current.
             for condition in &mut self.conditions {
                 condition.observed_generation = Some(self.object.generation);
             }
@@ -318,7 +327,8 @@ impl ConditionSet {
     }
 }
 
-/// The wire holds whole seconds; a finer time in memory would differ from what is read back.
+/// Removes the fraction of a second. JSON timestamps have whole seconds; a finer time in memory
+/// would differ from the stored one.
 fn truncate_to_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

@@ -1,8 +1,10 @@
-//! The `CustomResourceDefinitions` of all six kinds, made from the types (spec 01 §1–§7).
+//! Generates the `CustomResourceDefinitions` of all six kinds from their Rust types (spec 01
+//! §1–§7).
 //!
-//! A type's fields, doc comments and attributes are its schema; here it is brought into the structural form that the API server
-//! insists on, given the provider's label rules, and put into its frame of names and columns. Nothing here depends on
-//! anything but the code, so `deploy/crds/` is checked to be equal to it.
+//! The fields, doc comments and attributes of a type define its schema. This module converts the
+//! schema to the structural form that the API server requires and adds the provider's label rules,
+//! names and printer columns. The result depends only on the code; a test checks that
+//! `deploy/crds/` is equal to it.
 
 use serde_json::{Value, json};
 
@@ -20,18 +22,18 @@ mod structural;
 mod tests;
 mod yaml;
 
-/// Whose label domain the CRDs guard. Karpenter's builds for different providers ship CRDs that differ in this and nothing
-/// else.
+/// Provider whose label domain the CRDs protect. Karpenter ships one set of CRDs per provider; the
+/// sets differ only in these label rules.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CrdVariant {
-    /// `karpenter.k8s.aws`: what Kerf ships.
+    /// Protects `karpenter.k8s.aws`. This is the set in `deploy/crds/`.
     #[default]
     Aws,
-    /// `karpenter.kwok.sh`: what Karpenter's build for the simulated provider ships.
+    /// Protects `karpenter.kwok.sh`, as Karpenter's build for the simulated provider does.
     Kwok,
 }
 
-/// A `CustomResourceDefinition`.
+/// Generated `CustomResourceDefinition` manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Crd {
     group: &'static str,
@@ -40,21 +42,21 @@ pub struct Crd {
     json: Value,
 }
 
-/// The CRDs of all kinds, by group and plural.
-pub fn all(flavour: CrdVariant) -> Vec<Crd> {
+/// Returns the CRDs of all kinds, ordered by group and plural.
+pub fn all(variant: CrdVariant) -> Vec<Crd> {
     vec![
-        of::<CapacityBuffer>(flavour),
-        of::<EC2NodeClass>(flavour),
-        of::<KWOKNodeClass>(flavour),
-        of::<NodeClaim>(flavour),
-        of::<NodeOverlay>(flavour),
-        of::<NodePool>(flavour),
+        of::<CapacityBuffer>(variant),
+        of::<EC2NodeClass>(variant),
+        of::<KWOKNodeClass>(variant),
+        of::<NodeClaim>(variant),
+        of::<NodeOverlay>(variant),
+        of::<NodePool>(variant),
     ]
 }
 
-/// The CRD of one kind.
-pub fn of<K: CustomKind>(flavour: CrdVariant) -> Crd {
-    let schema = label_keys::with_label_key_rules(structural::schema_of::<K>(), flavour);
+/// Returns the CRD of one kind.
+pub fn of<K: CustomKind>(variant: CrdVariant) -> Crd {
+    let schema = label_keys::with_label_key_rules(structural::schema_of::<K>(), variant);
     let mut names = json!({
         "categories": K::CATEGORIES,
         "kind": K::KIND,
@@ -104,32 +106,32 @@ fn printer_column(column: &Column) -> Value {
 }
 
 impl Crd {
-    /// The API group of the kind.
+    /// Returns the API group of the kind.
     pub fn group(&self) -> &'static str {
         self.group
     }
 
-    /// The kind.
+    /// Returns the name of the kind, such as `NodePool`.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
 
-    /// The plural by which the API server serves the kind.
+    /// Returns the plural resource name, such as `nodepools`.
     pub fn plural(&self) -> &'static str {
         self.plural
     }
 
-    /// The manifest.
+    /// Returns the manifest as JSON.
     pub fn json(&self) -> &Value {
         &self.json
     }
 
-    /// The manifest as one YAML document, with keys in a fixed order.
+    /// Returns the manifest as one YAML document, with keys in a fixed order.
     pub fn to_yaml(&self) -> String {
         yaml::document(&self.json)
     }
 
-    /// The name of the file that holds the manifest in `deploy/crds/`.
+    /// Returns the manifest's file name in `deploy/crds/`.
     pub fn file_name(&self) -> String {
         format!("{}_{}.yaml", self.group, self.plural)
     }

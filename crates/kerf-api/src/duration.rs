@@ -1,8 +1,9 @@
-//! Durations as Kubernetes and Karpenter write them: Go's syntax, Go's limits, Go's words for what is wrong.
+//! Durations as in Kubernetes and Karpenter: Go's syntax, limits and error messages.
 //!
-//! A duration is a signed 64-bit number of nanoseconds, some 292 years either way. Specs keep the text that somebody wrote (see
-//! [`written`](crate::written)); this module says what the text is worth when a decision needs it. A text that admission lets
-//! pass and that has no such value (`9999999999h`) is an error to report on the object, never a reason not to read the object.
+//! A duration is a signed 64-bit number of nanoseconds, about ±292 years. Specs keep the exact text
+//! (see [`unparsed`](crate::unparsed)); this module parses it when a decision needs the value. A
+//! text that admission accepts may have no value (`9999999999h`). That is an error to report on the
+//! object; the object itself can still be decoded.
 
 mod do_not_disrupt;
 mod parse;
@@ -18,46 +19,46 @@ pub use parse::DurationError;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A length of time in nanoseconds, possibly negative.
+/// Length of time in nanoseconds, possibly negative.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Duration(i64);
 
 impl Duration {
-    /// No time at all.
+    /// Duration of length zero.
     pub const ZERO: Self = Self(0);
 
-    /// The duration of that many nanoseconds.
+    /// Creates a duration from nanoseconds.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// The duration of that many seconds, at most some 292 years.
+    /// Creates a duration from seconds, saturating at about 292 years.
     pub const fn from_secs(seconds: i64) -> Self {
         Self(seconds.saturating_mul(SECOND as i64))
     }
 
-    /// The same as another, at most some 292 years.
+    /// Converts from the standard library's type, saturating at about 292 years.
     pub fn from_std(duration: std::time::Duration) -> Self {
         Self(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
     }
 
-    /// The same for those who know no negative durations; none if it is one.
+    /// Converts to the standard library's type. Returns `None` if the duration is negative.
     pub fn to_std(self) -> Option<std::time::Duration> {
         u64::try_from(self.0).ok().map(std::time::Duration::from_nanos)
     }
 
-    /// Its length in nanoseconds.
+    /// Returns the length in nanoseconds.
     pub const fn nanos(self) -> i64 {
         self.0
     }
 
-    /// The instant that lies this much after another; at the end of time it stays there.
+    /// Returns the time this long after `start`, limited to the range of [`Timestamp`].
     pub fn after(self, start: Timestamp) -> Timestamp {
         let end = if self.0 < 0 { Timestamp::MIN } else { Timestamp::MAX };
         start.checked_add(SignedDuration::from(self)).unwrap_or(end)
     }
 
-    /// The instant that lies this much before another; at the beginning of time it stays there.
+    /// Returns the time this long before `end`, limited to the range of [`Timestamp`].
     pub fn before(self, end: Timestamp) -> Timestamp {
         let start = if self.0 < 0 { Timestamp::MAX } else { Timestamp::MIN };
         end.checked_sub(SignedDuration::from(self)).unwrap_or(start)
@@ -70,8 +71,8 @@ impl From<Duration> for SignedDuration {
     }
 }
 
-/// The value of a field that may say `Never`: none when it does, or when the field is not there. That is the same to every
-/// reader: the feature is off.
+/// Parses a field that may be absent or `Never`. Returns `None` in both cases; for every reader the
+/// feature is then off.
 pub fn parse_nillable(text: Option<&str>) -> Result<Option<Duration>, DurationError> {
     match text {
         None | Some("Never") => Ok(None),
@@ -79,8 +80,9 @@ pub fn parse_nillable(text: Option<&str>) -> Result<Option<Duration>, DurationEr
     }
 }
 
-/// `1h0m0s`, `1m30s`, `1.5s`, `250ms`: units from the largest that is not zero down to seconds; below a second the one unit that
-/// leaves no leading zero.
+/// Formats as Go does: `1h0m0s`, `1m30s`, `1.5s`, `250ms`. From one second up, all units from the
+/// largest non-zero one down to seconds appear. Below one second, the largest unit that gives a
+/// number of at least one is used.
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0 < 0 {
@@ -106,7 +108,7 @@ impl fmt::Display for Duration {
     }
 }
 
-/// A number with its decimal point moved to the left, without trailing zeros.
+/// Decimal number `value / 10^places`, displayed without trailing zeros.
 struct Decimal {
     value: u64,
     places: u32,

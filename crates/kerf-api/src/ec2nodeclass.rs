@@ -1,7 +1,8 @@
-//! EC2NodeClass, `karpenter.k8s.aws/v1`: how EC2 instances are made (spec 01 §7).
+//! EC2NodeClass, `karpenter.k8s.aws/v1`: configuration of EC2 instances (spec 01 §7).
 //!
-//! Everything that admission accepts decodes, also where the text has no meaning (a volume of `Ti`, an alias with two `@`):
-//! the object must stay visible to be reported as not ready. `spec` itself may be absent, as in Karpenter.
+//! Everything that admission accepts can be decoded, even if its value is meaningless (a volume
+//! size of `Ti`, an alias with two `@`). The controller must be able to read such an object in
+//! order to report it as not ready. `spec` may be absent, as in Karpenter.
 
 use std::collections::BTreeMap;
 
@@ -33,12 +34,13 @@ pub use status::{
 };
 
 kind! {
-    /// EC2NodeClass says how EC2 instances for NodePools are made: from which images, in which subnets, with which disks,
-    /// identity and settings.
+    /// EC2NodeClass configures the EC2 instances of NodePools: images, subnets, security groups,
+    /// disks, IAM identity and other settings.
     pub struct EC2NodeClass {
-        /// How instances are made.
+        /// Configuration of the instances.
         spec: optional EC2NodeClassSpec,
-        /// What the selectors resolved to, and whether the class can be used.
+        /// Resources that the selectors matched, and conditions that report if the class can be
+        /// used.
         status: EC2NodeClassStatus,
     }
     "karpenter.k8s.aws" / "v1", "ec2nodeclasses", ClusterResourceScope
@@ -53,9 +55,9 @@ impl CustomKind for EC2NodeClass {
 }
 
 open_enum! {
-    /// What is done with instance-store volumes.
+    /// Use of instance-store volumes.
     pub enum InstanceStorePolicy {
-        /// They become one striped array that holds pods' ephemeral storage.
+        /// Combine the volumes to one striped array for ephemeral storage of pods.
         Raid0 = "RAID0",
     }
 }
@@ -67,59 +69,61 @@ const FAMILY_OR_ALIAS: CelRule = rule(
     "must specify amiFamily if amiSelectorTerms does not contain an alias",
 );
 
-/// How instances are made.
+/// Configuration of the instances.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = spec_rules()))]
 pub struct EC2NodeClassSpec {
-    /// Family of the images, which decides how user data is rendered, which disks there are by default, and how much is
-    /// reserved for the system. Only needed if no image is selected by alias.
+    /// Family of the images. It determines the format of user data, the default disks and the
+    /// resources reserved for the system. Required only if no image is selected by alias.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ami_family: Option<AmiFamily>,
-    /// Images that instances may be launched from. Terms are alternatives.
+    /// Terms that select the images of instances. An image is selected if any term matches.
     #[schemars(transform = selectors::of_amis)]
     pub ami_selector_terms: Vec<AmiSelectorTerm>,
-    /// Whether instances get a public address. Without it the subnet decides.
+    /// If true, instances get a public IP address; if false, they do not. If unset, the subnet
+    /// decides.
     #[serde(default, rename = "associatePublicIPAddress", skip_serializing_if = "Option::is_none")]
     pub associate_public_ip_address: Option<bool>,
-    /// Disks of the instances. Without any the image family's own are used.
+    /// Disks of the instances. If unset, the defaults of the image family apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxItems" = 50, "x-kubernetes-validations" = [devices::ONE_ROOT]))]
     pub block_device_mappings: Option<Vec<BlockDeviceMapping>>,
-    /// Capacity reservations that instances may use. Terms are alternatives.
+    /// Terms that select the capacity reservations of instances. A reservation is selected if any
+    /// term matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = selectors::of_capacity_reservations)]
     pub capacity_reservation_selector_terms: Option<Vec<CapacityReservationSelectorTerm>>,
-    /// How long idle connections are tracked by the instances' network interfaces.
+    /// Timeouts after which the network interfaces stop tracking idle connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection_tracking: Option<ConnectionTracking>,
     /// Context of the fleet request. Reserved by EC2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    /// Options of the instances' processors.
+    /// CPU options of the instances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_options: Option<CpuOptions>,
-    /// Whether instances report metrics every minute instead of every five.
+    /// If true, instances report metrics every minute instead of every five minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detailed_monitoring: Option<bool>,
-    /// Instance profile that instances run with. Excludes role.
+    /// Instance profile of the instances. Mutually exclusive with role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [rule("self != ''", "instanceProfile cannot be empty")]))]
     pub instance_profile: Option<String>,
-    /// What is done with instance-store volumes. RAID0 makes them one array for ephemeral storage; without a policy they
-    /// are left alone.
+    /// Use of instance-store volumes. RAID0 combines them to one array for ephemeral storage. If
+    /// unset, they are not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_store_policy: Option<InstanceStorePolicy>,
-    /// Number of IPv4 prefixes that the primary network interface gets.
+    /// Number of IPv4 prefixes of the primary network interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0))]
     pub ip_prefix_count: Option<i32>,
-    /// Settings of the kubelet, as fields of `KubeletConfiguration` (kubelet.config.k8s.io/v1beta1). They are checked by the
-    /// controller; see the condition `ValidationSucceeded`.
+    /// Kubelet settings, as fields of `KubeletConfiguration` (kubelet.config.k8s.io/v1beta1). The
+    /// controller validates them and reports errors in the condition `ValidationSucceeded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<crate::schema::OpenObject>")]
     pub kubelet: Option<Map<String, Value>>,
-    /// Access to the metadata service from instances.
+    /// Access of instances to the instance metadata service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = {
         "httpEndpoint": "enabled",
@@ -128,32 +132,35 @@ pub struct EC2NodeClassSpec {
         "httpTokens": "required",
     }))]
     pub metadata_options: Option<MetadataOptions>,
-    /// Network interfaces that instances are launched with. Without any they have one.
+    /// Network interfaces of the instances. If unset, an instance has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend(
         "maxItems" = 150,
         "x-kubernetes-validations" = [instance::PRIMARY_INTERFACE, instance::DISTINCT_INTERFACES],
     ))]
     pub network_interfaces: Option<Vec<NetworkInterface>>,
-    /// Placement group that instances are launched into.
+    /// Placement group of the instances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement_group_selector: Option<PlacementGroupSelector>,
-    /// IAM role that instances run with. An instance profile for it is made and kept by the controller. Excludes
-    /// instanceProfile.
+    /// IAM role of the instances. The controller creates and maintains an instance profile for it.
+    /// Mutually exclusive with instanceProfile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [rule("self != ''", "role cannot be empty")]))]
     pub role: Option<String>,
-    /// Security groups of the instances. Terms are alternatives, and all groups that match are used.
+    /// Terms that select the security groups of instances. A group is selected if any term matches,
+    /// and instances get all selected groups.
     #[schemars(transform = selectors::of_security_groups)]
     pub security_group_selector_terms: Vec<SecurityGroupSelectorTerm>,
-    /// Subnets that instances may be launched in. Terms are alternatives.
+    /// Terms that select the subnets of instances. A subnet is selected if any term matches.
     #[schemars(transform = selectors::of_subnets)]
     pub subnet_selector_terms: Vec<SubnetSelectorTerm>,
-    /// Tags of everything that is made in EC2 for the class. Tags that the controller sets itself are refused.
+    /// Tags of all EC2 resources that are created for the class. Tags that the controller sets
+    /// itself are rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = tag_rules()))]
     pub tags: Option<BTreeMap<String, String>>,
-    /// User data of the instances, merged with what the image family needs; for the family Custom it is all there is.
+    /// User data of the instances. It is merged with the user data of the image family; for the
+    /// family Custom it is used alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_data: Option<String>,
 }
@@ -195,7 +202,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_has_no_meaning_still_decodes_and_keeps_its_text() {
+    fn meaningless_values_decode_and_keep_their_text() {
         let stored = json!({
             "apiVersion": "karpenter.k8s.aws/v1",
             "kind": "EC2NodeClass",

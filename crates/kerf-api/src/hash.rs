@@ -1,9 +1,10 @@
-//! Drift hashes, bit for bit those of Karpenter (spec 01 §12).
+//! Drift hashes, bit-compatible with Karpenter's (spec 01 §12).
 //!
-//! A node that Karpenter made carries the hash of the configuration it was made from. If Kerf computed another value under the
-//! same version, every node of a cluster that changes over would look drifted and be replaced. So the function, the names it
-//! hashes (they are those of Karpenter's Go types) and the difference between absent, empty and zero are all fixed here, and the
-//! tests hold the values that live clusters have shown.
+//! A node created by Karpenter carries the hash of its configuration. If Kerf computed another
+//! value for the same hash version, every node of a migrated cluster would count as drifted and be
+//! replaced. Therefore the function, the hashed names (those of Karpenter's Go types) and the
+//! difference between absent, empty and zero are all fixed. The tests contain values observed in
+//! real clusters.
 
 mod ec2nodeclass;
 mod kubelet;
@@ -15,22 +16,23 @@ mod tests;
 pub use ec2nodeclass::ec2nodeclass_hash;
 pub use nodepool::nodepool_hash;
 
-/// The version of [`nodepool_hash`].
+/// Version of [`nodepool_hash`], stored in an annotation beside the hash.
 pub const NODEPOOL_HASH_VERSION: &str = "v3";
-/// The version of [`ec2nodeclass_hash`].
+/// Version of [`ec2nodeclass_hash`], stored in an annotation beside the hash.
 pub const EC2NODECLASS_HASH_VERSION: &str = "v6";
 
-/// What an object's two hash annotations say.
+/// Values of an object's two hash annotations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HashAnnotations<'a> {
-    /// The hash.
+    /// The hash; `None` if the annotation is absent.
     pub hash: Option<&'a str>,
-    /// Which function made it.
+    /// Version of the hash function; `None` if the annotation is absent.
     pub version: Option<&'a str>,
 }
 
-/// Whether a claim was made from another configuration than its source has now. Hashes of different versions, or ones that are
-/// missing, say nothing.
+/// Returns true if the claim was created from a different configuration than the source has now.
+/// Returns false if the versions differ or a hash is missing, because such hashes cannot be
+/// compared.
 pub fn is_drifted(source: HashAnnotations<'_>, claim: HashAnnotations<'_>) -> bool {
     match (source.hash.zip(source.version), claim.hash.zip(claim.version)) {
         (Some((source_hash, source_version)), Some((claim_hash, claim_version))) => {
@@ -40,19 +42,21 @@ pub fn is_drifted(source: HashAnnotations<'_>, claim: HashAnnotations<'_>) -> bo
     }
 }
 
-/// What becomes of a claim's annotations when its source carries another hash version than ours.
+/// Change to a claim's hash annotations when its source has an older hash version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Migration {
-    /// They are of our version already.
+    /// The annotations already have the current version.
     Keep,
-    /// Our version is written and the hash stays: the claim is known to have drifted, and its old hash keeps it so.
+    /// Write the current version and keep the hash: the claim has drifted, and its old hash keeps
+    /// it drifted.
     SetVersion,
-    /// Our version and the source's present hash are written: what the source says now is taken for what the claim was made from.
+    /// Write the current version and the source's current hash: the claim is assumed to match the
+    /// source.
     SetVersionAndHash,
 }
 
-/// Decides the migration of one claim. It is asked only if the source's own version is not `current`. `has_drifted_condition` is
-/// whether the claim has a `Drifted` condition of any status.
+/// Returns the migration of one claim. Called only if the source's version is not `current`.
+/// `has_drifted_condition` is true if the claim has a `Drifted` condition with any status.
 pub fn migration(claim_version: Option<&str>, has_drifted_condition: bool, current: &str) -> Migration {
     if claim_version == Some(current) {
         Migration::Keep

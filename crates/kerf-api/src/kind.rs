@@ -1,9 +1,8 @@
-//! What makes a struct an API object of ours: group, version and names, the JSON frame around `spec` and `status`, and what
-//! `kubectl get` shows.
+//! Defines Kerf's custom kinds: group, version, names, serialization and printer columns.
 //!
-//! A kind implements `k8s_openapi`'s `Resource` and `Metadata`, so every Kubernetes client in Rust can use it as it is. Decoding
-//! refuses an object that says it is of another kind; an object that does not say is taken at its reader's word, as items of
-//! lists are.
+//! A kind implements `Resource` and `Metadata` of `k8s_openapi`, so that Kubernetes clients can use
+//! it. Decoding rejects an object with another `apiVersion` or `kind`. An object without them is
+//! accepted, because items of lists have none.
 
 use k8s_openapi::{Metadata, Resource};
 use schemars::JsonSchema;
@@ -12,60 +11,60 @@ use serde::{Deserialize, Serialize};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// A kind that Kerf ships a `CustomResourceDefinition` for.
+/// Kind that Kerf ships a `CustomResourceDefinition` for.
 pub trait CustomKind:
     Resource + Metadata<Ty = ObjectMeta> + JsonSchema + Serialize + DeserializeOwned + Clone + Send + Sync + 'static
 {
-    /// Whether objects live in a namespace.
+    /// True if objects of the kind have a namespace.
     const NAMESPACED: bool;
     /// Short names that `kubectl` accepts.
     const SHORT_NAMES: &'static [&'static str];
-    /// Groups of kinds that `kubectl get` lists together.
+    /// Categories of the kind, such as `karpenter` in `kubectl get karpenter`.
     const CATEGORIES: &'static [&'static str];
-    /// The columns of `kubectl get`, in order.
+    /// Printer columns of `kubectl get`, in order.
     const COLUMNS: &'static [Column];
-    /// The `scale` subresource, if there is one.
+    /// The `scale` subresource; `None` if the kind has none.
     const SCALE: Option<ScaleSubresource>;
 }
 
-/// A column of `kubectl get`.
+/// Printer column of `kubectl get`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
-    /// Heading.
+    /// Heading of the column.
     pub name: &'static str,
     /// OpenAPI type of the cell.
     pub column_type: &'static str,
-    /// Where the value stands in the object.
+    /// JSON path of the value in the object.
     pub json_path: &'static str,
-    /// Whether it is shown only with `-o wide`.
+    /// True if the column is shown only with `-o wide`.
     pub is_wide: bool,
 }
 
-/// Where the `scale` subresource reads and writes.
+/// JSON paths of the `scale` subresource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScaleSubresource {
-    /// The wanted number.
+    /// Path of the desired number of replicas.
     pub spec_replicas_path: &'static str,
-    /// The number there is.
+    /// Path of the observed number of replicas.
     pub status_replicas_path: &'static str,
 }
 
-/// A column that is always shown.
+/// Returns a column that is always shown.
 pub(crate) const fn column(name: &'static str, column_type: &'static str, json_path: &'static str) -> Column {
     Column { name, column_type, json_path, is_wide: false }
 }
 
-/// A column that is shown with `-o wide`.
+/// Returns a column that is shown only with `-o wide`.
 pub(crate) const fn wide_column(name: &'static str, column_type: &'static str, json_path: &'static str) -> Column {
     Column { name, column_type, json_path, is_wide: true }
 }
 
-/// The status of the root condition.
+/// Status of the root condition.
 pub(crate) const READY_COLUMN: Column = column("Ready", "string", r#".status.conditions[?(@.type=="Ready")].status"#);
-/// How long ago the object was created.
+/// Time since the object was created.
 pub(crate) const AGE_COLUMN: Column = column("Age", "date", ".metadata.creationTimestamp");
 
-/// An object on its way out.
+/// Object as it is serialized.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SerializedObject<'a, Spec, Status> {
@@ -78,7 +77,7 @@ pub(crate) struct SerializedObject<'a, Spec, Status> {
     pub(crate) status: Option<&'a Status>,
 }
 
-/// An object on its way in.
+/// Object as it is deserialized.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", bound(deserialize = "Spec: Deserialize<'de>, Status: Deserialize<'de>"))]
 pub(crate) struct DeserializedObject<Spec, Status> {
@@ -91,9 +90,11 @@ pub(crate) struct DeserializedObject<Spec, Status> {
 }
 
 impl<Spec, Status> DeserializedObject<Spec, Status> {
-    /// Refuses an object that says it is something else than a `K`.
+    /// Fails if the object declares another API version or kind than `K`.
     pub(crate) fn check_kind<K: Resource, E: Error>(&self) -> Result<(), E> {
-        let is_other = |said: &Option<String>, meant: &str| said.as_deref().is_some_and(|said| said != meant);
+        let is_other = |declared: &Option<String>, expected: &str| {
+            declared.as_deref().is_some_and(|declared| declared != expected)
+        };
         if is_other(&self.api_version, K::API_VERSION) || is_other(&self.kind, K::KIND) {
             let api_version = self.api_version.as_deref().unwrap_or_default();
             let kind = self.kind.as_deref().unwrap_or_default();
@@ -103,7 +104,8 @@ impl<Spec, Status> DeserializedObject<Spec, Status> {
     }
 }
 
-/// Declares a kind: its struct with `metadata`, `spec` and `status`, its names, and how it is written as JSON.
+/// Declares a kind: a struct with `metadata`, `spec` and `status`, its API names, and its JSON
+/// form.
 macro_rules! kind {
     (@field required $spec:ty) => { $spec };
     (@field optional $spec:ty) => { Option<$spec> };
@@ -170,9 +172,9 @@ macro_rules! kind {
 
         impl<'de> ::serde::Deserialize<'de> for $name {
             fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let incoming = $crate::kind::DeserializedObject::deserialize(deserializer)?;
-                incoming.check_kind::<Self, D::Error>()?;
-                Ok(Self { metadata: incoming.metadata, spec: incoming.spec, status: incoming.status })
+                let object = $crate::kind::DeserializedObject::deserialize(deserializer)?;
+                object.check_kind::<Self, D::Error>()?;
+                Ok(Self { metadata: object.metadata, spec: object.spec, status: object.status })
             }
         }
     };

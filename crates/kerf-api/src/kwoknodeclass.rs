@@ -1,6 +1,7 @@
-//! KWOKNodeClass, `karpenter.kwok.sh/v1alpha1`: the node class of the simulated provider (spec 04 §14.1).
+//! KWOKNodeClass, `karpenter.kwok.sh/v1alpha1`: the node class of the simulated provider (spec 04
+//! §14.1).
 //!
-//! No controller looks after it: the schema's default makes it ready at birth.
+//! It has no controller: a default in its schema makes it ready when it is created.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,11 +12,12 @@ use crate::schema::DURATION;
 use crate::unparsed::DurationText;
 
 kind! {
-    /// KWOKNodeClass says how simulated nodes come into being. They exist only as objects, kept alive by KWOK.
+    /// KWOKNodeClass defines how simulated nodes are created. They exist only as objects, which
+    /// KWOK keeps ready.
     pub struct KWOKNodeClass {
-        /// How nodes are simulated.
+        /// Settings of the simulation.
         spec: optional KWOKNodeClassSpec,
-        /// Observed state of the class. It is ready from the start.
+        /// Observed state of the class. It is ready when it is created.
         #[schemars(extend("default" = {
             "conditions": [{
                 "lastTransitionTime": "2024-01-01T01:01:01Z",
@@ -38,22 +40,24 @@ impl CustomKind for KWOKNodeClass {
     const SCALE: Option<ScaleSubresource> = None;
 }
 
-/// How nodes are simulated.
+/// Settings of the simulation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KWOKNodeClassSpec {
-    /// Time between the launch of a machine and the appearance of its Node, as real machines need to boot.
+    /// Time between the launch of an instance and the creation of its Node, which simulates the
+    /// boot time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = DURATION))]
     pub node_registration_delay: Option<DurationText>,
 }
 
-/// What is known of the class.
+/// Observed state of the class.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KWOKNodeClassStatus {
-    /// Signals for health and readiness.
-    // No list type: Karpenter's schema has none here, so the list is atomic and may hold a type twice.
+    /// Conditions of the class.
+    // Karpenter's schema sets no list type here, so the list is atomic and may contain a type
+    // twice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

@@ -1,58 +1,61 @@
-//! Every label that Kerf reads, writes or forbids, once, and the rules that say which keys users may use (spec 01 §10).
+//! Names of all labels that Kerf reads, writes or forbids, and the rules about the keys that users
+//! may use (spec 01 §10).
 //!
-//! What is well known, restricted or an old spelling depends on the cloud provider, so the rules are a value,
-//! [`LabelRules`], that a provider starts from and may extend. Admission asks a similar question in CEL with looser
-//! text matching (`crds`); the two differ on purpose where Karpenter's do.
+//! The well-known keys, restricted keys and aliases depend on the cloud provider. Therefore the
+//! rules are a value, [`LabelRules`], that a provider creates and may extend. The CEL rules of the
+//! CRDs (`crds`) check keys with looser text matching; the two differ where Karpenter's do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The pool that a NodeClaim and its Node belong to.
+/// Name of the NodePool, on NodeClaims and Nodes.
 pub const NODEPOOL: &str = "karpenter.sh/nodepool";
-/// How the machine is paid for: [`CAPACITY_TYPE_ON_DEMAND`], [`CAPACITY_TYPE_SPOT`] or [`CAPACITY_TYPE_RESERVED`].
+/// Capacity type of the instance: [`CAPACITY_TYPE_ON_DEMAND`], [`CAPACITY_TYPE_SPOT`] or
+/// [`CAPACITY_TYPE_RESERVED`].
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
-/// On a Node that has been matched with its NodeClaim: `true`.
+/// `true` on a Node that was matched with its NodeClaim.
 pub const REGISTERED: &str = "karpenter.sh/registered";
-/// On a Node that is ready for the pods it was made for: `true`.
+/// `true` on a Node that is ready for the pods it was launched for.
 pub const INITIALIZED: &str = "karpenter.sh/initialized";
-/// On a Node whose kubelet sets the NodeClaim's taints itself: `true`.
+/// `true` on a Node whose kubelet sets the NodeClaim's taints itself.
 pub const DO_NOT_SYNC_TAINTS: &str = "karpenter.sh/do-not-sync-taints";
-/// Set to [`EXCLUDED_BY`] on a Node that is being terminated, so that load balancers let go of it.
+/// Set to [`EXCLUDE_FROM_EXTERNAL_LOAD_BALANCERS_VALUE`] on a Node that is being terminated, so
+/// that load balancers stop sending traffic to it.
 pub const EXCLUDE_FROM_EXTERNAL_LOAD_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
-/// The value of [`EXCLUDE_FROM_EXTERNAL_LOAD_BALANCERS`] that says who set it.
+/// Value of [`EXCLUDE_FROM_EXTERNAL_LOAD_BALANCERS`] that names the component that set it.
 pub const EXCLUDE_FROM_EXTERNAL_LOAD_BALANCERS_VALUE: &str = "karpenter";
 
-/// Zone name.
+/// Availability zone of the node.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
-/// Region name.
+/// Region of the node.
 pub const REGION: &str = "topology.kubernetes.io/region";
-/// Instance type name.
+/// Instance type of the node, such as `m5.large`.
 pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
-/// Processor architecture in Go's words: `amd64`, `arm64`.
+/// CPU architecture in Go's naming: `amd64`, `arm64`.
 pub const ARCH: &str = "kubernetes.io/arch";
 /// Operating system: `linux`, `windows`.
 pub const OS: &str = "kubernetes.io/os";
 /// Windows build number; absent on Linux.
 pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
-/// The node's own name; nobody may ask for it before there is a node.
+/// Name of the node. Pods and pools cannot require it before the node exists.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// Paid by the second at list price.
+/// Billed by the second at list price.
 pub const CAPACITY_TYPE_ON_DEMAND: &str = "on-demand";
-/// Cheap, and taken away at short notice.
+/// Discounted capacity that the provider may reclaim at short notice.
 pub const CAPACITY_TYPE_SPOT: &str = "spot";
-/// Already paid for.
+/// Capacity that is already paid for.
 pub const CAPACITY_TYPE_RESERVED: &str = "reserved";
 
-/// The domain of Karpenter's own names.
+/// Domain of Karpenter's own labels and annotations.
 pub const KARPENTER_DOMAIN: &str = "karpenter.sh";
 
-/// Labels that every provider knows.
+/// Labels that every provider supports.
 pub const CORE_WELL_KNOWN: [&str; 8] = [NODEPOOL, CAPACITY_TYPE, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, WINDOWS_BUILD];
 
-/// Labels whose value is a matter of the offering, not of the instance type.
+/// Labels whose values depend on the offering, not on the instance type.
 pub const OFFERING_LABELS: [&str; 2] = [ZONE, CAPACITY_TYPE];
 
-/// Old spellings of label keys and what they mean today, for every provider.
+/// Deprecated label keys and their current equivalents, for every provider.
 const CORE_ALIASES: [(&str, &str); 5] = [
     ("failure-domain.beta.kubernetes.io/zone", ZONE),
     ("failure-domain.beta.kubernetes.io/region", REGION),
@@ -63,76 +66,78 @@ const CORE_ALIASES: [(&str, &str); 5] = [
 
 /// Labels of the EC2 provider.
 pub mod aws {
-    /// The provider's domain.
+    /// Domain of the provider's labels.
     pub const DOMAIN: &str = "karpenter.k8s.aws";
-    /// Name of the EC2NodeClass, on NodeClaims and Nodes. Not well known: nobody may ask for it.
+    /// Name of the EC2NodeClass, on NodeClaims and Nodes. Not well known: pods and pools cannot
+    /// require it.
     pub const EC2NODECLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
-    /// Capacity reservation id; reserved capacity only.
+    /// ID of the capacity reservation; only on reserved capacity.
     pub const CAPACITY_RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
-    /// `default` or `capacity-block`; reserved capacity only.
+    /// `default` or `capacity-block`; only on reserved capacity.
     pub const CAPACITY_RESERVATION_TYPE: &str = "karpenter.k8s.aws/capacity-reservation-type";
-    /// Whether the reservation may be called back; reserved capacity only.
+    /// `true` if EC2 may reclaim the reservation; only on reserved capacity.
     pub const CAPACITY_RESERVATION_INTERRUPTIBLE: &str = "karpenter.k8s.aws/capacity-reservation-interruptible";
     /// Number of accelerators.
     pub const INSTANCE_ACCELERATOR_COUNT: &str = "karpenter.k8s.aws/instance-accelerator-count";
-    /// Maker of the accelerators.
+    /// Manufacturer of the accelerators, in lower case, such as `aws`.
     pub const INSTANCE_ACCELERATOR_MANUFACTURER: &str = "karpenter.k8s.aws/instance-accelerator-manufacturer";
     /// Model of the accelerators.
     pub const INSTANCE_ACCELERATOR_NAME: &str = "karpenter.k8s.aws/instance-accelerator-name";
-    /// Whether the family is a flex one.
+    /// `true` if the instance family is a flex family.
     pub const INSTANCE_CAPABILITY_FLEX: &str = "karpenter.k8s.aws/instance-capability-flex";
-    /// Letters before the generation number.
+    /// Letters before the generation number in the instance type's name.
     pub const INSTANCE_CATEGORY: &str = "karpenter.k8s.aws/instance-category";
-    /// Default vCPUs.
+    /// Default number of vCPUs.
     pub const INSTANCE_CPU: &str = "karpenter.k8s.aws/instance-cpu";
-    /// Maker of the processor.
+    /// Manufacturer of the CPU, such as `aws`, `intel` or `amd`.
     pub const INSTANCE_CPU_MANUFACTURER: &str = "karpenter.k8s.aws/instance-cpu-manufacturer";
-    /// Sustained clock speed in MHz.
+    /// Sustained clock speed of the CPU in MHz, rounded.
     pub const INSTANCE_CPU_SUSTAINED_CLOCK_SPEED_MHZ: &str = "karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz";
     /// Maximum EBS bandwidth in Mbps.
     pub const INSTANCE_EBS_BANDWIDTH: &str = "karpenter.k8s.aws/instance-ebs-bandwidth";
-    /// Whether traffic between instances is encrypted by the hardware.
+    /// `true` if the hardware encrypts traffic between instances.
     pub const INSTANCE_ENCRYPTION_IN_TRANSIT_SUPPORTED: &str =
         "karpenter.k8s.aws/instance-encryption-in-transit-supported";
-    /// Text before the dot.
+    /// Text before the dot in the instance type's name.
     pub const INSTANCE_FAMILY: &str = "karpenter.k8s.aws/instance-family";
-    /// Generation number.
+    /// Generation number of the instance type.
     pub const INSTANCE_GENERATION: &str = "karpenter.k8s.aws/instance-generation";
     /// Number of GPUs.
     pub const INSTANCE_GPU_COUNT: &str = "karpenter.k8s.aws/instance-gpu-count";
-    /// Maker of the GPUs.
+    /// Manufacturer of the GPUs, such as `nvidia`.
     pub const INSTANCE_GPU_MANUFACTURER: &str = "karpenter.k8s.aws/instance-gpu-manufacturer";
-    /// MiB of memory of one GPU.
+    /// Memory of one GPU in MiB.
     pub const INSTANCE_GPU_MEMORY: &str = "karpenter.k8s.aws/instance-gpu-memory";
     /// Model of the GPUs.
     pub const INSTANCE_GPU_NAME: &str = "karpenter.k8s.aws/instance-gpu-name";
     /// Hypervisor; empty on bare metal.
     pub const INSTANCE_HYPERVISOR: &str = "karpenter.k8s.aws/instance-hypervisor";
-    /// GB of `NVMe` instance store.
+    /// Size of the `NVMe` instance store in GB.
     pub const INSTANCE_LOCAL_NVME: &str = "karpenter.k8s.aws/instance-local-nvme";
-    /// MiB of memory.
+    /// Memory in MiB.
     pub const INSTANCE_MEMORY: &str = "karpenter.k8s.aws/instance-memory";
     /// Baseline network bandwidth in Mbps.
     pub const INSTANCE_NETWORK_BANDWIDTH: &str = "karpenter.k8s.aws/instance-network-bandwidth";
-    /// Text after the dot.
+    /// Text after the dot in the instance type's name.
     pub const INSTANCE_SIZE: &str = "karpenter.k8s.aws/instance-size";
-    /// [`TENANCY_DEFAULT`] or [`TENANCY_DEDICATED`].
+    /// Tenancy: [`TENANCY_DEFAULT`] or [`TENANCY_DEDICATED`].
     pub const INSTANCE_TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
-    /// Whether Nitro Enclaves are supported.
+    /// `true` if the instance type supports Nitro Enclaves.
     pub const NITRO_SANDBOX: &str = "karpenter.k8s.aws/nitro-sandbox";
-    /// Placement group id.
+    /// ID of the placement group that the instance was launched into.
     pub const PLACEMENT_GROUP_ID: &str = "karpenter.k8s.aws/placement-group-id";
-    /// Partition number within a placement group.
+    /// Number of the partition within a placement group.
     pub const PLACEMENT_GROUP_PARTITION: &str = "karpenter.k8s.aws/placement-group-partition";
-    /// Zone id, which unlike the name means the same place in every account.
+    /// ID of the availability zone. Unlike the zone name it is the same in every account.
     pub const ZONE_ID: &str = "topology.k8s.aws/zone-id";
 
     /// Shared hardware.
     pub const TENANCY_DEFAULT: &str = "default";
-    /// Hardware of one's own.
+    /// Hardware that is used by one customer only.
     pub const TENANCY_DEDICATED: &str = "dedicated";
 
-    /// Keys of [`DOMAIN`] that template labels and requirements may use at admission, in alphabetical order.
+    /// Keys of [`DOMAIN`] that template labels and requirements may use at admission, in
+    /// alphabetical order.
     pub const ALLOWED: [&str; 29] = [
         CAPACITY_RESERVATION_ID,
         CAPACITY_RESERVATION_INTERRUPTIBLE,
@@ -175,42 +180,44 @@ pub mod aws {
         PLACEMENT_GROUP_PARTITION,
     ];
 
-    /// The EBS driver's own word for the zone.
+    /// Zone label of the EBS CSI driver.
     pub(super) const ALIASES: [(&str, &str); 1] = [("topology.ebs.csi.aws.com/zone", super::ZONE)];
 }
 
 /// Labels of the simulated provider.
 pub mod kwok {
-    /// The provider's domain.
+    /// Domain of the provider's labels.
     pub const DOMAIN: &str = "karpenter.kwok.sh";
-    /// Name of the KWOKNodeClass, on NodeClaims and Nodes. Not well known: nobody may ask for it.
+    /// Name of the KWOKNodeClass, on NodeClaims and Nodes. Not well known: pods and pools cannot
+    /// require it.
     pub const KWOKNODECLASS: &str = "karpenter.kwok.sh/kwoknodeclass";
-    /// CPU of the type, as a quantity.
+    /// CPU of the instance type, as a quantity.
     pub const INSTANCE_CPU: &str = "karpenter.kwok.sh/instance-cpu";
-    /// Memory of the type, as a quantity.
+    /// Memory of the instance type, as a quantity.
     pub const INSTANCE_MEMORY: &str = "karpenter.kwok.sh/instance-memory";
-    /// Family part of the type's name.
+    /// Family part of the instance type's name.
     pub const INSTANCE_FAMILY: &str = "karpenter.kwok.sh/instance-family";
-    /// Size part of the type's name.
+    /// Size part of the instance type's name.
     pub const INSTANCE_SIZE: &str = "karpenter.kwok.sh/instance-size";
 
-    /// The four labels that instance types of the simulated provider carry.
+    /// Labels that all instance types of the simulated provider have.
     pub const WELL_KNOWN: [&str; 4] = [INSTANCE_SIZE, INSTANCE_FAMILY, INSTANCE_CPU, INSTANCE_MEMORY];
     /// Keys of [`DOMAIN`] that requirements may use at admission.
     pub const ALLOWED: [&str; 5] = [KWOKNODECLASS, INSTANCE_CPU, INSTANCE_MEMORY, INSTANCE_FAMILY, INSTANCE_SIZE];
 }
 
-/// The label key that names the node class of an object: `<group>/<kind in lower case>`.
+/// Returns the label key for the name of a node class: `<group>/<kind in lower case>`.
 pub fn node_class_key(group: &str, kind: &str) -> String {
     format!("{group}/{}", kind.to_lowercase())
 }
 
-/// The domain of a label key: the text before the first `/`, if there is one.
+/// Returns the domain of a label key, which is the text before the first `/`. Returns `None` if
+/// there is no `/`.
 pub fn domain(key: &str) -> Option<&str> {
     key.split_once('/').map(|(domain, _)| domain)
 }
 
-/// What one provider's labels mean: which are known, which are off limits, which have older spellings.
+/// Label rules of one provider: well-known keys, restricted domains, known values and aliases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelRules {
     well_known: BTreeSet<String>,
@@ -220,7 +227,7 @@ pub struct LabelRules {
 }
 
 impl LabelRules {
-    /// The rules of the EC2 provider.
+    /// Returns the rules of the EC2 provider.
     pub fn aws() -> Self {
         let well_known = aws::ALLOWED.iter().filter(|key| **key != aws::EC2NODECLASS).copied();
         let mut rules = Self::core(aws::DOMAIN, well_known.chain([aws::ZONE_ID]));
@@ -231,7 +238,7 @@ impl LabelRules {
         rules
     }
 
-    /// The rules of the simulated provider.
+    /// Returns the rules of the simulated provider.
     pub fn kwok() -> Self {
         Self::core(kwok::DOMAIN, kwok::WELL_KNOWN)
     }
@@ -248,27 +255,28 @@ impl LabelRules {
         }
     }
 
-    /// Adds a key that the provider's offerings carry.
+    /// Adds a key that the provider's offerings have.
     pub fn add_well_known(&mut self, key: impl Into<String>) {
         self.well_known.insert(key.into());
     }
 
-    /// All well-known keys, sorted.
+    /// Returns all well-known keys, sorted.
     pub fn well_known(&self) -> impl Iterator<Item = &str> {
         self.well_known.iter().map(String::as_str)
     }
 
-    /// Whether instance types or pools give the key its values, so that a pod may ask for it without the pool naming it.
+    /// Returns true if instance types or pools provide the key's values. A pod may require such a
+    /// key without the pool naming it.
     pub fn is_well_known(&self, key: &str) -> bool {
         self.well_known.contains(key)
     }
 
-    /// Domains that users may not use, sorted.
+    /// Returns the domains that users may not use, sorted.
     pub fn restricted_domains(&self) -> impl Iterator<Item = &str> {
         self.restricted_domains.iter().copied()
     }
 
-    /// Whether users may not put the key on templates, or ask for it, because Kerf gives it its meaning.
+    /// Returns true if users may not set or require the key because Kerf controls its values.
     pub fn is_restricted(&self, key: &str) -> bool {
         !self.is_well_known(key)
             && (key == HOSTNAME || domain(key).is_some_and(|domain| self.is_restricted_domain(domain)))
@@ -280,13 +288,13 @@ impl LabelRules {
         })
     }
 
-    /// The values that make sense for a key, where they are a closed set.
+    /// Returns the closed set of valid values of a key. Returns `None` if any value is valid.
     pub fn known_values(&self, key: &str) -> Option<&BTreeSet<&'static str>> {
         self.known_values.get(key)
     }
 
-    /// The key that an old spelling stands for today; any other key is itself. Applied to the keys of requirements, never
-    /// to labels on objects.
+    /// Returns the current equivalent of a deprecated key, or the key itself. Applied to keys of
+    /// requirements, never to labels of objects.
     pub fn normalise<'a>(&self, key: &'a str) -> &'a str {
         self.aliases.get(key).copied().unwrap_or(key)
     }
@@ -303,7 +311,7 @@ mod tests {
         assert_eq!(aws::ALLOWED.iter().filter(|key| !aws::DISALLOWED_FOR_OVERLAYS.contains(key)).count(), 23);
     }
 
-    // spec 01 #42: admission lets the key pass, the rules at run time do not.
+    // spec 01 #42: admission accepts the key, the runtime rules do not.
     #[test]
     fn the_node_class_label_is_restricted() {
         assert!(aws::ALLOWED.contains(&aws::EC2NODECLASS));
@@ -350,7 +358,7 @@ mod tests {
 
     // spec 01 #41 (the key; its validation is tested in `validation`)
     #[test]
-    fn old_spellings_are_read_as_the_new_ones() {
+    fn deprecated_keys_are_normalised() {
         let rules = LabelRules::aws();
         assert_eq!(rules.normalise("beta.kubernetes.io/arch"), ARCH);
         assert_eq!(rules.normalise("failure-domain.beta.kubernetes.io/zone"), ZONE);

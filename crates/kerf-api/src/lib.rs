@@ -1,8 +1,9 @@
-//! The wire: every API object that Kerf speaks, and everything that can be said about one without looking at a cluster.
+//! API objects of Kerf, and all rules about them that need no cluster.
 //!
-//! A Karpenter user's manifests must mean here exactly what they meant there, so this crate holds the objects
-//! (`karpenter.sh`, `karpenter.k8s.aws`, `karpenter.kwok.sh`, `autoscaling.x-k8s.io`), their schemas and admission
-//! rules, the names that travel on the wire, exact quantities, durations, budget schedules and the drift hashes.
+//! A manifest written for Karpenter must have the same meaning in Kerf. Therefore this crate holds
+//! the objects (`karpenter.sh`, `karpenter.k8s.aws`, `karpenter.kwok.sh`, `autoscaling.x-k8s.io`),
+//! their schemas and admission rules, the names of labels, taints and annotations, exact
+//! quantities, durations, budget schedules and the drift hashes.
 //!
 //! It never does IO, never reads a clock, and never decides anything about a cluster.
 

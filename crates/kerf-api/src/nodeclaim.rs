@@ -1,6 +1,7 @@
-//! NodeClaim, `karpenter.sh/v1`: one node that is wanted, and what has become of it (spec 01 §4).
+//! NodeClaim, `karpenter.sh/v1`: request for one node, and its observed state (spec 01 §4).
 //!
-//! The spec never changes after creation, not by a byte: writers patch metadata and status only.
+//! The spec never changes after creation, not even in its formatting: Kerf patches only metadata
+//! and status.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,9 +17,10 @@ use crate::taints::Taint;
 use crate::unparsed::{DurationText, Resources};
 
 kind! {
-    /// NodeClaim asks for one node that meets certain requirements, and tracks it from launch to termination.
+    /// NodeClaim requests one node with certain requirements, and tracks it from launch to
+    /// termination.
     pub struct NodeClaim {
-        /// Wanted node. It cannot be changed.
+        /// Requirements on the node. Immutable.
         #[schemars(extend("x-kubernetes-validations" = [rule("self == oldSelf", "spec is immutable")]))]
         spec: required NodeClaimSpec,
         /// Observed state of the node.
@@ -47,15 +49,15 @@ impl CustomKind for NodeClaim {
     const SCALE: Option<ScaleSubresource> = None;
 }
 
-/// The node that is wanted.
+/// Requirements on the node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimSpec {
-    /// Age at which the node is replaced, whatever runs on it. Never lets it grow old.
+    /// Age at which the node is replaced, even if pods run on it. Never disables expiration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "720h", "pattern" = DURATION_OR_NEVER))]
     pub expire_after: Option<DurationText>,
-    /// Node class that says how the machine is made.
+    /// Node class that configures the instance.
     pub node_class_ref: NodeClassReference,
     /// Requirements that the node must meet.
     #[schemars(transform = requirement::of_nodeclaim)]
@@ -63,7 +65,8 @@ pub struct NodeClaimSpec {
     /// Resources that the node must have at least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
-    /// Taints that the node starts with and that something else removes. The node is not initialized while one is left.
+    /// Taints that the node starts with and that another component removes. The node is not
+    /// initialized until all of them are removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub startup_taints: Option<Vec<Taint>>,
@@ -71,8 +74,8 @@ pub struct NodeClaimSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub taints: Option<Vec<Taint>>,
-    /// How long the node may drain before its remaining pods are deleted by force. Without it a drain waits for as long as
-    /// pods and their disruption budgets ask.
+    /// Maximum duration of draining, after which the remaining pods are deleted by force. If unset,
+    /// draining waits as long as pods and their disruption budgets require.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = DURATION))]
     pub termination_grace_period: Option<DurationText>,
@@ -82,36 +85,37 @@ pub struct NodeClaimSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceRequirements {
-    /// Resources that the pods planned for the node request.
+    /// Resource requests of the pods planned for the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<Resources>,
 }
 
-/// What has become of the node.
+/// Observed state of the node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimStatus {
-    /// Resources that pods can use, as estimated at launch.
+    /// Resources available to pods, as estimated at launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocatable: Option<Resources>,
-    /// All resources of the node, as estimated at launch.
+    /// Total resources of the node, as estimated at launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Resources>,
-    /// Signals for health and readiness.
+    /// Conditions of the node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = conditions::lenient_map_list)]
     pub conditions: Vec<Condition>,
-    /// Image that the machine runs.
+    /// ID of the image of the instance.
     #[serde(default, rename = "imageID", skip_serializing_if = "Option::is_none")]
     pub image_id: Option<String>,
-    /// Time at which a pod last came to or left the node. Consolidation waits from here.
+    /// Time at which a pod was last added to or removed from the node. consolidateAfter counts from
+    /// this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<crate::schema::DateTime>")]
     pub last_pod_event_time: Option<Time>,
-    /// Name of the Node.
+    /// Name of the Node, once it has registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
-    /// Provider's name for the machine, the same as on the Node.
+    /// Provider ID of the instance, as on the Node.
     #[serde(default, rename = "providerID", skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
 }
@@ -122,7 +126,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    // spec 01 #57: a patch computed from the typed object never touches the spec.
+    // spec 01 #57: a patch computed from the typed object never changes the spec.
     #[test]
     fn a_stored_claim_survives_a_round_trip_byte_for_byte() {
         let stored = json!({
@@ -147,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_another_kind_is_refused_and_one_that_does_not_say_is_not() {
+    fn an_object_of_another_kind_is_rejected_and_one_without_a_kind_is_accepted() {
         let spec = json!({ "nodeClassRef": { "group": "g", "kind": "k", "name": "n" }, "requirements": [] });
         let error = serde_json::from_value::<NodeClaim>(json!({ "kind": "NodePool", "spec": spec })).unwrap_err();
         assert_eq!(error.to_string(), "expected karpenter.sh/v1 NodeClaim, found  NodePool");

@@ -1,5 +1,5 @@
-//! NodeOverlay, `karpenter.sh/v1alpha1`: other prices and more resources for instance types, in the simulation only (spec 01
-//! §5).
+//! NodeOverlay, `karpenter.sh/v1alpha1`: changes prices and adds resources of instance types in
+//! scheduling simulations only (spec 01 §5).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,10 +11,10 @@ use crate::schema::{CelRule, rule};
 use crate::unparsed::Resources;
 
 kind! {
-    /// NodeOverlay changes what is assumed of instance types when nodes are chosen: their price, and extended resources
-    /// that the provider does not know of.
+    /// NodeOverlay changes properties of instance types in scheduling simulations: their price, and
+    /// extended resources that the provider does not report.
     pub struct NodeOverlay {
-        /// Instance types that the overlay applies to, and what it changes.
+        /// Instance types that the overlay applies to, and the changes.
         spec: required NodeOverlaySpec,
         /// Observed state of the overlay.
         status: NodeOverlayStatus,
@@ -37,21 +37,22 @@ const EXTENDED_RESOURCES_ONLY: CelRule = rule(
     "invalid resource restricted",
 );
 
-/// Which instance types are changed, and how.
+/// Instance types that the overlay applies to, and the changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [ONE_PRICE]))]
 pub struct NodeOverlaySpec {
-    /// Extended resources that matching instance types have in addition. Resources that the provider reports itself cannot
-    /// be changed.
+    /// Extended resources that matching instance types have in addition. Resources that the
+    /// provider reports itself cannot be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [EXTENDED_RESOURCES_ONLY]))]
     pub capacity: Option<Resources>,
-    /// Price per hour that matching offerings have instead of their own.
+    /// Hourly price of matching offerings, instead of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = r"^\d+(\.\d+)?$"))]
     pub price: Option<String>,
-    /// Change of the price of matching offerings: a signed amount, or a signed percentage of at least -100%.
+    /// Change of the price of matching offerings: a signed amount, or a signed percentage of at
+    /// least -100%.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend(
         "pattern" = r"^(([+-]{1}(\d*\.?\d+))|(\+{1}\d*\.?\d+%)|(^(-\d{1,2}(\.\d+)?%)$)|(-100%))$"
@@ -60,18 +61,18 @@ pub struct NodeOverlaySpec {
     /// Requirements that select instance types and offerings. An empty list selects all of them.
     #[schemars(transform = requirement::of_overlay)]
     pub requirements: Vec<NodeSelectorRequirement>,
-    /// Precedence among overlays: where two change the same thing, the larger weight wins. Without a weight an overlay
-    /// counts as 0.
+    /// Precedence among overlays: if two overlays change the same property, the larger weight wins.
+    /// An overlay without a weight has weight 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 1, "maximum" = 10000))]
     pub weight: Option<i32>,
 }
 
-/// What is known of an overlay.
+/// Observed state of an overlay.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeOverlayStatus {
-    /// Signals for health and readiness.
+    /// Conditions of the overlay.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = conditions::map_list)]
     pub conditions: Vec<Condition>,

@@ -1,8 +1,9 @@
-//! NodePool, `karpenter.sh/v1`: what nodes of a pool look like, how many there may be, and how fast they may be disrupted
-//! (spec 01 §3).
+//! NodePool, `karpenter.sh/v1`: template of a pool's nodes, limits, and disruption settings (spec
+//! 01 §3).
 //!
-//! There is no defaulting in the process: an object that the API server returns is complete. `None`, an empty list and zero
-//! are different things here (`budgets: []` lifts all limits, absent ones get the default), so they are kept apart.
+//! Kerf sets no defaults: the API server has already set them. `None`, an empty list and zero have
+//! different meanings (`budgets: []` removes all limits, absent budgets get the default), so the
+//! types distinguish them.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -18,14 +19,14 @@ use crate::schema::{CelRule, DURATION, DURATION_OR_NEVER, LabelKeys, LabelValue,
 use crate::taints::Taint;
 use crate::unparsed::{DurationText, Resources};
 
-/// The resource that counts nodes, in limits and in a pool's status.
+/// Resource name that counts nodes, in limits and in the status of a pool.
 pub const NODES_RESOURCE: &str = "nodes";
 
 kind! {
-    /// NodePool describes the nodes that may be made for pods which do not fit on the cluster, and how and when they are
-    /// taken away again.
+    /// NodePool describes the nodes that may be launched for pods that fit on no existing node, and
+    /// how and when these nodes may be disrupted.
     pub struct NodePool {
-        /// Wanted state of the pool.
+        /// Desired state of the pool.
         spec: required NodePoolSpec,
         /// Observed state of the pool.
         status: NodePoolStatus,
@@ -61,38 +62,40 @@ const STATIC_LIMITS: CelRule = rule(
 const STATIC_WEIGHT: CelRule =
     rule("!has(self.replicas) || !has(self.weight)", "'weight' is not supported on static NodePools");
 
-/// What a pool's nodes are made from and bounded by.
+/// Template, limits and disruption settings of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [MODE_IS_FIXED, STATIC_LIMITS, STATIC_WEIGHT]))]
 pub struct NodePoolSpec {
-    /// How nodes of the pool may be replaced or removed, and how many at a time.
+    /// Settings for replacing and removing nodes of the pool, and limits on how many at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = { "consolidateAfter": "0s" }))]
     pub disruption: Option<Disruption>,
-    /// Upper bounds on the resources of all nodes of the pool together. The resource nodes bounds their number. Resources
-    /// that are not named are not bounded.
+    /// Upper bounds on the total resources of all nodes of the pool. The resource nodes limits
+    /// their number. Resources that are not listed have no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Resources>,
-    /// Number of nodes to keep, whether or not pods need them. A pool with replicas is static: it does not react to pods and
-    /// is not consolidated. Whether a pool is static cannot be changed. Alpha.
+    /// Number of nodes to keep, even if no pods need them. A pool with replicas is static: it does
+    /// not react to pods and is not consolidated. A pool cannot change between static and dynamic.
+    /// Alpha.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0))]
     pub replicas: Option<i64>,
-    /// What the nodes of the pool look like.
+    /// Template of the nodes of the pool.
     pub template: NodeClaimTemplate,
-    /// Preference among pools: the one with the larger weight is tried first. Without a weight a pool counts as 0.
+    /// Precedence among pools: pools with a larger weight are tried first. A pool without a weight
+    /// has weight 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 1, "maximum" = 100))]
     pub weight: Option<i32>,
 }
 
-/// How nodes of a pool may be disrupted.
+/// Disruption settings of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Disruption {
-    /// Bounds on how many nodes may be disrupted at once. Of all budgets that are active and cover the reason, the
-    /// strictest counts. An empty list bounds nothing.
+    /// Limits on how many nodes may be disrupted at once. The strictest of all budgets that are
+    /// active and cover the reason applies. An empty list means no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend(
         "default" = [{ "nodes": "10%" }],
@@ -101,14 +104,14 @@ pub struct Disruption {
         "x-kubernetes-validations" = [SCHEDULE_WITH_DURATION],
     ))]
     pub budgets: Option<Vec<Budget>>,
-    /// Time without a change of its pods after which a node may be consolidated. Never turns consolidation off. Ignored for
-    /// static pools.
+    /// Time without a change of its pods after which a node may be consolidated. Never disables
+    /// consolidation. Ignored for static pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "0s", "pattern" = DURATION_OR_NEVER))]
     pub consolidate_after: Option<DurationText>,
-    /// Which nodes consolidation looks at: those without pods (`WhenEmpty`), also those whose pods fit elsewhere or on a
-    /// cheaper node (`WhenEmptyOrUnderutilized`), or those where the saving outweighs the disruption (`Balanced`). Ignored for
-    /// static pools.
+    /// Nodes that may be consolidated: those without pods (`WhenEmpty`), also those whose pods fit
+    /// on other nodes or on a cheaper node (`WhenEmptyOrUnderutilized`), or those where the saving
+    /// outweighs the disruption (`Balanced`). Ignored for static pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "WhenEmptyOrUnderutilized"))]
     pub consolidation_policy: Option<ConsolidationPolicy>,
@@ -118,46 +121,48 @@ const SCHEDULE_WITH_DURATION: CelRule =
     rule("self.all(x, has(x.schedule) == has(x.duration))", "'schedule' must be set with 'duration'");
 
 open_enum! {
-    /// Which nodes consolidation looks at.
+    /// Nodes that may be consolidated.
     pub enum ConsolidationPolicy {
         /// Nodes without pods.
         WhenEmpty = "WhenEmpty",
-        /// Also nodes whose pods fit elsewhere, or on a cheaper node.
+        /// Also nodes whose pods fit on other nodes or on a cheaper node.
         WhenEmptyOrUnderutilized = "WhenEmptyOrUnderutilized",
-        /// Those where the saving outweighs the disruption.
+        /// Nodes where the saving outweighs the disruption.
         Balanced = "Balanced",
     }
 }
 
 open_enum! {
-    /// Why a node is disrupted voluntarily.
+    /// Reason of a voluntary disruption.
     pub enum DisruptionReason {
-        /// Its pods fit elsewhere or on a cheaper node.
+        /// The node's pods fit on other nodes or on a cheaper node.
         Underutilized = "Underutilized",
-        /// It has no pods.
+        /// The node has no pods.
         Empty = "Empty",
-        /// It is no longer what its pool or class says.
+        /// The node no longer matches its NodePool or node class.
         Drifted = "Drifted",
     }
 }
 
-/// A bound on how many nodes may be disrupted at once, always or in certain windows.
+/// Limit on how many nodes may be disrupted at once, always or during scheduled windows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Budget {
-    /// Length of each window that the schedule opens, in hours and minutes. Goes with schedule.
+    /// Length of each window that the schedule opens, in hours and minutes. Must be set together
+    /// with schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = "^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$"))]
     pub duration: Option<DurationText>,
-    /// Number of nodes, or share of the pool's nodes in percent rounded up, that may be disrupted at once.
+    /// Number of nodes, or percentage of the pool's nodes rounded up, that may be disrupted at
+    /// once.
     #[schemars(extend("default" = "10%", "pattern" = "^((100|[0-9]{1,2})%|[0-9]+)$"))]
     pub nodes: String,
-    /// Reasons that the budget bounds. Without any it bounds all of them; an empty list bounds none.
+    /// Reasons that the budget limits. If unset, it limits all reasons; an empty list limits none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxItems" = 50, "x-kubernetes-list-type" = "set"))]
     pub reasons: Option<Vec<DisruptionReason>>,
-    /// When windows open, in UTC: five cron fields, or one of @annually, @yearly, @monthly, @weekly, @daily, @midnight and
-    /// @hourly. Goes with duration.
+    /// Times in UTC at which windows open: five cron fields, or one of @annually, @yearly,
+    /// @monthly, @weekly, @daily, @midnight and @hourly. Must be set together with duration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend(
         "pattern" = r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$"
@@ -165,14 +170,14 @@ pub struct Budget {
     pub schedule: Option<String>,
 }
 
-/// What the NodeClaims of a pool look like.
+/// Template of the NodeClaims of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimTemplate {
-    /// Labels and annotations that NodeClaims and Nodes of the pool get.
+    /// Labels and annotations of the NodeClaims and Nodes of the pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMetadata>,
-    /// Spec that NodeClaims of the pool are made from.
+    /// Spec of the NodeClaims of the pool.
     pub spec: NodeClaimTemplateSpec,
 }
 
@@ -180,11 +185,11 @@ pub struct NodeClaimTemplate {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateMetadata {
-    /// Annotations that NodeClaims and Nodes of the pool get.
+    /// Annotations of the NodeClaims and Nodes of the pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-map-type" = "granular"))]
     pub annotations: Option<BTreeMap<String, String>>,
-    /// Labels that NodeClaims and Nodes of the pool get. Pods may select nodes by them.
+    /// Labels of the NodeClaims and Nodes of the pool. Pods can select nodes by them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, LabelValue>>", extend(
         "maxProperties" = 100,
@@ -194,32 +199,32 @@ pub struct TemplateMetadata {
     pub labels: Option<BTreeMap<String, String>>,
 }
 
-/// What the specs of a pool's NodeClaims are made from.
+/// Spec of the NodeClaims of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimTemplateSpec {
-    /// Age at which a node is replaced, whatever runs on it. Never lets nodes grow old.
+    /// Age at which a node is replaced, even if pods run on it. Never disables expiration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "720h", "pattern" = DURATION_OR_NEVER))]
     pub expire_after: Option<DurationText>,
-    /// Node class that says how machines of the provider are made.
+    /// Node class that configures the provider's instances.
     #[schemars(extend("x-kubernetes-validations" = [GROUP_IS_IMMUTABLE, KIND_IS_IMMUTABLE]))]
     pub node_class_ref: NodeClassReference,
-    /// Requirements that every node of the pool meets. Pods can narrow them further. An empty list allows every instance
-    /// type of the provider.
+    /// Requirements that every node of the pool meets. Pods can restrict them further. An empty
+    /// list allows every instance type of the provider.
     #[schemars(transform = requirement::of_nodepool)]
     pub requirements: Vec<RequirementWithMinValues>,
-    /// Taints that nodes start with and that something else removes. Pods need not tolerate them; the node is not
-    /// initialized while one is left.
+    /// Taints that nodes start with and that another component removes. Pods need not tolerate
+    /// them. A node is not initialized until all of them are removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub startup_taints: Option<Vec<Taint>>,
-    /// Taints that nodes of the pool keep. Pods must tolerate them to be placed there.
+    /// Taints of the nodes of the pool. Pods must tolerate them to be scheduled there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub taints: Option<Vec<Taint>>,
-    /// How long a node may drain before its remaining pods are deleted by force. Without it a drain waits for as long as
-    /// pods and their disruption budgets ask.
+    /// Maximum duration of draining a node, after which its remaining pods are deleted by force. If
+    /// unset, draining waits as long as pods and their disruption budgets require.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = DURATION))]
     pub termination_grace_period: Option<DurationText>,
@@ -228,7 +233,7 @@ pub struct NodeClaimTemplateSpec {
 const GROUP_IS_IMMUTABLE: CelRule = rule("self.group == oldSelf.group", "nodeClassRef.group is immutable");
 const KIND_IS_IMMUTABLE: CelRule = rule("self.kind == oldSelf.kind", "nodeClassRef.kind is immutable");
 
-/// Which node class nodes are made by.
+/// Group, kind and name of a node class.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClassReference {
@@ -244,38 +249,39 @@ pub struct NodeClassReference {
 }
 
 impl NodeClassReference {
-    /// Whether the reference is to a class of this kind. Objects that refer to classes of other kinds belong to other
-    /// controllers.
+    /// Returns true if the reference is to a class of this kind. Objects that refer to other kinds
+    /// belong to other controllers.
     pub fn is_kind(&self, group: &str, kind: &str) -> bool {
         self.group == group && self.kind == kind
     }
 }
 
 impl NodePool {
-    /// The order in which pools are tried: larger weights first, and of equal weights the alphabetically later name.
+    /// Compares pools by precedence: a larger weight comes first, and among equal weights the
+    /// alphabetically later name.
     pub fn by_precedence(a: &Self, b: &Self) -> Ordering {
         let key = |pool: &Self| (pool.spec.weight.unwrap_or_default(), pool.metadata.name.clone());
         key(b).cmp(&key(a))
     }
 }
 
-/// What is known of a pool.
+/// Observed state of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePoolStatus {
-    /// Signals for health and readiness.
+    /// Conditions of the pool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = conditions::map_list)]
     pub conditions: Vec<Condition>,
-    /// Generation of the node class that was seen when the health of registrations was last judged.
+    /// Generation of the node class for which registration health was last evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_class_observed_generation: Option<i64>,
     /// Number of nodes of the pool.
-    // No minimum: the scale subresource refuses negative numbers by itself.
+    // No minimum: the scale subresource itself rejects negative numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = 0))]
     pub nodes: Option<i64>,
-    /// Resources of all nodes of the pool together.
+    /// Total resources of all nodes of the pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
 }

@@ -1,9 +1,11 @@
-//! Enumerations of the wire that stay open: a value outside the set decodes, and is named when it is refused.
+//! Enumerations that decode any text: an unknown value becomes `Unsupported` and is named in the
+//! error that rejects it.
 //!
-//! The schema lists the set, so the API server refuses anything else. But a list of objects is decoded as a whole, and one
-//! object that was stored under another release's schema must not blind Kerf to all the others.
+//! The schema lists the supported values, so the API server rejects all others. But a list of
+//! objects is decoded as a whole. One object that was stored under the schema of another release
+//! must not make all other objects unreadable.
 
-/// Declares an enumeration with its wire texts, in the order in which the schema lists them.
+/// Declares an enumeration with the JSON texts of its values, in the order of the schema.
 macro_rules! open_enum {
     (
         $(#[$meta:meta])*
@@ -13,15 +15,15 @@ macro_rules! open_enum {
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
         $vis enum $name {
             $($(#[$variant_meta])* $variant,)+
-            /// Something that is none of these; it is named when the object is refused.
+            /// Text that is not a supported value. The error that rejects the object contains it.
             Unsupported(::smol_str::SmolStr),
         }
 
         impl $name {
-            /// The texts of all supported values, in the schema's order.
+            /// Texts of all supported values, in the order of the schema.
             pub const SUPPORTED: &'static [&'static str] = &[$($text),+];
 
-            /// The value as it is written.
+            /// Returns the value as it appears in JSON.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$variant => $text,)+

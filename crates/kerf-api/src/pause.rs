@@ -1,24 +1,26 @@
-//! The brake: what the annotation `kerf.sh/pause-disruption` on a NodePool means. It is Kerf's own; Karpenter ignores it.
+//! Meaning of the annotation `kerf.sh/pause-disruption` on a NodePool, which stops voluntary
+//! disruption. It is Kerf's own; Karpenter ignores it.
 //!
-//! Whoever reaches for a brake wants things to stop: a value that cannot be read stops them too, and is told.
+//! An invalid value also pauses, and Kerf reports it: an operator sets the annotation in order to
+//! stop disruption.
 
 use jiff::Timestamp;
 
-/// What the annotation says.
+/// Parsed value of the annotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pause {
-    /// Nothing is paused: `false`.
+    /// Not paused: `false`.
     Off,
-    /// Nodes are left alone until somebody takes the annotation away: `true`.
+    /// Paused until the annotation is removed: `true`.
     Indefinite,
-    /// Nodes are left alone until an instant, written as RFC 3339.
+    /// Paused until a time, given in RFC 3339.
     Until(Timestamp),
-    /// The value is none of these. Nodes are left alone.
+    /// Invalid value. The pool is paused.
     Malformed(String),
 }
 
 impl Pause {
-    /// Reads the value of the annotation.
+    /// Parses the value of the annotation.
     pub fn parse(value: &str) -> Self {
         match value.trim() {
             "true" => Self::Indefinite,
@@ -27,7 +29,8 @@ impl Pause {
         }
     }
 
-    /// When it ends: none if it does not hold at all, the end of time if nobody said.
+    /// Returns the end of the pause. Returns `None` if there is no pause, and [`Timestamp::MAX`] if
+    /// the pause has no end.
     pub fn until(&self) -> Option<Timestamp> {
         match self {
             Self::Off => None,
@@ -42,15 +45,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_read_pauses() {
+    fn an_invalid_value_pauses() {
         let end: Timestamp = "2026-01-01T06:00:00Z".parse().unwrap_or_default();
         assert_eq!(Pause::parse("2026-01-01T06:00:00Z").until(), Some(end));
         assert_eq!(Pause::parse("2026-01-01T07:00:00+01:00").until(), Some(end));
         assert_eq!(Pause::parse("true").until(), Some(Timestamp::MAX));
         assert_eq!(Pause::parse("false").until(), None);
-        for odd in ["", "yes", "tomorrow", "2026-13-01T00:00:00Z", "2026-01-01"] {
-            assert_eq!(Pause::parse(odd), Pause::Malformed(odd.to_owned()));
-            assert_eq!(Pause::parse(odd).until(), Some(Timestamp::MAX));
+        for invalid in ["", "yes", "tomorrow", "2026-13-01T00:00:00Z", "2026-01-01"] {
+            assert_eq!(Pause::parse(invalid), Pause::Malformed(invalid.to_owned()));
+            assert_eq!(Pause::parse(invalid).until(), Some(Timestamp::MAX));
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Kubernetes quantities with exact integer arithmetic.
 //!
-//! A quantity is a whole number of nano-units in an `i128` plus the format it was written in. That holds every amount up to
-//! 1.7e29 units, so sums over any cluster stay far away from overflow; arithmetic saturates all the same. No float is ever
-//! involved: what two manifests say compares and adds up exactly.
+//! A quantity is a number of nano-units in an `i128`, and the format of its text. It holds amounts
+//! up to 1.7e29 units, so sums over a whole cluster do not overflow; arithmetic saturates
+//! nevertheless. No floating-point numbers are used: quantities compare and add exactly.
 //!
-//! Texts mean what they mean to the API server: finer than nano rounds away from zero, binary amounts (`Ki`…`Ei`) are capped at
-//! 2^63-1 units, decimal ones are not. The one thing that the API server lets pass and Kerf does not is a quantity without a
-//! digit (`Ki`, `.`): it stores those as `0`, so none ever comes back from it.
+//! Texts have the same value as in the API server: amounts finer than nano are rounded away from
+//! zero, binary amounts (`Ki`…`Ei`) are capped at 2^63-1 units, decimal amounts are not. One
+//! difference: the API server accepts a quantity without a digit (`Ki`, `.`) and Kerf does not. The
+//! API server stores such a quantity as `0`, so it never returns one.
 
 mod parse;
 #[cfg(test)]
@@ -24,19 +25,20 @@ pub use parse::QuantityError;
 const NANOS_PER_UNIT: i128 = 1_000_000_000;
 const NANOS_PER_MILLI: i128 = 1_000_000;
 
-/// How a quantity was written, which decides how its canonical text looks.
+/// Format of a quantity's text, which determines its canonical form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum QuantityFormat {
-    /// `1500m`, `2`, `3k`
+    /// Decimal, such as `1500m`, `2`, `3k`.
     #[default]
     DecimalSi,
-    /// `64Mi`
+    /// Binary, such as `64Mi`.
     BinarySi,
-    /// `1e3`
+    /// Decimal with an exponent, such as `1e3`.
     DecimalExponent,
 }
 
-/// An exact amount of a resource. Two quantities are equal when their values are, however they were written.
+/// Exact amount of a resource. Two quantities with equal values are equal, even if their formats
+/// differ.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Quantity {
     nanos: i128,
@@ -44,45 +46,47 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// Zero, written as a plain decimal.
+    /// Zero in decimal format.
     pub const ZERO: Self = Self { nanos: 0, format: QuantityFormat::DecimalSi };
 
-    /// The quantity of that many nano-units.
+    /// Creates a quantity from nano-units.
     pub const fn from_nanos(nanos: i128, format: QuantityFormat) -> Self {
         Self { nanos, format }
     }
 
-    /// The quantity of that many whole units, as a plain decimal.
+    /// Creates a quantity from whole units, in decimal format.
     pub const fn from_units(units: i64) -> Self {
         Self { nanos: units as i128 * NANOS_PER_UNIT, format: QuantityFormat::DecimalSi }
     }
 
-    /// The exact value in nano-units.
+    /// Returns the exact value in nano-units.
     pub const fn nanos(self) -> i128 {
         self.nanos
     }
 
-    /// How it was written.
+    /// Returns the format of the text.
     pub const fn format(self) -> QuantityFormat {
         self.format
     }
 
-    /// Whether it is exactly nothing.
+    /// Returns true if the value is zero.
     pub const fn is_zero(self) -> bool {
         self.nanos == 0
     }
 
-    /// Whether it is less than nothing.
+    /// Returns true if the value is below zero.
     pub const fn is_negative(self) -> bool {
         self.nanos < 0
     }
 
-    /// The value in whole units, rounded away from zero, saturating at the ends of `i64`.
+    /// Returns the value in whole units, rounded away from zero and saturated to the range of
+    /// `i64`.
     pub fn value(self) -> i64 {
         self.scaled(NANOS_PER_UNIT)
     }
 
-    /// The value in thousandths of a unit, rounded away from zero, saturating at the ends of `i64`.
+    /// Returns the value in thousandths of a unit, rounded away from zero and saturated to the
+    /// range of `i64`.
     pub fn milli_value(self) -> i64 {
         self.scaled(NANOS_PER_MILLI)
     }
@@ -94,7 +98,7 @@ impl Quantity {
         i64::try_from(rounded).unwrap_or(if rounded < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// A sum or difference is written as its first operand that is not zero.
+    /// Returns the format of a sum or difference: that of the first operand that is not zero.
     fn format_with(self, other: Self) -> QuantityFormat {
         if self.is_zero() { other.format } else { self.format }
     }
@@ -160,8 +164,9 @@ impl Ord for Quantity {
     }
 }
 
-/// The canonical text: an integer with the largest suffix that loses nothing, in the format the quantity was written in. A
-/// binary amount below 1024 or with a fraction has no binary text and is written as a decimal.
+/// Writes the canonical text: an integer with the largest suffix that loses nothing, in the
+/// quantity's format. A binary amount below 1024 or with a fraction has no binary text and is
+/// written as a decimal.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_zero() {
@@ -199,7 +204,7 @@ impl Quantity {
         }
         match SUFFIXES.get(step) {
             Some(suffix) if with_suffix || suffix.is_empty() => write!(f, "{mantissa}{suffix}"),
-            // Above exa there is no suffix: Kubernetes falls back to the exponent.
+            // Above exa there is no suffix. Kubernetes uses the exponent instead.
             _ => write!(f, "{mantissa}e{}", step as i32 * 3 - 9),
         }
     }
@@ -227,7 +232,7 @@ impl Visitor<'_> for QuantityVisitor {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Quantity, E> {
-        // The API server trims, too; the grammar itself knows no blanks.
+        // The API server trims spaces too; the grammar itself has none.
         text.trim().parse().map_err(E::custom)
     }
 

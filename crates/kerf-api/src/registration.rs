@@ -1,8 +1,8 @@
-//! How the latest machines of a pool fared at joining the cluster, and what `NodeRegistrationHealthy` makes of it (spec 01 §3.5,
-//! spec 04 §5.7 and §8.4).
+//! Registration outcomes of a pool's latest nodes, and the condition `NodeRegistrationHealthy` that
+//! follows from them (spec 01 §3.5, spec 04 §5.7 and §8.4).
 //!
-//! The history is kept in memory by the pool's uid, so a pool that is made anew under its old name starts without a past. It
-//! remembers four outcomes; that is all that a verdict rests on.
+//! The history is kept in memory by the pool's UID, so a pool that is re-created with the same name
+//! starts with an empty history. It holds four outcomes; health is computed from these only.
 
 use std::collections::VecDeque;
 
@@ -10,40 +10,40 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::conditions::{Condition, ConditionStatus};
 
-/// The condition of a pool that tells its health. It has no part in `Ready`.
+/// Type of the NodePool condition that reports registration health. `Ready` does not depend on it.
 pub const NODE_REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
 
-/// How many outcomes are remembered.
+/// Number of outcomes in a history.
 const HISTORY_LENGTH_MAX: usize = 4;
-/// How many failures among them make a pool unhealthy: half.
+/// Number of failures in the history that make a pool unhealthy: half of its length.
 const UNHEALTHY_FAILURES_MIN: usize = HISTORY_LENGTH_MAX / 2;
 
-/// What became of a machine.
+/// Result of one launched instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegistrationOutcome {
-    /// Its node registered.
+    /// The node registered.
     Registered,
-    /// Launch or registration took too long.
+    /// Launch or registration timed out.
     Failed,
 }
 
-/// What a history says of a pool.
+/// Health of a pool, computed from its latest registration outcomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolRegistrationHealth {
-    /// Nothing has happened yet.
+    /// The history is empty.
     Unknown,
-    /// Machines join, but for a stray one.
+    /// Nodes register, with at most one failure in the history.
     Healthy,
-    /// Machines do not join.
+    /// Nodes do not register.
     Unhealthy,
 }
 
-/// The latest outcomes of one pool, oldest first.
+/// Latest outcomes of one pool, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RegistrationHistory(VecDeque<RegistrationOutcome>);
 
 impl RegistrationHistory {
-    /// The history of a pool after a restart, as far as its condition tells.
+    /// Restores the history of a pool after a restart, as far as its condition shows.
     pub fn from_condition(condition: Option<&Condition>) -> Self {
         let outcomes: &[RegistrationOutcome] = match condition.map(|condition| &condition.status) {
             Some(ConditionStatus::True) => &[RegistrationOutcome::Registered],
@@ -53,7 +53,7 @@ impl RegistrationHistory {
         Self(outcomes.iter().copied().collect())
     }
 
-    /// What the history says.
+    /// Returns the health that follows from the history.
     pub fn health(&self) -> PoolRegistrationHealth {
         let failures = self.0.iter().filter(|outcome| **outcome == RegistrationOutcome::Failed).count();
         match (self.0.is_empty(), failures >= UNHEALTHY_FAILURES_MIN) {
@@ -63,14 +63,15 @@ impl RegistrationHistory {
         }
     }
 
-    /// What it would say after one more outcome. An outcome is recorded only after what follows from it has been written.
+    /// Returns the health after one more outcome, without recording it. An outcome is recorded only
+    /// after its consequences have been written to the API server.
     pub fn health_after(&self, outcome: RegistrationOutcome) -> PoolRegistrationHealth {
         let mut history = self.clone();
         history.record(outcome);
         history.health()
     }
 
-    /// Adds an outcome; the oldest of more than four is forgotten.
+    /// Adds an outcome. If there are more than four, the oldest is removed.
     pub fn record(&mut self, outcome: RegistrationOutcome) {
         self.0.push_back(outcome);
         if self.0.len() > HISTORY_LENGTH_MAX {
@@ -78,25 +79,27 @@ impl RegistrationHistory {
         }
     }
 
-    /// Forgets everything: pool or class have changed, and the past says nothing of them.
+    /// Removes all outcomes. Called when the pool or node class has changed, because the outcomes
+    /// belong to the old configuration.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 }
 
-/// Whether a pool's condition is about something that no longer is: the pool or its class have changed since, or it was never
-/// set. The condition then becomes Unknown and the history is cleared.
+/// Returns true if a pool's condition was never set, or if the pool or its class has changed since.
+/// The condition then becomes Unknown and the history is cleared.
 pub fn is_outdated(
     condition: Option<&Condition>,
     pool_generation: i64,
-    class_generation_seen: Option<i64>,
+    observed_class_generation: Option<i64>,
     class_generation: i64,
 ) -> bool {
     condition.is_none_or(|condition| condition.observed_generation != Some(pool_generation))
-        || class_generation_seen != Some(class_generation)
+        || observed_class_generation != Some(class_generation)
 }
 
-/// Whether a claim's outcome counts for a pool: the claim is owned by the pool with this uid, not just by one of its name.
+/// Returns true if the claim is owned by the pool with this UID. A pool with the same name but
+/// another UID does not count.
 pub fn is_owned_by_pool(claim: &ObjectMeta, pool_uid: &str) -> bool {
     claim.owner_references.iter().flatten().any(|owner| owner.kind == "NodePool" && owner.uid == pool_uid)
 }
@@ -138,9 +141,9 @@ mod tests {
         );
     }
 
-    // spec 01 #76: and `Ready` is unaffected.
+    // spec 01 #76: the condition does not affect `Ready`.
     #[test]
-    fn health_has_no_part_in_readiness() {
+    fn registration_health_does_not_affect_readiness() {
         let now = Timestamp::from_second(1).unwrap();
         let object = ObjectFacts { generation: 1, created: now, is_deleting: false };
         let mut set = ConditionSet::open(dependents::NODEPOOL, object, vec![]);
@@ -165,7 +168,7 @@ mod tests {
 
     // spec 01 §3.5: after a restart
     #[test]
-    fn a_restart_remembers_what_the_condition_says() {
+    fn a_restart_restores_the_history_from_the_condition() {
         assert_eq!(
             RegistrationHistory::from_condition(Some(&condition(ConditionStatus::True))),
             history(&[Registered])
@@ -180,12 +183,12 @@ mod tests {
 
     // spec 01 #77
     #[test]
-    fn a_new_generation_of_pool_or_class_makes_the_past_worthless() {
-        let seen = condition(ConditionStatus::True);
-        assert!(!is_outdated(Some(&seen), 3, Some(7), 7));
-        assert!(is_outdated(Some(&seen), 4, Some(7), 7));
-        assert!(is_outdated(Some(&seen), 3, Some(7), 8));
-        assert!(is_outdated(Some(&seen), 3, None, 7));
+    fn a_new_generation_of_pool_or_class_makes_the_condition_outdated() {
+        let stored = condition(ConditionStatus::True);
+        assert!(!is_outdated(Some(&stored), 3, Some(7), 7));
+        assert!(is_outdated(Some(&stored), 4, Some(7), 7));
+        assert!(is_outdated(Some(&stored), 3, Some(7), 8));
+        assert!(is_outdated(Some(&stored), 3, None, 7));
         assert!(is_outdated(None, 3, Some(7), 7));
         let mut history = history(&[Failed, Failed]);
         history.clear();

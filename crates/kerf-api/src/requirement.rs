@@ -1,8 +1,8 @@
-//! Requirements as NodePools, NodeClaims and NodeOverlays write them (spec 01 §2.3).
+//! Requirements in NodePools, NodeClaims and NodeOverlays (spec 01 §2.3).
 //!
-//! The schema of a requirement depends on where it stands: which label keys are off limits, which operators need values, and
-//! whether there is a `minValues`. What a requirement means is the engine's business; whether its words make sense is
-//! checked in `validation`.
+//! The schema of a requirement depends on its object: which label keys are restricted, which
+//! operators need values, and if `minValues` exists. The engine evaluates requirements;
+//! `validation` checks that they make sense.
 
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
@@ -12,63 +12,64 @@ use crate::open_enum::open_enum;
 use crate::schema::{CelRule, LABEL_VALUE, LabelKeys, QUALIFIED_KEY, rule};
 
 open_enum! {
-    /// How the values of a requirement are meant. `Gte` and `Lte` are Karpenter's, the others Kubernetes' own.
+    /// Operator of a requirement. `Gte` and `Lte` are Karpenter's; the others are from Kubernetes.
     #[derive(Default)]
     pub enum Operator {
-        /// An integer not below the value.
+        /// An integer greater than or equal to the value.
         Gte = "Gte",
-        /// An integer not above the value.
+        /// An integer less than or equal to the value.
         Lte = "Lte",
         /// One of the values.
         #[default]
         In = "In",
-        /// None of the values, or no such label.
+        /// None of the values, or the label is absent.
         NotIn = "NotIn",
         /// Any value.
         Exists = "Exists",
-        /// No such label.
+        /// The label is absent.
         DoesNotExist = "DoesNotExist",
-        /// An integer above the value.
+        /// An integer greater than the value.
         Gt = "Gt",
-        /// An integer below the value.
+        /// An integer less than the value.
         Lt = "Lt",
     }
 }
 
-/// A requirement on a label, with the flexibility that it must keep.
+/// Requirement on a label, with the flexibility that it must keep.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RequirementWithMinValues {
-    /// Label key that the requirement is about.
+    /// Label key of the requirement.
     #[schemars(extend("maxLength" = 316, "pattern" = QUALIFIED_KEY))]
     pub key: String,
-    /// Smallest number of different values that must stay possible for the key when a node is launched. Keeps a claim
-    /// flexible, for example over instance types, at the price of failing when fewer remain.
+    /// Smallest number of different values of the key that must remain possible when a node is
+    /// launched. It keeps a NodeClaim flexible, for example in its instance types; the launch fails
+    /// if fewer values remain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<crate::schema::Integer>", extend("minimum" = 1, "maximum" = 50))]
     pub min_values: Option<i64>,
-    /// How the label relates to the values: `In`, `NotIn`, `Exists`, `DoesNotExist`, or one of the integer comparisons
-    /// `Gt`, `Lt`, `Gte` and `Lte`.
+    /// Relation between the label and the values: `In`, `NotIn`, `Exists`, `DoesNotExist`, or one
+    /// of the integer comparisons `Gt`, `Lt`, `Gte` and `Lte`.
     pub operator: Operator,
-    /// Values that the operator works on: at least one for `In`, exactly one integer for `Gt`, `Lt`, `Gte` and `Lte`, none for
-    /// `Exists` and `DoesNotExist`.
+    /// Values of the operator: at least one for `In`, exactly one integer for `Gt`, `Lt`, `Gte` and
+    /// `Lte`, none for `Exists` and `DoesNotExist`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = values)]
     pub values: Option<Vec<String>>,
 }
 
-/// A requirement on a label.
+/// Requirement on a label.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSelectorRequirement {
-    /// Label key that the requirement is about.
+    /// Label key of the requirement.
     #[schemars(extend("maxLength" = 316, "pattern" = QUALIFIED_KEY))]
     pub key: String,
-    /// How the label relates to the values: `In`, `NotIn`, `Exists`, `DoesNotExist`, or one of the integer comparisons
-    /// `Gt`, `Lt`, `Gte` and `Lte`.
+    /// Relation between the label and the values: `In`, `NotIn`, `Exists`, `DoesNotExist`, or one
+    /// of the integer comparisons `Gt`, `Lt`, `Gte` and `Lte`.
     pub operator: Operator,
-    /// Values that the operator works on: at least one for `In` and `NotIn`, exactly one integer for `Gt`, `Lt`, `Gte` and
-    /// `Lte`, none for `Exists` and `DoesNotExist`.
+    /// Values of the operator: at least one for `In` and `NotIn`, exactly one integer for `Gt`,
+    /// `Lt`, `Gte` and `Lte`, none for `Exists` and `DoesNotExist`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = values)]
     pub values: Option<Vec<String>>,
@@ -86,7 +87,8 @@ const BOUND: &str =
     "self.all(x, !(x.operator in ['Gt', 'Lt', 'Gte', 'Lte']) || (x.values.size() == 1 && int(x.values[0]) >= 0))";
 const BOUND_IS_AN_INTEGER: CelRule =
     rule(BOUND, "requirements operator 'Gt', 'Lt', 'Gte', or 'Lte' must have a single positive integer value");
-/// The text differs by a comma from that of NodePools; both are what users search for.
+/// The message differs by a comma from that of NodePools. Both are Karpenter's, and users search
+/// for them.
 const OVERLAY_BOUND_IS_AN_INTEGER: CelRule =
     rule(BOUND, "requirements operator 'Gt', 'Lt', 'Gte' or 'Lte' must have a single positive integer value");
 const MIN_VALUES_ARE_LISTED: CelRule = rule(
@@ -94,22 +96,22 @@ const MIN_VALUES_ARE_LISTED: CelRule = rule(
     "requirements with 'minValues' must have at least that many values specified in the 'values' field",
 );
 
-/// Schema of the requirements of a NodePool's template.
+/// Sets the schema of the requirements of a NodePool's template.
 pub(crate) fn of_nodepool(schema: &mut Schema) {
     set_list_schema(schema, &[IN_HAS_VALUES, BOUND_IS_AN_INTEGER, MIN_VALUES_ARE_LISTED], LabelKeys::NodePool);
 }
 
-/// Schema of the requirements of a NodeClaim.
+/// Sets the schema of the requirements of a NodeClaim.
 pub(crate) fn of_nodeclaim(schema: &mut Schema) {
     set_list_schema(schema, &[IN_HAS_VALUES, BOUND_IS_AN_INTEGER, MIN_VALUES_ARE_LISTED], LabelKeys::NodeClaim);
 }
 
-/// Schema of the requirements of a NodeOverlay.
+/// Sets the schema of the requirements of a NodeOverlay.
 pub(crate) fn of_overlay(schema: &mut Schema) {
     set_list_schema(schema, &[NOT_IN_HAS_VALUES, IN_HAS_VALUES, OVERLAY_BOUND_IS_AN_INTEGER], LabelKeys::NodeOverlay);
 }
 
-/// Schema of requirements that a controller writes into a status: nothing is checked.
+/// Sets the schema of requirements that a controller writes to a status, which are not validated.
 pub(crate) fn of_status(schema: &mut Schema) {
     for (property, keywords) in
         [("key", &["maxLength", "pattern"][..]), ("operator", &["enum"]), ("values", &["maxLength", "pattern"])]
@@ -133,8 +135,8 @@ fn set_list_schema(schema: &mut Schema, rules: &[CelRule], keys: LabelKeys) {
     }
 }
 
-/// Length and pattern are meant for each value but stand on the list, where they do nothing. Karpenter's schema has them
-/// there; on the items they would refuse objects that exist.
+/// Adds the length and pattern of values to the list instead of its items, where they have no
+/// effect. Karpenter's schema does the same; on the items they would reject existing objects.
 fn values(schema: &mut Schema) {
     schema.insert("maxLength".into(), json!(63));
     schema.insert("pattern".into(), json!(LABEL_VALUE));

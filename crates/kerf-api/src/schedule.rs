@@ -1,8 +1,8 @@
-//! When disruption budgets apply: cron schedules whose hits open windows (spec 01 §3.2).
+//! Cron schedules of disruption budgets: each match opens a window in which the budget applies
+//! (spec 01 §3.2).
 //!
-//! The dialect is the one that Karpenter's users have written against, quirks included, since a schedule that were read
-//! differently would let nodes be disrupted at the wrong time. All times are UTC. A schedule is a value; the instant comes from
-//! the caller.
+//! The syntax is that of Karpenter's parser, quirks included: a different reading would allow
+//! disruption at the wrong time. All times are UTC. The caller passes the current time.
 
 mod budgets;
 mod parse;
@@ -18,10 +18,10 @@ use crate::duration::Duration;
 pub use budgets::{BudgetError, BudgetProblem, UNLIMITED, allowed_disruptions};
 pub use parse::ScheduleError;
 
-/// How many years ahead of the year in which it starts a search for a hit looks.
+/// Number of years after the starting year in which a match is searched.
 const SEARCH_YEARS_MAX: i16 = 5;
 
-/// A cron schedule: minutes in UTC.
+/// Cron schedule with a resolution of one minute, in UTC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
     minutes: CronField,
@@ -31,22 +31,23 @@ pub struct Schedule {
     days_of_week: CronField,
 }
 
-/// The values of one field of a schedule.
+/// Values of one field of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct CronField {
-    /// A bit for each value.
+    /// One bit for each value.
     values: u64,
-    /// Whether the field was written as a star, which changes how the two day fields go together.
+    /// True if the field contains a star without a step, which changes how the two day fields are
+    /// combined.
     is_star: bool,
 }
 
 impl CronField {
     fn has(self, value: i8) -> bool {
-        // No value is negative, and none is above 59.
+        // Values are between 0 and 59.
         self.values >> (value & 63) & 1 == 1
     }
 
-    /// The first value that is not below `least`.
+    /// Returns the smallest value that is at least `least`, or `None` if there is none.
     fn first_from(self, least: i8) -> Option<i8> {
         let rest = self.values & (u64::MAX.checked_shl(least.unsigned_abs().into()).unwrap_or(0));
         (rest != 0).then_some(rest.trailing_zeros() as i8)
@@ -54,13 +55,14 @@ impl CronField {
 }
 
 impl Schedule {
-    /// Whether a window of this length that some hit opened is open now. A schedule that never hits counts as open: that is the
-    /// choice that protects nodes.
+    /// Returns true if a window of this length is open now. A schedule that never matches counts as
+    /// open, which protects nodes.
     pub fn is_active(&self, window: Duration, now: Timestamp) -> bool {
-        self.next_after(window.before(now)).is_none_or(|hit| hit <= now)
+        self.next_after(window.before(now)).is_none_or(|next_match| next_match <= now)
     }
 
-    /// The first hit after an instant; none if there is none until the end of the fifth year after.
+    /// Returns the first match after an instant. Returns `None` if there is none until the end of
+    /// the fifth year after it.
     pub fn next_after(&self, instant: Timestamp) -> Option<Timestamp> {
         let next_second =
             Timestamp::from_second(instant.as_second() + i64::from(instant.subsec_nanosecond() >= 0)).ok()?;
@@ -70,8 +72,8 @@ impl Schedule {
             let date = from.date();
             if !self.months.has(date.month()) {
                 from = next_month(date)?.at(0, 0, 0, 0);
-            } else if let Some(hit) = self.first_match_of_day(from) {
-                return Offset::UTC.to_timestamp(hit).ok();
+            } else if let Some(next_match) = self.first_match_of_day(from) {
+                return Offset::UTC.to_timestamp(next_match).ok();
             } else {
                 from = date.tomorrow().ok()?.at(0, 0, 0, 0);
             }
@@ -79,7 +81,7 @@ impl Schedule {
         None
     }
 
-    /// The first hit on the day of an instant, from that instant on.
+    /// Returns the first match on the day of `from`, at `from` or later.
     fn first_match_of_day(&self, from: DateTime) -> Option<DateTime> {
         if !self.matches_day(from.date()) {
             return None;
@@ -92,7 +94,8 @@ impl Schedule {
         Some(from.date().at(hour, minute, 0, 0))
     }
 
-    /// If both day fields say something, either will do.
+    /// Returns true if the date matches the day fields. If both are restricted, a match of either
+    /// one suffices.
     fn matches_day(&self, date: Date) -> bool {
         let by_month = self.days_of_month.has(date.day());
         let by_week = self.days_of_week.has(date.weekday().to_sunday_zero_offset());
@@ -100,7 +103,7 @@ impl Schedule {
     }
 }
 
-/// The first full minute from an instant on.
+/// Returns the first full minute at or after `second`.
 fn round_up_to_minute(second: Timestamp) -> Option<Timestamp> {
     let rest = second.as_second().rem_euclid(60);
     second.checked_add(SignedDuration::from_secs(if rest == 0 { 0 } else { 60 - rest })).ok()

@@ -1,7 +1,9 @@
-//! What an operator tells of the cluster's scheduler (spec 02 §8.9): the spread constraints that it applies to pods without any of their own.
+//! Configuration of the cluster's scheduler as far as Kerf needs it (spec 02 §8.9): the default
+//! spread constraints, which apply to pods without constraints of their own.
 //!
-//! Kerf must expect of pods what the scheduler will do with them, so a configuration that the scheduler would refuse is refused here too, and
-//! in Karpenter's words. Everything that is wrong is found at once; what passes has constraints that no rule speaks against, and no selector.
+//! Kerf must predict what the scheduler does with pods. Therefore it rejects a configuration that
+//! the scheduler would reject, with Karpenter's messages. All errors are reported at once.
+//! Constraints that pass are valid and have no selector.
 
 use serde::Deserialize;
 
@@ -9,15 +11,16 @@ use crate::admission::names;
 use crate::admission::text::quote;
 use crate::slim::{NodeInclusionPolicy, Str, TopologySpreadConstraint, WhenUnsatisfiable};
 
-/// The default spread constraints of a configuration in YAML or JSON, none if the text is empty; or everything that is wrong with it.
+/// Parses the default spread constraints of a configuration in YAML or JSON. Returns an empty list
+/// for an empty text. Fails with all errors of the configuration.
 pub fn parse_default_spread(text: &str) -> Result<Vec<TopologySpreadConstraint>, Vec<String>> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let written: Option<SchedulerConfig> = serde_yaml_ng::from_str(text)
+    let config: Option<SchedulerConfig> = serde_yaml_ng::from_str(text)
         .map_err(|cause| vec![format!("parsing scheduler config, decoding scheduler config, {cause}")])?;
-    let constraints = written
-        .and_then(|written| written.pod_topology_spread)
+    let constraints = config
+        .and_then(|config| config.pod_topology_spread)
         .and_then(|spread| spread.default_constraints)
         .unwrap_or_default();
     let failures: Vec<String> = (0..constraints.len())
@@ -35,7 +38,7 @@ pub fn parse_default_spread(text: &str) -> Result<Vec<TopologySpreadConstraint>,
     }
 }
 
-/// What is wrong with one of the constraints, seen beside those before it.
+/// Returns what is wrong with one constraint, including duplicates of earlier ones.
 fn violations(constraints: &[Constraint], index: usize) -> Vec<String> {
     let constraint = &constraints[index];
     let (key, when) = (&constraint.topology_key, &constraint.when_unsatisfiable);
@@ -78,7 +81,8 @@ struct PodTopologySpread {
     default_constraints: Option<Vec<Constraint>>,
 }
 
-/// A constraint as it is written. A field that is left out is judged like an empty one, not by the decoder.
+/// Constraint as in the file. The decoder accepts an absent field; validation then treats it as
+/// empty.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Constraint {
@@ -124,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// A configuration with these constraints.
+    /// Returns a configuration with these constraints.
     fn config_with(constraints: &str) -> String {
         format!("podTopologySpread: {{defaultConstraints: [{constraints}]}}")
     }
@@ -132,7 +136,7 @@ mod tests {
     const ZONE: &str = "{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}";
 
     #[test]
-    fn spec_07_12_every_violation_is_named() {
+    fn spec_07_12_every_violation_is_reported() {
         let at = |index: usize, suffix: &str| {
             format!(
                 "parsing scheduler config, validating scheduler config, podTopologySpread.defaultConstraints[{index}]{suffix}"
@@ -168,13 +172,13 @@ mod tests {
         let twice = config_with(&format!("{ZONE}, {}", ZONE.replace("maxSkew: 1", "maxSkew: 2")));
         let duplicate = at(1, " is a duplicate of [0], {topology.kubernetes.io/zone, DoNotSchedule}");
         assert_eq!(parse_default_spread(&twice).unwrap_err(), [duplicate]);
-        let much =
+        let invalid =
             config_with("{}, {maxSkew: 1, topologyKey: a/b/c, whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}");
-        assert_eq!(parse_default_spread(&much).unwrap_err().len(), 5, "everything is found at once");
+        assert_eq!(parse_default_spread(&invalid).unwrap_err().len(), 5, "everything is found at once");
     }
 
     #[test]
-    fn spec_07_12_what_is_no_configuration_is_not_decoded() {
+    fn spec_07_12_other_documents_are_rejected_by_the_decoder() {
         for text in [
             "podTopologySpread: {defaultConstraints: []}\nextra: 1",
             "podTopologySpread: {constraints: []}",
@@ -197,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn spec_07_12_one_key_may_be_a_must_and_a_wish() {
+    fn spec_07_12_one_key_may_be_required_and_preferred() {
         let soft = ZONE.replace("DoNotSchedule", "ScheduleAnyway");
         let constraints = parse_default_spread(&config_with(&format!("{ZONE}, {soft}"))).unwrap();
         let expected = |when_unsatisfiable| TopologySpreadConstraint {
@@ -211,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn yaml_and_json_say_the_same_and_nothing_is_nothing() {
+    fn yaml_and_json_are_equivalent_and_an_empty_text_has_no_constraints() {
         let yaml = config_with(
             "{maxSkew: 2, minDomains: 3, topologyKey: rack, whenUnsatisfiable: DoNotSchedule, nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor, matchLabelKeys: [], labelSelector: null}",
         );

@@ -1,57 +1,60 @@
-//! The vocabulary in which the types describe their schema: shared patterns, CEL rules, and stand-ins for foreign types.
+//! Building blocks for the schemas of types: shared patterns, CEL rules, and substitutes for types
+//! of other crates.
 //!
-//! Every field's schema stands at the field: its type and doc comment say most of it, `#[schemars(extend(...))]` adds the
-//! Kubernetes keywords in their own spelling. `crds` turns the result into a structural schema and checks that it is one.
+//! The schema of a field is declared at the field: its type and doc comment give most of it, and
+//! `#[schemars(extend(...))]` adds Kubernetes keywords. `crds` converts the result to a structural
+//! schema and checks it.
 
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// A label key with an optional DNS prefix. Also used for taint keys and values.
+/// Label key with an optional DNS prefix. Also used for taint keys and values.
 pub(crate) const QUALIFIED_KEY: &str =
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(\/))?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$";
-/// A label value, without its length.
+/// Label value; its length is limited separately.
 pub(crate) const LABEL_VALUE: &str = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
-/// A quantity; looser than what parses as one (`1e1.5`).
+/// Quantity. The pattern accepts more than the parser (`1e1.5`).
 pub(crate) const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
-/// Hours, minutes and seconds in any order and number.
+/// Hours, minutes and seconds, in any order and number.
 pub(crate) const DURATION: &str = "^([0-9]+(s|m|h))+$";
-/// [`DURATION`], or `Never`.
+/// Pattern of [`DURATION`] that also accepts `Never`.
 pub(crate) const DURATION_OR_NEVER: &str = "^(([0-9]+(s|m|h))+|Never)$";
 
-/// A CEL rule that the API server evaluates, with the text that a user reads when it does not hold.
+/// CEL rule for the API server, with the message for the user if the rule is violated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct CelRule {
     pub(crate) message: Cow<'static, str>,
     pub(crate) rule: Cow<'static, str>,
 }
 
-/// A rule of constant text.
+/// Creates a rule from constant texts.
 pub(crate) const fn rule(rule: &'static str, message: &'static str) -> CelRule {
     CelRule { message: Cow::Borrowed(message), rule: Cow::Borrowed(rule) }
 }
 
-/// Marks where label keys stand in a schema. Which keys are refused there depends on the provider, so the rules themselves are
-/// put in when the CRD is made.
+/// Marks the position of label keys in a schema. The restricted keys depend on the provider, so
+/// `crds` inserts the rules when it generates the CRD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LabelKeys {
-    /// Keys of a map of labels on a NodePool's template.
+    /// Keys of the labels of a NodePool's template.
     TemplateLabels,
-    /// The key of a requirement of a NodePool.
+    /// Key of a requirement of a NodePool.
     NodePool,
-    /// The key of a requirement of a NodeClaim.
+    /// Key of a requirement of a NodeClaim.
     NodeClaim,
-    /// The key of a requirement of a NodeOverlay.
+    /// Key of a requirement of a NodeOverlay.
     NodeOverlay,
 }
 
 impl LabelKeys {
-    /// The keyword under which the mark stands until the CRD is made.
+    /// Schema keyword that holds the mark until the CRD is generated.
     pub(crate) const MARKER: &'static str = "x-kerf-label-keys";
 }
 
-/// Declares a type that only stands for a schema, for fields whose Rust type is foreign or says too much.
+/// Declares a type that only stands for a schema, for fields whose Rust type has no suitable
+/// schema.
 macro_rules! stand_in {
     ($(#[$meta:meta])* $name:ident = $schema:tt) => {
         $(#[$meta])*
@@ -74,23 +77,23 @@ macro_rules! stand_in {
 }
 
 stand_in! {
-    /// A point in time.
+    /// Point in time.
     DateTime = { "type": "string", "format": "date-time" }
 }
 stand_in! {
-    /// An integer whose bounds say all about its size.
+    /// Integer without a format; its bounds are given separately.
     Integer = { "type": "integer" }
 }
 stand_in! {
-    /// The value of a label.
+    /// Label value with its maximum length and pattern.
     LabelValue = { "type": "string", "maxLength": 63, "pattern": LABEL_VALUE }
 }
 stand_in! {
-    /// Metadata, whose schema the API server knows better.
+    /// Object metadata, whose schema the API server adds.
     Metadata = { "type": "object" }
 }
 stand_in! {
-    /// An object of which every field is kept, whatever it is.
+    /// Object whose unknown fields are all kept.
     OpenObject = {
         "type": "object",
         "additionalProperties": { "x-kubernetes-preserve-unknown-fields": true },

@@ -1,9 +1,9 @@
-//! The Kubernetes objects that Kerf watches, cut down to the fields that some decision reads.
+//! Kubernetes objects reduced to the fields that some decision reads.
 //!
-//! A cluster of 100,000 pods is held in memory several times over if whole objects are kept; these types keep about a
-//! kilobyte of a pod. They are decoded straight from the JSON that the API server sends, skip what they do not know,
-//! and are what the engine takes as input: there is no second model of a pod. `kerf-state` keeps them, and nobody writes
-//! them back: a writer patches the field it means.
+//! Keeping whole objects of 100,000 pods would need several times as much memory; these types need
+//! about a kilobyte per pod. They are decoded directly from the API server's JSON and skip unknown
+//! fields. `kerf-state` stores them and the engine takes them as input, so there is only one model
+//! of a pod. They are never written back: a writer patches single fields.
 
 mod decode;
 mod meta;

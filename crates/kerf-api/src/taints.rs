@@ -1,7 +1,7 @@
-//! Taints: the two that Kerf sets, the ones that a starting node sheds by itself, and how two taints match (spec 01 §11.2,
-//! spec 04 §1.3).
+//! Taints: the two that Kerf sets, the ephemeral taints of a starting node, and how two taints
+//! match (spec 01 §11.2, spec 04 §1.3).
 //!
-//! Everywhere in Kerf taints match by key and effect; values never decide.
+//! Everywhere in Kerf taints match by key and effect; values are ignored.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
@@ -10,12 +10,15 @@ use serde::{Deserialize, Serialize};
 use crate::open_enum::open_enum;
 use crate::schema::QUALIFIED_KEY;
 
-/// Set, without a value and with effect `NoSchedule`, on a node that is queued for disruption or being terminated.
+/// Taint of a node that is queued for disruption or being terminated. It has no value and the
+/// effect `NoSchedule`.
 pub const DISRUPTED: &str = "karpenter.sh/disrupted";
-/// Set, without a value and with effect `NoExecute`, by the kubelet at boot; taken away at registration.
+/// Taint that the kubelet sets at boot and Kerf removes at registration. It has no value and the
+/// effect `NoExecute`.
 pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
 
-/// Keys that start so belong to readiness gates; whatever their effect, they go away when the node is ready.
+/// Prefix of the taint keys of readiness gates. They disappear when the node is ready, with any
+/// effect.
 pub const READINESS_PREFIX: &str = "readiness.k8s.io/";
 
 const EPHEMERAL: [(&str, TaintEffect); 5] = [
@@ -27,25 +30,25 @@ const EPHEMERAL: [(&str, TaintEffect); 5] = [
 ];
 
 open_enum! {
-    /// What a taint does to pods that do not tolerate it.
+    /// Effect of a taint on pods that do not tolerate it.
     #[derive(Default)]
     pub enum TaintEffect {
-        /// New pods stay away.
+        /// New pods are not scheduled.
         #[default]
         NoSchedule = "NoSchedule",
-        /// New pods stay away if they can.
+        /// New pods are scheduled elsewhere if possible.
         PreferNoSchedule = "PreferNoSchedule",
-        /// Running pods leave as well.
+        /// New pods are not scheduled, and running pods are evicted.
         NoExecute = "NoExecute",
     }
 }
 
-/// A taint that nodes carry.
+/// Taint of a node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Taint {
-    /// Effect on pods that do not tolerate the taint: `NoSchedule` keeps new pods away, `PreferNoSchedule` does so where
-    /// possible, `NoExecute` also evicts running ones.
+    /// Effect on pods that do not tolerate the taint: `NoSchedule` keeps new pods away,
+    /// `PreferNoSchedule` does so if possible, `NoExecute` also evicts running pods.
     pub effect: TaintEffect,
     /// Key of the taint, with an optional DNS prefix.
     #[schemars(extend("minLength" = 1, "pattern" = QUALIFIED_KEY))]
@@ -54,21 +57,21 @@ pub struct Taint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<crate::schema::DateTime>")]
     pub time_added: Option<Time>,
-    /// Value that goes with the key.
+    /// Value of the taint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = QUALIFIED_KEY))]
     pub value: Option<String>,
 }
 
 impl Taint {
-    /// Whether the two are the same taint for every purpose of Kerf: same key, same effect.
+    /// Returns true if both taints have the same key and effect, which makes them equal for Kerf.
     pub fn matches(&self, other: &Self) -> bool {
         self.key == other.key && self.effect == other.effect
     }
 }
 
-/// Whether a starting node sheds the taint by itself: it is ignored while the node is not initialized, and blocks
-/// initialization.
+/// Returns true if a starting node loses the taint by itself. Such a taint is ignored while the
+/// node is not initialized, and it blocks initialization.
 pub fn is_ephemeral(key: &str, effect: &TaintEffect) -> bool {
     key.starts_with(READINESS_PREFIX) || EPHEMERAL.iter().any(|(k, e)| *k == key && e == effect)
 }
@@ -78,7 +81,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
     use super::*;
 
-    // spec 01 #66 (the predicate; initialization is the controller's)
+    // spec 01 #66 (only the predicate; the controller handles initialization)
     #[test]
     fn ephemeral_taints_match_by_key_and_effect() {
         assert!(is_ephemeral("node.kubernetes.io/not-ready", &TaintEffect::NoExecute));
@@ -93,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taint_keeps_absent_and_empty_apart_and_an_unknown_effect_as_it_is() {
+    fn a_taint_distinguishes_absent_and_empty_and_keeps_an_unknown_effect() {
         let text = r#"{"effect":"NoBreakfast","key":"a","value":""}"#;
         let taint: Taint = serde_json::from_str(text).unwrap();
         assert_eq!(taint.effect, TaintEffect::Unsupported("NoBreakfast".into()));

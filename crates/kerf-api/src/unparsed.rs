@@ -1,9 +1,11 @@
-//! Quantities and durations exactly as somebody wrote them.
+//! Quantities and durations with the exact text of the manifest.
 //!
-//! Reading an object and writing it back must not change a byte of its spec: `50000` and `50k`, `1h` and `60m` are equal in
-//! value, yet a NodeClaim whose spec changed is refused, and a NodePool whose spec changed is drift in a GitOps tool. And
-//! admission lets texts pass that have no value (`9999999999h`, a volume size of `Ti`): such an object must still decode, so
-//! that the one field can be reported. So these types hold the text, and what it means is asked when it is needed.
+//! Decoding an object and writing it back must not change any byte of its spec. `50000` and `50k`,
+//! `1h` and `60m` have equal values, but the API server rejects a NodeClaim whose spec changed, and
+//! a GitOps tool reports a NodePool whose spec changed as drifted. Admission also accepts texts
+//! without a value (`9999999999h`, a volume size of `Ti`). Such an object must be decodable, so
+//! that Kerf can report the field. Therefore these types hold the text, which is parsed only where
+//! its value is needed.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,18 +19,18 @@ use crate::schema::QUANTITY;
 /// Quantities by resource name.
 pub type Resources = BTreeMap<String, QuantityText>;
 
-/// A quantity as written: a JSON integer or a text.
+/// Unparsed quantity: a JSON integer or a string.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum QuantityText {
-    /// Written as a number.
+    /// Quantity given as a JSON number.
     Number(serde_json::Number),
-    /// Written as a text.
+    /// Quantity given as a JSON string.
     Text(String),
 }
 
 impl QuantityText {
-    /// The text of the quantity, whichever way it was written.
+    /// Returns the text of the quantity, for a number in decimal digits.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Number(number) => Cow::Owned(number.to_string()),
@@ -73,14 +75,14 @@ impl JsonSchema for QuantityText {
     }
 }
 
-/// A duration as written: `720h`, `1h30m`, and where the field allows it `Never`.
+/// Unparsed duration: `720h`, `1h30m`, or `Never` where the field allows it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]
 pub struct DurationText(pub String);
 
 impl DurationText {
-    /// The text.
+    /// Returns the exact text of the manifest.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -103,7 +105,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
     use super::*;
 
-    // spec 01 #57 (the text; the whole object is tested in `nodeclaim`)
+    // spec 01 #57 (only the text; `nodeclaim` tests the whole object)
     #[test]
     fn texts_survive_a_round_trip() {
         for json in [r#""50000""#, "50000", r#""50k""#, r#""1e1.5""#, r#""+0.50""#] {

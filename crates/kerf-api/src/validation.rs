@@ -1,8 +1,9 @@
-//! What the controllers check after admission (spec 01 §3.4, §5, §7.3, §7.5).
+//! Checks that the controllers run after admission (spec 01 §3.4, §5, §7.3, §7.5).
 //!
-//! The API server's schema is looser than what Kerf can work with, partly by mistake and kept so; the rest is checked here and ends
-//! in the condition `ValidationSucceeded`. Every check returns all failures that it finds, in the words of Karpenter and of
-//! Kubernetes, because people search for them; none means that the object is good.
+//! The API server's schema accepts more than Kerf can use, partly by mistakes that Kerf keeps for
+//! compatibility. These checks report the rest in the condition `ValidationSucceeded`. Every check
+//! returns all failures, with the messages of Karpenter and Kubernetes, because users search for
+//! them. An empty list means that the object is valid.
 
 pub mod ec2nodeclass;
 pub mod kubelet;
@@ -10,12 +11,12 @@ pub mod nodeoverlay;
 pub mod nodepool;
 pub mod requirement;
 
-/// All failures in one line, as a condition's message holds them.
+/// Joins all failures to the message of a condition.
 pub fn join(failures: &[String]) -> String {
     failures.join("; ")
 }
 
-/// A list as Go prints one: `[a b]`.
+/// Formats a list as Go does: `[a b]`.
 fn go_list<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     format!("[{}]", texts.into_iter().collect::<Vec<_>>().join(" "))
 }

@@ -1,12 +1,16 @@
-//! YAML as kubectl and the API server read it: sigs.k8s.io/yaml, which turns a document into JSON by the rules of YAML 1.1.
+//! Parses YAML as kubectl and the API server do. They use sigs.k8s.io/yaml, which converts a
+//! document to JSON by the rules of YAML 1.1.
 //!
-//! Everybody's manifests are written for that reader, and YAML 1.2 means something else by `yes`, `010` or `1_000`: a label `on` that a
-//! server refuses as a boolean would pass, and a weight `010` that it takes would not. So the syntax is granit-parser's, whose events tell
-//! plain scalars from quoted ones, and what they mean is decided here: what a scalar is in `scalar`, what becomes of fields, aliases
-//! and merge keys in this file. A document that says several things that JSON cannot is told all of them.
+//! Manifests are written for that library. YAML 1.2 gives another meaning to `yes`, `010` or
+//! `1_000`: a label `on`, which a server rejects as a boolean, would be accepted, and a weight
+//! `010`, which it accepts, would be rejected. Therefore `granit-parser` parses the syntax, and its
+//! events distinguish plain scalars from quoted ones. The meaning is decided here: `scalar`
+//! resolves scalars; this file handles fields, aliases and merge keys. All values that JSON cannot
+//! represent are reported at once.
 //!
-//! Where the syntax of the two versions differs, a text is rather refused than read otherwise: what follows a document is not ignored, and a
-//! quoted text goes on further to the right than its key.
+//! Where the syntax of the two versions differs, a text is rejected rather than read differently:
+//! text after a document is not ignored, and a quoted text must continue further to the right than
+//! its key.
 
 mod scalar;
 #[cfg(test)]
@@ -20,42 +24,44 @@ use serde_json::{Map, Value};
 
 use self::scalar::Scalar;
 
-/// How deep lists and fields may stand in each other; more is no honest manifest.
+/// Maximum nesting of lists and mappings.
 const DEPTH_MAX: usize = 128;
 
-/// How many values aliases may add to a document. go-yaml allows some 400,000 too, whatever the size of the document.
+/// Maximum number of values that aliases may add to a document. go-yaml also allows about 400,000,
+/// for documents of any size.
 const ALIASED_VALUES_MAX: usize = 400_000;
 
-/// What keeps a document from being read.
+/// Error in a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct YamlError {
-    /// The line of the trouble, from 1.
+    /// Line of the error, from 1.
     pub line: u32,
-    /// What it is.
+    /// Kind of the error and its message.
     pub kind: YamlErrorKind,
 }
 
-/// What can be wrong with a document, each kind with its words.
+/// Kind of an error, with its message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum YamlErrorKind {
-    /// It is no YAML. Nothing after the place is known.
+    /// The text is not valid YAML. The rest of the document was not read.
     Syntax(String),
-    /// It is YAML, and says what JSON cannot.
+    /// The text is valid YAML, but JSON cannot represent the value.
     NotJson(String),
 }
 
 impl fmt::Display for YamlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            YamlErrorKind::Syntax(what) => write!(f, "is not valid YAML: {what}"),
-            YamlErrorKind::NotJson(what) => write!(f, "cannot be converted to JSON: {what}"),
+            YamlErrorKind::Syntax(message) => write!(f, "is not valid YAML: {message}"),
+            YamlErrorKind::NotJson(message) => write!(f, "cannot be converted to JSON: {message}"),
         }
     }
 }
 
 impl std::error::Error for YamlError {}
 
-/// Reads one document; an empty one is null. Of fields that are given twice the last counts, as it does for kubectl.
+/// Parses one document. An empty document is null. If a field occurs twice, the last value counts,
+/// as in kubectl. Fails with all errors of the document.
 pub fn parse(text: &str) -> Result<Value, Vec<YamlError>> {
     let mut options = granit_parser::Options::default();
     options.set_emit_comments(false);
@@ -73,7 +79,7 @@ pub fn parse(text: &str) -> Result<Value, Vec<YamlError>> {
     if composer.errors.is_empty() { Ok(value) } else { Err(composer.errors) }
 }
 
-/// What stands at a place, before it is known whether as a key or as a value: numbers are written otherwise as keys.
+/// Parsed node before it is used as a key or as a value, because numbers have another text as keys.
 #[derive(Debug, Clone)]
 enum YamlNode {
     Scalar(Scalar),
@@ -81,13 +87,14 @@ enum YamlNode {
     Mapping(Map<String, Value>),
 }
 
-/// Turns events into a tree. Functions return what ends the reading; what does not is put with the errors.
+/// Builds a tree from parser events. Functions return errors that end parsing; other errors are
+/// added to `errors`.
 struct Composer<'s> {
     parser: Parser<'s, StrInput<'s>>,
     indentation: IndentationChecker<'s>,
-    /// What anchors stand for, by their number. A collection comes in when it is whole.
+    /// Nodes by the number of their anchor. A collection is inserted when it is complete.
     anchors: BTreeMap<usize, YamlNode>,
-    /// How many values aliases have added so far.
+    /// Number of values that aliases have added so far.
     aliased_values: usize,
     errors: Vec<YamlError>,
 }
@@ -113,7 +120,7 @@ impl<'s> Composer<'s> {
         }
     }
 
-    /// The next event and its line.
+    /// Returns the next event and its line.
     fn next(&mut self) -> Result<(Event<'s>, u32), YamlError> {
         match self.parser.next_event() {
             Some(Ok((event, span))) => {
@@ -125,7 +132,7 @@ impl<'s> Composer<'s> {
         }
     }
 
-    /// What an event begins, read to its end.
+    /// Reads the node that begins with an event.
     fn node(&mut self, event: Event<'s>, line: u32, depth: usize) -> Result<YamlNode, YamlError> {
         if depth > DEPTH_MAX {
             return Err(too_deep(line));
@@ -183,12 +190,13 @@ impl<'s> Composer<'s> {
         }
     }
 
-    /// Puts the fields of others among these. They count for more than what stands before the merge key, and for less than what follows.
+    /// Inserts the fields of a merge key. They override fields before the merge key and are
+    /// overridden by fields after it.
     fn merge(&mut self, node: YamlNode, is_alias: bool, line: u32, into: &mut Map<String, Value>) {
         match node {
             YamlNode::Mapping(fields) => into.extend(fields),
             YamlNode::Sequence(items) if !is_alias && items.iter().all(Value::is_object) => {
-                // The first of the list counts for the most.
+                // The first item of the list has precedence.
                 for item in items.into_iter().rev() {
                     if let Value::Object(fields) = item {
                         into.extend(fields);
@@ -201,17 +209,17 @@ impl<'s> Composer<'s> {
         }
     }
 
-    /// What an anchor stands for, once more.
+    /// Returns a copy of the node of an anchor.
     fn alias(&mut self, anchor: usize, line: u32, depth: usize) -> Result<YamlNode, YamlError> {
         let Some(node) = self.anchors.get(&anchor) else {
             return Err(syntax(line, "the value of an anchor contains itself"));
         };
-        let (values, deep) = match node {
+        let (values, node_depth) = match node {
             YamlNode::Scalar(_) => (1, 0),
             YamlNode::Sequence(items) => count_and_depth(items.iter()),
             YamlNode::Mapping(fields) => count_and_depth(fields.values()),
         };
-        if depth + deep > DEPTH_MAX {
+        if depth + node_depth > DEPTH_MAX {
             return Err(too_deep(line));
         }
         self.aliased_values += values;
@@ -221,7 +229,7 @@ impl<'s> Composer<'s> {
         Ok(node.clone())
     }
 
-    /// A node as the value of a field or of a list.
+    /// Converts a node to the value of a field or of a list item.
     fn value(&mut self, node: YamlNode, line: u32) -> Value {
         match node {
             YamlNode::Scalar(scalar) => self.value_or_report(line, scalar.into_value()),
@@ -230,36 +238,38 @@ impl<'s> Composer<'s> {
         }
     }
 
-    /// What was found, or null in its place, which is never seen: what is wrong is noted.
+    /// Returns the value, or reports the error and returns a default, which the caller never sees.
     fn value_or_report<T: Default>(&mut self, line: u32, outcome: Result<T, String>) -> T {
-        outcome.unwrap_or_else(|what| {
-            self.report_error(line, what);
+        outcome.unwrap_or_else(|message| {
+            self.report_error(line, message);
             T::default()
         })
     }
 
-    fn report_error(&mut self, line: u32, what: String) {
-        self.errors.push(YamlError { line, kind: YamlErrorKind::NotJson(what) });
+    fn report_error(&mut self, line: u32, message: String) {
+        self.errors.push(YamlError { line, kind: YamlErrorKind::NotJson(message) });
     }
 }
 
-/// Looks for tabs where only spaces may indent. The parser minds them only where they decide what something means; kubectl always does.
+/// Rejects tabs in indentation. The parser rejects them only where they affect the meaning; kubectl
+/// always does.
 struct IndentationChecker<'s> {
     lines: std::str::Lines<'s>,
-    /// How many lines are behind us.
+    /// Number of lines read so far.
     lines_read: usize,
-    /// How many lists and fields in brackets are open: between brackets nobody minds.
+    /// Number of open flow collections. Tabs are allowed inside them.
     open_flow_collections: usize,
 }
 
 impl IndentationChecker<'_> {
-    /// Goes on to where an event begins, minding the margin, and from there to its end, not minding it: that is the inside of a scalar.
+    /// Reads the lines up to the start of an event and checks their indentation. The lines of a
+    /// scalar itself are not checked.
     fn advance(&mut self, event: &Event<'_>, span: &Span) -> Result<(), YamlError> {
         while self.lines_read < span.start.line() {
             let Some(line) = self.lines.next() else { return Ok(()) };
             self.lines_read += 1;
-            let margin = line.len() - line.trim_start_matches([' ', '\t']).len();
-            if self.open_flow_collections == 0 && line[..margin].contains('\t') {
+            let indent_bytes = line.len() - line.trim_start_matches([' ', '\t']).len();
+            if self.open_flow_collections == 0 && line[..indent_bytes].contains('\t') {
                 return Err(syntax(self.lines_read as u32, "tab cannot be used as indentation"));
             }
         }
@@ -268,9 +278,9 @@ impl IndentationChecker<'_> {
                 self.open_flow_collections += 1;
             }
             Event::SequenceEnd | Event::MappingEnd => {
-                self.open_flow_collections = self.open_flow_collections.saturating_sub(1)
+                self.open_flow_collections = self.open_flow_collections.saturating_sub(1);
             }
-            // A scalar that ends with its line has its end on the next one.
+            // A scalar that ends with its line has its end on the next line.
             Event::Scalar(..) => {
                 let last = span.end.line() - usize::from(span.end.col() == 0 && span.end.line() > span.start.line());
                 while self.lines_read < last && self.lines.next().is_some() {
@@ -284,7 +294,7 @@ impl IndentationChecker<'_> {
 }
 
 impl YamlNode {
-    /// A node as the name of a field.
+    /// Converts a node to the name of a field.
     fn into_key(self) -> Result<String, String> {
         match self {
             Self::Scalar(scalar) => scalar.into_key(),
@@ -294,7 +304,7 @@ impl YamlNode {
     }
 }
 
-/// Whether a key stands for the fields of another.
+/// Returns true if the key is a merge key (`<<`).
 fn is_merge_key(event: &Event<'_>) -> bool {
     let Event::Scalar(text, style, _, tag) = event else { return false };
     text == "<<"
@@ -303,7 +313,7 @@ fn is_merge_key(event: &Event<'_>) -> bool {
         })
 }
 
-/// How many values there are in a collection, with itself, and how deep they stand in it.
+/// Returns the number of values in a collection, including itself, and its nesting depth.
 fn count_and_depth<'v>(values: impl Iterator<Item = &'v Value>) -> (usize, usize) {
     values.fold((1, 0), |(count, depth), value| {
         let (more, deeper) = match value {
@@ -315,8 +325,8 @@ fn count_and_depth<'v>(values: impl Iterator<Item = &'v Value>) -> (usize, usize
     })
 }
 
-fn syntax(line: u32, what: impl Into<String>) -> YamlError {
-    YamlError { line, kind: YamlErrorKind::Syntax(what.into()) }
+fn syntax(line: u32, message: impl Into<String>) -> YamlError {
+    YamlError { line, kind: YamlErrorKind::Syntax(message.into()) }
 }
 
 fn too_deep(line: u32) -> YamlError {

@@ -1,38 +1,41 @@
-//! What can go wrong at a provider, one variant for each way in which the controllers react (spec 04 §2.2). Each operation has the
-//! classes that it can answer with, so that a reaction cannot be forgotten; a cause of any depth stays reachable by `source`.
+//! Errors of a provider, with one variant per reaction of the controllers (spec 04 §2.2). Each
+//! operation has its own error type, so that no caller can forget a reaction. The underlying cause
+//! remains available through `source`.
 
 use std::error::Error;
 
-/// Whatever lies behind a failure.
+/// The underlying cause of an error, of any type.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Why a machine was not launched.
+/// Reason why an instance was not launched.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// There is none to be had. The claim is deleted, and provisioning makes another.
+    /// No capacity is available. The claim is deleted, and provisioning creates another.
     #[error("insufficient capacity, {0}")]
     InsufficientCapacity(#[source] BoxError),
-    /// Its node class cannot be used. The claim is deleted.
+    /// The claim's node class cannot be used. The claim is deleted.
     #[error("NodeClassRef not ready, {0}")]
     NodeClassNotReady(#[source] BoxError),
-    /// The provider says why, in words for the claim's `Launched` condition. The launch is tried again.
+    /// The provider rejected the launch and supplies texts for the claim's `Launched` condition.
+    /// The launch is retried.
     #[error("creating nodeclaim, {cause}")]
     Refused {
-        /// The condition's reason.
+        /// Reason for the condition.
         reason: String,
-        /// The condition's message.
+        /// Message for the condition.
         message: String,
-        /// What lies behind it.
+        /// The underlying error.
         #[source]
         cause: BoxError,
     },
-    /// Anything else. The launch is tried again.
+    /// Any other error. The launch is retried.
     #[error("{0}")]
     Other(#[source] BoxError),
 }
 
 impl CreateError {
-    /// The class of an error that may be one of ours under any number of wrappings.
+    /// Finds the class of an error that may wrap a [`CreateError`] at any depth. An error without
+    /// one becomes [`CreateError::Other`]. The wrapping error becomes the cause.
     pub fn classify(error: BoxError) -> Self {
         let error = match error.downcast::<Self>() {
             Ok(classified) => return *classified,
@@ -48,7 +51,7 @@ impl CreateError {
         }
     }
 
-    /// The value of the metric label `error`.
+    /// Returns the value of the metric label `error`; empty for errors without a class.
     pub fn metric_label(&self) -> &'static str {
         match self {
             Self::InsufficientCapacity(_) => "InsufficientCapacityError",
@@ -58,19 +61,20 @@ impl CreateError {
     }
 }
 
-/// Why a machine could not be looked up or terminated.
+/// Reason why an instance could not be read or terminated.
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceError {
-    /// There is no such machine, or no longer.
+    /// The instance does not exist, or no longer exists.
     #[error("nodeclaim not found, {0}")]
     NotFound(#[source] BoxError),
-    /// Anything else; it is tried again.
+    /// Any other error. The call is retried.
     #[error("{0}")]
     Other(#[source] BoxError),
 }
 
 impl InstanceError {
-    /// The class of an error that may be one of ours under any number of wrappings.
+    /// Finds the class of an error that may wrap an [`InstanceError`] at any depth. An error
+    /// without one becomes [`InstanceError::Other`]. The wrapping error becomes the cause.
     pub fn classify(error: BoxError) -> Self {
         let error = match error.downcast::<Self>() {
             Ok(classified) => return *classified,
@@ -82,7 +86,7 @@ impl InstanceError {
         }
     }
 
-    /// The value of the metric label `error`.
+    /// Returns the value of the metric label `error`; empty for errors without a class.
     pub fn metric_label(&self) -> &'static str {
         match self {
             Self::NotFound(_) => "NodeClaimNotFoundError",
@@ -91,36 +95,36 @@ impl InstanceError {
     }
 }
 
-/// Why machines could not be listed: the whole pass is tried again.
+/// Reason why the instances could not be listed. The whole pass is retried.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ListError(#[source] pub BoxError);
 
-/// Why a pool's instance types are not known.
+/// Reason why the instance types of a pool are unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceTypesError {
-    /// Node overlays have not been evaluated for the pool yet; it sits out this pass.
+    /// Node overlays have not been evaluated for the pool yet. The pool is left out of this pass.
     #[error("nodepool {pool:?} is awaiting evaluation")]
     Unevaluated {
-        /// The pool.
+        /// Name of the NodePool.
         pool: String,
     },
-    /// Anything else; the pool sits out this pass, and an error is logged.
+    /// Any other error. The pool is left out of this pass, and an error is logged.
     #[error("{0}")]
     Other(#[source] BoxError),
 }
 
-/// Why it could not be said whether a machine has drifted.
+/// Reason why a provider could not determine whether an instance has drifted.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct DriftError(#[source] pub BoxError);
 
-/// The first error of type `E` in a chain of causes.
+/// Returns the first error of type `E` in a chain of causes.
 fn find_in_chain<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
     let mut current = Some(error);
     while let Some(link) = current {
-        if let Some(found) = link.downcast_ref() {
-            return Some(found);
+        if let Some(matching) = link.downcast_ref() {
+            return Some(matching);
         }
         current = link.source();
     }
@@ -162,16 +166,16 @@ mod tests {
             assert_eq!(wrapped.metric_label(), label);
             assert!(wrapped.to_string().starts_with(&format!("{text}launching, calling the fleet, ")), "{wrapped}");
         }
-        let gone = InstanceError::classify(wrap(InstanceError::NotFound("i-1".into())));
-        assert!(matches!(gone, InstanceError::NotFound(_)));
-        assert_eq!(gone.metric_label(), "NodeClaimNotFoundError");
+        let not_found = InstanceError::classify(wrap(InstanceError::NotFound("i-1".into())));
+        assert!(matches!(not_found, InstanceError::NotFound(_)));
+        assert_eq!(not_found.metric_label(), "NodeClaimNotFoundError");
         assert_eq!(InstanceError::classify(wrap("boom")).metric_label(), "");
     }
 
     #[test]
-    fn a_refusal_keeps_its_words_under_any_wrapping() {
-        let refusal = CreateError::Refused { reason: "Fraud".into(), message: "no".into(), cause: "m".into() };
-        let CreateError::Refused { reason, message, .. } = CreateError::classify(wrap(refusal)) else {
+    fn a_rejected_launch_keeps_reason_and_message_under_any_wrapping() {
+        let rejected = CreateError::Refused { reason: "Fraud".into(), message: "no".into(), cause: "m".into() };
+        let CreateError::Refused { reason, message, .. } = CreateError::classify(wrap(rejected)) else {
             panic!("another class");
         };
         assert_eq!((reason.as_str(), message.as_str()), ("Fraud", "no"));

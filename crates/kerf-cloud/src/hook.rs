@@ -1,4 +1,5 @@
-//! Registration hooks: what else must be true before a node counts as registered (spec 04 §5.4).
+//! Registration hooks: further conditions that must hold before a node counts as registered (spec
+//! 04 §5.4).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,35 +9,37 @@ use kerf_api::nodeclaim::NodeClaim;
 
 use crate::BoxError;
 
-/// A check that a provider adds to registration. The unregistered taint stays on the node until every hook is satisfied.
+/// A check that a provider adds to registration. The unregistered taint stays on the node until
+/// every hook is satisfied.
 pub trait RegistrationHook: Send + Sync {
-    /// The name that users read in the condition's message.
+    /// Returns the name that users read in the condition's message.
     fn name(&self) -> &str;
 
-    /// How far the hook is with a claim.
+    /// Reports whether registration of the claim may proceed. Called again until the result is not
+    /// pending.
     fn registered<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<HookResult, BoxError>>;
 }
 
-/// How far a hook is.
+/// Result of one call of a hook.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HookResult {
-    /// Whether to come back with the controller's back-off.
+    /// True if the controller must call again, with its usual back-off.
     pub requeue: bool,
-    /// When to come back; zero is not at all.
+    /// Delay until the next call. Zero means that no call is needed for this reason.
     pub requeue_after: Duration,
-    /// Labels that the claim and its node shall have.
+    /// Labels to set on the claim and its node.
     pub labels: BTreeMap<String, String>,
-    /// Annotations that the claim and its node shall have.
+    /// Annotations to set on the claim and its node.
     pub annotations: BTreeMap<String, String>,
 }
 
 impl HookResult {
-    /// Nothing to wait for.
+    /// Returns a result without labels or annotations that waits for nothing.
     pub fn satisfied() -> Self {
         Self::default()
     }
 
-    /// Whether the hook still waits for something.
+    /// Returns true if the hook must be called again before registration may proceed.
     pub fn is_pending(&self) -> bool {
         self.requeue || !self.requeue_after.is_zero()
     }

@@ -1,4 +1,5 @@
-//! What the controllers know of a machine and of a provider, as plain data.
+//! Plain data that a provider reports to the controllers: instances, node class kinds and repair
+//! policies.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,61 +9,63 @@ use kerf_api::labels;
 use kerf_api::nodepool::NodeClassReference;
 use kerf_api::unparsed::Resources;
 
-/// A machine as its provider sees it: all that a NodeClaim takes over once it is launched.
+/// An instance as its provider reports it: everything that a NodeClaim adopts after its launch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Instance {
-    /// The provider's name for it, the same as on its Node.
+    /// The provider's ID of the instance, equal to `spec.providerID` of its Node.
     pub provider_id: String,
-    /// The claim that it was launched for, as far as the provider can tell.
+    /// Name of the claim that the instance was launched for; `None` if the provider does not know
+    /// it.
     pub claim: Option<String>,
-    /// Labels that it turned out to have: type, zone, capacity type, the provider's own.
+    /// Actual labels of the instance: type, zone, capacity type, and the provider's own.
     pub labels: BTreeMap<String, String>,
-    /// Annotations that the provider wants on the claim.
+    /// Annotations to set on the claim.
     pub annotations: BTreeMap<String, String>,
-    /// The image that it runs.
+    /// ID of the image that the instance runs; `None` if the provider has no images.
     pub image_id: Option<String>,
-    /// All its resources.
+    /// Total resources of the instance.
     pub capacity: Resources,
-    /// Resources for pods.
+    /// Resources available for pods.
     pub allocatable: Resources,
-    /// When it was launched.
+    /// Time of the launch; `None` if unknown.
     pub launched_at: Option<Timestamp>,
-    /// Whether its termination is under way.
+    /// True if the termination of the instance has begun.
     pub is_terminating: bool,
 }
 
-/// A kind of node class that a provider supports. Objects that refer to other kinds belong to other controllers.
+/// A kind of node class that a provider supports. Objects that refer to other kinds belong to other
+/// controllers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeClassKind {
-    /// API group.
+    /// API group, for example `karpenter.kwok.sh`.
     pub group: &'static str,
-    /// API version.
+    /// API version, for example `v1alpha1`.
     pub version: &'static str,
-    /// Kind.
+    /// Kind as written in `nodeClassRef.kind`.
     pub kind: &'static str,
-    /// The plural by which the API server knows it.
+    /// Plural name as in URLs of the API server.
     pub plural: &'static str,
 }
 
 impl NodeClassKind {
-    /// Whether a reference is to a class of this kind; name and version play no part.
+    /// Returns true if the reference names this group and kind. Name and version are not compared.
     pub fn matches(&self, reference: &NodeClassReference) -> bool {
         reference.is_kind(self.group, self.kind)
     }
 
-    /// The label that names the class on NodeClaims and Nodes.
+    /// Returns the key of the label that names the node class on NodeClaims and Nodes.
     pub fn label_key(&self) -> String {
         labels::node_class_key(self.group, self.kind)
     }
 }
 
-/// When a node counts as broken: a condition has had a status for so long.
+/// Defines when a node counts as unhealthy: a condition has had a status for a given time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RepairPolicy {
-    /// Type of the node's condition.
+    /// Type of the node condition.
     pub condition: &'static str,
-    /// The status that is bad.
+    /// Status that counts as unhealthy.
     pub status: &'static str,
-    /// How long it is put up with.
+    /// Time for which this status is tolerated before the node is repaired.
     pub toleration: Duration,
 }

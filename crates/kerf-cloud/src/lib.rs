@@ -1,5 +1,6 @@
-//! What a cloud provider must do for Kerf: the trait, its error classes, and the tests that every provider must pass. A provider
-//! describes its machines in the words of the engine's catalogue and never takes a scheduling decision itself.
+//! The contract between Kerf and a cloud provider: the trait, its error types, and the tests that
+//! every provider must pass. A provider describes its instances with the types of the engine's
+//! catalogue and never takes a scheduling decision itself.
 
 pub mod conformance;
 mod error;

@@ -1,4 +1,4 @@
-//! The trait that stands between Kerf and a cloud (spec 04 §2.1).
+//! The trait between Kerf and a cloud (spec 04 §2.1).
 
 use std::sync::Arc;
 
@@ -12,49 +12,51 @@ use crate::error::{CreateError, DriftError, InstanceError, InstanceTypesError, L
 use crate::hook::RegistrationHook;
 use crate::instance::{Instance, NodeClassKind, RepairPolicy};
 
-/// A cloud. It can be shared, and every call may be repeated: the caller may have died before it could note the answer.
+/// A cloud. Implementations can be shared between tasks. Every call may be repeated, because the
+/// caller may have been terminated before it recorded the result.
 pub trait CloudProvider: Send + Sync {
-    /// The provider's name, a metric label.
+    /// Returns the provider's name, which is also a metric label.
     fn name(&self) -> &str;
 
-    /// The kinds of node class that it supports, the default one first.
+    /// Returns the supported kinds of node class, the default one first.
     fn node_classes(&self) -> &[NodeClassKind];
 
-    /// What its labels mean.
+    /// Returns the rules about the provider's own labels.
     fn label_rules(&self) -> &LabelRules;
 
-    /// Launches one machine that meets a claim's requirements and resource requests. Called again for the same claim (by uid),
-    /// it answers with the machine that it launched before.
+    /// Launches one instance that meets the claim's requirements and resource requests. If it is
+    /// called again for the same claim (by UID), it returns the instance that it launched before.
     fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Instance, CreateError>>;
 
-    /// Has a machine terminated. `Ok` means that this is under way: the caller comes back until the answer is
-    /// [`MachineError::NotFound`].
+    /// Starts the termination of an instance. `Ok` means that the termination has begun: the caller
+    /// repeats the call until it returns [`InstanceError::NotFound`].
     fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), InstanceError>>;
 
-    /// Looks a machine up.
+    /// Reads one instance.
     fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Instance, InstanceError>>;
 
-    /// All machines of this cluster, those that are being terminated included.
+    /// Returns all instances of this cluster, including those that are being terminated.
     fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ListError>>;
 
-    /// All instance types that a pool can use, those that cannot be had just now included.
+    /// Returns all instance types that a pool can use, including those that are unavailable now.
     fn instance_types<'a>(
         &'a self,
         pool: &'a NodePool,
     ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>>;
 
-    /// Why a machine is no longer what its class asks for; none if it is.
+    /// Returns the reason why an instance no longer matches its node class, or `None` if it
+    /// matches.
     fn drift<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Option<String>, DriftError>>;
 
-    /// When nodes count as broken.
+    /// Returns the conditions under which nodes count as unhealthy.
     fn repair_policies(&self) -> &[RepairPolicy];
 
-    /// What else must be true before a node counts as registered.
+    /// Returns further checks that must pass before a node counts as registered.
     fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
         &[]
     }
 
-    /// Whether a claim or pool is this provider's, by the class that it refers to.
+    /// Returns true if a claim or pool with this node class reference belongs to this provider.
     fn supports(&self, class: &kerf_api::nodepool::NodeClassReference) -> bool {
         self.node_classes().iter().any(|kind| kind.matches(class))
     }

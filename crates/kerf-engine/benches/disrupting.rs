@@ -1,5 +1,6 @@
-//! How long it takes to look at nodes that might go, as growth curves: each line doubles the cluster of the line before it. Twenty pods a
-//! node, fifty pods a deployment; on nodes that are two thirds full, and on nodes so full that moved pods need a new machine.
+//! Measures how long it takes to evaluate nodes for removal, as growth curves: each line doubles
+//! the cluster of the line before it. Clusters have 20 pods per node and 50 pods per Deployment.
+//! Nodes are two thirds full, or so full that moved pods need a new node.
 //!
 //! `cargo bench -p kerf-engine --bench disrupting [-- FILTER]`
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
@@ -23,7 +24,7 @@ const NODE_COUNTS: [usize; 4] = [625, 1_250, 2_500, 5_000];
 
 fn main() {
     let filter = std::env::args().skip(1).find(|a| !a.starts_with('-'));
-    let wanted = |name: &str| filter.as_deref().is_none_or(|f| name.contains(f));
+    let is_selected = |name: &str| filter.as_deref().is_none_or(|f| name.contains(f));
     println!("{:<64} {:>6} {:>7} {:>11} {:>11}", "work", "nodes", "pods", "prepare", "a question");
     for (kind, shape) in [
         ("plain", ClusterShape { pools: 1, has_zone_spread: false, is_full: false }),
@@ -35,12 +36,12 @@ fn main() {
         ),
     ] {
         for nodes in NODE_COUNTS {
-            if wanted("whatif") {
+            if is_selected("whatif") {
                 bench_removal(kind, nodes, shape);
             }
         }
     }
-    if wanted("plan") {
+    if is_selected("plan") {
         for nodes in [250, 500, 1_000, 2_000, 5_000] {
             plan("settled", nodes, ClusterShape { pools: 1, has_zone_spread: false, is_full: true }, Passes::First);
         }
@@ -69,34 +70,34 @@ fn main() {
             );
         }
     }
-    if wanted("memory") {
+    if is_selected("memory") {
         memory(5_000);
     }
-    if wanted("quality") {
+    if is_selected("quality") {
         quality::report(200);
     }
-    if wanted("onemore") {
+    if is_selected("onemore") {
         for nodes in NODE_COUNTS {
             one_more_pod(nodes);
         }
     }
 }
 
-/// What the process holds in memory, in MiB.
+/// Returns the resident memory of the process in MiB.
 fn resident_memory_mib() -> f64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: f64 = statm.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0.0);
     pages * 4.0 / 1_024.0
 }
 
-/// What a prepared cluster takes, besides the objects that it is made from.
+/// Prints the memory of a prepared solver, without the objects that it is prepared from.
 fn memory(nodes: usize) {
     let input = cluster_with_nodes(nodes, ClusterShape { pools: 30, has_zone_spread: true, is_full: false });
     let before = resident_memory_mib();
-    let mut prepared = IncrementalSolver::new(&input, &settings(Effort::FirstFit));
+    let mut solver = IncrementalSolver::new(&input, &settings(Effort::FirstFit));
     let built = resident_memory_mib();
     for node in &input.nodes {
-        prepared.solve_without_nodes(std::slice::from_ref(&node.metadata.name));
+        solver.solve_without_nodes(std::slice::from_ref(&node.metadata.name));
     }
     println!(
         "memory of {nodes} nodes and {} pods: {:.0} MiB, {:.0} MiB after asking about every node",
@@ -106,7 +107,8 @@ fn memory(nodes: usize) {
     );
 }
 
-/// All candidates, all methods: a whole plan up to its first command, or to the verdict that there is nothing to do.
+/// Measures a whole plan with all candidates and all methods: up to its first command, or until all
+/// candidates are evaluated without a command.
 fn plan(kind: &str, nodes: usize, shape: ClusterShape, passes: Passes) {
     let input = cluster_with_nodes(nodes, shape);
     let settings = DisruptionSettings {
@@ -116,14 +118,14 @@ fn plan(kind: &str, nodes: usize, shape: ClusterShape, passes: Passes) {
         passes,
     };
     let mut best = f64::INFINITY;
-    let mut found = kerf_engine::DisruptionPlan::default();
+    let mut plan = kerf_engine::DisruptionPlan::default();
     for _ in 0..3 {
         let start = Stopwatch::start();
-        found = disrupt(&input, &settings);
+        plan = disrupt(&input, &settings);
         best = best.min(start.seconds());
     }
-    let stats = &found.stats;
-    let is_whole = found.commands.is_empty() || passes == Passes::All;
+    let stats = &plan.stats;
+    let is_whole = plan.commands.is_empty() || passes == Passes::All;
     assert!(!is_whole || stats.candidates == stats.candidates_evaluated, "every candidate is looked at");
     println!(
         "{:<64} {:>6} {:>7} {:>9.1}ms, {} questions, {} passes, {} commands",
@@ -133,39 +135,39 @@ fn plan(kind: &str, nodes: usize, shape: ClusterShape, passes: Passes) {
         best * 1e3,
         stats.simulations,
         stats.passes,
-        found.commands.len()
+        plan.commands.len()
     );
 }
 
-/// Each node by itself.
+/// Measures the removal of each node by itself.
 fn bench_removal(kind: &str, nodes: usize, shape: ClusterShape) {
     let input = cluster_with_nodes(nodes, shape);
     let start = Stopwatch::start();
-    let mut prepared = IncrementalSolver::new(&input, &settings(Effort::FirstFit));
+    let mut solver = IncrementalSolver::new(&input, &settings(Effort::FirstFit));
     let prepare = start.seconds();
-    let (mut total, mut asked) = (0.0, 0);
-    // Every node twice: the first round learns.
+    let (mut total, mut count) = (0.0, 0);
+    // Every node twice: the first round fills caches.
     for round in 0..2 {
         for node in input.nodes.iter().step_by(nodes / 500) {
             let name = [node.metadata.name.clone()];
             let start = Stopwatch::start();
-            let answer = prepared.solve_without_nodes(&name);
+            let solution = solver.solve_without_nodes(&name);
             let time = start.seconds();
-            assert!(answer.unplaced.is_empty(), "every pod has a place");
+            assert!(solution.unplaced.is_empty(), "every pod has a place");
             if round == 1 {
                 total += time;
-                asked += 1;
+                count += 1;
             }
         }
     }
-    print_line(&format!("what if a node went: {kind}"), &input, prepare, total / f64::from(asked));
+    print_line(&format!("what if a node went: {kind}"), &input, prepare, total / f64::from(count));
 }
 
-/// One more pod that waits, of a kind that was not there before.
+/// Measures one more pending pod of a new pod class.
 fn one_more_pod(nodes: usize) {
     let input = cluster_with_nodes(nodes, ClusterShape { pools: 30, has_zone_spread: true, is_full: false });
     let start = Stopwatch::start();
-    let mut prepared = IncrementalSolver::new(&input, &settings(Effort::Search));
+    let mut solver = IncrementalSolver::new(&input, &settings(Effort::Search));
     let prepare = start.seconds();
     let mut total = 0.0;
     for i in 0..50 {
@@ -173,9 +175,9 @@ fn one_more_pod(nodes: usize) {
         more.metadata.labels = [(Str::from("app"), Str::from(format!("more-{i}")))].into_iter().collect();
         more.spec.topology_spread_constraints.push(zone_spread(&format!("more-{i}")));
         let start = Stopwatch::start();
-        let answer = prepared.solve_with_pending(&[more]);
+        let solution = solver.solve_with_pending(&[more]);
         let time = start.seconds();
-        assert_eq!(answer.claims.len(), 1, "the pod needs a machine");
+        assert_eq!(solution.claims.len(), 1, "the pod needs a machine");
         total += time;
     }
     print_line("one more pending pod, searched", &input, prepare, total / 50.0);
@@ -211,7 +213,7 @@ fn zone_spread(app: &str) -> TopologySpreadConstraint {
 
 /// Nodes of eight CPUs with twenty pods each.
 pub(crate) fn cluster_with_nodes(nodes: usize, shape: ClusterShape) -> Input {
-    let mut dice = SplitMix64(11);
+    let mut rng = SplitMix64(11);
     let mut input = input(Vec::new(), nodes);
     let template = input.pools[0].clone();
     let long_ago = input.at - jiff::SignedDuration::from_hours(30);
@@ -261,8 +263,8 @@ pub(crate) fn cluster_with_nodes(nodes: usize, shape: ClusterShape) -> Input {
     let deployments = (count / 50).max(1);
     let sizes: Vec<(&str, &str)> = (0..deployments)
         .map(|_| {
-            let cpu = if shape.is_full { "400m" } else { dice.pick(&["100m", "200m", "250m", "500m"]) };
-            (cpu, dice.pick(&["128Mi", "256Mi", "512Mi", "700Mi"]))
+            let cpu = if shape.is_full { "400m" } else { rng.pick(&["100m", "200m", "250m", "500m"]) };
+            (cpu, rng.pick(&["128Mi", "256Mi", "512Mi", "700Mi"]))
         })
         .collect();
     input.pods = (0..count)

@@ -1,23 +1,25 @@
-//! Sets of small integers as machine words: which types, offerings, nodes or claims are still in play.
+//! Sets of small integers as bit sets: instance types, offerings, nodes or claims that are still
+//! possible.
 //!
-//! Questions about hundreds of instance types or thousands of claims become a few word-wide ANDs. A set grows on insert and
-//! reads as empty past its end, so sets of different lengths can be combined.
+//! Combining sets of hundreds of instance types or thousands of claims takes a few AND operations
+//! on words. A set grows on insert, and positions past its end are not members. So sets of
+//! different lengths can be combined.
 
 use smallvec::{SmallVec, smallvec};
 
-/// A growable set of small integers; up to 512 of them without an allocation.
+/// A growable set of small integers. Values below 512 need no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Bits(SmallVec<[u64; 8]>);
 
 impl Clone for Bits {
-    /// The words as they stand, at once: what is derived goes through them one by one.
+    /// Copies all words at once. The derived implementation would clone them one by one.
     fn clone(&self) -> Self {
         Self(SmallVec::from_slice(&self.0))
     }
 }
 
 impl PartialEq for Bits {
-    /// Trailing zero words do not count.
+    /// Ignores trailing zero words.
     fn eq(&self, other: &Self) -> bool {
         let n = self.0.len().max(other.0.len());
         (0..n).all(|i| self.word(i) == other.word(i))
@@ -38,7 +40,7 @@ impl Bits {
         Self(SmallVec::new())
     }
 
-    /// `0..n`, all in.
+    /// Returns the set of all integers in `0..n`.
     pub(crate) fn full(n: usize) -> Self {
         let mut words: SmallVec<[u64; 8]> = smallvec![u64::MAX; n.div_ceil(64)];
         if !n.is_multiple_of(64)
@@ -107,12 +109,12 @@ impl Bits {
         self.0.iter().zip(&other.0).any(|(a, b)| a & b != 0)
     }
 
-    /// The members, ascending.
+    /// Returns the members in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().enumerate().flat_map(|(i, word)| WordBits(*word).map(move |b| i * 64 + b))
     }
 
-    /// The members, descending: for whoever wants the last few of many.
+    /// Returns the members in descending order, for callers that need only the last few of many.
     pub(crate) fn descending(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().enumerate().rev().flat_map(|(i, word)| {
             let mut left = *word;
@@ -135,7 +137,7 @@ impl FromIterator<usize> for Bits {
     }
 }
 
-/// The set bits of one word, ascending.
+/// Iterates over the set bits of one word in ascending order.
 pub(crate) struct WordBits(pub(crate) u64);
 
 impl Iterator for WordBits {

@@ -1,4 +1,4 @@
-//! The instance types on offer: as providers describe them, and as columns and bitsets that the solver asks.
+//! Instance types: as providers describe them, and compiled to bit sets for the solver.
 
 mod compiled;
 mod fit;

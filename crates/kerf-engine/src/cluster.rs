@@ -1,8 +1,10 @@
-//! The world: nodes with their room, running pods by what selectors see of them, pools and what they can launch.
+//! The cluster model: nodes with their free resources, running pods by label set, NodePools and
+//! what they can launch.
 //!
-//! It is prepared once from the [`Input`] and then asked many times. What depends only on the cluster is here; what depends on
-//! the pods to place is in `solve`. Running pods are kept as counts per distinct label set and node, so that a new
-//! topology constraint is counted over label sets, not over pods.
+//! It is built once from the [`Input`] and then read by many decisions. It holds what depends only
+//! on the cluster; `solve` holds what depends on the pods to place. Running pods are counts per
+//! distinct label set and node, so a new topology constraint is counted over label sets and not
+//! over pods.
 
 mod daemons;
 mod input;
@@ -31,7 +33,8 @@ use crate::pod::{requests, selector};
 use crate::requirement_table::{RequirementSetIx, RequirementTable};
 use crate::resources::ResourceNames;
 
-/// What filters of topology groups see of a node, but for its name: its labels, the taints that pods must tolerate, and the Node's own.
+/// The facts about a node that topology group filters read, besides its name: its labels, the
+/// taints that pods must tolerate, and the Node's own taints.
 type NodeKind = (RequirementSetIx, Vec<Taint>, Option<Vec<Taint>>);
 
 /// The cluster, prepared for decisions.
@@ -43,7 +46,8 @@ pub(crate) struct ClusterModel {
     pub(crate) catalogues: Vec<CompiledCatalogue>,
     pub(crate) pools: Vec<PoolInput>,
     pub(crate) nodes: Vec<NodeState>,
-    /// Nodes by the Node's name, by which pods name them, also while the state still goes by its claim's name.
+    /// Index of each node by the name of its Node object, which pods refer to. It also has nodes
+    /// that [`NodeState::name`] still lists under the claim's name.
     pub(crate) node_index: FxHashMap<Str, usize>,
     kinds: FxHashMap<NodeKind, u32>,
     pub(crate) daemons: Vec<Daemon>,
@@ -53,32 +57,36 @@ pub(crate) struct ClusterModel {
     /// Running pods by label set.
     pub(crate) running: Vec<RunningClass>,
     running_index: FxHashMap<(Str, Labels), usize>,
-    /// Required anti-affinity terms of running pods, with the nodes they run on.
+    /// Required anti-affinity terms of running pods: the pod's namespace, the term, and the index
+    /// of the node.
     pub(crate) running_anti_affinity: Vec<(Str, PodAffinityTerm, usize)>,
 }
 
-/// Running pods that no selector can tell apart.
+/// Running pods with equal namespace and labels, which no selector can distinguish.
 #[derive(Debug, Clone)]
 pub(crate) struct RunningClass {
     pub(crate) namespace: Str,
     pub(crate) labels: Labels,
-    /// How many run on which node.
+    /// Number of pods by node index.
     pub(crate) pods_by_node: FxHashMap<u32, i32>,
 }
 
 impl ClusterModel {
-    /// Prepares a cluster. `may_move` says which bound pods need another place when their node leaves: those of nodes
-    /// that are leaving do not count as running.
-    /// With it comes the table of all requirements that it speaks of.
+    /// Builds the model and the table of all its requirements. `may_move` returns true for bound
+    /// pods that must be placed again when their node is deleted. Such pods of nodes that are
+    /// marked for deletion do not count as running.
     pub(crate) fn new(input: &Input, settings: &Settings, may_move: &dyn Fn(&Pod) -> bool) -> (Self, RequirementTable) {
-        let mut names = ResourceNames::default();
+        let mut resource_names = ResourceNames::default();
         let mut table = RequirementTable::new(input.label_rules.well_known().map(Str::from));
-        let columns =
-            input.catalogues.iter().map(|types| CompiledCatalogue::new(types, &mut names, &mut table)).collect();
+        let catalogues = input
+            .catalogues
+            .iter()
+            .map(|types| CompiledCatalogue::new(types, &mut resource_names, &mut table))
+            .collect();
         let daemons: Vec<Daemon> = input
             .daemon_sets
             .iter()
-            .map(|set| Daemon::new(set, &input.pods, &input.label_rules, &mut names, &mut table))
+            .map(|set| Daemon::new(set, &input.pods, &input.label_rules, &mut resource_names, &mut table))
             .collect();
         let storage = StorageObjects::new(
             &input.volume_claims,
@@ -86,13 +94,13 @@ impl ClusterModel {
             &input.storage_classes,
             &input.unsupported_storage,
         );
-        let mut nodes = nodes::join_all(&input.nodes, &input.node_claims, &mut names);
+        let mut nodes = nodes::join_all(&input.nodes, &input.node_claims, &mut resource_names);
         let node_index = index_by_node_name(&nodes);
-        let mut world = Self {
+        let mut cluster = Self {
             settings: settings.clone(),
             label_rules: input.label_rules.clone(),
-            resource_names: names,
-            catalogues: columns,
+            resource_names,
+            catalogues,
             pools: input.pools.iter().map(|pool| with_known_catalogue(pool, input)).collect(),
             nodes: Vec::new(),
             node_index,
@@ -106,11 +114,11 @@ impl ClusterModel {
             running_anti_affinity: Vec::new(),
         };
         for node in &mut nodes {
-            world.complete_node(node, &mut table);
+            cluster.complete_node(node, &mut table);
         }
-        world.nodes = nodes;
-        world.bind_pods(&input.pods, may_move);
-        (world, table)
+        cluster.nodes = nodes;
+        cluster.bind_pods(&input.pods, may_move);
+        (cluster, table)
     }
 
     fn bind_pods(&mut self, pods: &[Arc<Pod>], may_move: &dyn Fn(&Pod) -> bool) {
@@ -130,7 +138,8 @@ impl ClusterModel {
             if state.is_marked_for_deletion && may_move(pod) {
                 continue;
             }
-            // A pod that is on its way out keeps others away until it is gone, but is counted no more.
+            // The anti-affinity of a terminating pod holds until the pod is gone, but spread and
+            // affinity no longer count the pod.
             for term in pod.spec.affinity.iter().flat_map(|a| &a.pod_anti_affinity.required) {
                 self.running_anti_affinity.push((pod.metadata.namespace.clone(), term.clone(), node));
             }
@@ -140,7 +149,8 @@ impl ClusterModel {
         }
     }
 
-    /// Works out what only the rest of the world says of a node: its labels as a set, its kind, its daemons, what it can attach.
+    /// Fills in what depends on other objects: label requirements, kind, daemon overhead and attach
+    /// limits.
     pub(crate) fn complete_node(&mut self, node: &mut NodeState, table: &mut RequirementTable) {
         node.label_requirements = table.intern(&label_requirements(node.labels.iter(), &self.label_rules));
         let next = self.kinds.len() as u32;
@@ -156,7 +166,7 @@ impl ClusterModel {
         }
     }
 
-    /// Counts pods with these labels on a node, or fewer with a negative number.
+    /// Changes the number of pods with these labels on a node by `pods`, which may be negative.
     pub(crate) fn count_running(&mut self, namespace: &Str, labels: &Labels, node: usize, pods: i32) {
         let next = self.running.len();
         let class = *self.running_index.entry((namespace.clone(), labels.clone())).or_insert(next);
@@ -164,34 +174,39 @@ impl ClusterModel {
             let (namespace, labels) = (namespace.clone(), labels.clone());
             self.running.push(RunningClass { namespace, labels, pods_by_node: FxHashMap::default() });
         }
-        let on = &mut self.running[class].pods_by_node;
-        let count = on.entry(node as u32).or_default();
+        let counts = &mut self.running[class].pods_by_node;
+        let count = counts.entry(node as u32).or_default();
         *count += pods;
         if *count == 0 {
-            on.remove(&(node as u32));
+            counts.remove(&(node as u32));
         }
     }
 
-    /// Nodes have other numbers than before; the nodes themselves are in their places already.
-    pub(crate) fn renumber_nodes(&mut self, now: &dyn Fn(usize) -> Option<u32>) {
+    /// Renumbers nodes after their order has changed. `new_index` returns the new index of a node,
+    /// or `None` if the node was removed. `self.nodes` must be in the new order already.
+    pub(crate) fn renumber_nodes(&mut self, new_index: &dyn Fn(usize) -> Option<u32>) {
         self.node_index = index_by_node_name(&self.nodes);
         for class in &mut self.running {
-            let on = std::mem::take(&mut class.pods_by_node);
-            class.pods_by_node = on.into_iter().filter_map(|(node, pods)| Some((now(node as usize)?, pods))).collect();
+            let counts = std::mem::take(&mut class.pods_by_node);
+            class.pods_by_node =
+                counts.into_iter().filter_map(|(node, pods)| Some((new_index(node as usize)?, pods))).collect();
         }
     }
 
-    /// The node of that name: a Node's once it is registered, else its claim's. Nodes must be in order.
+    /// Returns the index of the node with this name: the Node's name if it is registered, otherwise
+    /// the claim's. Nodes must be in scheduling order.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
-        let starting = self.nodes.partition_point(|n| n.is_initialized);
+        let first_uninitialized = self.nodes.partition_point(|n| n.is_initialized);
         let search = |nodes: &[NodeState]| nodes.binary_search_by(|n| n.name.as_str().cmp(name)).ok();
-        search(&self.nodes[..starting]).or_else(|| search(&self.nodes[starting..]).map(|at| starting + at))
+        search(&self.nodes[..first_uninitialized])
+            .or_else(|| search(&self.nodes[first_uninitialized..]).map(|at| first_uninitialized + at))
     }
 
-    /// The namespaces that an affinity term means (spec 02 §8.1); none means all.
-    pub(crate) fn namespaces_of(&self, own: &Str, term: &PodAffinityTerm) -> Option<Vec<Str>> {
+    /// Returns the namespaces that an affinity term refers to (spec 02 §8.1). `None` stands for
+    /// all.
+    pub(crate) fn namespaces_of(&self, pod_namespace: &Str, term: &PodAffinityTerm) -> Option<Vec<Str>> {
         let mut all: Vec<Str> = match &term.namespace_selector {
-            None if term.namespaces.is_empty() => vec![own.clone()],
+            None if term.namespaces.is_empty() => vec![pod_namespace.clone()],
             None => term.namespaces.clone(),
             Some(s) if s.match_labels.is_empty() && s.match_expressions.is_empty() => return None,
             Some(s) => self
@@ -208,13 +223,13 @@ impl ClusterModel {
     }
 }
 
-/// What each driver can attach to a node.
+/// Returns the maximum number of attachments by CSI driver.
 fn attach_limits(csi: &CsiNode) -> Vec<(Str, usize)> {
     let limit = |count: i32| usize::try_from(count).unwrap_or(0);
     csi.drivers.iter().filter_map(|d| Some((d.name.clone(), limit(d.count?)))).collect()
 }
 
-/// A pool that names a catalogue which is not there has no types.
+/// Returns the pool without its catalogue if the input has no catalogue with that index.
 fn with_known_catalogue(pool: &PoolInput, input: &Input) -> PoolInput {
     PoolInput { catalogue: pool.catalogue.filter(|c| *c < input.catalogues.len()), ..pool.clone() }
 }

@@ -1,13 +1,27 @@
-//! Taking nodes away (spec 03): which may go, which must be replaced and by what, in what order and under which budgets, and for every
-//! node that stays, why.
+//! Disruption (spec 03): decides which nodes to delete or replace, and why every other node stays.
 //!
-//! A [`Survey`] collects what is known of every node. A [`Pass`] asks the methods in their order, and each asks a simulator
-//! what would become of the pods. [`disrupt`] repeats passes on the world that the last one leaves behind; a controller, which carries
-//! out what it is told, takes one [`look`] after the other and [`validate`]s each command before it is carried out.
+//! - A **survey** (`survey`) collects the facts about every node. A node that no rule blocks is a
+//!   *candidate*.
+//! - A **method** finds commands in one way: emptiness, drift of static pools, drift, multi-node
+//!   consolidation, single-node consolidation, moves. A **pass** (`pass`) tries the methods in this
+//!   order. The first method that finds a command ends the pass.
+//! - A **command** removes one or more nodes together. Its replacements are launched first. Drift
+//!   and consolidation return a command only if a simulation (`simulate`) could place all pods of
+//!   its nodes elsewhere.
+//! - A **wave** (`wave`) is all commands that save money and can be carried out at the same time.
+//! - A **repack** (`repack`) is one command that saves more than a large wave.
+//! - **Validation** (`validate`) checks a command against a newer cluster state before it is
+//!   carried out.
 //!
-//! Always: the commands of a plan keep every budget together; a command that is not about drift costs less than what it takes away; none
-//! takes away a machine that another of the same plan launches; the plan for the world after a plan is empty, unless a budget held something
-//! back or the plan says of such a machine that it could go in turn.
+//! [`disrupt`] plans ahead: it repeats passes, each on the cluster that the last one leaves behind.
+//! A controller calls [`next_commands()`] instead, [`validate()`]s each command and carries it out.
+//!
+//! Invariants of a [`DisruptionPlan`]:
+//! - All commands together keep every NodePool budget.
+//! - Every command costs less than the nodes it removes, except for drift.
+//! - No command removes a node that another command of the plan launches.
+//! - A plan for the cluster after the plan is empty. Exceptions: a budget held a command back, or
+//!   the plan reports a node as [`BlockReason::LaunchedByPlan`].
 
 mod apply_commands;
 mod balanced;
@@ -60,49 +74,54 @@ use survey::Survey;
 
 use crate::cluster::Input;
 
-/// Decides which nodes of a cluster go.
+/// Plans all disruption of a cluster: repeats passes until one finds nothing, or does a single pass
+/// if `settings.passes` is [`Passes::First`].
+///
+/// Never fails. Problems of the input are warnings of the plan.
 pub fn disrupt(input: &Input, settings: &DisruptionSettings) -> DisruptionPlan {
-    let mut world = without_failed_launches(input);
-    let mut draft: Option<PlanBuilder> = None;
-    // Each pass takes away a node or makes one cheaper; this bounds the passes even if some rule were to go round in circles.
+    let mut current = without_failed_launches(input);
+    let mut builder: Option<PlanBuilder> = None;
+    // Each pass removes a node or makes one cheaper. The bound ends the loop even if some rule were
+    // to undo the work of another.
     for passes_left in (0..2 * input.nodes.len() + 2).rev() {
-        let survey = Survey::new(&world);
-        let draft = draft.get_or_insert_with(|| PlanBuilder::new(&survey));
-        let mut pass = DisruptionPass::new(&survey, settings, &draft.budgets).with_planned_nodes(&draft.planned);
-        let mut found = pass.run();
-        name_replacements(&world, &mut found);
-        let is_last = found.is_empty() || settings.passes == Passes::First || passes_left == 0;
-        let said = pass.into_report(&found);
-        draft.count_pass(&said);
-        let done = draft.add_commands(&world, settings, found);
+        let survey = Survey::new(&current);
+        let builder = builder.get_or_insert_with(|| PlanBuilder::new(&survey));
+        let mut pass = DisruptionPass::new(&survey, settings, &builder.budgets).with_planned_nodes(&builder.planned);
+        let mut commands = pass.run();
+        name_replacements(&current, &mut commands);
+        let is_last = commands.is_empty() || settings.passes == Passes::First || passes_left == 0;
+        let report = pass.into_report(&commands);
+        builder.count_pass(&report);
+        let added = builder.add_commands(&current, settings, commands);
         if is_last {
-            draft.add_blocked_nodes(said);
+            builder.add_blocked_nodes(report);
             break;
         }
         drop(survey);
-        if !done.is_empty() {
-            world = Cow::Owned(with_commands_done(world.into_owned(), &done));
+        if !added.is_empty() {
+            current = Cow::Owned(with_commands_done(current.into_owned(), &added));
         }
     }
-    draft.map(|draft| draft.finish(input)).unwrap_or_default()
+    builder.map(|builder| builder.finish(input)).unwrap_or_default()
 }
 
-/// The input in which nothing is on offer whose launch just failed.
+/// Returns the input without the offerings that are in a launch backoff: they are marked as
+/// unavailable.
 fn without_failed_launches(input: &Input) -> Cow<'_, Input> {
-    let failed: Vec<&LaunchBackoff> = input.launch_backoffs.iter().filter(|b| input.at < b.until).collect();
-    if failed.is_empty() {
+    let backoffs: Vec<&LaunchBackoff> = input.launch_backoffs.iter().filter(|b| input.at < b.until).collect();
+    if backoffs.is_empty() {
         return Cow::Borrowed(input);
     }
     let mut input = input.clone();
-    for described in input.catalogues.iter_mut().flat_map(Arc::make_mut) {
-        for offering in &mut described.offerings {
-            let is = |key: &str, value: &str| offering.requirements.get(key).is_none_or(|r| r.has(value));
+    for instance_type in input.catalogues.iter_mut().flat_map(Arc::make_mut) {
+        for offering in &mut instance_type.offerings {
+            let allows = |key: &str, value: &str| offering.requirements.get(key).is_none_or(|r| r.has(value));
             let has_failed = |b: &&LaunchBackoff| {
-                b.instance_type == described.name
-                    && is(labels::ZONE, &b.zone)
-                    && is(labels::CAPACITY_TYPE, &b.capacity_type)
+                b.instance_type == instance_type.name
+                    && allows(labels::ZONE, &b.zone)
+                    && allows(labels::CAPACITY_TYPE, &b.capacity_type)
             };
-            offering.available &= !failed.iter().any(has_failed);
+            offering.available &= !backoffs.iter().any(has_failed);
         }
     }
     Cow::Owned(input)

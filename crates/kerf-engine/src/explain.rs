@@ -1,4 +1,5 @@
-//! Why: a code for programs and a sentence for people, worked out when somebody asks and not before.
+//! Reasons why pods stay pending: a stable code and a sentence, computed on demand only. Also the
+//! funnel, which shows how many instance types each rule leaves for one pod.
 
 mod funnel;
 mod pool_rejection;
@@ -11,21 +12,22 @@ use rustc_hash::FxHashMap;
 
 use crate::solve::{ClassIx, PlacementPass, PodIx, UnplacedReason};
 
-/// The reasons of the pods that the pass left pending and that are asked about. Pods of one class share theirs.
-pub(crate) fn explain_unplaced(pass: &mut PlacementPass<'_>, asked: impl Fn(PodIx) -> bool) -> Vec<(PodIx, Reason)> {
+/// Returns the reasons of the pods that the pass could not place and for which `include` returns
+/// true. Pods of one class share a reason.
+pub(crate) fn explain_unplaced(pass: &mut PlacementPass<'_>, include: impl Fn(PodIx) -> bool) -> Vec<(PodIx, Reason)> {
     let problem = pass.problem;
-    let mut known: FxHashMap<ClassIx, Reason> = FxHashMap::default();
+    let mut by_class: FxHashMap<ClassIx, Reason> = FxHashMap::default();
     let mut all = Vec::new();
-    let places = &pass.state.placements;
-    let left: Vec<PodIx> =
-        pass.state.queue.iter().copied().filter(|pod| places[pod.0 as usize].is_none() && asked(*pod)).collect();
-    for pod in left {
+    let placements = &pass.state.placements;
+    let unplaced: Vec<PodIx> =
+        pass.state.queue.iter().copied().filter(|pod| placements[pod.0 as usize].is_none() && include(*pod)).collect();
+    for pod in unplaced {
         let class = problem.pods[pod.0 as usize].class;
         let reason = match pass.state.unplaced_reasons[pod.0 as usize] {
             Some(UnplacedReason::WaitsForReservation) => Reason::ReservedCapacityDeferred,
             Some(UnplacedReason::NeedsDevices) => Reason::DynamicResources,
             Some(UnplacedReason::NoTarget) | None => {
-                known.entry(class).or_insert_with(|| pool_rejection::explain_rejection(pass, class)).clone()
+                by_class.entry(class).or_insert_with(|| pool_rejection::explain_rejection(pass, class)).clone()
             }
         };
         all.push((pod, reason));

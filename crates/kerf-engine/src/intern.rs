@@ -1,4 +1,5 @@
-//! Strings become small integers once, so that everything behind the front door compares and hashes numbers.
+//! Interned strings: each string becomes a small integer once, so that the solver compares and
+//! hashes integers.
 
 use kerf_api::slim::Str;
 use rustc_hash::FxHashMap;
@@ -7,7 +8,7 @@ use rustc_hash::FxHashMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Sym(pub(crate) u32);
 
-/// All strings of one world.
+/// All interned strings of one cluster model.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interner {
     strings: Vec<Str>,

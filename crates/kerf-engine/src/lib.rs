@@ -1,13 +1,18 @@
-//! Decisions. Given a world (nodes, pods, pools, instance types) the engine says which pods go where, which machines
-//! to launch and which to take away; for everything that it does not do it can say why.
+//! Kerf's decisions. Given a cluster (nodes, pods, NodePools, instance types), the engine decides
+//! on which nodes pods run, which nodes to launch and which to remove. It gives a reason for every
+//! pod that stays pending and every node that stays.
 //!
-//! It is pure: no IO, no clock, no randomness of its own, no logs, no async. The same input and seed give the same
-//! answer on every machine and for any number of threads. Because it touches nothing outside, it cannot fail: trouble in
-//! the input is part of the answer.
+//! The engine is pure: no IO, clock, randomness of its own, logs or async. Equal input and seed
+//! give equal results on every computer and for any number of threads. Entry points return no
+//! `Result`: problems of the input are part of the result.
 //!
-//! There are two front doors: [`solve()`], an [`Input`] and [`Settings`] in, a [`Solution`] out; and [`disrupt()`], with
-//! [`DisruptionSettings`] in and a [`DisruptionPlan`] out. Who asks [`solve()`]'s question often keeps a [`Prepared`] cluster up to date
-//! and asks that.
+//! Entry points:
+//! - [`solve()`] places pods: an [`Input`] and [`Settings`] in, a [`Solution`] out. A caller that
+//!   solves often keeps an [`IncrementalSolver`] up to date instead.
+//! - [`disrupt()`] plans the removal and replacement of nodes: an [`Input`] and
+//!   [`DisruptionSettings`] in, a [`DisruptionPlan`] out. Controllers call [`next_commands`] and
+//!   [`validate_all`].
+//! - [`funnel()`] shows which rule excludes which instance types for one pod.
 
 mod bits;
 pub mod catalogue;
@@ -49,10 +54,10 @@ pub use solve::{
 #[cfg(test)]
 extern crate self as kerf_engine;
 #[cfg(test)]
+use it::fixture;
+#[cfg(test)]
 #[path = "../tests/it"]
 mod it {
     #[allow(dead_code, unused_imports, clippy::unwrap_used, reason = "a fixture that two test suites share")]
     pub(crate) mod fixture;
 }
-#[cfg(test)]
-use it::fixture;

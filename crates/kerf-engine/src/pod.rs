@@ -1,4 +1,5 @@
-//! What a pod asks for, in the engine's terms: requests, requirements, tolerations, selectors, and how it is relaxed.
+//! The requirements of a pod in the engine's terms: resource requests, node requirements,
+//! tolerations, label selectors, default spread constraints, and the order of relaxations.
 
 pub(crate) mod default_spread;
 pub(crate) mod relax;

@@ -1,4 +1,5 @@
-//! Money: integer nano-dollars an hour. Integers have a total order, add up alike in any order, and need no guard against NaN.
+//! Prices as integer nano-dollars per hour. Integers have a total order, their sum does not depend
+//! on the order of addition, and there is no NaN.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub};
@@ -8,22 +9,23 @@ use std::ops::{Add, AddAssign, Sub};
 pub struct Price(i64);
 
 impl Price {
-    /// Nothing.
+    /// A price of zero.
     pub const ZERO: Self = Self(0);
-    /// No price is known; sorts behind every price.
+    /// Stands for an unknown price. Sorts after every known price.
     pub const UNKNOWN: Self = Self(i64::MAX);
 
-    /// A price of that many nano-dollars an hour.
+    /// Creates a price from nano-dollars per hour.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// Nano-dollars an hour.
+    /// Returns nano-dollars per hour.
     pub const fn nanos(self) -> i64 {
         self.0
     }
 
-    /// Dollars an hour, for people and for published numbers; never for decisions.
+    /// Returns dollars per hour, for display and published numbers. Comparisons of prices use
+    /// [`Self::nanos`].
     pub fn dollars(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -55,7 +57,8 @@ impl Sum for Price {
     }
 }
 
-/// A machine more is only worth it when it is cheaper by more than a hair: nodes cost more than their price.
+/// Returns true if `new` is more than 1% cheaper than `old`. A smaller saving does not justify
+/// another node, because nodes cost more than their price.
 pub(crate) fn saves_enough(new: Price, old: Price) -> bool {
     new.nanos() < old.nanos() - old.nanos() / 100
 }

@@ -1,8 +1,8 @@
-//! The algebra of requirements (spec 02 §3): which values a label may have, what two sides have in common, and whether what is
-//! asked can be had from what is offered.
+//! Requirements on labels (spec 02 §3): which values a label may have, the intersection of two
+//! requirements, and whether a node or pool can satisfy what a pod requires.
 //!
-//! Everything here works on texts and is exact; it speaks with users and with the API. The solver's inner loops work on the bit
-//! sets that the catalogue makes of these, and must give the same answers.
+//! This module works on strings and is exact. It is used for API objects and messages. The solver
+//! works on bit sets that are compiled from requirements and must give the same results.
 
 mod min_values;
 mod render;

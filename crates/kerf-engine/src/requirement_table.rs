@@ -1,10 +1,12 @@
-//! Requirement sets as small integers, with remembered intersections.
+//! Requirements and sets of requirements under small indices, with cached intersections.
 //!
-//! Placing pods narrows the same few requirement sets over and over: a pool's set by a pod class's set, by a zone. Here every
-//! requirement and every set is stored once and named by an index, and the result of each intersection is remembered, so that
-//! the solver's inner loop asks a hash table instead of comparing strings. The algebra itself is [`crate::requirement`].
+//! Placing pods intersects a few requirement sets over and over: a pool's set with that of a pod
+//! class, then with a zone. Here every requirement and every set is stored once, and the result of
+//! each intersection is cached. So the solver's inner loop reads a hash table instead of comparing
+//! strings. The rules are those of [`crate::requirement`].
 //!
-//! The hostname key never enters a set: it is a node's or claim's identity and is judged where those are known.
+//! The hostname is never part of a set. It identifies a node or claim and is checked where these
+//! are known.
 
 use kerf_api::slim::Str;
 use rustc_hash::FxHashMap;
@@ -15,34 +17,34 @@ use crate::requirement::{Requirement, Requirements};
 /// An interned label key.
 pub(crate) type KeyIx = Sym;
 
-/// One requirement on one key.
+/// Index of a requirement on one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RequirementIx(u32);
 
 impl RequirementIx {
-    /// No requirement at all; never a real index.
+    /// Stands for no requirement; never the index of a requirement.
     pub(crate) const NONE: Self = Self(u32::MAX);
 }
 
-/// A set of requirements, at most one per key.
+/// Index of a set of requirements with at most one requirement per key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RequirementSetIx(u32);
 
 impl RequirementSetIx {
-    /// No requirements at all.
+    /// The set without requirements.
     pub(crate) const EMPTY: Self = Self(0);
 }
 
-/// Whether a key that only the asking side names is a problem.
+/// Treatment of a key that is required and that the other side does not define.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum UndefinedKeys {
-    /// Well-known labels may be undefined: a machine yet to be launched can still get them.
+    /// Well-known labels may be undefined: the provider sets them on a new node.
     AllowWellKnown,
-    /// The label must be there: the node exists.
+    /// The label must be defined, because the node exists already.
     Reject,
 }
 
-/// All requirements and sets of one world, and what was learned about them.
+/// All requirements and sets of one cluster model, and their cached intersections.
 #[derive(Debug, Clone)]
 pub(crate) struct RequirementTable {
     keys: Interner,
@@ -57,11 +59,11 @@ pub(crate) struct RequirementTable {
 }
 
 impl RequirementTable {
-    /// A table whose well-known labels are the given ones.
+    /// Creates a table with these well-known labels.
     pub(crate) fn new(well_known: impl IntoIterator<Item = Str>) -> Self {
-        let mut is_well_known: Vec<Str> = well_known.into_iter().collect();
-        is_well_known.sort_unstable();
-        is_well_known.dedup();
+        let mut well_known_keys: Vec<Str> = well_known.into_iter().collect();
+        well_known_keys.sort_unstable();
+        well_known_keys.dedup();
         let mut table = Self {
             keys: Interner::default(),
             key_is_well_known: Vec::new(),
@@ -71,7 +73,7 @@ impl RequirementTable {
             sets: Vec::new(),
             set_index: FxHashMap::default(),
             set_intersections: FxHashMap::default(),
-            well_known_keys: is_well_known,
+            well_known_keys,
         };
         let empty = table.intern_pairs(Vec::new());
         debug_assert_eq!(empty, RequirementSetIx::EMPTY);
@@ -109,8 +111,8 @@ impl RequirementTable {
         ix
     }
 
-    pub(crate) fn requirement(&self, one: RequirementIx) -> &Requirement {
-        &self.interned[one.0 as usize]
+    pub(crate) fn requirement(&self, ix: RequirementIx) -> &Requirement {
+        &self.interned[ix.0 as usize]
     }
 
     pub(crate) fn intern(&mut self, requirements: &Requirements) -> RequirementSetIx {
@@ -140,20 +142,20 @@ impl RequirementTable {
         pairs.binary_search_by_key(&key, |p| p.0).ok().map(|i| pairs[i].1)
     }
 
-    /// The set as requirements again, for people and for API objects.
+    /// Returns the set as [`Requirements`], for messages and API objects.
     pub(crate) fn requirements(&self, set: RequirementSetIx) -> Requirements {
-        self.pairs(set).iter().map(|(_, one)| self.requirement(*one).clone()).collect()
+        self.pairs(set).iter().map(|(_, requirement_ix)| self.requirement(*requirement_ix).clone()).collect()
     }
 
     pub(crate) fn has_min_values(&self, set: RequirementSetIx) -> bool {
-        self.pairs(set).iter().any(|(_, one)| self.requirement(*one).min_values().is_some())
+        self.pairs(set).iter().any(|(_, requirement_ix)| self.requirement(*requirement_ix).min_values().is_some())
     }
 
-    /// Both requirements at once, and whether something can still satisfy them: two sides that both accept absence agree on
-    /// absence (spec 02 §3.4).
+    /// Returns the intersection of both requirements, and true if something can satisfy it. Two
+    /// requirements that both allow the label to be absent agree on absence (spec 02 §3.4).
     pub(crate) fn intersect_requirements(&mut self, a: RequirementIx, b: RequirementIx) -> (RequirementIx, bool) {
-        if let Some(known) = self.requirement_intersections.get(&(a, b)) {
-            return *known;
+        if let Some(cached) = self.requirement_intersections.get(&(a, b)) {
+            return *cached;
         }
         let (left, right) = (self.requirement(a), self.requirement(b));
         let agree = left.has_intersection(right) || (left.may_be_absent() && right.may_be_absent());
@@ -163,70 +165,72 @@ impl RequirementTable {
         (joined, agree)
     }
 
-    /// `offered` narrowed by what is `asked`, or nothing if the two are not compatible (spec 02 §3.4).
+    /// Returns `offered` restricted by `required`, or `None` if they are not compatible (spec 02
+    /// §3.4).
     pub(crate) fn intersect_sets(
         &mut self,
         offered: RequirementSetIx,
-        asked: RequirementSetIx,
+        required: RequirementSetIx,
         undefined: UndefinedKeys,
     ) -> Option<RequirementSetIx> {
-        if asked == RequirementSetIx::EMPTY || offered == asked {
+        if required == RequirementSetIx::EMPTY || offered == required {
             return Some(offered);
         }
-        if let Some(known) = self.set_intersections.get(&(offered, asked, undefined)) {
-            return *known;
+        if let Some(cached) = self.set_intersections.get(&(offered, required, undefined)) {
+            return *cached;
         }
-        let result = self.intersect_pairs(offered, asked, undefined);
-        self.set_intersections.insert((offered, asked, undefined), result);
+        let result = self.intersect_pairs(offered, required, undefined);
+        self.set_intersections.insert((offered, required, undefined), result);
         result
     }
 
     fn intersect_pairs(
         &mut self,
         offered: RequirementSetIx,
-        asked: RequirementSetIx,
+        required: RequirementSetIx,
         undefined: UndefinedKeys,
     ) -> Option<RequirementSetIx> {
-        let asked_pairs = self.pairs(asked).to_vec();
+        let required_pairs = self.pairs(required).to_vec();
         let mut pairs = self.pairs(offered).to_vec();
-        for (key, one) in asked_pairs {
+        for (key, requirement_ix) in required_pairs {
             match pairs.iter().position(|p| p.0 == key) {
-                Some(at) => {
-                    let (joined, agree) = self.intersect_requirements(pairs[at].1, one);
+                Some(position) => {
+                    let (joined, agree) = self.intersect_requirements(pairs[position].1, requirement_ix);
                     if !agree {
                         return None;
                     }
-                    pairs[at].1 = joined;
+                    pairs[position].1 = joined;
                 }
                 None => {
-                    let open = undefined == UndefinedKeys::AllowWellKnown && self.is_well_known(key);
-                    if !open && !self.requirement(one).may_be_absent() {
+                    let is_allowed = undefined == UndefinedKeys::AllowWellKnown && self.is_well_known(key);
+                    if !is_allowed && !self.requirement(requirement_ix).may_be_absent() {
                         return None;
                     }
-                    pairs.push((key, one));
+                    pairs.push((key, requirement_ix));
                 }
             }
         }
         Some(self.intern_pairs(pairs))
     }
 
-    /// The set with one requirement replaced, whatever it was before.
+    /// Returns the set with the requirement on this key replaced or added.
     pub(crate) fn replace(&mut self, set: RequirementSetIx, requirement: Requirement) -> RequirementSetIx {
         let key = self.intern_key(requirement.key());
-        let one = self.intern_requirement(requirement);
+        let requirement_ix = self.intern_requirement(requirement);
         let mut pairs: Vec<_> = self.pairs(set).iter().copied().filter(|p| p.0 != key).collect();
-        pairs.push((key, one));
+        pairs.push((key, requirement_ix));
         self.intern_pairs(pairs)
     }
 
-    /// The set with only the given keys, which must be sorted.
+    /// Returns the set restricted to the given keys, which must be sorted.
     pub(crate) fn project(&mut self, set: RequirementSetIx, keys: &[KeyIx]) -> RequirementSetIx {
-        let pairs = keys.iter().filter_map(|key| self.get(set, *key).map(|one| (*key, one))).collect();
+        let pairs =
+            keys.iter().filter_map(|key| self.get(set, *key).map(|requirement_ix| (*key, requirement_ix))).collect();
         self.intern_pairs(pairs)
     }
 
-    /// A set that demands only this.
-    pub(crate) fn single_requirement_set(&mut self, key: KeyIx, one: RequirementIx) -> RequirementSetIx {
-        self.intern_pairs(vec![(key, one)])
+    /// Returns the set with only this requirement.
+    pub(crate) fn single_requirement_set(&mut self, key: KeyIx, requirement_ix: RequirementIx) -> RequirementSetIx {
+        self.intern_pairs(vec![(key, requirement_ix)])
     }
 }

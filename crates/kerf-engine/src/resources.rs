@@ -1,13 +1,14 @@
 //! Amounts of resources as dense vectors over interned resource names.
 //!
-//! Amounts are exact nano-units in `i128`, like the quantities they come from, so nothing is ever rounded and no sum over a
-//! cluster can overflow. The first four names have fixed places because nearly every pod uses them.
+//! Amounts are exact nano-units in `i128`, like the quantities they come from. So nothing is
+//! rounded, and no sum over a cluster can overflow. CPU, memory, pods, ephemeral storage and nodes
+//! have fixed positions.
 
 use kerf_api::quantity::{Quantity, QuantityFormat};
 use kerf_api::slim::{ResourceList, Str};
 use smallvec::SmallVec;
 
-/// The place of a resource name in every [`Amounts`] of one world.
+/// Position of a resource name in every [`Amounts`] of one cluster model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ResourceIx(pub(crate) usize);
 
@@ -18,10 +19,10 @@ impl ResourceIx {
     pub(crate) const NODES: Self = Self(4);
 }
 
-/// One whole unit in nano-units.
+/// Nano-units of one whole unit.
 pub(crate) const NANOS_PER_UNIT: i128 = 1_000_000_000;
 
-/// Resource names of one world.
+/// The resource names of one cluster model.
 #[derive(Debug, Clone)]
 pub(crate) struct ResourceNames(Vec<Str>);
 
@@ -32,7 +33,8 @@ impl Default for ResourceNames {
 }
 
 impl ResourceNames {
-    /// The place of a name, made if it is new. Few names exist, so a scan beats a map.
+    /// Returns the position of a name and adds the name if it is new. There are few names, so a
+    /// scan is faster than a map.
     pub(crate) fn intern(&mut self, name: &str) -> ResourceIx {
         if let Some(i) = self.0.iter().position(|n| n == name) {
             return ResourceIx(i);
@@ -53,7 +55,8 @@ impl ResourceNames {
         amounts
     }
 
-    /// The non-zero amounts as quantities; memory-like resources in binary form, the rest decimal.
+    /// Returns the amounts that are not zero as quantities. Memory-like resources are in binary
+    /// format, all others in decimal.
     pub(crate) fn to_resource_list(&self, amounts: &Amounts) -> ResourceList {
         let format = |name: &str| match name {
             "memory" | "ephemeral-storage" => QuantityFormat::BinarySi,
@@ -68,12 +71,12 @@ impl ResourceNames {
     }
 }
 
-/// An amount of each resource; absent means zero.
+/// An amount of each resource. A missing resource is zero.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Amounts(SmallVec<[i128; 4]>);
 
 impl Clone for Amounts {
-    /// All of them at once: what is derived goes through them one by one.
+    /// Copies all amounts at once. The derived implementation would clone them one by one.
     fn clone(&self) -> Self {
         Self(SmallVec::from_slice(&self.0))
     }
@@ -126,7 +129,7 @@ impl Amounts {
         sum
     }
 
-    /// Element-wise maximum.
+    /// Sets each amount to the larger one of both.
     pub(crate) fn max_with(&mut self, other: &Self) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);
@@ -136,14 +139,14 @@ impl Amounts {
         }
     }
 
-    /// Element-wise minimum.
+    /// Sets each amount to the smaller one of both.
     pub(crate) fn min_with(&mut self, other: &Self) {
         for (i, mine) in self.0.iter_mut().enumerate() {
             *mine = (*mine).min(other.0.get(i).copied().unwrap_or(0));
         }
     }
 
-    /// Nothing below zero.
+    /// Sets negative amounts to zero.
     pub(crate) fn floor_at_zero(&mut self) {
         for mine in &mut self.0 {
             *mine = (*mine).max(0);
@@ -154,8 +157,9 @@ impl Amounts {
         self.0.iter().any(|n| *n < 0)
     }
 
-    /// Whether every need is met by `room`. A room that is over-committed in anything takes nothing (spec 02 §4.3).
-    pub(crate) fn fits_in(&self, room: &Self) -> bool {
-        !room.any_negative() && self.0.iter().enumerate().all(|(i, need)| *need <= room.0.get(i).copied().unwrap_or(0))
+    /// Returns true if every amount is at most that of `free`. Nothing fits if `free` is negative
+    /// in any resource (spec 02 §4.3).
+    pub(crate) fn fits_in(&self, free: &Self) -> bool {
+        !free.any_negative() && self.0.iter().enumerate().all(|(i, need)| *need <= free.0.get(i).copied().unwrap_or(0))
     }
 }

@@ -1,7 +1,7 @@
-//! Ties are broken by chance, and chance is a function of the seed and of names: never of an index, so that neither the order of
-//! the input nor what else is in it decides how a tie falls.
+//! Hashes that break ties. They depend on the seed and on names, never on an index. So neither the
+//! order of the input nor unrelated objects in it change how a tie is broken.
 
-/// A cheap mixing of bits (the finaliser of splitmix64).
+/// Mixes the bits of a value (the finalizer of splitmix64).
 pub(crate) fn splitmix64(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -9,7 +9,7 @@ pub(crate) fn splitmix64(value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A number for a name, on top of what came before it.
+/// Hashes a name, starting from the hash `before`.
 pub(crate) fn hash_name(before: u64, text: &str) -> u64 {
     text.bytes().fold(splitmix64(before), |sum, byte| splitmix64(sum ^ u64::from(byte)))
 }

@@ -1,9 +1,40 @@
-//! From pods to machines: which pods go on which existing nodes, which new machines to launch, and why the rest must wait
-//! (spec 02 §5 to §11).
+//! Decides where each pod runs: on an existing node or on a new NodeClaim. Explains why the other
+//! pods stay pending (spec 02 §5 to §11).
 //!
-//! [`Problem`] is what is fixed: templates, classes of pods, groups; [`State`] is what changes, and can be rolled back. [`Pass`] is one attempt
-//! to place every pod, in some order and with some taste in claims; the first is Karpenter's. `search` runs further passes and keeps the
-//! cheapest answer that gives up no more. [`Prepared`] keeps problem and state for the next question and follows the cluster by events.
+//! The algorithm, from the input to a [`Solution`]:
+//!
+//! 1. `compile` turns the input into a [`SchedulingProblem`], which does not change while pods are
+//!    placed, and a [`SolverState`], which does. Pods that no scheduling rule can tell apart form
+//!    one [`PodClass`]. Each distinct spread, affinity or anti-affinity rule becomes one topology
+//!    group, which counts pods per domain (zone, host, …).
+//! 2. A [`PlacementPass`] takes the pods in one order and places each on the first target that
+//!    accepts it: an existing node, an open claim, or a new claim of the first pool that accepts
+//!    the pod. An open claim is a NodeClaim under construction: the pods on it and the instance
+//!    types that still fit all of them. Each pod can only narrow these types. A pod that no target
+//!    accepts gives up its preferences one at a time (relaxation). Failed pods are tried again as
+//!    long as other pods are placed.
+//! 3. The first pass is Karpenter's first fit. `search` then runs further passes with other pod
+//!    orders and other choices, and keeps the best result. A result replaces that of first fit only
+//!    if it places every pod that first fit places and is better by the rules in `search`.
+//! 4. `solution` turns each open claim of the best pass into a NodeClaim to create, and explains
+//!    each pod that stays pending.
+//!
+//! [`IncrementalSolver`] keeps problem and state between solves and updates both from pod, node and
+//! claim events. Solving again, or solving a what-if without some nodes, then costs only what
+//! changed.
+//!
+//! Files, in reading order:
+//!
+//! - `problem`, `class`, `template`, `compile`: the fixed part and how it is built.
+//! - `state`, `free_capacity`, `limits`: the part that changes, with its undo log.
+//! - `pass`, `place_node`, `place_claim`, `claim`, `commit_claim`, `min_values`: one pass.
+//! - `recount`, `colocated`, `pin`: corrections within a pass that Karpenter does not make.
+//! - `search`, `price_bound`, `spread_violations`, `host_affinity`: further passes and their
+//!   ranking.
+//! - `incremental`, `cluster_updates`, `node_removal`: updates by events, and what-ifs.
+//! - `solution`, `diagnostics`, `zones`: the result and reports about it.
+//!
+//! Equal input gives an equal solution on any machine and with any number of threads.
 
 mod claim;
 mod class;
@@ -48,7 +79,11 @@ pub use zones::EffectiveZone;
 use crate::bits::Bits;
 use crate::cluster::{Input, Settings};
 
-/// Decides where the pods of a cluster go.
+/// Decides where the pods of a cluster run.
+///
+/// Builds the problem from scratch. A caller that solves the same cluster repeatedly uses
+/// [`IncrementalSolver`], which returns the same solutions. Problems in the input do not fail the
+/// call: each is the reason of a pod in [`Solution::unplaced`].
 pub fn solve(input: &Input, settings: &Settings) -> Solution {
     let (problem, state) = SchedulingProblem::new(input, settings);
     let mut pass = PlacementPass::new(&problem, state);
@@ -57,6 +92,6 @@ pub fn solve(input: &Input, settings: &Settings) -> Solution {
     solution
 }
 
-/// Stands for the name of a machine that has none yet. No node can be called this, so only demands that accept any name but
-/// some accept it.
+/// Hostname that stands for the unknown name of a new node. No real node can have this name, so
+/// only requirements that accept any hostname except listed ones accept it.
 pub(crate) const UNNAMED_HOST: &str = "\u{0}unnamed";

@@ -1,7 +1,8 @@
-//! Constraints between pods: how evenly they are spread, near and away from which others they run (spec 02 §8).
+//! Rules between pods: topology spread, pod affinity and pod anti-affinity (spec 02 §8).
 //!
-//! A group tracks pods per domain of one node label. Pods share a group when their constraint is the same in every respect that
-//! matters. The hostname is a key like no other, since every node is a domain of its own, and is counted per node and claim.
+//! A topology group counts pods per domain, that is, per value of one node label such as the zone.
+//! Pods whose rules are equal share a group. The hostname is treated separately: each node and each
+//! claim is a domain of its own, so counts are kept per node and per claim.
 
 mod counts;
 mod group;

@@ -1,5 +1,6 @@
-//! What can be had just now. The simulated cloud has everything unless somebody says otherwise: tests and the sandbox take offerings
-//! out of stock here, and the provider finds out as it would at a real cloud, by trying.
+//! Simulated stock-outs. By default every offering is available. Tests and the sandbox replace
+//! [`InstanceAvailability`] to make offerings unavailable; the provider notices only when it tries
+//! to launch, as with a real cloud.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,27 +10,27 @@ use jiff::Timestamp;
 use kerf_api::slim::Str;
 use kerf_engine::catalogue::InstanceType;
 
-/// For how long an offering that was out of stock is not tried again.
+/// Time for which an unavailable offering is not tried again.
 const UNAVAILABLE_OFFERING_TTL: Duration = Duration::from_mins(3);
 
-/// Why a machine cannot be had, in the cloud's words.
+/// Reason why an instance cannot be launched, with the cloud's message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AvailabilityError {
-    /// There is none of it. Another offering may do.
+    /// The offering has no capacity left. Another offering may have.
     #[error("{0}")]
     InsufficientCapacity(String),
-    /// The cloud takes no requests at the moment, whatever they are for. Later may do.
+    /// The cloud rejects all requests at the moment. A later retry may succeed.
     #[error("{0}")]
     Throttled(String),
 }
 
-/// Says what can be had; the place where stock-outs on demand come from.
+/// Decides which offerings can be launched now. Implement it to simulate stock-outs and throttling.
 pub trait InstanceAvailability: Send + Sync {
-    /// Whether such a machine can be had now.
+    /// Returns `Ok` if an instance of this offering can be launched now.
     fn check(&self, instance_type: &str, zone: &str, capacity_type: &str) -> Result<(), AvailabilityError>;
 }
 
-/// There is always enough of everything.
+/// Makes every offering available at any time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UnlimitedAvailability;
 
@@ -39,23 +40,24 @@ impl InstanceAvailability for UnlimitedAvailability {
     }
 }
 
-/// An offering: instance type, zone, capacity type.
+/// Key of an offering: instance type, zone, capacity type.
 pub(crate) type OfferingKey = (Str, Str, Str);
 
-/// Offerings that were found to be out of stock, each until it is tried again.
+/// Offerings that had no capacity, with the time until which they are not tried again.
 #[derive(Debug, Default)]
 pub(crate) struct UnavailableOfferings(BTreeMap<OfferingKey, Timestamp>);
 
 impl UnavailableOfferings {
-    pub(crate) fn mark_unavailable(&mut self, offered: OfferingKey, now: Timestamp) {
-        self.0.insert(offered, now.saturating_add(UNAVAILABLE_OFFERING_TTL).unwrap_or(Timestamp::MAX));
+    pub(crate) fn mark_unavailable(&mut self, key: OfferingKey, now: Timestamp) {
+        self.0.insert(key, now.saturating_add(UNAVAILABLE_OFFERING_TTL).unwrap_or(Timestamp::MAX));
     }
 
-    pub(crate) fn is_unavailable(&self, offered: &OfferingKey, now: Timestamp) -> bool {
-        self.0.get(offered).is_some_and(|until| now < *until)
+    pub(crate) fn is_unavailable(&self, key: &OfferingKey, now: Timestamp) -> bool {
+        self.0.get(key).is_some_and(|until| now < *until)
     }
 
-    /// The instance types with what is out of stock marked so; the very same list if nothing is.
+    /// Returns the instance types with unavailable offerings marked. Returns the same `Arc` if
+    /// every offering is available.
     pub(crate) fn mark_instance_types(
         &mut self,
         types: &Arc<Vec<InstanceType>>,
@@ -66,10 +68,10 @@ impl UnavailableOfferings {
             return types.clone();
         }
         let mut types = types.as_ref().clone();
-        for described in &mut types {
-            for offering in &mut described.offerings {
-                if let Some(offered) = crate::node::offering_key(&described.name, offering)
-                    && self.0.contains_key(&offered)
+        for instance_type in &mut types {
+            for offering in &mut instance_type.offerings {
+                if let Some(key) = crate::node::offering_key(&instance_type.name, offering)
+                    && self.0.contains_key(&key)
                 {
                     offering.available = false;
                 }

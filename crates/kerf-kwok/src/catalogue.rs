@@ -1,7 +1,9 @@
-//! Instance types of the simulated provider: the JSON format of KWOK's file, and the built-in set (spec 04 §14.2).
+//! Instance types of the simulated provider: the JSON format of KWOK's file, and the built-in set
+//! (spec 04 §14.2).
 //!
-//! Reading a file never gives half a catalogue: either every type is sound, or all problems are listed. `Available: false` is
-//! honoured. Keys are matched whatever their case, because Go's decoder does so and files rely on it.
+//! A file is accepted only if every type is valid; otherwise all problems are listed. Offerings
+//! with `Available: false` are kept as unavailable. Keys match in any case, because Go's decoder
+//! does that and existing files rely on it.
 
 use std::collections::BTreeSet;
 
@@ -15,26 +17,26 @@ use serde_json::{Map, Value};
 
 use crate::money;
 
-/// Instance types, and what their labels mean.
+/// Instance types and the rules about their labels.
 #[derive(Debug, Clone)]
 pub struct Catalogue {
-    /// The types, sorted by name.
+    /// Instance types, sorted by name.
     pub types: Vec<InstanceType>,
-    /// The simulated provider's labels, with every key that some offering names.
+    /// The simulated provider's label rules. Every label key that an offering names is well known.
     pub label_rules: LabelRules,
 }
 
-/// Something wrong with an instance-type file.
+/// One problem in an instance type file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {what}")]
 pub struct CatalogueProblem {
-    /// Where, for example `[3].offerings[0].Price`.
+    /// JSON path of the problem, for example `[3].offerings[0].Price`.
     pub path: String,
-    /// What is wrong and what was expected.
+    /// Description of the problem and of the expected value.
     pub what: String,
 }
 
-/// Reads a file, or says everything that is wrong with it.
+/// Parses an instance type file. On failure returns every problem of the file.
 pub fn parse_catalogue(text: &str) -> Result<Catalogue, Vec<CatalogueProblem>> {
     let problem = |path: &str, what: String| vec![CatalogueProblem { path: path.into(), what }];
     let value: Value = serde_json::from_str(text).map_err(|e| problem("file", format!("is not JSON: {e}")))?;
@@ -42,8 +44,8 @@ pub fn parse_catalogue(text: &str) -> Result<Catalogue, Vec<CatalogueProblem>> {
         return Err(problem("file", "expected a JSON list of instance types".into()));
     };
     let mut reader = CatalogueReader { problems: Vec::new(), names: BTreeSet::new(), label_rules: LabelRules::kwok() };
-    let read = entries.iter().enumerate().filter_map(|(i, entry)| reader.instance_type(&format!("[{i}]"), entry));
-    let mut types: Vec<InstanceType> = read.collect();
+    let parsed = entries.iter().enumerate().filter_map(|(i, entry)| reader.instance_type(&format!("[{i}]"), entry));
+    let mut types: Vec<InstanceType> = parsed.collect();
     if !reader.problems.is_empty() {
         return Err(reader.problems);
     }
@@ -53,7 +55,7 @@ pub fn parse_catalogue(text: &str) -> Result<Catalogue, Vec<CatalogueProblem>> {
 
 struct CatalogueReader {
     problems: Vec<CatalogueProblem>,
-    /// The names so far.
+    /// Names of the types read so far, to find duplicates.
     names: BTreeSet<String>,
     label_rules: LabelRules,
 }
@@ -71,7 +73,7 @@ impl CatalogueReader {
             );
             return None;
         };
-        // All of it is read before any of it is missed.
+        // Read every field before returning, so that all problems are reported.
         let name = self.text(path, fields, "name");
         if let Some(name) = name.as_ref().filter(|name| !self.names.insert((*name).clone())) {
             self.add_problem(&format!("{path}.name"), format!("instance type {name:?} is there twice"));
@@ -225,7 +227,7 @@ fn field_ignoring_case<'a>(fields: &'a Map<String, Value>, key: &str) -> Option<
     fields.get(key).or_else(|| fields.iter().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, v)| v))
 }
 
-/// The type that an entry describes, with the labels that follow from its name and resources.
+/// Builds the instance type of an entry, with the labels that follow from its name and resources.
 fn build_instance_type(
     name: Str,
     arch: &str,
@@ -261,7 +263,7 @@ fn build_instance_type(
     InstanceType { requirements, name, offerings, capacity: resources.into_iter().collect(), overhead: overhead() }
 }
 
-/// What the simulated kubelet keeps for itself.
+/// Returns the resources that the simulated kubelet reserves for itself.
 fn overhead() -> Overhead {
     let reserved: ResourceList = [
         (Str::new_static("cpu"), Quantity::from_nanos(100_000_000, kerf_api::quantity::QuantityFormat::DecimalSi)),
@@ -272,7 +274,8 @@ fn overhead() -> Overhead {
     Overhead { kube_reserved: reserved, ..Overhead::default() }
 }
 
-/// `8xlarge` of `m5.8xlarge`; of a name of another form, its CPUs.
+/// Returns the size in a name (`8xlarge` of `m5.8xlarge`). Returns the number of CPUs for other
+/// names.
 fn instance_size<'a>(name: &'a str, cpu: &'a str) -> &'a str {
     let after_dot = name.split_once('.').filter(|(before, _)| is_word(before)).map(|(_, after)| after);
     let named = after_dot.filter(|after| {
@@ -286,7 +289,7 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// The text before the first `.` or `-`; without one, the first character.
+/// Returns the text before the first `.` or `-`. Without either, returns the first character.
 fn instance_family(name: &str) -> &str {
     match name.find(['.', '-']) {
         Some(end) => &name[..end],
@@ -294,7 +297,8 @@ fn instance_family(name: &str) -> &str {
     }
 }
 
-/// The set that is used when no file is given: 12 sizes, three ratios of memory to CPU, two systems, two architectures.
+/// Returns the instance types that are used if no file is given: 12 sizes, three ratios of memory
+/// to CPU, two operating systems, two architectures.
 pub fn built_in_catalogue() -> Catalogue {
     let mut types = Vec::new();
     for cpus in [1_i64, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256] {
@@ -315,7 +319,7 @@ fn built_in_type(cpus: i64, ratio: i64, family: &str, system: &str, arch: &str) 
     let memory_bytes = cpus * ratio * 1024 * 1024 * 1024;
     let memory =
         Quantity::from_nanos(i128::from(memory_bytes) * 1_000_000_000, kerf_api::quantity::QuantityFormat::BinarySi);
-    // 0.025 dollars a CPU and 0.001 a gigabyte of a thousand million bytes, in nano-dollars.
+    // Nano-dollars per hour: $0.025 per CPU and $0.001 per GB (10^9 bytes) of memory.
     let on_demand = cpus * 25_000_000 + (memory_bytes + 500) / 1000;
     let offerings = ["test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d"]
         .into_iter()
@@ -365,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn names_give_family_and_size() {
+    fn family_and_size_follow_from_the_name() {
         assert_eq!(instance_size("m5.8xlarge", "32"), "8xlarge");
         assert_eq!(instance_size("m5.xlarge", "4"), "xlarge");
         assert_eq!(instance_size("m5.weird", "4"), "4");
@@ -378,7 +382,7 @@ mod tests {
 
     // spec 09 #10: each problem is named, however many a type has
     #[test]
-    fn a_type_that_is_wrong_in_several_ways_says_all_of_them() {
+    fn all_problems_of_a_type_are_reported() {
         let text = r#"[{"name":"a","architecture":"amd64","operatingSystems":["linux"],"resources":{"cpu":"1","memory":"1Gi"}},
             {"name":"a","architecture":3,"operatingSystems":["linux"],"resources":{"cpu":"x","memory":"y"},"offerings":[{"Price":-1}]}]"#;
         let problems = parse_catalogue(text).unwrap_err();
@@ -397,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_matched_whatever_their_case_and_availability_is_honoured() {
+    fn keys_match_in_any_case_and_unavailable_offerings_are_kept() {
         let text = r#"[{"Name":"a","Architecture":"amd64","OperatingSystems":["linux"],"Resources":{"cpu":"2","memory":"4Gi"},
             "Offerings":[{"price":0.5,"available":false,"requirements":[
                 {"key":"topology.kubernetes.io/zone","operator":"In","values":["z"]},
@@ -412,7 +416,7 @@ mod tests {
 
     // spec 09 #10
     #[test]
-    fn every_problem_of_a_file_is_named() {
+    fn all_problems_of_a_file_are_reported() {
         assert!(parse_catalogue("nonsense").unwrap_err()[0].what.contains("is not JSON"));
         let offering = |price: &str| {
             format!(

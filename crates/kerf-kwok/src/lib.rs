@@ -1,5 +1,6 @@
-//! The simulated provider (`karpenter.kwok.sh`): instance types from a JSON file or built in, and nodes without machines.
-//! It is what `kerf plan` prices files with, and what the sandbox and scale tests launch.
+//! The simulated provider (`karpenter.kwok.sh`): instance types from a JSON file or built in, and
+//! Nodes without instances behind them. `kerf plan` takes its prices from this crate; the sandbox
+//! and the scale tests launch its nodes.
 
 mod availability;
 mod catalogue;

@@ -1,8 +1,9 @@
-//! Prices as people write them, exactly: a decimal number becomes whole nano-dollars without a detour over floats.
+//! Parses prices exactly: a decimal number becomes whole nano-dollars, never a float.
 
 use kerf_engine::Price;
 
-/// The price that a decimal text names, rounded half up to a nano-dollar; none if it is no price.
+/// Parses a decimal number as a price, rounded half up to a nano-dollar. Returns `None` if the text
+/// is no number, is negative or is too large.
 pub(crate) fn parse_price(text: &str) -> Option<Price> {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
@@ -13,7 +14,7 @@ pub(crate) fn parse_price(text: &str) -> Option<Price> {
         return None;
     }
     let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
-    // Nano-dollars are nine digits behind the point.
+    // A nano-dollar is the ninth decimal.
     let shift = 9 + i64::from(exponent) - i64::try_from(fraction.len()).ok()?;
     let nanos = if shift >= 0 {
         digits.checked_mul(10_i128.checked_pow(u32::try_from(shift).ok()?)?)?
@@ -47,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_price_is_refused() {
+    fn invalid_prices_are_rejected() {
         for text in ["-1", "", ".", "x", "1e99", "NaN", "99999999999999999999999"] {
             assert_eq!(parse_price(text), None, "{text}");
         }

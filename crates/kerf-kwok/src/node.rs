@@ -1,4 +1,5 @@
-//! The Node that stands for a simulated machine (spec 04 §14.3): made here, brought to life by KWOK or by the sandbox's kubelets.
+//! Builds the Node that represents a simulated instance (spec 04 §14.3). KWOK or the sandbox's
+//! kubelets then make it ready.
 
 use std::collections::BTreeMap;
 
@@ -16,52 +17,60 @@ use kerf_engine::requirement::{EffectiveOperator, Requirements};
 
 use crate::availability::OfferingKey;
 
-/// What provider ids begin with.
+/// Prefix of the provider IDs of simulated instances.
 pub(crate) const PROVIDER_ID_PREFIX: &str = "kwok://";
-/// Marks a node as simulated, as label and as annotation.
+/// Label and annotation that mark a node as simulated.
 const FAKE_NODE_KEY: &str = "kwok.x-k8s.io/node";
-/// Says which KWOK controller looks after a node.
+/// Label that assigns a node to a KWOK controller.
 const PARTITION_LABEL: &str = "kwok-partition";
-/// What `eks-node-viewer` reads.
+/// Label with the price in dollars per hour, which `eks-node-viewer` reads.
 const PRICE_LABEL: &str = "eks-node-viewer/instance-price";
-/// The claim that a node was made for; its host name.
+/// Label with the name of the claim that the node was created for; it is the host name.
 const CLAIM_LABEL: &str = labels::HOSTNAME;
 
-/// Labels that a kubelet gives its node besides those that they repeat. Where they are missing the node controller puts them there, one node
-/// at a time and within the rate at which it also takes away the taints of nodes that have become ready.
+/// Beta labels that a kubelet sets, each with the label whose value it repeats. If they are
+/// missing, the node controller adds them to one node at a time. That uses up the rate limit that
+/// also delays the removal of taints from nodes that have become ready.
 const KUBELET_LABELS: [(&str, &str); 2] =
     [("beta.kubernetes.io/arch", labels::ARCH), ("beta.kubernetes.io/os", labels::OS)];
 
-/// What a machine is launched as.
+/// The instance type and offering that an instance is launched with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChosenOffering<'c> {
     pub(crate) instance_type: &'c InstanceType,
     pub(crate) offering: &'c Offering,
 }
 
-/// The offering in three words.
+/// Returns the key of an offering. Returns `None` if the offering has no zone or capacity type.
 pub(crate) fn offering_key(name: &Str, offering: &Offering) -> Option<OfferingKey> {
-    let one = |key: &str| offering.requirements.get(key)?.allowed_values()?.first().cloned();
-    Some((name.clone(), one(labels::ZONE)?, one(labels::CAPACITY_TYPE)?))
+    let single_value = |key: &str| offering.requirements.get(key)?.allowed_values()?.first().cloned();
+    Some((name.clone(), single_value(labels::ZONE)?, single_value(labels::CAPACITY_TYPE)?))
 }
 
-/// The node's name follows from the claim's name and uid, so that a launch that is repeated finds the node that it made before.
+/// Returns the node's name, which is derived from the claim's name and UID, so that a repeated
+/// launch finds the node that it created before.
 pub(crate) fn node_name(claim: &NodeClaim) -> String {
     format!("kwok-{}-{}", claim.metadata.name.as_deref().unwrap_or_default(), claim_hash(claim))
 }
 
-/// What stands for chance in a launch: a number that is the claim's own, and the same each time.
+/// Returns a number that depends only on the claim's UID. It replaces randomness in a launch, so
+/// that a repeated launch makes the same choice.
 pub(crate) fn claim_hash(claim: &NodeClaim) -> u32 {
     let uid = claim.metadata.uid.as_deref().unwrap_or_default();
-    // FNV-1a: short, and the same everywhere.
+    // FNV-1a: short, and equal on every platform.
     uid.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// The node as it is created.
-pub(crate) fn build_node(claim: &NodeClaim, asked: &Requirements, choice: ChosenOffering<'_>, partition: &str) -> Node {
+/// Builds the Node for a claim with the chosen instance type and offering.
+pub(crate) fn build_node(
+    claim: &NodeClaim,
+    requirements: &Requirements,
+    choice: ChosenOffering<'_>,
+    partition: &str,
+) -> Node {
     let name = node_name(claim);
     let mut labels = claim.metadata.labels.clone().unwrap_or_default();
-    labels.extend(single_value_labels(asked));
+    labels.extend(single_value_labels(requirements));
     labels.insert(labels::INSTANCE_TYPE.to_owned(), choice.instance_type.name.to_string());
     labels.extend(single_value_labels(&choice.instance_type.requirements));
     labels.extend(single_value_labels(&choice.offering.requirements));
@@ -69,9 +78,9 @@ pub(crate) fn build_node(claim: &NodeClaim, asked: &Requirements, choice: Chosen
     labels.insert(PARTITION_LABEL.to_owned(), partition.to_owned());
     labels.insert(CLAIM_LABEL.to_owned(), claim.metadata.name.clone().unwrap_or_default());
     labels.insert(FAKE_NODE_KEY.to_owned(), "fake".to_owned());
-    for (own, repeated) in KUBELET_LABELS {
-        if let Some(value) = labels.get(repeated).cloned() {
-            labels.insert(own.to_owned(), value);
+    for (beta_label, label) in KUBELET_LABELS {
+        if let Some(value) = labels.get(label).cloned() {
+            labels.insert(beta_label.to_owned(), value);
         }
     }
     let mut annotations = claim.metadata.annotations.clone().unwrap_or_default();
@@ -95,20 +104,21 @@ pub(crate) fn build_node(claim: &NodeClaim, asked: &Requirements, choice: Chosen
     Node { metadata, spec: Some(spec), status: Some(status) }
 }
 
-/// Whether a node stands for a machine of ours: it was made here, or has been registered since and says so by a node class of ours, of which
-/// `classes` are the label keys. Others may simulate nodes in the same cluster by the same scheme.
+/// Returns true if this provider manages the node: the node has the label that [`build_node`] sets,
+/// or a node class label from registration (`classes` are the label keys). Other tools may simulate
+/// nodes with the same provider ID prefix in one cluster.
 pub(crate) fn is_managed_node(node: &Node, classes: &[String]) -> bool {
-    let has_scheme = |id: &String| id.starts_with(PROVIDER_ID_PREFIX);
-    let is_ours = |label: &String| label == PARTITION_LABEL || classes.contains(label);
-    node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()).is_some_and(has_scheme)
-        && node.metadata.labels.as_ref().is_some_and(|labels| labels.keys().any(is_ours))
+    let has_prefix = |id: &String| id.starts_with(PROVIDER_ID_PREFIX);
+    let is_own_label = |label: &String| label == PARTITION_LABEL || classes.contains(label);
+    node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()).is_some_and(has_prefix)
+        && node.metadata.labels.as_ref().is_some_and(|labels| labels.keys().any(is_own_label))
 }
 
-/// The machine that a node stands for.
+/// Converts a Node to the instance that it represents.
 pub(crate) fn instance_from_node(node: &Node) -> Instance {
     let status = node.status.as_ref();
     let mut labels = node.metadata.labels.clone().unwrap_or_default();
-    labels.retain(|key, _| KUBELET_LABELS.iter().all(|(own, _)| own != key));
+    labels.retain(|key, _| KUBELET_LABELS.iter().all(|(beta_label, _)| beta_label != key));
     Instance {
         provider_id: node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default(),
         claim: labels.get(CLAIM_LABEL).cloned(),
@@ -122,7 +132,7 @@ pub(crate) fn instance_from_node(node: &Node) -> Instance {
     }
 }
 
-/// Labels that follow from requirements which leave one value.
+/// Returns a label for each requirement that allows exactly one value.
 fn single_value_labels(requirements: &Requirements) -> impl Iterator<Item = (String, String)> {
     requirements.iter().filter(|r| r.operator() == EffectiveOperator::In).filter_map(|r| match r.values() {
         [value] => Some((r.key().to_string(), value.to_string())),
@@ -130,18 +140,18 @@ fn single_value_labels(requirements: &Requirements) -> impl Iterator<Item = (Str
     })
 }
 
-/// What was asked for, overlaid by what the type has.
+/// Returns the requested quantities, overridden by those of the instance type.
 fn quantities(requested: &Resources, of_type: &ResourceList) -> BTreeMap<String, ApiQuantity> {
-    let asked = requested.iter().map(|(name, amount)| (name.clone(), ApiQuantity(amount.to_string())));
-    let had = of_type.iter().map(|(name, amount)| (name.to_string(), ApiQuantity(amount.to_string())));
-    asked.chain(had).collect()
+    let from_claim = requested.iter().map(|(name, amount)| (name.clone(), ApiQuantity(amount.to_string())));
+    let from_type = of_type.iter().map(|(name, amount)| (name.to_string(), ApiQuantity(amount.to_string())));
+    from_claim.chain(from_type).collect()
 }
 
 fn texts(quantities: Option<&BTreeMap<String, ApiQuantity>>) -> Resources {
     quantities.into_iter().flatten().map(|(name, q)| (name.clone(), QuantityText::from(q.0.as_str()))).collect()
 }
 
-/// Dollars an hour with six digits behind the point, rounded half up.
+/// Formats dollars per hour with six decimals, rounded half up.
 fn six_decimals(price: Price) -> String {
     let micros = price.nanos().saturating_add(500) / 1000;
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)

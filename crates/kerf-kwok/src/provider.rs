@@ -1,5 +1,6 @@
-//! The simulated cloud. A machine is its Node object: launching creates it, terminating deletes it, and everything there is to know of
-//! it is read from it, so a provider that is started anew knows all that its predecessor knew.
+//! The simulated cloud. Each instance is a Node object: a launch creates the Node, a termination
+//! deletes it. All facts about an instance are read from its Node, so a restarted provider loses
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,14 +44,15 @@ const REPAIR_POLICIES: &[RepairPolicy] = &[
     RepairPolicy { condition: "Ready", status: "Unknown", toleration: Duration::from_mins(10) },
 ];
 
-/// For how long a node class need not be read again.
+/// Time for which a node class is not read again.
 const NODE_CLASS_CACHE_TTL: Duration = Duration::from_secs(1);
-/// How often a Node that appears late is tried before the launch is given up; the claim then ends by its registration timeout.
+/// Number of attempts to create a delayed Node. After the last one the provider gives up, and the
+/// claim ends by its registration timeout.
 const DELAYED_CREATE_ATTEMPTS_MAX: u32 = 5;
-/// The delay after the first of these tries; it doubles.
+/// Delay after the first attempt; it doubles with each attempt.
 const DELAYED_CREATE_RETRY_BASE: Duration = Duration::from_millis(100);
 
-/// The simulated cloud.
+/// The simulated cloud provider. Instances are Node objects.
 pub struct Kwok {
     client: Client,
     clock: Clock,
@@ -59,7 +61,7 @@ pub struct Kwok {
     partition: String,
     availability: Arc<dyn InstanceAvailability>,
     unavailable_offerings: Mutex<UnavailableOfferings>,
-    /// The classes that were read lately, and when.
+    /// Node classes that were read recently, with the time of the read.
     node_class_cache: tokio::sync::Mutex<BTreeMap<String, (Arc<KWOKNodeClass>, Timestamp)>>,
 }
 
@@ -70,7 +72,7 @@ impl std::fmt::Debug for Kwok {
 }
 
 impl Kwok {
-    /// A cloud that sells what a catalogue lists, and has plenty of it.
+    /// Returns a cloud that offers the catalogue's instance types with unlimited availability.
     pub fn new(client: Client, clock: Clock, catalogue: Catalogue) -> Self {
         Self {
             client,
@@ -84,10 +86,10 @@ impl Kwok {
         }
     }
 
-    /// The same cloud with somebody who says what can be had.
+    /// Replaces the source of availability, to simulate stock-outs and throttling.
     #[must_use]
-    pub fn with_availability(self, stock: Arc<dyn InstanceAvailability>) -> Self {
-        Self { availability: stock, ..self }
+    pub fn with_availability(self, availability: Arc<dyn InstanceAvailability>) -> Self {
+        Self { availability, ..self }
     }
 
     fn nodes(&self) -> Api<Node> {
@@ -98,45 +100,47 @@ impl Kwok {
         self.unavailable_offerings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Launches the claim's machine, or finds the one that was launched for it before, whatever would speak against it now.
+    /// Launches the claim's instance. If that fails or the node exists already, returns the
+    /// instance that was launched for the claim before, whatever the error is.
     async fn launch(&self, claim: &NodeClaim) -> Result<Instance, CreateError> {
-        let refusal = match self.create_instance(claim).await {
-            Ok(Some(machine)) => return Ok(machine),
+        let failure = match self.create_instance(claim).await {
+            Ok(Some(instance)) => return Ok(instance),
             Ok(None) => CreateError::Other("the node came and went".into()),
-            Err(refusal) => refusal,
+            Err(failure) => failure,
         };
         let existing = self.nodes().get_opt(&node::node_name(claim)).await;
         existing
             .map_err(|error| CreateError::Other(error_text(&error)))?
             .map(|node| node::instance_from_node(&node))
-            .ok_or(refusal)
+            .ok_or(failure)
     }
 
-    /// The claim's machine, as a rule a new one; none if its node is there already.
+    /// Creates an instance for the claim. Returns `None` if its node exists already.
     async fn create_instance(&self, claim: &NodeClaim) -> Result<Option<Instance>, CreateError> {
         let other = |error: kube::Error| CreateError::Other(error_text(&error));
-        let asked = self.requirements(claim);
-        let wanted = asked.get(labels::INSTANCE_TYPE).filter(|r| r.operator() == EffectiveOperator::In);
-        if let Some(unknown) = wanted
+        let requirements = self.requirements(claim);
+        let type_requirement =
+            requirements.get(labels::INSTANCE_TYPE).filter(|r| r.operator() == EffectiveOperator::In);
+        if let Some(unknown) = type_requirement
             .into_iter()
             .flat_map(Requirement::values)
-            .find(|name| !self.types.iter().any(|described| described.name == **name))
+            .find(|name| !self.types.iter().any(|instance_type| instance_type.name == **name))
         {
             return Err(CreateError::Other(format!("instance type not found (instance-type={unknown})").into()));
         }
         let delay = self.registration_delay(claim).await?;
-        // A node that comes later does not say by its creation that there is one.
+        // A delayed create cannot report that the node exists already, so check first.
         if !delay.is_zero()
             && let Some(existing) = self.nodes().get_opt(&node::node_name(claim)).await.map_err(other)?
         {
             return Ok(Some(node::instance_from_node(&existing)));
         }
-        let nothing = Resources::new();
+        let no_requests = Resources::new();
         let requested =
-            claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()).unwrap_or(&nothing);
-        let choice = self.choose_offering(&asked, requested, node::claim_hash(claim))?;
-        let node = node::build_node(claim, &asked, choice, &self.partition);
-        let machine = node::instance_from_node(&node);
+            claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()).unwrap_or(&no_requests);
+        let choice = self.choose_offering(&requirements, requested, node::claim_hash(claim))?;
+        let node = node::build_node(claim, &requirements, choice, &self.partition);
+        let instance = node::instance_from_node(&node);
         if delay.is_zero() {
             match self.nodes().create(&PostParams::default(), &node).await {
                 Ok(_) => {}
@@ -146,16 +150,16 @@ impl Kwok {
         } else {
             tokio::spawn(create_node_after(self.nodes(), node, delay));
         }
-        Ok(Some(machine))
+        Ok(Some(instance))
     }
 
-    /// The node class's say: whether it can be used, and how long its machines take to boot.
+    /// Checks that the node class is usable, and returns how long its instances take to register.
     async fn registration_delay(&self, claim: &NodeClaim) -> Result<Duration, CreateError> {
         let name = &claim.spec.node_class_ref.name;
         let class = self.cached_node_class(name).await.map_err(|error| CreateError::Other(error_text(&error)))?;
         let Some(class) = class else {
-            let gone = format!("resolving node class, nodeclasses.karpenter.kwok.sh {name:?} not found");
-            return Err(CreateError::InsufficientCapacity(gone.into()));
+            let message = format!("resolving node class, nodeclasses.karpenter.kwok.sh {name:?} not found");
+            return Err(CreateError::InsufficientCapacity(message.into()));
         };
         let conditions = class.status.as_ref().map_or(&[][..], |status| &status.conditions);
         if let Some(ready) = conditions.iter().find(|condition| condition.condition_type == READY)
@@ -172,13 +176,15 @@ impl Kwok {
         Ok(delay)
     }
 
-    /// A node class. Machines are launched in crowds, which need not read it one by one.
+    /// Returns a node class, from the cache if it was read recently: many instances may be launched
+    /// at once, and they need not read it one by one.
     async fn cached_node_class(&self, name: &str) -> Result<Option<Arc<KWOKNodeClass>>, kube::Error> {
         let mut classes = self.node_class_cache.lock().await;
         let now = self.clock.now();
-        let is_fresh =
-            |read: Timestamp| Duration::try_from(now.duration_since(read)).is_ok_and(|age| age < NODE_CLASS_CACHE_TTL);
-        if let Some((class, _)) = classes.get(name).filter(|(_, read)| is_fresh(*read)) {
+        let is_fresh = |read_at: Timestamp| {
+            Duration::try_from(now.duration_since(read_at)).is_ok_and(|age| age < NODE_CLASS_CACHE_TTL)
+        };
+        if let Some((class, _)) = classes.get(name).filter(|(_, read_at)| is_fresh(*read_at)) {
             return Ok(Some(class.clone()));
         }
         let api: Api<KWOKNodeClass> = Api::all(self.client.clone());
@@ -190,64 +196,69 @@ impl Kwok {
         Ok(class)
     }
 
-    /// The cheapest offering that will do and can be had; of those of a type at one price, the one that was drawn. What turns out to be out of
-    /// stock is remembered, so that the next decision does not count on it.
+    /// Returns the cheapest compatible and available offering. Among offerings of one type at one
+    /// price, `claim_hash` selects. Offerings that turn out to be unavailable are recorded, so that
+    /// the next decision does not use them.
     fn choose_offering(
         &self,
-        asked: &Requirements,
+        requirements: &Requirements,
         requested: &Resources,
-        draw: u32,
+        claim_hash: u32,
     ) -> Result<ChosenOffering<'_>, CreateError> {
         let now = self.clock.now();
         let mut choices: Vec<ChosenOffering<'_>> = self
             .types
             .iter()
-            // What a type does not name at all are labels that the claim itself puts on the node.
-            .filter(|described| described.requirements.intersects(asked).is_ok() && fits(requested, described))
-            .flat_map(|described| {
-                described.offerings.iter().map(move |offering| ChosenOffering { instance_type: described, offering })
+            // Labels that a type does not define are labels that the claim itself puts on the node.
+            .filter(|instance_type| {
+                instance_type.requirements.intersects(requirements).is_ok() && fits(requested, instance_type)
             })
-            .filter(|choice| choice.offering.available && choice.offering.requirements.intersects(asked).is_ok())
+            .flat_map(|instance_type| {
+                instance_type.offerings.iter().map(move |offering| ChosenOffering { instance_type, offering })
+            })
+            .filter(|choice| choice.offering.available && choice.offering.requirements.intersects(requirements).is_ok())
             .collect();
-        // A stable sort: of equal prices the first type in the catalogue's order.
+        // The sort is stable: among equal prices the first type in catalogue order wins.
         choices.sort_by_key(|choice| choice.offering.price);
         let is_tie = |a: &ChosenOffering<'_>, b: &ChosenOffering<'_>| {
             a.offering.price == b.offering.price && a.instance_type.name == b.instance_type.name
         };
-        for equals in choices.chunk_by_mut(is_tie) {
-            equals.rotate_left(draw as usize % equals.len());
+        for ties in choices.chunk_by_mut(is_tie) {
+            ties.rotate_left(claim_hash as usize % ties.len());
         }
-        let mut refusals: Vec<String> = Vec::new();
+        let mut messages: Vec<String> = Vec::new();
         for choice in choices {
-            let Some(offered) = node::offering_key(&choice.instance_type.name, choice.offering) else { continue };
-            if self.unavailable_offerings().is_unavailable(&offered, now) {
+            let Some(key) = node::offering_key(&choice.instance_type.name, choice.offering) else { continue };
+            if self.unavailable_offerings().is_unavailable(&key, now) {
                 continue;
             }
-            match self.availability.check(&offered.0, &offered.1, &offered.2) {
+            match self.availability.check(&key.0, &key.1, &key.2) {
                 Ok(()) => return Ok(choice),
-                Err(refusal @ AvailabilityError::Throttled(_)) => return Err(CreateError::Other(Box::new(refusal))),
-                Err(AvailabilityError::InsufficientCapacity(why)) => {
-                    self.unavailable_offerings().mark_unavailable(offered, now);
-                    if !refusals.contains(&why) {
-                        refusals.push(why);
+                Err(throttled @ AvailabilityError::Throttled(_)) => {
+                    return Err(CreateError::Other(Box::new(throttled)));
+                }
+                Err(AvailabilityError::InsufficientCapacity(message)) => {
+                    self.unavailable_offerings().mark_unavailable(key, now);
+                    if !messages.contains(&message) {
+                        messages.push(message);
                     }
                 }
             }
         }
-        let why = if refusals.is_empty() {
+        let message = if messages.is_empty() {
             "no offering can be had that is compatible".to_owned()
         } else {
-            refusals.join("; ")
+            messages.join("; ")
         };
-        Err(CreateError::InsufficientCapacity(why.into()))
+        Err(CreateError::InsufficientCapacity(message.into()))
     }
 
     fn requirements(&self, claim: &NodeClaim) -> Requirements {
-        let written = claim.spec.requirements.iter();
-        written
+        let entries = claim.spec.requirements.iter();
+        entries
             .filter_map(|r| {
                 let values: Vec<Str> = r.values.iter().flatten().map(Str::from).collect();
-                // What admission would not let through asks for nothing.
+                // A requirement that admission would reject is ignored.
                 Requirement::new(&self.label_rules, &r.key, &r.operator, &values, None).ok()
             })
             .collect()
@@ -256,7 +267,7 @@ impl Kwok {
     async fn terminate(&self, provider_id: &str) -> Result<(), InstanceError> {
         let node = self.lookup(provider_id).await?;
         let name = node.metadata.name.clone().unwrap_or_default();
-        // Not a node of the same name that came later.
+        // Do not delete a newer node of the same name.
         let preconditions = Some(Preconditions { uid: node.metadata.uid.clone(), resource_version: None });
         match self.nodes().delete(&name, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
             Ok(_) => Err(not_found("instance terminated")),
@@ -265,12 +276,13 @@ impl Kwok {
         }
     }
 
-    /// The node that is a machine; one that is being deleted no longer is.
+    /// Returns the node of an instance. A node that is being deleted counts as not found.
     async fn lookup(&self, provider_id: &str) -> Result<Node, InstanceError> {
-        let Some(name) = provider_id.strip_prefix(PROVIDER_ID_PREFIX).filter(|name| !name.is_empty()) else {
+        let Some(node_name) = provider_id.strip_prefix(PROVIDER_ID_PREFIX).filter(|node_name| !node_name.is_empty())
+        else {
             return Err(not_found("no provider ID of a simulated machine"));
         };
-        match self.nodes().get_opt(name).await {
+        match self.nodes().get_opt(node_name).await {
             Ok(Some(node)) if node.metadata.deletion_timestamp.is_none() => Ok(node),
             Ok(_) => Err(not_found("no such node")),
             Err(error) => Err(InstanceError::Other(error_text(&error))),
@@ -278,25 +290,27 @@ impl Kwok {
     }
 }
 
-/// Whether a type has what is requested. A resource that the type does not name is simulated: whatever is asked of it, is there.
-fn fits(requested: &Resources, described: &InstanceType) -> bool {
-    let allocatable = described.allocatable();
+/// Returns true if the type has the requested resources. A resource that the type does not define
+/// is simulated and always sufficient.
+fn fits(requested: &Resources, instance_type: &InstanceType) -> bool {
+    let allocatable = instance_type.allocatable();
     requested.iter().all(|(name, amount)| match (allocatable.get(name), amount.text().parse::<Quantity>()) {
-        (Some(had), Ok(asked)) => asked <= had,
+        (Some(available), Ok(wanted)) => wanted <= available,
         (None, _) | (_, Err(_)) => true,
     })
 }
 
-/// What the API server or the way there says.
+/// Returns the text of a client error with all its causes.
 fn error_text(error: &kube::Error) -> BoxError {
     Causes(error).to_string().into()
 }
 
-fn not_found(why: &str) -> InstanceError {
-    InstanceError::NotFound(why.into())
+fn not_found(message: &str) -> InstanceError {
+    InstanceError::NotFound(message.into())
 }
 
-/// Creates the Node of a machine that takes its time to boot.
+/// Creates the Node of an instance after its registration delay. Retries a few times, then logs an
+/// error and gives up.
 async fn create_node_after(nodes: Api<Node>, node: Node, delay: Duration) {
     tokio::time::sleep(delay).await;
     let mut retry = DELAYED_CREATE_RETRY_BASE;

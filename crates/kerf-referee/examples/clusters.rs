@@ -16,12 +16,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kerf_referee::differential::{ClusterReport, Oracle, RecordedClusters, compare_cluster};
-use kerf_referee::generator::cluster;
-use kerf_referee::program::Kerf;
-use kerf_referee::properties::examine_cluster;
+use kerf_referee::generator::disruption_cluster;
+use kerf_referee::program::KerfProgram;
+use kerf_referee::properties::check_cluster_properties;
 
 /// How often Karpenter is asked about each cluster.
-const RUNS: usize = 3;
+const KARPENTER_RUNS: usize = 3;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -38,7 +38,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Does something for each seed, on all cores.
-fn each<T: Send>(number: u64, first: u64, work: &(dyn Fn(u64) -> T + Sync)) -> Result<Vec<T>, Box<dyn Error>> {
+fn map_seeds_in_parallel<T: Send>(
+    number: u64,
+    first: u64,
+    work: &(dyn Fn(u64) -> T + Sync),
+) -> Result<Vec<T>, Box<dyn Error>> {
     let next = AtomicU64::new(first);
     let done: Mutex<Vec<(u64, T)>> = Mutex::default();
     let worker = || {
@@ -59,18 +63,18 @@ fn each<T: Send>(number: u64, first: u64, work: &(dyn Fn(u64) -> T + Sync)) -> R
 }
 
 fn properties(kerf: &str, number: u64, first: u64) -> Result<(), Box<dyn Error>> {
-    let kerf = Kerf::new(PathBuf::from(kerf), std::env::temp_dir());
-    let trials = each(number, first, &|seed| {
-        examine_cluster(&cluster(seed), &|manifests, types| kerf.answer(manifests, types))
+    let kerf = KerfProgram::new(PathBuf::from(kerf), std::env::temp_dir());
+    let trials = map_seeds_in_parallel(number, first, &|seed| {
+        check_cluster_properties(&disruption_cluster(seed), &|manifests, types| kerf.plan_json(manifests, types))
     })?;
     let mut out = std::io::stdout().lock();
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for trial in &trials {
-        trial.faults.iter().try_for_each(|fault| writeln!(out, "cluster {}: {fault}", trial.seed))?;
+        trial.violations.iter().try_for_each(|fault| writeln!(out, "cluster {}: {fault}", trial.seed))?;
         trial.reasons.iter().for_each(|reason| *reasons.entry(reason).or_default() += 1);
     }
-    let faulty = trials.iter().filter(|trial| !trial.faults.is_empty()).count();
-    let unfinished = trials.iter().filter(|trial| trial.unfinished).count();
+    let faulty = trials.iter().filter(|trial| !trial.violations.is_empty()).count();
+    let unfinished = trials.iter().filter(|trial| trial.is_unfinished).count();
     writeln!(
         out,
         "{} clusters, {faulty} with faults; commands: {reasons:?}; in {unfinished} a machine could go in turn",
@@ -81,10 +85,11 @@ fn properties(kerf: &str, number: u64, first: u64) -> Result<(), Box<dyn Error>>
 
 fn differential(oracle: &str, kerf: &str, number: u64, first: u64) -> Result<(), Box<dyn Error>> {
     let oracle = Oracle { program: PathBuf::from(oracle), scratch: std::env::temp_dir() };
-    let kerf = Kerf::new(PathBuf::from(kerf), std::env::temp_dir());
-    let ask = |manifests: &str, types: &str| kerf.answer(manifests, types);
-    let compared = each(number, first, &|seed| {
-        let theirs = oracle.ask_cluster(&cluster(seed), RUNS).map_err(|error| error.to_string())?;
+    let kerf = KerfProgram::new(PathBuf::from(kerf), std::env::temp_dir());
+    let ask = |manifests: &str, types: &str| kerf.plan_json(manifests, types);
+    let compared = map_seeds_in_parallel(number, first, &|seed| {
+        let theirs =
+            oracle.record_cluster(&disruption_cluster(seed), KARPENTER_RUNS).map_err(|error| error.to_string())?;
         Ok::<_, String>(compare_cluster(&ask, &theirs))
     })?;
     let comparisons = compared.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -95,14 +100,16 @@ fn differential(oracle: &str, kerf: &str, number: u64, first: u64) -> Result<(),
 
 fn record(oracle: &str, number: u64, file: &str) -> Result<(), Box<dyn Error>> {
     let oracle = Oracle { program: PathBuf::from(oracle), scratch: std::env::temp_dir() };
-    let answers = each(number, 0, &|seed| oracle.ask_cluster(&cluster(seed), RUNS).map_err(|e| e.to_string()))?;
+    let answers = map_seeds_in_parallel(number, 0, &|seed| {
+        oracle.record_cluster(&disruption_cluster(seed), KARPENTER_RUNS).map_err(|e| e.to_string())
+    })?;
     let clusters = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
     let recorded = RecordedClusters { karpenter: "v1.14.1".to_owned(), clusters };
     Ok(std::fs::write(file, recorded.write()?)?)
 }
 
 fn write(seed: u64, folder: &Path) -> Result<(), Box<dyn Error>> {
-    let made = cluster(seed);
+    let made = disruption_cluster(seed);
     std::fs::create_dir_all(folder)?;
     std::fs::write(folder.join("manifests.json"), made.manifests)?;
     Ok(std::fs::write(folder.join("types.json"), made.types)?)

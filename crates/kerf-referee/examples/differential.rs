@@ -9,13 +9,13 @@ use std::error::Error;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use kerf_referee::differential::{Answers, Oracle, Report, differential};
-use kerf_referee::generator::Size;
-use kerf_referee::program::Kerf;
+use kerf_referee::differential::{DifferentialReport, KarpenterAnswers, Oracle, compare_with_karpenter};
+use kerf_referee::generator::ClusterSize;
+use kerf_referee::program::KerfProgram;
 use serde_json::Value;
 
 /// How often Karpenter is asked about each world.
-const RUNS: usize = 5;
+const KARPENTER_RUNS: usize = 5;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -25,19 +25,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => return Err("usage: differential <oracle> <kerf> <worlds> [first seed]".into()),
     };
     let oracle = Oracle { program: PathBuf::from(oracle), scratch: std::env::temp_dir() };
-    let kerf = Kerf::new(PathBuf::from(kerf), std::env::temp_dir());
+    let kerf = KerfProgram::new(PathBuf::from(kerf), std::env::temp_dir());
     // What cannot be run or read is no plan, and the comparison says so.
-    let ask = |manifests: &str, types: &str| match kerf.plan(manifests, types, &[]) {
+    let ask = |manifests: &str, types: &str| match kerf.plan_output(manifests, types, &[]) {
         Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or(Value::Null),
         Err(error) => Value::String(error.to_string()),
     };
     let threads = std::thread::available_parallelism()?.get();
     let compare = |part: usize| {
         let seeds = (first..first + worlds).skip(part).step_by(threads);
-        let worlds = seeds.map(|seed| (seed, Size::of_seed(seed))).collect();
-        differential(&ask, &Answers::Live { oracle: &oracle, worlds, runs: RUNS })
+        let worlds = seeds.map(|seed| (seed, ClusterSize::for_seed(seed))).collect();
+        compare_with_karpenter(&ask, &KarpenterAnswers::Live { oracle: &oracle, worlds, runs: KARPENTER_RUNS })
     };
-    let mut report = Report::default();
+    let mut report = DifferentialReport::default();
     std::thread::scope(|scope| {
         let compare = &compare;
         let parts: Vec<_> = (0..threads).map(|part| scope.spawn(move || compare(part))).collect();

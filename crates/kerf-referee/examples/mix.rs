@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [pods, folder] = arguments.as_slice() else { return Err("usage: mix <pods> <folder>".into()) };
     let mut random = Random::new(1);
     let pods = (0..pods.parse::<usize>()?).map(|number| pod(number, &mut random));
-    let objects: Vec<Value> = [class(), pool()].into_iter().chain(pods).collect();
+    let objects: Vec<Value> = [node_class(), pool()].into_iter().chain(pods).collect();
     let manifests = json!({"apiVersion": "v1", "kind": "List", "items": objects});
     let types: Vec<Value> = (1..=400).map(instance_type).collect();
     std::fs::create_dir_all(folder)?;
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(std::fs::write(Path::new(folder).join("types.json"), Value::Array(types).to_string())?)
 }
 
-fn class() -> Value {
+fn node_class() -> Value {
     json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"}})
 }
 

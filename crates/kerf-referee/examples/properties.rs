@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kerf_referee::generator::mixed;
-use kerf_referee::program::Kerf;
-use kerf_referee::properties::{Care, STEPS, Trial, describe_gaps, examine};
+use kerf_referee::generator::mixed_size_cluster;
+use kerf_referee::program::KerfProgram;
+use kerf_referee::properties::{CheckOptions, DEFAULT_SEARCH_STEPS, PropertyResult, check_properties, describe_gaps};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,17 +22,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         [program, worlds, first] => (program, worlds.parse::<u64>()?, first.parse()?),
         _ => return Err("usage: properties <kerf> <worlds> [first seed]".into()),
     };
-    let kerf = Kerf::new(PathBuf::from(program), std::env::temp_dir());
+    let kerf = KerfProgram::new(PathBuf::from(program), std::env::temp_dir());
     let next = AtomicU64::new(first);
-    let trials: Mutex<Vec<Trial>> = Mutex::default();
+    let trials: Mutex<Vec<PropertyResult>> = Mutex::default();
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= first + worlds {
                 return;
             }
-            let trial = examine(&mixed(seed), &kerf, Care { again: true, steps: STEPS });
-            for fault in &trial.faults {
+            let trial = check_properties(
+                &mixed_size_cluster(seed),
+                &kerf,
+                CheckOptions { repeat_runs: true, search_steps: DEFAULT_SEARCH_STEPS },
+            );
+            for fault in &trial.violations {
                 let _ = writeln!(std::io::stdout(), "world {seed} ({:?}): {fault}", trial.size);
             }
             trials.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(trial);
@@ -41,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let threads = std::thread::available_parallelism()?.get();
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
     let trials = trials.into_inner()?;
-    let faulty = trials.iter().filter(|trial| !trial.faults.is_empty()).count();
+    let faulty = trials.iter().filter(|trial| !trial.violations.is_empty()).count();
     writeln!(std::io::stdout(), "{} worlds, {faulty} with faults\n{}", trials.len(), describe_gaps(&trials))?;
     if faulty == 0 { Ok(()) } else { Err("some property does not hold".into()) }
 }

@@ -12,13 +12,13 @@ use std::path::PathBuf;
 
 use kerf_referee::catalogue;
 use kerf_referee::check::check;
-use kerf_referee::differential::{Oracle, Recorded};
-use kerf_referee::generator::{Generated, mixed};
-use kerf_referee::manifests::World;
+use kerf_referee::differential::{Oracle, RecordedWorlds};
+use kerf_referee::generator::{GeneratedCluster, mixed_size_cluster};
+use kerf_referee::manifests::ClusterManifests;
 use kerf_referee::plan::Plan;
 
 /// How often Karpenter is asked about each world.
-const RUNS: usize = 5;
+const KARPENTER_RUNS: usize = 5;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -28,22 +28,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     let oracle = Oracle { program: PathBuf::from(program), scratch: std::env::temp_dir() };
     let seeds = 0..worlds.parse::<u64>()?;
     if output == "--explain" {
-        return seeds.map(mixed).try_for_each(|made| explain(&oracle, &made));
+        return seeds.map(mixed_size_cluster).try_for_each(|made| print_violations(&oracle, &made));
     }
-    let worlds = seeds.map(|seed| oracle.ask(&mixed(seed), RUNS)).collect::<Result<Vec<_>, _>>()?;
-    let recorded = Recorded { karpenter: "v1.14.1".to_owned(), worlds };
+    let worlds = seeds
+        .map(|seed| oracle.record_world(&mixed_size_cluster(seed), KARPENTER_RUNS))
+        .collect::<Result<Vec<_>, _>>()?;
+    let recorded = RecordedWorlds { karpenter: "v1.14.1".to_owned(), worlds };
     Ok(std::fs::write(output, recorded.write()?)?)
 }
 
-fn explain(oracle: &Oracle, made: &Generated) -> Result<(), Box<dyn Error>> {
+fn print_violations(oracle: &Oracle, made: &GeneratedCluster) -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
     let answer = match oracle.plan(made, 0) {
         Ok(answer) => answer,
         Err(error) => return Ok(writeln!(out, "{error}")?),
     };
     let plan = Plan::read(&answer)?;
-    let violations = check(&World::read(&made.manifests)?, &catalogue::read(&made.types)?, &plan);
-    let Generated { seed, size, .. } = made;
+    let violations = check(&ClusterManifests::read(&made.manifests)?, &catalogue::read(&made.types)?, &plan);
+    let GeneratedCluster { seed, size, .. } = made;
     writeln!(out, "world {seed} ({size:?}): {} placed, {}, {} broken", plan.placed(), plan.price(), violations.len())?;
     for violation in violations {
         writeln!(out, "  {violation}")?;

@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use kerf_referee::generator::{Size, world};
+use kerf_referee::generator::{ClusterSize, provisioning_cluster};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -15,12 +15,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: world <seed> small|medium|large <folder>".into());
     };
     let size = match size.as_str() {
-        "small" => Size::Small,
-        "medium" => Size::Medium,
-        "large" => Size::Large,
+        "small" => ClusterSize::Small,
+        "medium" => ClusterSize::Medium,
+        "large" => ClusterSize::Large,
         other => return Err(format!("no such size: {other}").into()),
     };
-    let made = world(seed.parse()?, size);
+    let made = provisioning_cluster(seed.parse()?, size);
     std::fs::create_dir_all(folder)?;
     std::fs::write(Path::new(folder).join("manifests.json"), made.manifests)?;
     Ok(std::fs::write(Path::new(folder).join("types.json"), made.types)?)

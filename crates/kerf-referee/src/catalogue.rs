@@ -27,7 +27,7 @@ pub struct Offering {
     /// What it costs.
     pub price: Price,
     /// Whether it can be bought now.
-    pub available: bool,
+    pub is_available: bool,
     /// How many are left, if it is a reservation.
     pub reservation_capacity: i64,
 }
@@ -44,7 +44,7 @@ impl Offering {
     }
 
     /// The reservation that it draws from, if it is a reserved one.
-    pub fn reservation(&self) -> Option<&str> {
+    pub fn reservation_id(&self) -> Option<&str> {
         let id = self.labels.iter().find(|(key, _)| *key != ZONE && *key != CAPACITY_TYPE);
         id.filter(|_| self.capacity_type() == "reserved").map(|(_, id)| id.as_str())
     }
@@ -71,7 +71,7 @@ pub type Catalogue = BTreeMap<String, InstanceType>;
 /// Reads an instance-type file.
 pub fn read(text: &str) -> Result<Catalogue, serde_json::Error> {
     let types: Vec<WireType> = serde_json::from_str(text)?;
-    Ok(types.into_iter().map(|wire| (wire.name.clone(), build(wire))).collect())
+    Ok(types.into_iter().map(|wire| (wire.name.clone(), instance_type_from_wire(wire))).collect())
 }
 
 #[derive(Deserialize)]
@@ -109,7 +109,7 @@ struct WireRequirement {
     values: Vec<String>,
 }
 
-fn build(wire: WireType) -> InstanceType {
+fn instance_type_from_wire(wire: WireType) -> InstanceType {
     let mut capacity = Resources::new();
     for (name, amount) in &wire.resources {
         let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
@@ -117,10 +117,10 @@ fn build(wire: WireType) -> InstanceType {
             capacity.set(name, amount);
         }
     }
-    if !capacity.names("pods") {
+    if !capacity.contains("pods") {
         capacity.set("pods", Quantity::from_units(110));
     }
-    let offerings: Vec<Offering> = wire.offerings.iter().map(offering).collect();
+    let offerings: Vec<Offering> = wire.offerings.iter().map(offering_from_wire).collect();
     let all = |key: &str| offerings.iter().filter_map(|offering| offering.labels.get(key).cloned()).collect();
     let one = |value: String| BTreeSet::from([value]);
     let (cpu, memory) = (capacity.get("cpu").to_string(), capacity.get("memory").to_string());
@@ -130,20 +130,20 @@ fn build(wire: WireType) -> InstanceType {
         ("kubernetes.io/os".to_owned(), wire.operating_systems.into_iter().collect()),
         (ZONE.to_owned(), all(ZONE)),
         (CAPACITY_TYPE.to_owned(), all(CAPACITY_TYPE)),
-        ("karpenter.kwok.sh/instance-size".to_owned(), one(size(&wire.name).unwrap_or(&cpu).to_owned())),
-        ("karpenter.kwok.sh/instance-family".to_owned(), one(family(&wire.name).to_owned())),
+        ("karpenter.kwok.sh/instance-size".to_owned(), one(instance_size(&wire.name).unwrap_or(&cpu).to_owned())),
+        ("karpenter.kwok.sh/instance-family".to_owned(), one(instance_family(&wire.name).to_owned())),
         ("karpenter.kwok.sh/instance-cpu".to_owned(), one(cpu)),
         ("karpenter.kwok.sh/instance-memory".to_owned(), one(memory)),
     ]);
     InstanceType { name: wire.name, values, allocatable: allocatable(&capacity), capacity, offerings }
 }
 
-fn offering(wire: &WireOffering) -> Offering {
+fn offering_from_wire(wire: &WireOffering) -> Offering {
     let single = wire.requirements.iter().filter(|r| r.operator == "In");
     Offering {
         labels: single.filter_map(|r| Some((r.key.clone(), r.values.first()?.clone()))).collect(),
         price: wire.price,
-        available: wire.available.unwrap_or(true),
+        is_available: wire.available.unwrap_or(true),
         reservation_capacity: wire.reservation_capacity,
     }
 }
@@ -161,7 +161,7 @@ fn allocatable(capacity: &Resources) -> Resources {
 }
 
 /// `large` of `m5.large`, if the name is of that form.
-fn size(name: &str) -> Option<&str> {
+fn instance_size(name: &str) -> Option<&str> {
     let (family, size) = name.split_once('.')?;
     let word = !family.is_empty() && family.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let known = matches!(size, "nano" | "micro" | "small" | "medium" | "large" | "metal")
@@ -170,7 +170,7 @@ fn size(name: &str) -> Option<&str> {
 }
 
 /// What is before the first dot or hyphen; without one, the first letter.
-fn family(name: &str) -> &str {
+fn instance_family(name: &str) -> &str {
     match name.find(['.', '-']) {
         Some(end) => &name[..end],
         None => name.char_indices().nth(1).map_or(name, |(end, _)| &name[..end]),

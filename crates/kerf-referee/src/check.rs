@@ -34,23 +34,23 @@ mod topology;
 mod violation;
 
 use crate::catalogue::Catalogue;
-use crate::manifests::World;
+use crate::manifests::ClusterManifests;
 use crate::plan::Plan;
 
-pub use self::addable::addable;
-pub use self::topology::COMBINATIONS;
-pub use self::violation::{Rule, Violation};
+pub use self::addable::addable_pods;
+pub use self::topology::MAX_COMBINATIONS;
+pub use self::violation::{PlanRule, Violation};
 
-pub(crate) use self::claims::{unreachable_claim, values_short};
-pub(crate) use self::daemons::Daemons;
-pub(crate) use self::existing::{refusals, room, too_many_volumes};
-pub(crate) use self::launch::{Launch, launches};
-pub(crate) use self::limits::usage;
-pub(crate) use self::pool_domains::Universe;
-pub(crate) use self::topology::{Bound, Place, SpreadBound, Topology, combinations, product};
+pub(crate) use self::claims::{min_values_shortfalls, unusable_volume_claim};
+pub(crate) use self::daemons::DaemonPods;
+pub(crate) use self::existing::{exceeded_volume_limits, node_mismatches, remaining_resources};
+pub(crate) use self::launch::{PossibleLaunch, possible_launches};
+pub(crate) use self::limits::pool_usage;
+pub(crate) use self::pool_domains::PoolDomains;
+pub(crate) use self::topology::{PlacementTarget, PodTargets, SpreadBound, Topology, cartesian_product, combinations};
 
 /// Every constraint that the plan breaks; none if it is lawful.
-pub fn check(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
+pub fn check(world: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
     let mut violations = accounting::check(world, plan);
     violations.extend(claims::check(world, catalogue, plan));
     violations.extend(existing::check(world, plan));

@@ -34,81 +34,90 @@ use serde_json::Value;
 
 use crate::catalogue;
 use crate::check::{Violation, check};
-use crate::generator::{Generated, Size, world};
-use crate::manifests::World;
+use crate::generator::{ClusterSize, GeneratedCluster, provisioning_cluster};
+use crate::manifests::ClusterManifests;
 use crate::placement::pod_key;
 use crate::plan::Plan;
-use crate::search::kind_of;
+use crate::search::pod_equivalence_key;
 
 pub use self::clusters::{
     ClusterComparison, ClusterReport, RecordedCluster, RecordedClusters, RecordedPass, compare_cluster,
 };
-pub use self::oracle::{Oracle, OracleFailed};
-pub use self::recorded::{Recorded, RecordedRun, RecordedWorld};
-pub use self::report::{Comparison, Report};
+pub use self::oracle::{Oracle, OracleError};
+pub use self::recorded::{RecordedRun, RecordedWorld, RecordedWorlds};
+pub use self::report::{DifferentialReport, WorldComparison};
 
 /// How many times as often Karpenter is asked where luck may have played a part.
-const MANY_MORE: usize = 5;
+const RERUN_FACTOR: usize = 5;
 
 /// Where Karpenter's answers come from.
 #[derive(Debug)]
-pub enum Answers<'a> {
+pub enum KarpenterAnswers<'a> {
     /// From a file.
-    Recorded(&'a Recorded),
+    Recorded(&'a RecordedWorlds),
     /// From the oracle, for these worlds.
     Live {
         /// The program.
         oracle: &'a Oracle,
         /// The worlds: seed and size.
-        worlds: Vec<(u64, Size)>,
+        worlds: Vec<(u64, ClusterSize)>,
         /// How often it is asked about each.
         runs: usize,
     },
 }
 
 /// Compares Kerf with Karpenter.
-pub fn differential(kerf: &dyn Fn(&str, &str) -> Value, answers: &Answers<'_>) -> Report {
+pub fn compare_with_karpenter(
+    kerf: &dyn Fn(&str, &str) -> Value,
+    answers: &KarpenterAnswers<'_>,
+) -> DifferentialReport {
     let comparisons = match answers {
-        Answers::Recorded(recorded) => recorded.worlds.iter().map(|theirs| compare(kerf, theirs)).collect(),
-        Answers::Live { oracle, worlds, runs } => {
-            worlds.iter().map(|(seed, size)| compare_live(kerf, oracle, &world(*seed, *size), *runs)).collect()
-        }
+        KarpenterAnswers::Recorded(recorded) => recorded.worlds.iter().map(|theirs| compare(kerf, theirs)).collect(),
+        KarpenterAnswers::Live { oracle, worlds, runs } => worlds
+            .iter()
+            .map(|(seed, size)| compare_live(kerf, oracle, &provisioning_cluster(*seed, *size), *runs))
+            .collect(),
     };
-    Report { comparisons }
+    DifferentialReport { comparisons }
 }
 
 /// Compares Kerf with so many runs of Karpenter. What all of these place may yet be luck: where Kerf leaves such a pod out, many more
 /// runs say whether it is.
-fn compare_live(kerf: &dyn Fn(&str, &str) -> Value, oracle: &Oracle, made: &Generated, runs: usize) -> Comparison {
-    let compared = |runs| match oracle.ask(made, runs) {
+fn compare_live(
+    kerf: &dyn Fn(&str, &str) -> Value,
+    oracle: &Oracle,
+    made: &GeneratedCluster,
+    runs: usize,
+) -> WorldComparison {
+    let compared = |runs| match oracle.record_world(made, runs) {
         Ok(theirs) => compare(kerf, &theirs),
-        Err(error) => Comparison::failed(made.seed, made.size, error.to_string()),
+        Err(error) => WorldComparison::failed(made.seed, made.size, error.to_string()),
     };
     let mut comparison = compared(runs);
     if !comparison.left_out.is_empty() {
-        comparison.left_out = compared(runs * MANY_MORE).left_out;
+        comparison.left_out = compared(runs * RERUN_FACTOR).left_out;
     }
     comparison
 }
 
-fn compare(kerf: &dyn Fn(&str, &str) -> Value, theirs: &RecordedWorld) -> Comparison {
-    let made = world(theirs.seed, theirs.size);
-    let failed = |why: String| Comparison::failed(theirs.seed, theirs.size, why);
+fn compare(kerf: &dyn Fn(&str, &str) -> Value, theirs: &RecordedWorld) -> WorldComparison {
+    let made = provisioning_cluster(theirs.seed, theirs.size);
+    let failed = |why: String| WorldComparison::failed(theirs.seed, theirs.size, why);
     if made.fingerprint() != theirs.fingerprint {
         return failed("the generator has changed since the record was made: record anew".to_owned());
     }
-    let (plan, violations) = match judge(&made, &kerf(&made.manifests, &made.types)) {
+    let (plan, violations) = match read_and_check_plan(&made, &kerf(&made.manifests, &made.types)) {
         Ok(judged) => judged,
         Err(why) => return failed(why),
     };
     let lawful: Vec<&RecordedRun> = theirs.runs.iter().filter(|run| run.broken.is_empty()).collect();
-    let mut comparison = Comparison::failed(theirs.seed, theirs.size, String::new());
+    let mut comparison = WorldComparison::failed(theirs.seed, theirs.size, String::new());
     comparison.failure = None;
     comparison.placed = plan.placed();
     comparison.price = plan.price();
     comparison.violations = violations;
-    comparison.left_out = match World::read(&made.manifests) {
-        Ok(world) => left_out(&world, &plan, &lawful),
+    comparison.left_out = match ClusterManifests::read(&made.manifests) {
+        Ok(world) => pods_left_out(&world, &plan, &lawful),
         Err(error) => return failed(error.to_string()),
     };
     let placed = |run: &RecordedRun| theirs.pods.saturating_sub(run.unplaced.len());
@@ -119,8 +128,8 @@ fn compare(kerf: &dyn Fn(&str, &str) -> Value, theirs: &RecordedWorld) -> Compar
 }
 
 /// The plan, and the constraints that it breaks.
-pub(crate) fn judge(made: &Generated, answer: &Value) -> Result<(Plan, Vec<Violation>), String> {
-    let world = World::read(&made.manifests).map_err(|error| error.to_string())?;
+pub(crate) fn read_and_check_plan(made: &GeneratedCluster, answer: &Value) -> Result<(Plan, Vec<Violation>), String> {
+    let world = ClusterManifests::read(&made.manifests).map_err(|error| error.to_string())?;
     let catalogue = catalogue::read(&made.types).map_err(|error| error.to_string())?;
     let plan = Plan::read(answer).map_err(|error| format!("not a plan: {error}"))?;
     let violations = check(&world, &catalogue, &plan);
@@ -128,11 +137,11 @@ pub(crate) fn judge(made: &Generated, answer: &Value) -> Result<(Plan, Vec<Viola
 }
 
 /// Pods that the plan does not place although every run places so many pods of their kind.
-fn left_out(world: &World, plan: &Plan, runs: &[&RecordedRun]) -> Vec<String> {
+fn pods_left_out(world: &ClusterManifests, plan: &Plan, runs: &[&RecordedRun]) -> Vec<String> {
     let unplaced: BTreeSet<&str> = plan.provisioning.unschedulable.iter().map(|u| u.pod.as_str()).collect();
     let mut kinds: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for pending in world.pending() {
-        kinds.entry(kind_of(pending.pod)).or_default().push(pod_key(pending.pod));
+    for pending in world.pending_pods() {
+        kinds.entry(pod_equivalence_key(pending.pod)).or_default().push(pod_key(pending.pod));
     }
     let missing = |alike: Vec<String>| {
         let most = runs.iter().map(|run| alike.iter().filter(|pod| run.unplaced.contains(pod)).count()).max();

@@ -22,101 +22,102 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::catalogue::{self, Catalogue};
-use crate::check::{Rule, check};
-use crate::manifests::World;
+use crate::check::{PlanRule, check};
+use crate::manifests::ClusterManifests;
 use crate::placement::pod_key;
-use crate::plan::{Command, ExistingPlacement, Plan, Provisioning, Unschedulable};
+use crate::plan::{ExistingPlacement, Plan, PlanCommand, PlanProvisioning, UnschedulablePod};
 
-pub use self::apply_commands::after;
+pub use self::apply_commands::apply_command;
 
 /// Everything that is wrong with the commands of a plan, one sentence each.
-pub fn faults(manifests: &str, types: &str, plan: &Plan, at: Timestamp) -> Result<Vec<String>, String> {
+pub fn disruption_violations(manifests: &str, types: &str, plan: &Plan, at: Timestamp) -> Result<Vec<String>, String> {
     let mut cluster: Value = serde_json::from_str(manifests).map_err(|error| error.to_string())?;
     let catalogue = catalogue::read(types).map_err(|error| error.to_string())?;
-    let budgets = rules::Budgets::of(&cluster, at)?;
+    let budgets = rules::RemainingBudgets::of(&cluster, at)?;
     let mut taken: BTreeMap<String, i64> = BTreeMap::new();
     let mut launched: Vec<&String> = Vec::new();
-    let mut faults = cost::plan_faults(&cluster, &catalogue, plan);
+    let mut violations = cost::plan_cost_violations(&cluster, &catalogue, plan);
     for (index, command) in plan.disruption.commands.iter().enumerate() {
-        let mut found = command_faults(&cluster, &catalogue, command, at)?;
+        let mut found = command_violations(&cluster, &catalogue, command, at)?;
         for name in &command.nodes {
             if launched.contains(&name) {
                 found.push(format!("takes {name}, which an earlier command launches"));
             }
-            let Some(pool) = rules::pool_of(&cluster, name) else { continue };
+            let Some(pool) = rules::pool_name_of(&cluster, name) else { continue };
             let so_far = taken.entry(pool.clone()).or_default();
-            let left = budgets.left(&pool, &command.reason) - *so_far;
+            let left = budgets.remaining(&pool, &command.reason) - *so_far;
             if left <= 0 {
                 found.push(format!("{name} is over the budget of {pool} for {}", command.reason));
             }
             *so_far += 1;
         }
         let named = format!("command {index} ({} {})", command.reason, command.nodes.join(" "));
-        faults.extend(found.into_iter().map(|fault| format!("{named}: {fault}")));
-        cluster = after(&cluster, &catalogue, command, at)?;
+        violations.extend(found.into_iter().map(|fault| format!("{named}: {fault}")));
+        cluster = apply_command(&cluster, &catalogue, command, at)?;
         launched.extend(command.replacements.iter().map(|claim| &claim.name));
     }
-    Ok(faults)
+    Ok(violations)
 }
 
-fn command_faults(
+fn command_violations(
     cluster: &Value,
     catalogue: &Catalogue,
-    command: &Command,
+    command: &PlanCommand,
     at: Timestamp,
 ) -> Result<Vec<String>, String> {
-    let mut faults = rules::node_faults(cluster, command, at)?;
-    faults.extend(cost::command_faults(cluster, catalogue, command));
-    faults.extend(moved_faults(cluster, catalogue, command, at)?);
-    faults.extend(rules::target_faults(cluster, command, at)?);
-    Ok(faults)
+    let mut violations = rules::node_violations(cluster, command, at)?;
+    violations.extend(cost::command_cost_violations(cluster, catalogue, command));
+    violations.extend(moved_pod_violations(cluster, catalogue, command, at)?);
+    violations.extend(rules::target_violations(cluster, command, at)?);
+    Ok(violations)
 }
 
 /// Whether every pod of the nodes has a place, and a lawful one.
-fn moved_faults(
+fn moved_pod_violations(
     cluster: &Value,
     catalogue: &Catalogue,
-    command: &Command,
+    command: &PlanCommand,
     at: Timestamp,
 ) -> Result<Vec<String>, String> {
-    let must_move = rules::pods_that_move(cluster, &command.nodes)?;
-    let mut faults = Vec::new();
+    let must_move = rules::reschedulable_pods(cluster, &command.nodes)?;
+    let mut violations = Vec::new();
     let mut told = command.pods.clone();
     told.sort();
     if told != must_move {
-        faults.push(format!("moves {told:?}, but on its nodes are {must_move:?}"));
+        violations.push(format!("moves {told:?}, but on its nodes are {must_move:?}"));
     }
     // Without the nodes, their pods are pending.
-    let without =
-        World::decode(&apply_commands::without(cluster, &command.nodes, &must_move)).map_err(|e| e.to_string())?;
+    let without = ClusterManifests::decode(&apply_commands::without_nodes(cluster, &command.nodes, &must_move))
+        .map_err(|e| e.to_string())?;
     let mut placed: Vec<&String> = command.replacements.iter().flat_map(|claim| &claim.pods).collect();
     placed.extend(command.existing_nodes.iter().flat_map(|node| &node.pods));
     let may_wait = match command.reason.as_str() {
-        "Drifted" => rules::pods_that_wait(cluster, &command.nodes, at)?,
+        "Drifted" => rules::pods_not_reschedulable_now(cluster, &command.nodes, at)?,
         _ => Vec::new(),
     };
     let lost: Vec<&String> = must_move.iter().filter(|pod| !placed.contains(pod) && !may_wait.contains(pod)).collect();
     if !lost.is_empty() {
-        faults.push(format!("has no place for {lost:?}"));
+        violations.push(format!("has no place for {lost:?}"));
     }
-    let waiting = without.pending().into_iter().map(|pending| pod_key(pending.pod));
+    let waiting = without.pending_pods().into_iter().map(|pending| pod_key(pending.pod));
     let unschedulable = waiting.filter(|pod| !placed.contains(&pod) && !lost.contains(&pod));
     let what_if = Plan {
-        provisioning: Provisioning {
+        provisioning: PlanProvisioning {
             node_claims: command.replacements.clone(),
             existing_nodes: command
                 .existing_nodes
                 .iter()
                 .map(|node| ExistingPlacement { node: node.node.clone(), pods: node.pods.clone() })
                 .collect(),
-            unschedulable: unschedulable.map(|pod| Unschedulable { pod, message: String::new() }).collect(),
+            unschedulable: unschedulable.map(|pod| UnschedulablePod { pod, message: String::new() }).collect(),
         },
         ..Plan::default()
     };
     // Replacements do not tell their requests.
-    let broken = check(&without, catalogue, &what_if).into_iter().filter(|violation| violation.rule != Rule::Requests);
-    faults.extend(broken.map(|violation| format!("breaks {violation}")));
-    Ok(faults)
+    let broken =
+        check(&without, catalogue, &what_if).into_iter().filter(|violation| violation.rule != PlanRule::Requests);
+    violations.extend(broken.map(|violation| format!("breaks {violation}")));
+    Ok(violations)
 }
 
 #[cfg(test)]

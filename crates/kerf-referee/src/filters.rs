@@ -18,12 +18,12 @@ use k8s_openapi::api::storage::v1::CSINode;
 use crate::placement::{Namespaces, is_terminal};
 use crate::ports;
 use crate::resources::{PODS, Resources, pod_requests, sum_of_requests};
-use crate::selectors::node_wanted;
-use crate::storage::Storage;
-use crate::taints::{tolerates, untolerated};
+use crate::selectors::node_affinity_matches;
+use crate::storage::VolumeObjects;
+use crate::taints::{first_untolerated_taint, tolerates};
 
-pub use self::reason::{Plugin, Reason};
-pub(crate) use self::volumes::volumes_by_driver;
+pub use self::reason::{FilterPlugin, FilterReason};
+pub(crate) use self::volumes::volume_claims_by_driver;
 
 /// A node and the pods that are bound to it.
 #[derive(Debug, Clone)]
@@ -59,7 +59,7 @@ pub struct ClusterView<'a> {
     /// The labels of the namespaces.
     pub namespaces: Namespaces,
     /// Volumes, claims, classes.
-    pub storage: Storage<'a>,
+    pub storage: VolumeObjects<'a>,
 }
 
 /// The filters, prepared for one pod.
@@ -67,9 +67,9 @@ pub struct ClusterView<'a> {
 pub struct Filters<'a> {
     pod: &'a Pod,
     requests: Resources,
-    affinity: pod_affinity::State<'a>,
-    spread: topology_spread::State<'a>,
-    volumes: volumes::State<'a>,
+    affinity: pod_affinity::PodAffinityFilter<'a>,
+    spread: topology_spread::TopologySpreadFilter<'a>,
+    volumes: volumes::VolumeFilter<'a>,
 }
 
 impl<'a> Filters<'a> {
@@ -78,14 +78,14 @@ impl<'a> Filters<'a> {
         Self {
             pod,
             requests: pod_requests(pod),
-            affinity: pod_affinity::State::new(pod, cluster),
-            spread: topology_spread::State::new(pod, cluster),
-            volumes: volumes::State::new(pod, cluster),
+            affinity: pod_affinity::PodAffinityFilter::new(pod, cluster),
+            spread: topology_spread::TopologySpreadFilter::new(pod, cluster),
+            volumes: volumes::VolumeFilter::new(pod, cluster),
         }
     }
 
     /// Every reason why the pod may not be bound to the node, in the order of the plug-ins. None: it may.
-    pub fn reasons(&self, node: &NodeView<'_>) -> Vec<Reason> {
+    pub fn reasons(&self, node: &NodeView<'_>) -> Vec<FilterReason> {
         let mut reasons = Vec::new();
         reasons.extend(unschedulable(self.pod, node));
         reasons.extend(taint_toleration(self.pod, node));
@@ -94,14 +94,14 @@ impl<'a> Filters<'a> {
         reasons.extend(resources_fit(&self.requests, node));
         reasons.extend(self.volumes.reasons(node));
         reasons.extend(self.spread.reason(self.pod, node));
-        reasons.extend(self.affinity.reasons(node));
+        reasons.extend(self.affinity.reason(node));
         reasons
     }
 
     /// What kube-scheduler reports: the reasons of the first plug-in that objects.
-    pub fn refusal(&self, node: &NodeView<'_>) -> Vec<Reason> {
+    pub fn reported_reasons(&self, node: &NodeView<'_>) -> Vec<FilterReason> {
         let mut reasons = self.reasons(node);
-        if let Some(first) = reasons.first().map(Reason::plugin) {
+        if let Some(first) = reasons.first().map(FilterReason::plugin) {
             reasons.retain(|reason| reason.plugin() == first);
         }
         reasons
@@ -109,42 +109,44 @@ impl<'a> Filters<'a> {
 }
 
 /// A node marked unschedulable takes only pods that tolerate the taint which says the same.
-fn unschedulable(pod: &Pod, node: &NodeView<'_>) -> Option<Reason> {
+fn unschedulable(pod: &Pod, node: &NodeView<'_>) -> Option<FilterReason> {
     let marked = node.node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
     let taint = Taint {
         key: "node.kubernetes.io/unschedulable".to_owned(),
         effect: "NoSchedule".to_owned(),
         ..Taint::default()
     };
-    (marked && !tolerates(pod, &taint)).then_some(Reason::Unschedulable)
+    (marked && !tolerates(pod, &taint)).then_some(FilterReason::Unschedulable)
 }
 
-fn taint_toleration(pod: &Pod, node: &NodeView<'_>) -> Option<Reason> {
-    let taint = untolerated(pod, node.taints())?;
-    Some(Reason::UntoleratedTaint { key: taint.key.clone(), value: taint.value.clone().unwrap_or_default() })
+fn taint_toleration(pod: &Pod, node: &NodeView<'_>) -> Option<FilterReason> {
+    let taint = first_untolerated_taint(pod, node.taints())?;
+    Some(FilterReason::UntoleratedTaint { key: taint.key.clone(), value: taint.value.clone().unwrap_or_default() })
 }
 
-fn node_affinity(pod: &Pod, node: &NodeView<'_>) -> Option<Reason> {
-    (!node_wanted(pod, node.name(), crate::selectors::node_labels(node.node))).then_some(Reason::NodeAffinity)
+fn node_affinity(pod: &Pod, node: &NodeView<'_>) -> Option<FilterReason> {
+    (!node_affinity_matches(pod, node.name(), crate::selectors::node_labels(node.node)))
+        .then_some(FilterReason::NodeAffinity)
 }
 
-fn node_ports(pod: &Pod, node: &NodeView<'_>) -> Option<Reason> {
+fn node_ports(pod: &Pod, node: &NodeView<'_>) -> Option<FilterReason> {
     let taken = node.live_pods().find_map(|other| ports::conflict(pod, other));
-    taken.map(|(wanted, _)| Reason::NodePorts { wanted })
+    taken.map(|(wanted, _)| FilterReason::NodePorts { wanted })
 }
 
 /// The sum of all pods' requests, this one's included, must not exceed what the node can allocate; what the pod does not ask
 /// for is not looked at.
-fn resources_fit(requests: &Resources, node: &NodeView<'_>) -> Vec<Reason> {
-    let allocatable = Resources::read(node.node.status.as_ref().and_then(|status| status.allocatable.as_ref()));
+fn resources_fit(requests: &Resources, node: &NodeView<'_>) -> Vec<FilterReason> {
+    let allocatable =
+        Resources::from_quantities(node.node.status.as_ref().and_then(|status| status.allocatable.as_ref()));
     let used = sum_of_requests(node.live_pods());
     let zero = kerf_api::quantity::Quantity::ZERO;
     let asked = requests.iter().filter(|(_, amount)| *amount > zero);
     let short = asked.filter(|(name, amount)| *amount + used.get(name) > allocatable.get(name));
     short
         .map(|(name, requested)| match name {
-            PODS => Reason::TooManyPods,
-            name => Reason::Insufficient {
+            PODS => FilterReason::TooManyPods,
+            name => FilterReason::Insufficient {
                 resource: name.to_owned(),
                 requested,
                 used: used.get(name),

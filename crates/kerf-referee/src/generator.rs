@@ -17,12 +17,12 @@ use serde_json::{Map, Value, json};
 
 use crate::random::Random;
 
-pub use self::clusters::cluster;
+pub use self::clusters::disruption_cluster;
 pub use self::features::Feature;
 
 /// How large a world is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Size {
+pub enum ClusterSize {
     /// At most 8 pods, 6 types, one pool: small enough for an exhaustive search.
     Small,
     /// Up to 30 pods, 15 types, 3 pools.
@@ -31,9 +31,9 @@ pub enum Size {
     Large,
 }
 
-impl Size {
+impl ClusterSize {
     /// Sizes in turn, so that a row of seeds mixes them: two small ones, two medium ones, one large.
-    pub fn of_seed(seed: u64) -> Self {
+    pub fn for_seed(seed: u64) -> Self {
         match seed % 5 {
             0 | 3 => Self::Small,
             1 | 4 => Self::Medium,
@@ -42,7 +42,7 @@ impl Size {
     }
 
     /// A number of its own for each size.
-    fn number(self, small: usize, medium: usize, large: usize) -> usize {
+    fn by_size(self, small: usize, medium: usize, large: usize) -> usize {
         match self {
             Self::Small => small,
             Self::Medium => medium,
@@ -53,11 +53,11 @@ impl Size {
 
 /// A world, as files.
 #[derive(Debug, Clone)]
-pub struct Generated {
+pub struct GeneratedCluster {
     /// The seed it was made from.
     pub seed: u64,
     /// Its size.
-    pub size: Size,
+    pub size: ClusterSize,
     /// The manifests: one JSON `List`.
     pub manifests: String,
     /// The instance types in the KWOK provider's format.
@@ -65,11 +65,11 @@ pub struct Generated {
     fingerprint: u64,
 }
 
-impl Generated {
-    fn new(seed: u64, size: Size, draft: &Draft) -> Self {
+impl GeneratedCluster {
+    fn new(seed: u64, size: ClusterSize, draft: &ClusterDraft) -> Self {
         let manifests = json!({"apiVersion": "v1", "kind": "List", "items": draft.objects});
-        let types = Value::Array(draft.types.iter().map(instance_types::Machine::render).collect());
-        let fingerprint = hash(&types, hash(&manifests, 0xcbf2_9ce4_8422_2325));
+        let types = Value::Array(draft.types.iter().map(instance_types::InstanceTypeSpec::render).collect());
+        let fingerprint = hash_json(&types, hash_json(&manifests, 0xcbf2_9ce4_8422_2325));
         Self { seed, size, manifests: manifests.to_string(), types: types.to_string(), fingerprint }
     }
 
@@ -80,37 +80,37 @@ impl Generated {
 }
 
 /// The world of that seed and size.
-pub fn world(seed: u64, size: Size) -> Generated {
-    let mut draft = Draft::new(seed, size);
-    draft.machines();
-    draft.pools();
-    draft.daemons();
-    draft.apps();
-    draft.nodes();
-    Generated::new(seed, size, &draft)
+pub fn provisioning_cluster(seed: u64, size: ClusterSize) -> GeneratedCluster {
+    let mut draft = ClusterDraft::new(seed, size);
+    draft.add_instance_types();
+    draft.add_pools();
+    draft.add_daemon_sets();
+    draft.add_apps();
+    draft.add_nodes();
+    GeneratedCluster::new(seed, size, &draft)
 }
 
 /// The world of that seed, with the sizes mixed.
-pub fn mixed(seed: u64) -> Generated {
-    world(seed, Size::of_seed(seed))
+pub fn mixed_size_cluster(seed: u64) -> GeneratedCluster {
+    provisioning_cluster(seed, ClusterSize::for_seed(seed))
 }
 
 /// A world in the making.
-struct Draft {
+struct ClusterDraft {
     random: Random,
-    size: Size,
+    size: ClusterSize,
     zones: Vec<String>,
-    types: Vec<instance_types::Machine>,
-    pools: Vec<pools::PoolPlan>,
-    daemons: Vec<apps::DaemonPlan>,
+    types: Vec<instance_types::InstanceTypeSpec>,
+    pools: Vec<pools::PoolDraft>,
+    daemons: Vec<apps::DaemonDraft>,
     apps: Vec<apps::App>,
     objects: Vec<Value>,
 }
 
-impl Draft {
-    fn new(seed: u64, size: Size) -> Self {
-        let mut random = Random::new(seed ^ ((size.number(1, 2, 3) as u64) << 56));
-        let zones = (0..random.between(2, size.number(3, 3, 4))).map(|i| format!("zone-{}", ["a", "b", "c", "d"][i]));
+impl ClusterDraft {
+    fn new(seed: u64, size: ClusterSize) -> Self {
+        let mut random = Random::new(seed ^ ((size.by_size(1, 2, 3) as u64) << 56));
+        let zones = (0..random.between(2, size.by_size(3, 3, 4))).map(|i| format!("zone-{}", ["a", "b", "c", "d"][i]));
         Self {
             zones: zones.collect(),
             random,
@@ -129,7 +129,7 @@ impl Draft {
 }
 
 /// FNV-1a over the value, with the keys of objects in order.
-fn hash(value: &Value, seed: u64) -> u64 {
+fn hash_json(value: &Value, seed: u64) -> u64 {
     let bytes = |text: &str, seed| {
         text.bytes().fold(seed, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
     };
@@ -137,15 +137,15 @@ fn hash(value: &Value, seed: u64) -> u64 {
         Value::Object(map) => {
             let mut keys: Vec<&String> = map.keys().collect();
             keys.sort();
-            keys.into_iter().fold(bytes("{", seed), |hash_so_far, key| hash(&map[key], bytes(key, hash_so_far)))
+            keys.into_iter().fold(bytes("{", seed), |hash_so_far, key| hash_json(&map[key], bytes(key, hash_so_far)))
         }
-        Value::Array(items) => items.iter().fold(bytes("[", seed), |hash_so_far, item| hash(item, hash_so_far)),
+        Value::Array(items) => items.iter().fold(bytes("[", seed), |hash_so_far, item| hash_json(item, hash_so_far)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => bytes(&value.to_string(), seed),
     }
 }
 
 /// Sets a field, unless the value is empty.
-fn set(object: &mut Map<String, Value>, key: &str, value: Value) {
+fn set_unless_empty(object: &mut Map<String, Value>, key: &str, value: Value) {
     let empty = match &value {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),

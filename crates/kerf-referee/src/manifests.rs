@@ -19,17 +19,17 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::placement::Namespaces;
-use crate::storage::Storage;
+use crate::storage::VolumeObjects;
 
 pub use self::existing::ExistingNode;
-pub use self::pending::{Pending, Refusal};
+pub use self::pending::{NotPlannableReason, PendingPod};
 pub use self::pools::{NodeClaim, Pool};
 
-pub(crate) use self::pending::owned_by;
+pub(crate) use self::pending::is_owned_by_kind;
 
 /// The pods, nodes, pools and the rest.
 #[derive(Debug, Clone, Default)]
-pub struct World {
+pub struct ClusterManifests {
     /// The pools, heaviest first (equal weights: later name first).
     pub pools: Vec<Pool>,
     /// The node claims, by name.
@@ -44,22 +44,22 @@ pub struct World {
     pub namespaces: Namespaces,
     /// Whether a claim may offer fewer values than `minValues` asks for (policy `BestEffort`).
     pub min_values_best_effort: bool,
-    claims: Vec<PersistentVolumeClaim>,
+    volume_claims: Vec<PersistentVolumeClaim>,
     volumes: Vec<PersistentVolume>,
-    classes: Vec<StorageClass>,
+    storage_classes: Vec<StorageClass>,
     csi_nodes: BTreeMap<String, CSINode>,
     disruption_budgets: Vec<PodDisruptionBudget>,
 }
 
 /// Why manifests could not be read.
 #[derive(Debug, thiserror::Error)]
-pub enum Unreadable {
+pub enum ManifestError {
     /// The text is not JSON.
     #[error("the manifests are not JSON")]
     NotJson(#[source] serde_json::Error),
     /// An object is not what its kind says.
     #[error("{kind} {name} cannot be decoded")]
-    Object {
+    InvalidObject {
         /// Its kind.
         kind: String,
         /// Its name.
@@ -70,18 +70,18 @@ pub enum Unreadable {
     },
 }
 
-impl World {
+impl ClusterManifests {
     /// Reads manifests.
-    pub fn read(manifests: &str) -> Result<Self, Unreadable> {
-        Self::decode(&serde_json::from_str(manifests).map_err(Unreadable::NotJson)?)
+    pub fn read(manifests: &str) -> Result<Self, ManifestError> {
+        Self::decode(&serde_json::from_str(manifests).map_err(ManifestError::NotJson)?)
     }
 
     /// Decodes manifests.
-    pub fn decode(manifests: &Value) -> Result<Self, Unreadable> {
+    pub fn decode(manifests: &Value) -> Result<Self, ManifestError> {
         let mut world = Self::default();
         let mut workloads = Vec::new();
         let mut named_namespaces = Vec::new();
-        for object in objects(manifests) {
+        for object in flatten_lists(manifests) {
             named_namespaces.extend(object["metadata"]["namespace"].as_str().map(str::to_owned));
             match object["kind"].as_str().unwrap_or_default() {
                 "NodePool" => world.pools.push(decode(object)?),
@@ -89,9 +89,9 @@ impl World {
                 "Node" => world.nodes.push(decode(object)?),
                 "Pod" => world.pods.push(decode(object)?),
                 "DaemonSet" => world.daemon_sets.push(decode(object)?),
-                "PersistentVolumeClaim" => world.claims.push(decode(object)?),
+                "PersistentVolumeClaim" => world.volume_claims.push(decode(object)?),
                 "PersistentVolume" => world.volumes.push(decode(object)?),
-                "StorageClass" => world.classes.push(decode(object)?),
+                "StorageClass" => world.storage_classes.push(decode(object)?),
                 "PodDisruptionBudget" => world.disruption_budgets.push(decode(object)?),
                 "CSINode" => {
                     let csi: CSINode = decode(object)?;
@@ -125,8 +125,8 @@ impl World {
     }
 
     /// Volumes, claims and classes.
-    pub fn storage(&self) -> Storage<'_> {
-        Storage::new(&self.claims, &self.volumes, &self.classes)
+    pub fn storage(&self) -> VolumeObjects<'_> {
+        VolumeObjects::new(&self.volume_claims, &self.volumes, &self.storage_classes)
     }
 
     /// The pool of that name.
@@ -141,16 +141,16 @@ impl World {
 }
 
 /// The objects of a document: its own, or those of the list that it is.
-fn objects(manifests: &Value) -> Vec<&Value> {
+fn flatten_lists(manifests: &Value) -> Vec<&Value> {
     if let Some(items) = manifests.as_array().or_else(|| manifests["items"].as_array()) {
-        items.iter().flat_map(objects).collect()
+        items.iter().flat_map(flatten_lists).collect()
     } else {
         vec![manifests]
     }
 }
 
-pub(crate) fn decode<T: DeserializeOwned>(object: &Value) -> Result<T, Unreadable> {
-    T::deserialize(object).map_err(|source| Unreadable::Object {
+pub(crate) fn decode<T: DeserializeOwned>(object: &Value) -> Result<T, ManifestError> {
+    T::deserialize(object).map_err(|source| ManifestError::InvalidObject {
         kind: object["kind"].as_str().unwrap_or_default().to_owned(),
         name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
         source,

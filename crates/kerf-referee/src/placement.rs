@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Pod, PodAffinityTerm, Taint, TopologySpreadConstraint};
 
-use crate::selectors::{Labels, labels_of, node_wanted, pod_labels, selects};
+use crate::selectors::{Labels, labels_or_empty, node_affinity_matches, pod_labels, selects};
 use crate::taints::tolerates;
 
 /// Labels of the namespaces of a cluster, by name.
@@ -62,13 +62,13 @@ pub fn term_selects(term: &PodAffinityTerm, owner: &Pod, pod: &Pod, namespaces: 
         home == namespace(owner)
     } else {
         listed.iter().any(|name| name == home)
-            || selects(term.namespace_selector.as_ref(), labels_of(namespaces.get(home)))
+            || selects(term.namespace_selector.as_ref(), labels_or_empty(namespaces.get(home)))
     };
-    in_namespace && selects(term.label_selector.as_ref(), pod_labels(pod)) && label_keys_agree(term, owner, pod)
+    in_namespace && selects(term.label_selector.as_ref(), pod_labels(pod)) && label_keys_match(term, owner, pod)
 }
 
 /// `matchLabelKeys` and `mismatchLabelKeys`: the API server merges them into the selector, manifests have them plain.
-fn label_keys_agree(term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
+fn label_keys_match(term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
     let label_of = |pod, key: &String| pod_labels(pod).get(key).cloned();
     let own = |key: &&String| pod_labels(owner).contains_key(*key);
     let mut equal = term.match_label_keys.iter().flatten().filter(own);
@@ -89,7 +89,7 @@ pub fn spread_selects(constraint: &TopologySpreadConstraint, owner: &Pod, pod: &
 
 /// Whether a spread constraint of `owner` looks at a node: unless told to ignore node affinity, only at nodes that the owner
 /// asks for; if told to honour taints, only at nodes whose taints it tolerates (those for which `matters` says so).
-pub fn spread_includes(
+pub fn spread_includes_node(
     constraint: &TopologySpreadConstraint,
     owner: &Pod,
     node: &str,
@@ -97,7 +97,7 @@ pub fn spread_includes(
     taints: &[Taint],
     matters: impl Fn(&Taint) -> bool,
 ) -> bool {
-    (constraint.node_affinity_policy.as_deref() == Some("Ignore") || node_wanted(owner, node, labels))
+    (constraint.node_affinity_policy.as_deref() == Some("Ignore") || node_affinity_matches(owner, node, labels))
         && (constraint.node_taints_policy.as_deref() != Some("Honor")
             || taints.iter().all(|taint| !matters(taint) || tolerates(owner, taint)))
 }

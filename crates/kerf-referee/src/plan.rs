@@ -13,30 +13,30 @@ use crate::selectors::satisfies;
 pub struct Plan {
     /// Where pending pods go.
     #[serde(default)]
-    pub provisioning: Provisioning,
+    pub provisioning: PlanProvisioning,
     /// Which nodes go.
     #[serde(default)]
-    pub disruption: Disruption,
+    pub disruption: PlanDisruption,
     /// Money.
     #[serde(default)]
-    pub cost: Cost,
+    pub cost: PlanCost,
 }
 
 /// Which nodes go.
 #[derive(Debug, Clone, Default, Deserialize)]
-pub struct Disruption {
+pub struct PlanDisruption {
     /// What to do, in this order.
     #[serde(default, deserialize_with = "or_default")]
-    pub commands: Vec<Command>,
+    pub commands: Vec<PlanCommand>,
     /// Nodes that stay.
     #[serde(default, deserialize_with = "or_default")]
-    pub blocked: Vec<Blocked>,
+    pub blocked: Vec<PlanBlockedNode>,
 }
 
 /// Nodes that go together.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Command {
+pub struct PlanCommand {
     /// `Empty`, `Drifted` or `Underutilized`.
     pub reason: String,
     /// `delete` or `replace`.
@@ -48,7 +48,7 @@ pub struct Command {
     pub pods: Vec<String>,
     /// Machines that are launched first.
     #[serde(default, deserialize_with = "or_default")]
-    pub replacements: Vec<Claim>,
+    pub replacements: Vec<PlanClaim>,
     /// Pods for nodes that are there.
     #[serde(default, deserialize_with = "or_default")]
     pub existing_nodes: Vec<ExistingPlacement>,
@@ -58,7 +58,7 @@ pub struct Command {
 
 /// A node that stays, and why.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Blocked {
+pub struct PlanBlockedNode {
     /// The node.
     pub node: String,
     /// Why, for programs.
@@ -72,7 +72,7 @@ pub struct Blocked {
 /// Money.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Cost {
+pub struct PlanCost {
     /// What the nodes cost now.
     #[serde(default)]
     pub current_per_hour: Price,
@@ -84,22 +84,22 @@ pub struct Cost {
 /// Where pending pods go.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Provisioning {
+pub struct PlanProvisioning {
     /// Nodes to launch.
     #[serde(default, deserialize_with = "or_default")]
-    pub node_claims: Vec<Claim>,
+    pub node_claims: Vec<PlanClaim>,
     /// Pods that fit on what is there.
     #[serde(default, deserialize_with = "or_default")]
     pub existing_nodes: Vec<ExistingPlacement>,
     /// Pods that fit nowhere.
     #[serde(default, deserialize_with = "or_default")]
-    pub unschedulable: Vec<Unschedulable>,
+    pub unschedulable: Vec<UnschedulablePod>,
 }
 
 /// A node to launch.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Claim {
+pub struct PlanClaim {
     /// The pool that it belongs to.
     pub node_pool: String,
     /// What later commands of the plan call the node; only replacements are called anything.
@@ -113,7 +113,7 @@ pub struct Claim {
     pub instance_types: Vec<String>,
     /// What the node's labels must satisfy.
     #[serde(default, deserialize_with = "or_default")]
-    pub requirements: Vec<Requirement>,
+    pub requirements: Vec<NodeRequirement>,
     /// What pods and daemons ask for.
     #[serde(default, deserialize_with = "or_default")]
     pub requests: BTreeMap<String, String>,
@@ -124,7 +124,7 @@ pub struct Claim {
 /// A demand on one label of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Requirement {
+pub struct NodeRequirement {
     /// The label.
     pub key: String,
     /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`, `Gte` or `Lte`.
@@ -136,7 +136,7 @@ pub struct Requirement {
     pub min_values: Option<i64>,
 }
 
-impl Requirement {
+impl NodeRequirement {
     /// Whether a label (absent: `None`) satisfies it.
     pub fn allows(&self, label: Option<&str>) -> bool {
         satisfies(label, &self.operator, &self.values)
@@ -169,7 +169,7 @@ pub struct ExistingPlacement {
 
 /// A pod that fits nowhere.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Unschedulable {
+pub struct UnschedulablePod {
     /// The pod, `namespace/name`.
     pub pod: String,
     /// Why, for people.

@@ -17,54 +17,54 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::catalogue;
-use crate::check::addable;
-use crate::differential::judge;
-use crate::generator::{Generated, Size};
-use crate::manifests::World;
+use crate::check::addable_pods;
+use crate::differential::read_and_check_plan;
+use crate::generator::{ClusterSize, GeneratedCluster};
+use crate::manifests::ClusterManifests;
 use crate::placement::pod_key;
 use crate::plan::Plan;
 use crate::price::Price;
-use crate::program::Kerf;
+use crate::program::KerfProgram;
 use crate::random::Random;
-use crate::search::{Commitment, Optimum, kind_of, optimum};
+use crate::search::{DomainChoice, Optimum, optimum, pod_equivalence_key};
 
-pub use self::clusters::{ClusterTrial, examine_cluster};
+pub use self::clusters::{ClusterPropertyResult, check_cluster_properties};
 
 /// How many steps the exhaustive search may take for one world.
-pub const STEPS: u64 = 10_000;
+pub const DEFAULT_SEARCH_STEPS: u64 = 10_000;
 
 /// How closely a world is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Care {
+pub struct CheckOptions {
     /// Whether the plan is asked for again, on two threads and with the objects in another order.
-    pub again: bool,
+    pub repeat_runs: bool,
     /// How many steps the exhaustive search may take.
-    pub steps: u64,
+    pub search_steps: u64,
 }
 
 /// What a world showed.
 #[derive(Debug, Clone)]
-pub struct Trial {
+pub struct PropertyResult {
     /// The world's seed.
     pub seed: u64,
     /// The world's size.
-    pub size: Size,
+    pub size: ClusterSize,
     /// Everything that is wrong with the plan.
-    pub faults: Vec<String>,
+    pub violations: Vec<String>,
     /// What the plan costs and what the best costs, if the search came to an end and the two place the same number of pods.
-    pub cost: Option<Cost>,
+    pub cost: Option<CostComparison>,
 }
 
 /// What a plan costs against the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cost {
+pub struct CostComparison {
     /// The plan's new nodes.
     pub planned: Price,
     /// The best's.
     pub best: Price,
 }
 
-impl Cost {
+impl CostComparison {
     /// How much dearer the plan is, as a part of the best's price; all of it where the best is free and the plan is not.
     pub fn gap(self) -> f64 {
         if self.best == Price::ZERO && self.planned > Price::ZERO {
@@ -75,59 +75,72 @@ impl Cost {
 }
 
 /// Asks for a plan and looks at it from all sides.
-pub fn examine(made: &Generated, kerf: &Kerf, care: Care) -> Trial {
-    let mut trial = Trial { seed: made.seed, size: made.size, faults: Vec::new(), cost: None };
-    if let Err(fault) = look(made, kerf, care, &mut trial) {
-        trial.faults.push(fault);
+pub fn check_properties(made: &GeneratedCluster, kerf: &KerfProgram, care: CheckOptions) -> PropertyResult {
+    let mut trial = PropertyResult { seed: made.seed, size: made.size, violations: Vec::new(), cost: None };
+    if let Err(fault) = run_checks(made, kerf, care, &mut trial) {
+        trial.violations.push(fault);
     }
     trial
 }
 
-fn look(made: &Generated, kerf: &Kerf, care: Care, trial: &mut Trial) -> Result<(), String> {
+fn run_checks(
+    made: &GeneratedCluster,
+    kerf: &KerfProgram,
+    care: CheckOptions,
+    trial: &mut PropertyResult,
+) -> Result<(), String> {
     let ask = |manifests: &str, threads: &str| {
-        kerf.plan(manifests, &made.types, &["--only", "provisioning", "--threads", threads])
+        kerf.plan_output(manifests, &made.types, &["--only", "provisioning", "--threads", threads])
             .map_err(|error| error.to_string())
     };
     let bytes = ask(&made.manifests, "1")?;
-    if care.again {
+    if care.repeat_runs {
         if ask(&made.manifests, "2")? != bytes {
-            trial.faults.push("another plan with two threads".to_owned());
+            trial.violations.push("another plan with two threads".to_owned());
         }
-        if ask(&reordered(made)?, "1")? != bytes {
-            trial.faults.push("another plan for another order of objects".to_owned());
+        if ask(&with_shuffled_objects(made)?, "1")? != bytes {
+            trial.violations.push("another plan for another order of objects".to_owned());
         }
     }
     let answer: Value = serde_json::from_slice(&bytes).map_err(|error| format!("not JSON: {error}"))?;
-    let (plan, violations) = judge(made, &answer)?;
-    trial.faults.extend(violations.iter().map(|violation| format!("breaks {violation}")));
+    let (plan, violations) = read_and_check_plan(made, &answer)?;
+    trial.violations.extend(violations.iter().map(|violation| format!("breaks {violation}")));
     if !violations.is_empty() {
         return Ok(());
     }
-    let world = World::read(&made.manifests).map_err(|error| error.to_string())?;
+    let world = ClusterManifests::read(&made.manifests).map_err(|error| error.to_string())?;
     let types = catalogue::read(&made.types).map_err(|error| error.to_string())?;
-    let could_be_added = addable(&world, &types, &plan);
-    trial.faults.extend(could_be_added.iter().map(|(pod, place)| format!("leaves out {pod}, which can go on {place}")));
-    if made.size != Size::Small {
+    let could_be_added = addable_pods(&world, &types, &plan);
+    trial
+        .violations
+        .extend(could_be_added.iter().map(|(pod, place)| format!("leaves out {pod}, which can go on {place}")));
+    if made.size != ClusterSize::Small {
         return Ok(());
     }
-    let best = |commitment| optimum(&world, &types, commitment, care.steps);
-    if let Some(late) = best(Commitment::Late).filter(|late| places_more(late, &plan, &world)) {
+    let best = |commitment| optimum(&world, &types, commitment, care.search_steps);
+    if let Some(late) =
+        best(DomainChoice::OnlyWhenForced).filter(|late| covers_plan_and_places_more(late, &plan, &world))
+    {
         let Optimum { placed, placements, .. } = late;
-        trial.faults.push(format!("places {} pods, but {placed} can be: {placements:?}", plan.placed()));
+        trial.violations.push(format!("places {} pods, but {placed} can be: {placements:?}", plan.placed()));
     }
-    let plan = if SOFT.iter().any(|word| made.manifests.contains(word)) { without_wishes(made, kerf)? } else { plan };
-    if let Some(free) = best(Commitment::Free).filter(|free| free.placed == plan.placed()) {
-        trial.cost = Some(Cost { planned: plan.price(), best: free.price });
+    let plan = if PREFERENCE_MARKERS.iter().any(|word| made.manifests.contains(word)) {
+        plan_ignoring_preferences(made, kerf)?
+    } else {
+        plan
+    };
+    if let Some(free) = best(DomainChoice::Unrestricted).filter(|free| free.placed == plan.placed()) {
+        trial.cost = Some(CostComparison { planned: plan.price(), best: free.price });
     }
     Ok(())
 }
 
 /// Words by which manifests have wishes.
-const SOFT: [&str; 3] = ["preferredDuringScheduling", "ScheduleAnyway", "PreferNoSchedule"];
+const PREFERENCE_MARKERS: [&str; 3] = ["preferredDuringScheduling", "ScheduleAnyway", "PreferNoSchedule"];
 
 /// The plan for which wishes are ignored.
-fn without_wishes(made: &Generated, kerf: &Kerf) -> Result<Plan, String> {
-    let bytes = kerf.plan(
+fn plan_ignoring_preferences(made: &GeneratedCluster, kerf: &KerfProgram) -> Result<Plan, String> {
+    let bytes = kerf.plan_output(
         &made.manifests,
         &made.types,
         &["--only", "provisioning", "--threads", "1", "--preference-policy", "Ignore"],
@@ -138,8 +151,9 @@ fn without_wishes(made: &Generated, kerf: &Kerf) -> Result<Plan, String> {
 }
 
 /// Whether a placement has all that the plan has, alike pods taken for each other, and more.
-fn places_more(better: &Optimum, plan: &Plan, world: &World) -> bool {
-    let kinds: BTreeMap<String, String> = world.pods.iter().map(|pod| (pod_key(pod), kind_of(pod))).collect();
+fn covers_plan_and_places_more(better: &Optimum, plan: &Plan, world: &ClusterManifests) -> bool {
+    let kinds: BTreeMap<String, String> =
+        world.pods.iter().map(|pod| (pod_key(pod), pod_equivalence_key(pod))).collect();
     let count = |pods: &mut dyn Iterator<Item = &str>| {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for kind in pods.filter_map(|pod| kinds.get(pod)) {
@@ -158,7 +172,7 @@ fn places_more(better: &Optimum, plan: &Plan, world: &World) -> bool {
 }
 
 /// The manifests with their objects in another order.
-fn reordered(made: &Generated) -> Result<String, String> {
+fn with_shuffled_objects(made: &GeneratedCluster) -> Result<String, String> {
     let mut list: Value = serde_json::from_str(&made.manifests).map_err(|error| error.to_string())?;
     if let Some(items) = list["items"].as_array_mut() {
         Random::new(made.seed).shuffle(items);
@@ -167,7 +181,7 @@ fn reordered(made: &Generated) -> Result<String, String> {
 }
 
 /// How much dearer plans are than the best, for people.
-pub fn describe_gaps(trials: &[Trial]) -> String {
+pub fn describe_gaps(trials: &[PropertyResult]) -> String {
     let mut gaps: Vec<f64> = trials.iter().filter_map(|trial| Some(trial.cost?.gap())).collect();
     gaps.sort_by(f64::total_cmp);
     let Some(last) = gaps.len().checked_sub(1) else { return "no world whose best is known".to_owned() };

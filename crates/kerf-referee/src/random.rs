@@ -8,12 +8,12 @@ impl Random {
     /// The source with that seed.
     pub fn new(seed: u64) -> Self {
         let mut random = Self(seed);
-        random.draw();
+        random.next_u64();
         random
     }
 
     /// The next number.
-    pub fn draw(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,7 +24,7 @@ impl Random {
     /// A number below `bound`; 0 if there is none.
     pub fn below(&mut self, bound: usize) -> usize {
         // The high half of a wide product: no division, and no bias that a test could notice.
-        ((u128::from(self.draw()) * bound as u128) >> 64) as usize
+        ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
     }
 
     /// A number from `low` to `high`, both included.
@@ -33,7 +33,7 @@ impl Random {
     }
 
     /// True so many times in a hundred.
-    pub fn percent(&mut self, percent: usize) -> bool {
+    pub fn happens_percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
@@ -43,7 +43,7 @@ impl Random {
     }
 
     /// Some of the items, at least `least` of them if there are so many, in their order.
-    pub fn some<T: Clone>(&mut self, items: &[T], least: usize) -> Vec<T> {
+    pub fn pick_subset<T: Clone>(&mut self, items: &[T], least: usize) -> Vec<T> {
         let mut order: Vec<usize> = (0..items.len()).collect();
         self.shuffle(&mut order);
         order.truncate(self.between(least.min(items.len()), items.len()));
@@ -78,10 +78,10 @@ mod tests {
         let mut random = Random::new(1);
         for _ in 0..1000 {
             assert!((3..=5).contains(&random.between(3, 5)));
-            let some = random.some(&[1, 2, 3, 4], 2);
+            let some = random.pick_subset(&[1, 2, 3, 4], 2);
             assert!(some.len() >= 2 && some.is_sorted());
         }
         assert_eq!(random.below(0), 0);
-        assert!(!random.percent(0) && random.percent(100));
+        assert!(!random.happens_percent(0) && random.happens_percent(100));
     }
 }

@@ -24,7 +24,7 @@ impl Resources {
     }
 
     /// What a resource map of an API object says.
-    pub fn read(map: Option<&BTreeMap<String, WireQuantity>>) -> Self {
+    pub fn from_quantities(map: Option<&BTreeMap<String, WireQuantity>>) -> Self {
         let amounts = map.into_iter().flatten().filter_map(|(name, text)| Some((name.clone(), text.0.parse().ok()?)));
         Self(amounts.collect())
     }
@@ -40,7 +40,7 @@ impl Resources {
     }
 
     /// Whether the resource is named at all, be it with zero.
-    pub fn names(&self, name: &str) -> bool {
+    pub fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
@@ -75,7 +75,7 @@ impl Resources {
     pub fn max(&self, other: &Self) -> Self {
         let mut most = self.clone();
         for (name, amount) in &other.0 {
-            if !most.names(name) || most.get(name) < *amount {
+            if !most.contains(name) || most.get(name) < *amount {
                 most.set(name, *amount);
             }
         }
@@ -85,25 +85,30 @@ impl Resources {
     /// Element-wise minimum over the names that both have.
     #[must_use]
     pub fn min(&self, other: &Self) -> Self {
-        let both = self.0.iter().filter(|(name, _)| other.names(name));
+        let both = self.0.iter().filter(|(name, _)| other.contains(name));
         Self(both.map(|(name, amount)| (name.clone(), (*amount).min(other.get(name)))).collect())
     }
 
     /// The same with every negative amount raised to zero.
     #[must_use]
-    pub fn at_least_zero(&self) -> Self {
+    pub fn clamped_to_zero(&self) -> Self {
         Self(self.0.iter().map(|(name, amount)| (name.clone(), (*amount).max(Quantity::ZERO))).collect())
     }
 
     /// What is missing when `self` is put into `room`: names with the amount asked and the amount there. Empty means that it
     /// fits. Room that is overdrawn in any resource takes nothing, so its negative resources are listed too.
-    pub fn lacking_in(&self, room: &Self) -> Vec<Lack> {
+    pub fn shortages_in(&self, room: &Self) -> Vec<ResourceShortage> {
         let short = self.iter().filter(|(name, amount)| *amount > room.get(name));
-        let mut lacks: Vec<Lack> =
-            short.map(|(name, asked)| Lack { resource: name.to_owned(), asked, there: room.get(name) }).collect();
+        let mut lacks: Vec<ResourceShortage> = short
+            .map(|(name, asked)| ResourceShortage {
+                resource: name.to_owned(),
+                requested: asked,
+                available: room.get(name),
+            })
+            .collect();
         for (name, there) in room.iter().filter(|(_, there)| *there < Quantity::ZERO) {
             if !lacks.iter().any(|lack| lack.resource == name) {
-                lacks.push(Lack { resource: name.to_owned(), asked: self.get(name), there });
+                lacks.push(ResourceShortage { resource: name.to_owned(), requested: self.get(name), available: there });
             }
         }
         lacks
@@ -111,7 +116,7 @@ impl Resources {
 
     /// Whether `self` can be put into `room`.
     pub fn fits_into(&self, room: &Self) -> bool {
-        self.lacking_in(room).is_empty()
+        self.shortages_in(room).is_empty()
     }
 }
 
@@ -127,18 +132,18 @@ impl fmt::Display for Resources {
 
 /// A resource that does not suffice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lack {
+pub struct ResourceShortage {
     /// Its name.
     pub resource: String,
     /// How much was asked.
-    pub asked: Quantity,
+    pub requested: Quantity,
     /// How much there was.
-    pub there: Quantity,
+    pub available: Quantity,
 }
 
-impl fmt::Display for Lack {
+impl fmt::Display for ResourceShortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} asked, {} there", self.resource, self.asked, self.there)
+        write!(f, "{}: {} asked, {} there", self.resource, self.requested, self.available)
     }
 }
 
@@ -173,7 +178,7 @@ pub fn pod_requests(pod: &Pod) -> Resources {
             requests.set(name, amount);
         }
     }
-    requests.plus(&Resources::read(spec.overhead.as_ref())).plus(&one_pod())
+    requests.plus(&Resources::from_quantities(spec.overhead.as_ref())).plus(&one_pod())
 }
 
 /// What several pods ask for together; names `pods` also when there are none.
@@ -190,7 +195,7 @@ fn one_pod() -> Resources {
 }
 
 fn requests_of(resources: Option<&ResourceRequirements>) -> Resources {
-    Resources::read(resources.and_then(|r| r.requests.as_ref()))
+    Resources::from_quantities(resources.and_then(|r| r.requests.as_ref()))
 }
 
 /// A container's request; while it is being resized, the largest of what is wanted, what is set and what is allocated.
@@ -198,7 +203,7 @@ fn container_requests(container: &Container, statuses: &[ContainerStatus], infea
     let wanted = requests_of(container.resources.as_ref());
     let status = statuses.iter().find(|s| s.name == container.name);
     let Some((status, set)) = status.and_then(|s| Some((s, s.resources.as_ref()?))) else { return wanted };
-    let current = requests_of(Some(set)).max(&Resources::read(status.allocated_resources.as_ref()));
+    let current = requests_of(Some(set)).max(&Resources::from_quantities(status.allocated_resources.as_ref()));
     if infeasible { current } else { current.max(&wanted) }
 }
 

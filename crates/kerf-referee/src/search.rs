@@ -21,28 +21,28 @@ use std::rc::Rc;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use self::bounds::Bounds;
-use self::nodes::{Mask, NewNode, Nodes};
+use self::bounds::SearchBounds;
+use self::nodes::{NewNode, NodeOptions, PodSet};
 use crate::catalogue::Catalogue;
-use crate::check::{Daemons, Topology, Universe};
-use crate::manifests::World;
+use crate::check::{DaemonPods, PoolDomains, Topology};
+use crate::manifests::ClusterManifests;
 use crate::placement::namespace;
 use crate::price::Price;
 use crate::resources::pod_requests;
 
 /// More pods than this are not tried.
-pub const PODS: usize = 12;
+pub const MAX_PODS: usize = 12;
 
 /// How early a planner commits itself to zones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Commitment {
+pub enum DomainChoice {
     /// A new node's zone (or capacity type, ...) can be whatever is best: the true optimum.
-    Free,
+    Unrestricted,
     /// A new node's zone stays open unless its own pods' selectors, spreads or affinities decide it, so that of pods which must
     /// be in different zones only one is placed at a time, and nobody can be near a pod whose zone is open (spec 02 #101,
     /// #102); and it lists all types that suit it, which counts against limits. What this finds without packing more cleverly,
     /// a planner has to find.
-    Late,
+    OnlyWhenForced,
 }
 
 /// The best that can be done.
@@ -57,43 +57,53 @@ pub struct Optimum {
 }
 
 /// How many choices of types may be tried for each step: they multiply with every new node of a pool that has limits.
-const TRIALS_A_STEP: u64 = 32;
+const TRIALS_PER_STEP: u64 = 32;
 
 /// The best that can be done, or `None` if the world is too large to tell within so many steps.
-pub fn optimum(world: &World, catalogue: &Catalogue, commitment: Commitment, steps: u64) -> Option<Optimum> {
-    let plannable = world.pending().into_iter().filter(|pending| world.refusal(*pending).is_none());
+pub fn optimum(
+    world: &ClusterManifests,
+    catalogue: &Catalogue,
+    commitment: DomainChoice,
+    steps: u64,
+) -> Option<Optimum> {
+    let plannable = world.pending_pods().into_iter().filter(|pending| world.not_plannable_reason(*pending).is_none());
     let mut movers: Vec<&Pod> = plannable.map(|pending| pending.pod).collect();
-    if movers.len() > PODS {
+    if movers.len() > MAX_PODS {
         return None;
     }
     // Large pods first, because they decide most; alike ones side by side, so that only one of their orders is tried.
     movers.sort_by_cached_key(|pod| {
         let requests = pod_requests(pod);
-        (std::cmp::Reverse((requests.get("cpu"), requests.get("memory"))), kind_of(pod))
+        (std::cmp::Reverse((requests.get("cpu"), requests.get("memory"))), pod_equivalence_key(pod))
     });
-    let kinds: Vec<String> = movers.iter().map(|pod| kind_of(pod)).collect();
-    let universe = Universe::of(world, catalogue);
-    let daemons = Daemons::of(world);
+    let kinds: Vec<String> = movers.iter().map(|pod| pod_equivalence_key(pod)).collect();
+    let universe = PoolDomains::of(world, catalogue);
+    let daemons = DaemonPods::of(world);
     let topology = Topology::new(world, &universe, movers);
-    let nodes = Nodes::new(world, catalogue, &daemons, &topology, commitment);
-    let mut search = Search {
-        bounds: Bounds::new(&nodes, &topology, &kinds),
+    let nodes = NodeOptions::new(world, catalogue, &daemons, &topology, commitment);
+    let mut search = BranchAndBound {
+        bounds: SearchBounds::new(&nodes, &topology, &kinds),
         topology: &topology,
         nodes: &nodes,
-        kinds,
-        commitment,
+        pod_kinds: kinds,
+        domain_choice: commitment,
         best: None,
-        steps,
-        trials: steps.saturating_mul(TRIALS_A_STEP),
-        cache: BTreeMap::new(),
+        steps_left: steps,
+        trials_left: steps.saturating_mul(TRIALS_PER_STEP),
+        new_node_cache: BTreeMap::new(),
     };
-    let start = State { seats: Vec::new(), existing: vec![0; nodes.existing.len()], new: Vec::new(), unplaced: 0 };
-    (search.branch(&start) && search.trials > 0).then_some(())?;
+    let start = PartialPlacement {
+        positions: Vec::new(),
+        existing_node_pods: vec![0; nodes.existing.len()],
+        new_nodes: Vec::new(),
+        unplaced: 0,
+    };
+    (search.branch(&start) && search.trials_left > 0).then_some(())?;
     search.best
 }
 
 /// What makes two pods alike: everything but the name.
-pub(crate) fn kind_of(pod: &Pod) -> String {
+pub(crate) fn pod_equivalence_key(pod: &Pod) -> String {
     let labels = serde_json::to_string(&pod.metadata.labels).unwrap_or_default();
     let spec = serde_json::to_string(&pod.spec).unwrap_or_default();
     format!("{} {labels} {spec}", namespace(pod))
@@ -101,120 +111,126 @@ pub(crate) fn kind_of(pod: &Pod) -> String {
 
 /// Where a pod is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Seat {
+enum PodPosition {
     Existing(usize),
     New(usize),
-    Nowhere,
+    Unplaced,
 }
 
 /// A new node in the making.
 #[derive(Debug, Clone, Copy)]
-struct Opened {
+struct OpenedNode {
     kind: usize,
-    pods: Mask,
+    pods: PodSet,
     price: Price,
 }
 
 /// A placement of the first pods.
 #[derive(Debug, Clone)]
-struct State {
-    seats: Vec<Seat>,
+struct PartialPlacement {
+    positions: Vec<PodPosition>,
     /// The pods on each node that is there.
-    existing: Vec<Mask>,
-    new: Vec<Opened>,
+    existing_node_pods: Vec<PodSet>,
+    new_nodes: Vec<OpenedNode>,
     unplaced: usize,
 }
 
-struct Search<'a> {
+struct BranchAndBound<'a> {
     topology: &'a Topology<'a>,
-    nodes: &'a Nodes<'a>,
-    bounds: Bounds<'a>,
-    kinds: Vec<String>,
-    commitment: Commitment,
+    nodes: &'a NodeOptions<'a>,
+    bounds: SearchBounds<'a>,
+    pod_kinds: Vec<String>,
+    domain_choice: DomainChoice,
     best: Option<Optimum>,
-    steps: u64,
+    steps_left: u64,
     /// How many choices of types for all new nodes may still be tried where pools have limits.
-    trials: u64,
-    cache: BTreeMap<(usize, Mask), Option<Rc<NewNode>>>,
+    trials_left: u64,
+    new_node_cache: BTreeMap<(usize, PodSet), Option<Rc<NewNode>>>,
 }
 
-impl Search<'_> {
+impl BranchAndBound<'_> {
     /// Places the next pod in every possible way; false if the steps are used up.
-    fn branch(&mut self, state: &State) -> bool {
-        if self.steps == 0 || self.trials == 0 {
+    fn branch(&mut self, state: &PartialPlacement) -> bool {
+        if self.steps_left == 0 || self.trials_left == 0 {
             return false;
         }
-        self.steps -= 1;
-        if self.is_hopeless(state) {
+        self.steps_left -= 1;
+        if self.cannot_improve(state) {
             return true;
         }
-        let mover = state.seats.len();
-        if mover == self.kinds.len() {
-            self.judge(state);
+        let mover = state.positions.len();
+        if mover == self.pod_kinds.len() {
+            self.record_if_better(state);
             return true;
         }
         // Alike pods are seated in ascending order.
-        let alike = mover > 0 && self.kinds[mover] == self.kinds[mover - 1];
-        let least = if alike { state.seats[mover - 1] } else { Seat::Existing(0) };
-        let existing = (0..self.nodes.existing.len()).map(|node| (Seat::Existing(node), None));
-        let opened = (0..state.new.len()).map(|node| (Seat::New(node), None));
-        let fresh = (0..self.nodes.kinds.len()).map(|kind| (Seat::New(state.new.len()), Some(kind)));
+        let alike = mover > 0 && self.pod_kinds[mover] == self.pod_kinds[mover - 1];
+        let least = if alike { state.positions[mover - 1] } else { PodPosition::Existing(0) };
+        let existing = (0..self.nodes.existing.len()).map(|node| (PodPosition::Existing(node), None));
+        let opened = (0..state.new_nodes.len()).map(|node| (PodPosition::New(node), None));
+        let fresh = (0..self.nodes.node_kinds.len()).map(|kind| (PodPosition::New(state.new_nodes.len()), Some(kind)));
         for (seat, kind) in existing.chain(opened).chain(fresh).filter(|(seat, _)| *seat >= least) {
-            let next = self.seated(state, mover, seat, kind);
+            let next = self.with_pod_at(state, mover, seat, kind);
             if !next.is_none_or(|next| self.branch(&next)) {
                 return false;
             }
         }
         let mut next = state.clone();
-        next.seats.push(Seat::Nowhere);
+        next.positions.push(PodPosition::Unplaced);
         next.unplaced += 1;
         self.branch(&next)
     }
 
     /// Whether nothing better than what was found can come of it.
-    fn is_hopeless(&self, state: &State) -> bool {
+    fn cannot_improve(&self, state: &PartialPlacement) -> bool {
         let Some(best) = &self.best else { return false };
-        let left_out = self.kinds.len() - best.placed;
-        let unplaced = state.unplaced + self.bounds.hopeless_from(state.seats.len());
-        unplaced > left_out || (unplaced == left_out && self.bounds.price(self.nodes, state) >= best.price)
+        let left_out = self.pod_kinds.len() - best.placed;
+        let unplaced = state.unplaced + self.bounds.unplaceable_count_from(state.positions.len());
+        unplaced > left_out || (unplaced == left_out && self.bounds.min_price(self.nodes, state) >= best.price)
     }
 
     /// The state with the pod on that seat, unless that is impossible whatever follows.
-    fn seated(&mut self, state: &State, mover: usize, seat: Seat, kind: Option<usize>) -> Option<State> {
-        let bit: Mask = 1 << mover;
+    fn with_pod_at(
+        &mut self,
+        state: &PartialPlacement,
+        mover: usize,
+        seat: PodPosition,
+        kind: Option<usize>,
+    ) -> Option<PartialPlacement> {
+        let bit: PodSet = 1 << mover;
         let mut next = state.clone();
         match seat {
-            Seat::Existing(node) => {
-                next.existing[node] |= bit;
-                self.nodes.fits_existing(node, next.existing[node]).then_some(())?;
+            PodPosition::Existing(node) => {
+                next.existing_node_pods[node] |= bit;
+                self.nodes.fits_existing(node, next.existing_node_pods[node]).then_some(())?;
             }
-            Seat::New(node) => {
-                next.new.extend(kind.map(|kind| Opened { kind, pods: 0, price: Price::ZERO }));
-                let pods = next.new[node].pods | bit;
-                let price = self.node(next.new[node].kind, pods)?.cheapest();
-                next.new[node].pods = pods;
-                next.new[node].price = price;
+            PodPosition::New(node) => {
+                next.new_nodes.extend(kind.map(|kind| OpenedNode { kind, pods: 0, price: Price::ZERO }));
+                let pods = next.new_nodes[node].pods | bit;
+                let price = self.cached_new_node(next.new_nodes[node].kind, pods)?.cheapest_price();
+                next.new_nodes[node].pods = pods;
+                next.new_nodes[node].price = price;
             }
-            Seat::Nowhere => {}
+            PodPosition::Unplaced => {}
         }
-        next.seats.push(seat);
-        let to_come = !0 << next.seats.len();
-        let in_time = |opened: &Opened| self.nodes.decided_late(opened.kind, opened.pods, to_come);
-        (self.commitment == Commitment::Free || next.new.iter().all(in_time)).then_some(())?;
-        self.bounds.allow(self.nodes, &next).then_some(next)
+        next.positions.push(seat);
+        let to_come = !0 << next.positions.len();
+        let in_time = |opened: &OpenedNode| self.nodes.is_pinned_only_when_forced(opened.kind, opened.pods, to_come);
+        (self.domain_choice == DomainChoice::Unrestricted || next.new_nodes.iter().all(in_time)).then_some(())?;
+        self.bounds.allows_last_placed(self.nodes, &next).then_some(next)
     }
 
     /// What the new node can be, if anything.
-    fn node(&mut self, kind: usize, pods: Mask) -> Option<Rc<NewNode>> {
+    fn cached_new_node(&mut self, kind: usize, pods: PodSet) -> Option<Rc<NewNode>> {
         let nodes = self.nodes;
-        self.cache.entry((kind, pods)).or_insert_with(|| nodes.new_node(kind, pods).map(Rc::new)).clone()
+        self.new_node_cache.entry((kind, pods)).or_insert_with(|| nodes.new_node(kind, pods).map(Rc::new)).clone()
     }
 
-    fn place_of(&self, seat: Seat) -> Option<usize> {
+    fn target_index(&self, seat: PodPosition) -> Option<usize> {
         match seat {
-            Seat::Existing(node) => Some(self.nodes.existing[node].place),
-            Seat::New(node) => Some(self.topology.existing.len() + node),
-            Seat::Nowhere => None,
+            PodPosition::Existing(node) => Some(self.nodes.existing[node].target),
+            PodPosition::New(node) => Some(self.topology.existing_targets.len() + node),
+            PodPosition::Unplaced => None,
         }
     }
 }

@@ -47,7 +47,7 @@ pub fn satisfies(label: Option<&str>, operator: &str, values: &[String]) -> bool
 }
 
 /// Whether a node satisfies one expression about its labels.
-pub fn label_satisfies(expression: &NodeSelectorRequirement, labels: &Labels) -> bool {
+pub fn expression_matches(expression: &NodeSelectorRequirement, labels: &Labels) -> bool {
     let label = labels.get(&expression.key).map(String::as_str);
     satisfies(label, &expression.operator, expression.values.as_deref().unwrap_or_default())
 }
@@ -62,12 +62,12 @@ pub fn term_matches(term: &NodeSelectorTerm, name: &str, labels: &Labels) -> boo
             && satisfies(Some(name), &field.operator, field.values.as_deref().unwrap_or_default())
     };
     !(expressions.is_empty() && fields.is_empty())
-        && expressions.iter().all(|expression| label_satisfies(expression, labels))
+        && expressions.iter().all(|expression| expression_matches(expression, labels))
         && fields.iter().all(field_matches)
 }
 
 /// The terms of which a node must match one, if the pod requires any.
-pub fn required_terms(pod: &Pod) -> Option<&[NodeSelectorTerm]> {
+pub fn required_node_affinity_terms(pod: &Pod) -> Option<&[NodeSelectorTerm]> {
     let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
     let selector = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;
     Some(&selector.node_selector_terms)
@@ -75,9 +75,10 @@ pub fn required_terms(pod: &Pod) -> Option<&[NodeSelectorTerm]> {
 
 /// Whether a node of this name with these labels is one that the pod asks for: it has every label of `nodeSelector`, and
 /// matches at least one term of the required node affinity, if there is one.
-pub fn node_wanted(pod: &Pod, name: &str, labels: &Labels) -> bool {
+pub fn node_affinity_matches(pod: &Pod, name: &str, labels: &Labels) -> bool {
     node_selector(pod).all(|(key, value)| labels.get(key) == Some(value))
-        && required_terms(pod).is_none_or(|terms| terms.iter().any(|term| term_matches(term, name, labels)))
+        && required_node_affinity_terms(pod)
+            .is_none_or(|terms| terms.iter().any(|term| term_matches(term, name, labels)))
 }
 
 /// The pairs of the pod's `nodeSelector`.
@@ -87,16 +88,16 @@ pub fn node_selector(pod: &Pod) -> impl Iterator<Item = (&String, &String)> {
 
 /// The labels of a pod.
 pub fn pod_labels(pod: &Pod) -> &Labels {
-    labels_of(pod.metadata.labels.as_ref())
+    labels_or_empty(pod.metadata.labels.as_ref())
 }
 
 /// The labels of a node.
 pub fn node_labels(node: &Node) -> &Labels {
-    labels_of(node.metadata.labels.as_ref())
+    labels_or_empty(node.metadata.labels.as_ref())
 }
 
 /// Labels that may be absent as a whole.
-pub fn labels_of(labels: Option<&Labels>) -> &Labels {
+pub fn labels_or_empty(labels: Option<&Labels>) -> &Labels {
     static NONE: Labels = Labels::new();
     labels.unwrap_or(&NONE)
 }

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 
-use crate::selectors::{Labels, label_satisfies, term_matches};
+use crate::selectors::{Labels, expression_matches, term_matches};
 
 /// The label that names a node's host.
 pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The volumes, claims and classes of a cluster.
 #[derive(Debug, Clone, Default)]
-pub struct Storage<'a> {
+pub struct VolumeObjects<'a> {
     claims: BTreeMap<(String, String), &'a PersistentVolumeClaim>,
     volumes: BTreeMap<String, &'a PersistentVolume>,
     classes: BTreeMap<String, &'a StorageClass>,
@@ -23,7 +23,7 @@ pub struct Storage<'a> {
 
 /// How far a pod's claim has come.
 #[derive(Debug, Clone, Copy)]
-pub enum ClaimState<'a> {
+pub enum VolumeClaimState<'a> {
     /// There is no such claim.
     Missing,
     /// The claim is being deleted.
@@ -38,7 +38,7 @@ pub enum ClaimState<'a> {
     Unbound,
 }
 
-impl<'a> Storage<'a> {
+impl<'a> VolumeObjects<'a> {
     /// The storage made of these objects.
     pub fn new(
         claims: impl IntoIterator<Item = &'a PersistentVolumeClaim>,
@@ -57,54 +57,54 @@ impl<'a> Storage<'a> {
     }
 
     /// The claim of that name.
-    pub fn claim(&self, namespace: &str, name: &str) -> Option<&'a PersistentVolumeClaim> {
+    pub fn volume_claim(&self, namespace: &str, name: &str) -> Option<&'a PersistentVolumeClaim> {
         self.claims.get(&(namespace.to_owned(), name.to_owned())).copied()
     }
 
     /// How far a claim has come.
-    pub fn state(&self, namespace: &str, name: &str) -> ClaimState<'a> {
-        let Some(claim) = self.claim(namespace, name) else { return ClaimState::Missing };
+    pub fn claim_state(&self, namespace: &str, name: &str) -> VolumeClaimState<'a> {
+        let Some(claim) = self.volume_claim(namespace, name) else { return VolumeClaimState::Missing };
         if claim.metadata.deletion_timestamp.is_some() {
-            return ClaimState::Deleting;
+            return VolumeClaimState::Deleting;
         }
         if claim.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Lost") {
-            return ClaimState::Lost;
+            return VolumeClaimState::Lost;
         }
         let spec = claim.spec.as_ref();
         if let Some(volume) = spec.and_then(|s| s.volume_name.as_deref()).filter(|name| !name.is_empty()) {
             let bound =
                 claim.metadata.annotations.as_ref().is_some_and(|a| a.contains_key("pv.kubernetes.io/bind-completed"));
             return match self.volumes.get(volume) {
-                None => ClaimState::Lost,
-                Some(_) if !bound => ClaimState::Unbound,
-                Some(volume) if volume.metadata.deletion_timestamp.is_some() => ClaimState::Lost,
-                Some(volume) => ClaimState::Bound(volume),
+                None => VolumeClaimState::Lost,
+                Some(_) if !bound => VolumeClaimState::Unbound,
+                Some(volume) if volume.metadata.deletion_timestamp.is_some() => VolumeClaimState::Lost,
+                Some(volume) => VolumeClaimState::Bound(volume),
             };
         }
         let class = spec.and_then(|s| s.storage_class_name.as_ref()).and_then(|name| self.classes.get(name));
         match class {
             Some(class) if class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer") => {
-                ClaimState::Waiting(class)
+                VolumeClaimState::Waiting(class)
             }
-            Some(_) | None => ClaimState::Unbound,
+            Some(_) | None => VolumeClaimState::Unbound,
         }
     }
 
     /// The CSI driver that attaches a claim's volume, if one does and it is known.
-    pub fn driver(&self, namespace: &str, name: &str) -> Option<String> {
-        let spec = self.claim(namespace, name)?.spec.as_ref()?;
+    pub fn csi_driver(&self, namespace: &str, name: &str) -> Option<String> {
+        let spec = self.volume_claim(namespace, name)?.spec.as_ref()?;
         if let Some(volume) = spec.volume_name.as_ref().filter(|name| !name.is_empty()) {
             let volume = self.volumes.get(volume)?.spec.as_ref()?;
             let in_tree = volume.aws_elastic_block_store.as_ref().map(|_| "ebs.csi.aws.com".to_owned());
             return volume.csi.as_ref().map(|csi| csi.driver.clone()).or(in_tree);
         }
         let class = self.classes.get(spec.storage_class_name.as_ref()?)?;
-        Some(csi_name(&class.provisioner).to_owned())
+        Some(csi_driver_of_provisioner(&class.provisioner).to_owned())
     }
 }
 
 /// The claims of a pod, by name: those it names and those of its ephemeral volumes.
-pub fn claim_names(pod: &Pod) -> Vec<String> {
+pub fn volume_claim_names(pod: &Pod) -> Vec<String> {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     volumes
         .filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
@@ -116,15 +116,15 @@ pub fn claim_names(pod: &Pod) -> Vec<String> {
 }
 
 /// Whether a volume can be used on a node of this name and labels: one of the terms of its node affinity matches, if it has any.
-pub fn volume_reaches(volume: &PersistentVolume, node: &str, labels: &Labels) -> bool {
-    volume_terms(volume).is_none_or(|terms| terms.iter().any(|term| term_matches(term, node, labels)))
+pub fn is_volume_usable_on(volume: &PersistentVolume, node: &str, labels: &Labels) -> bool {
+    volume_node_affinity_terms(volume).is_none_or(|terms| terms.iter().any(|term| term_matches(term, node, labels)))
 }
 
 /// Whether the volume can be used on a *new* node with these labels. A volume that lives on one host (`local`, `hostPath`) is
 /// taken to be made again with the new host (spec 02 §9.2), terms without expressions are passed over.
-pub fn volume_reaches_new_node(volume: &PersistentVolume, labels: &Labels) -> bool {
+pub fn is_volume_usable_on_new_node(volume: &PersistentVolume, labels: &Labels) -> bool {
     let on_host = volume.spec.as_ref().is_some_and(|spec| spec.local.is_some() || spec.host_path.is_some());
-    let terms: Vec<_> = volume_terms(volume)
+    let terms: Vec<_> = volume_node_affinity_terms(volume)
         .unwrap_or_default()
         .iter()
         .filter_map(|term| term.match_expressions.as_ref().filter(|expressions| !expressions.is_empty()))
@@ -134,12 +134,12 @@ pub fn volume_reaches_new_node(volume: &PersistentVolume, labels: &Labels) -> bo
             expressions
                 .iter()
                 .filter(|expression| !(on_host && expression.key == HOSTNAME))
-                .all(|expression| label_satisfies(expression, labels))
+                .all(|expression| expression_matches(expression, labels))
         })
 }
 
 /// Whether the class can make a volume for a node with these labels: one of its allowed topologies matches, if it has any.
-pub fn class_reaches(class: &StorageClass, labels: &Labels) -> bool {
+pub fn can_class_provision_for(class: &StorageClass, labels: &Labels) -> bool {
     let terms = class.allowed_topologies.as_deref().unwrap_or_default();
     terms.is_empty()
         || terms.iter().any(|term| {
@@ -149,13 +149,13 @@ pub fn class_reaches(class: &StorageClass, labels: &Labels) -> bool {
         })
 }
 
-fn volume_terms(volume: &PersistentVolume) -> Option<&[NodeSelectorTerm]> {
+fn volume_node_affinity_terms(volume: &PersistentVolume) -> Option<&[NodeSelectorTerm]> {
     let required = volume.spec.as_ref()?.node_affinity.as_ref()?.required.as_ref()?;
     Some(&required.node_selector_terms)
 }
 
 /// The CSI driver that has taken over from an in-tree provisioner.
-fn csi_name(provisioner: &str) -> &str {
+fn csi_driver_of_provisioner(provisioner: &str) -> &str {
     match provisioner {
         "kubernetes.io/aws-ebs" => "ebs.csi.aws.com",
         "kubernetes.io/gce-pd" => "pd.csi.storage.gke.io",

@@ -6,7 +6,7 @@
 use k8s_openapi::api::core::v1::{Pod, Taint, Toleration};
 
 /// Whether the taint keeps pods away that do not tolerate it.
-pub fn repels(taint: &Taint) -> bool {
+pub fn prevents_scheduling(taint: &Taint) -> bool {
     taint.effect == "NoSchedule" || taint.effect == "NoExecute"
 }
 
@@ -35,8 +35,8 @@ pub fn tolerates(pod: &Pod, taint: &Taint) -> bool {
 }
 
 /// The first taint that keeps the pod away, if any does.
-pub fn untolerated<'a>(pod: &Pod, taints: &'a [Taint]) -> Option<&'a Taint> {
-    taints.iter().find(|taint| repels(taint) && !tolerates(pod, taint))
+pub fn first_untolerated_taint<'a>(pod: &Pod, taints: &'a [Taint]) -> Option<&'a Taint> {
+    taints.iter().find(|taint| prevents_scheduling(taint) && !tolerates(pod, taint))
 }
 
 #[cfg(test)]

@@ -1,42 +1,48 @@
-//! Errors as people read them. A client's error names only its outermost layer ("client error (Connect)"); why, an expired certificate or a
-//! port where nobody listens, is further down; and around what the API server answered it prints all that it knows of the answer. Always: one
-//! line, from the outside in, and nothing twice; of an answer the server's own words and its code.
+//! Formats an error together with its causes.
+//!
+//! The text of a client error names only the outermost layer ("client error (Connect)"). The
+//! reason, such as an expired certificate or a closed port, is in its sources. For an error
+//! response of the API server, the client prints every field of the response.
+//!
+//! Invariants: the text is one line, from the outermost error to the innermost cause, and repeats
+//! nothing. For an error response it is the server's message and status code.
 
 use std::error::Error;
 use std::fmt;
 
-/// An error with all that led to it.
+/// Displays an error and the chain of its sources, separated by `: `.
 #[derive(Debug, Clone, Copy)]
 pub struct Causes<'a>(pub &'a (dyn Error + 'static));
 
 impl fmt::Display for Causes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(answer) = api_error_message(self.0) {
-            return f.write_str(&answer);
+        if let Some(message) = api_error_message(self.0) {
+            return f.write_str(&message);
         }
-        let mut said = self.0.to_string();
+        let mut text = self.0.to_string();
         let mut cause = self.0.source();
         while let Some(error) = cause {
-            if let Some(answer) = api_error_message(error) {
-                said = format!("{said}: {answer}");
+            if let Some(message) = api_error_message(error) {
+                text = format!("{text}: {message}");
                 break;
             }
-            let more = error.to_string();
-            // Many errors say themselves what caused them.
-            if !said.contains(&more) {
-                said = format!("{said}: {more}");
+            let cause_text = error.to_string();
+            // Many errors already contain the text of their source.
+            if !text.contains(&cause_text) {
+                text = format!("{text}: {cause_text}");
             }
             cause = error.source();
         }
-        f.write_str(&said)
+        f.write_str(&text)
     }
 }
 
-/// What the API server answered, if the error is an answer.
+/// Returns the message and code of the API server's error response. Returns `None` if the error is
+/// of another kind.
 fn api_error_message(error: &(dyn Error + 'static)) -> Option<String> {
     let Some(kube::Error::Api(status)) = error.downcast_ref::<kube::Error>() else { return None };
-    let words = if status.message.is_empty() { &status.reason } else { &status.message };
-    Some(format!("{words} ({})", status.code))
+    let text = if status.message.is_empty() { &status.reason } else { &status.message };
+    Some(format!("{text} ({})", status.code))
 }
 
 #[cfg(test)]
@@ -55,22 +61,23 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_cause_is_said_and_nothing_twice() {
+    fn causes_are_joined_and_no_text_is_repeated() {
         let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "nobody listens on 127.0.0.1:6443");
         let error = Layer::Client(Box::new(Layer::Connector(refused)));
-        let wanted = "client error (Connect): tcp connect error: nobody listens on 127.0.0.1:6443";
-        assert_eq!(Causes(&error).to_string(), wanted);
+        let expected = "client error (Connect): tcp connect error: nobody listens on 127.0.0.1:6443";
+        assert_eq!(Causes(&error).to_string(), expected);
     }
 
     #[test]
-    fn an_answer_is_told_in_the_servers_words() {
+    fn an_error_response_is_shown_as_message_and_code() {
         let status = serde_json::json!({"status": "Failure", "code": 422, "reason": "Invalid",
             "message": "NodeClaim.karpenter.sh \"a\" is invalid: spec: Required value", "metadata": {}});
         let error = kube::Error::Api(serde_json::from_value(status).unwrap());
-        let wanted = "NodeClaim.karpenter.sh \"a\" is invalid: spec: Required value (422)";
-        assert_eq!(Causes(&error).to_string(), wanted);
-        let wordless = serde_json::json!({"status": "Failure", "code": 401, "reason": "Unauthorized", "message": ""});
-        let error = kube::Error::Api(serde_json::from_value(wordless).unwrap());
+        let expected = "NodeClaim.karpenter.sh \"a\" is invalid: spec: Required value (422)";
+        assert_eq!(Causes(&error).to_string(), expected);
+        let without_message =
+            serde_json::json!({"status": "Failure", "code": 401, "reason": "Unauthorized", "message": ""});
+        let error = kube::Error::Api(serde_json::from_value(without_message).unwrap());
         assert_eq!(Causes(&error).to_string(), "Unauthorized (401)");
     }
 }

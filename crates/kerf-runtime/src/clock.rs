@@ -1,13 +1,15 @@
-//! The one clock that everything in Kerf reads. Wall time is a start instant plus the time that tokio says has gone by since,
-//! so a paused tokio runtime stops it, an auto-advancing one runs a day in seconds, and timers and timestamps never disagree.
-//! Invariant: this is the only file that may ask the operating system what time it is, and it asks once for each clock.
+//! The only source of time in Kerf. Wall time is a start time plus the time that has passed on
+//! tokio's clock. Therefore a paused tokio runtime stops it, an auto-advancing runtime simulates a
+//! day in seconds, and timers always agree with timestamps.
+//!
+//! Invariant: this is the only file that reads the system clock, once for each `Clock`.
 
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// Wall time on tokio's time line. Copies of one clock always agree.
+/// Wall time derived from tokio's clock. Copies of a clock always show the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Timestamp,
@@ -15,34 +17,36 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows the machine's wall time now and then follows tokio's time.
+    /// Creates a clock that shows the system's wall time now and then follows tokio's clock.
     ///
-    /// A machine whose own clock stands before 1970 or beyond the year 9999 gets one that starts at the nearest of the two:
-    /// a wrong date is visible in every object, a process that does not start tells nobody why.
+    /// A system time before 1970 or after the year 9999 is replaced by the nearer of these bounds.
+    /// A wrong date is visible in every object; a process that does not start would hide the cause.
     #[allow(clippy::disallowed_methods, reason = "this is the one place that reads the system clock")]
     pub fn system() -> Self {
         let now = Timestamp::try_from(SystemTime::now()).unwrap_or(Timestamp::MAX).max(Timestamp::UNIX_EPOCH);
         Self::starting_at(now)
     }
 
-    /// A clock that shows `start` now and then follows tokio's time: what a simulation uses, so that two runs agree to the
-    /// nanosecond whatever the machine's date.
+    /// Creates a clock that shows `start` now and then follows tokio's clock. Simulations use it,
+    /// so that two runs have equal timestamps to the nanosecond.
     pub fn starting_at(start: Timestamp) -> Self {
         Self { start, origin: Instant::now() }
     }
 
-    /// The wall time now. It never goes back; past the last representable instant it stands still.
+    /// Returns the current wall time. It never decreases, and it stays at [`Timestamp::MAX`] once
+    /// that is reached.
     pub fn now(&self) -> Timestamp {
         self.start.saturating_add(self.elapsed()).unwrap_or(Timestamp::MAX)
     }
 
-    /// The time that has gone by since this clock was made.
+    /// Returns the time that has passed since this clock was created.
     pub fn elapsed(&self) -> Duration {
         self.origin.elapsed()
     }
 
-    /// The tokio instant at which this clock will show `at` (or showed it: an instant before the clock's start is its start),
-    /// for `tokio::time::sleep_until`. `None` if it is too far away for a timer.
+    /// Returns the tokio instant at which this clock shows `at`, for `tokio::time::sleep_until`. A
+    /// time before the clock's start gives the instant of the start. Returns `None` if `at` is too
+    /// far away for a timer.
     pub fn instant_of(&self, at: Timestamp) -> Option<Instant> {
         let ahead = at.duration_since(self.start);
         if ahead.is_negative() { Some(self.origin) } else { self.origin.checked_add(ahead.unsigned_abs()) }
@@ -69,7 +73,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_timer_set_for_an_instant_rings_when_the_clock_shows_it() {
+    async fn a_timer_set_for_an_instant_fires_when_the_clock_shows_it() {
         let clock = Clock::starting_at(noon());
         let later = "2026-01-01T18:30:00Z".parse().unwrap();
         tokio::time::sleep_until(clock.instant_of(later).unwrap()).await;
@@ -79,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_end_of_time_stands_still() {
+    async fn the_clock_stops_at_the_last_timestamp() {
         let clock = Clock::starting_at(Timestamp::MAX);
         tokio::time::advance(Duration::from_secs(10)).await;
         assert_eq!(clock.now(), Timestamp::MAX);

@@ -1,8 +1,9 @@
-//! Leader election on a Lease object, as client-go does it, so that the two respect each other: whoever holds the lease renews it, and
-//! whoever wants it takes it once it has not changed for as long as it says it lasts.
-//! Invariants: time that passes is measured on our own clock, never by comparing it with what another machine wrote; a holder that
-//! could not renew gives up well before anybody else may take over; every write names the version that it was made from, so of
-//! two that try at once one fails.
+//! Leader election on a Lease object, compatible with client-go: the holder renews the lease, and a
+//! candidate acquires it once it has not changed for its `leaseDurationSeconds`.
+//!
+//! Invariants: elapsed time is measured on the local clock and never computed from another
+//! process's timestamps. A holder that cannot renew stops before a candidate may acquire the lease.
+//! Every update carries the resource version that was read, so of two concurrent updates one fails.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -16,49 +17,50 @@ use kube::api::{Api, PostParams, WatchParams};
 use tokio::time::Instant;
 use tracing::{debug, error};
 
-use crate::backoff::Rng;
 use crate::causes::Causes;
 use crate::clock::Clock;
+use crate::rng::Rng;
 
-/// Which lease, who wants it, and how long things take.
+/// Name, identity and durations of a leader election.
 #[derive(Clone, Debug)]
 pub struct LeaseSettings {
     /// Namespace of the Lease.
     pub namespace: String,
     /// Name of the Lease.
     pub name: String,
-    /// Who we are; different for every process.
+    /// Holder identity of this process; it must differ from that of every other candidate.
     pub identity: String,
-    /// How long the lease lasts if nobody renews it.
+    /// Time after the last renewal at which other candidates may acquire the lease.
     pub duration: Duration,
-    /// How long a holder tries to renew before it gives up.
+    /// Time after the last renewal at which the holder stops trying to renew and counts the lease
+    /// as lost.
     pub renew_deadline: Duration,
-    /// How long between two tries.
+    /// Time between two attempts to acquire or renew.
     pub retry_period: Duration,
-    /// Where jitter comes from.
+    /// Seed of the random jitter between attempts.
     pub seed: u64,
 }
 
-/// Why a lease is no longer held.
+/// Reason why the lease is no longer held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LeaseLost {
-    /// Somebody else holds it.
+    /// Another process holds the lease.
     #[error("leader election lost, somebody else holds the lease")]
     Taken,
-    /// It could not be renewed in time.
+    /// No renewal succeeded within `renew_deadline`.
     #[error("leader election lost, the lease could not be renewed in time")]
     NotRenewed,
 }
 
-/// A lease that we want or hold.
+/// Candidate for a lease, or its holder.
 pub struct Lease {
     api: Api<coordination::Lease>,
     settings: LeaseSettings,
     clock: Clock,
     rng: Rng,
-    /// The object as last read or written, and when we first saw it so.
+    /// The Lease as last read or written, and the instant at which its current spec was first seen.
     observed: Option<(coordination::Lease, Instant)>,
-    /// Is told when a renewal had to look first.
+    /// Called when a renewal has to read the Lease before it writes.
     on_slow_path: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -71,35 +73,36 @@ impl std::fmt::Debug for Lease {
     }
 }
 
-/// What one try came to.
+/// Result of one attempt to acquire or renew.
 enum Attempt {
-    /// The lease is ours.
+    /// This process holds the lease.
     Held,
-    /// Somebody else has it, until then at least.
+    /// Another process holds the lease, at least until this instant.
     HeldByOther(Instant),
 }
 
 impl Lease {
-    /// A lease that is not held yet.
+    /// Creates a candidate that does not hold the lease yet.
     pub fn new(client: Client, settings: LeaseSettings, clock: Clock) -> Self {
         let api = Api::namespaced(client, &settings.namespace);
-        let chance = Rng::new(settings.seed, &settings.identity);
-        Self { api, settings, clock, rng: chance, observed: None, on_slow_path: Box::new(|| ()) }
+        let rng = Rng::new(settings.seed, &settings.identity);
+        Self { api, settings, clock, rng, observed: None, on_slow_path: Box::new(|| ()) }
     }
 
-    /// Calls `slow` whenever a renewal cannot write on what it wrote last and has to look first.
+    /// Sets a callback for renewals that could not update the Lease as last written and had to read
+    /// it first.
     #[must_use]
-    pub fn with_slow_path_callback(self, slow: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { on_slow_path: Box::new(slow), ..self }
+    pub fn with_slow_path_callback(self, on_slow_path: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { on_slow_path: Box::new(on_slow_path), ..self }
     }
 
-    /// Resolves once the lease is ours.
+    /// Returns once this process holds the lease.
     pub async fn acquire(&mut self) {
         loop {
             let pause = self.rng.jittered(self.settings.retry_period, 20);
             match self.try_acquire_or_renew().await {
                 Ok(Attempt::Held) => return,
-                // Nobody needs to look before it runs out, but its holder may let go of it at any time.
+                // The lease cannot be acquired before it expires, unless its holder releases it.
                 Ok(Attempt::HeldByOther(until)) => {
                     let until = until.min(Instant::now() + pause);
                     tokio::select! {
@@ -116,7 +119,7 @@ impl Lease {
         }
     }
 
-    /// Renews the lease until it is lost, and says why it was.
+    /// Renews the lease until it is lost, and returns the reason.
     pub async fn renew_until_lost(&mut self) -> LeaseLost {
         let mut renewed = Instant::now();
         loop {
@@ -132,7 +135,8 @@ impl Lease {
         }
     }
 
-    /// Lets go of the lease, so that another can take it at once. What goes wrong only costs the other the lease's duration.
+    /// Releases the lease, so that another candidate can acquire it at once. If this fails, the
+    /// next holder has to wait until the lease expires.
     pub async fn release(&mut self) {
         let Some((mut lease, _)) = self.observed.take() else { return };
         let now = MicroTime(self.clock.now());
@@ -153,11 +157,11 @@ impl Lease {
         }
     }
 
-    /// Takes the lease, or renews it, if nobody else has it.
+    /// Acquires or renews the lease if no other process holds it.
     async fn try_acquire_or_renew(&mut self) -> Result<Attempt, kube::Error> {
-        // A holder writes on what it wrote last, and looks only if that failed.
+        // A holder updates the Lease as last written. It reads the Lease only if that update fails.
         if let Some((lease, _)) = self.observed.clone()
-            && self.is_ours(&lease)
+            && self.is_held_by_us(&lease)
         {
             match self.write_as_holder(lease).await {
                 Ok(written) => {
@@ -167,7 +171,7 @@ impl Lease {
                 Err(_) => (self.on_slow_path)(),
             }
         }
-        let Some(found) = self.api.get_opt(&self.settings.name).await? else {
+        let Some(current) = self.api.get_opt(&self.settings.name).await? else {
             let fresh = coordination::Lease {
                 metadata: ObjectMeta { name: Some(self.settings.name.clone()), ..ObjectMeta::default() },
                 spec: Some(coordination::LeaseSpec {
@@ -179,29 +183,30 @@ impl Lease {
             self.record_observed(written);
             return Ok(Attempt::Held);
         };
-        self.record_observed(found.clone());
-        if !self.is_ours(&found)
-            && let Some(until) = self.valid_until(&found)
+        self.record_observed(current.clone());
+        if !self.is_held_by_us(&current)
+            && let Some(until) = self.valid_until(&current)
             && until > Instant::now()
         {
             return Ok(Attempt::HeldByOther(until));
         }
-        let written = self.write_as_holder(found).await?;
+        let written = self.write_as_holder(current).await?;
         self.record_observed(written);
         Ok(Attempt::Held)
     }
 
-    /// Writes that the lease is ours from now, on the version that was read.
+    /// Updates the given Lease with this process as the holder. Fails if the Lease has changed
+    /// since it was read.
     async fn write_as_holder(&self, mut lease: coordination::Lease) -> Result<coordination::Lease, kube::Error> {
-        let mut ours = self.holder_spec(self.clock.now());
+        let mut spec = self.holder_spec(self.clock.now());
         let before = lease.spec.take().unwrap_or_default();
-        let was_ours = before.holder_identity.as_deref() == Some(&self.settings.identity);
+        let was_holder = before.holder_identity.as_deref() == Some(&self.settings.identity);
         let transitions = before.lease_transitions.unwrap_or_default();
-        if was_ours {
-            ours.acquire_time = before.acquire_time;
+        if was_holder {
+            spec.acquire_time = before.acquire_time;
         }
-        ours.lease_transitions = Some(if was_ours { transitions } else { transitions.saturating_add(1) });
-        lease.spec = Some(ours);
+        spec.lease_transitions = Some(if was_holder { transitions } else { transitions.saturating_add(1) });
+        lease.spec = Some(spec);
         self.api.replace(&self.settings.name, &PostParams::default(), &lease).await
     }
 
@@ -215,7 +220,7 @@ impl Lease {
         }
     }
 
-    fn is_ours(&self, lease: &coordination::Lease) -> bool {
+    fn is_held_by_us(&self, lease: &coordination::Lease) -> bool {
         holder(lease) == self.settings.identity
     }
 
@@ -227,32 +232,33 @@ impl Lease {
         }
     }
 
-    /// Until when another's lease must be respected; none if nobody has it.
+    /// Returns the instant until which the lease of another holder is valid. Returns `None` if the
+    /// Lease has no holder.
     fn valid_until(&self, lease: &coordination::Lease) -> Option<Instant> {
         let (_, since) = self.observed.as_ref()?;
         let seconds = lease.spec.as_ref()?.lease_duration_seconds.unwrap_or_default();
         (!holder(lease).is_empty()).then(|| *since + Duration::from_secs(u64::try_from(seconds).unwrap_or_default()))
     }
 
-    /// Resolves when the lease changes so that nobody holds it.
+    /// Resolves when the Lease is released or deleted.
     async fn wait_until_released(&self) {
         let version = self.observed.as_ref().and_then(|(lease, _)| lease.metadata.resource_version.clone());
-        let only_this = WatchParams::default().fields(&format!("metadata.name={}", self.settings.name)).timeout(60);
-        let Ok(changes) = self.api.watch(&only_this, &version.unwrap_or_default()).await else {
-            // The next try comes by itself.
+        let params = WatchParams::default().fields(&format!("metadata.name={}", self.settings.name)).timeout(60);
+        let Ok(events) = self.api.watch(&params, &version.unwrap_or_default()).await else {
+            // The caller retries after its pause.
             return std::future::pending().await;
         };
-        let mut free = pin!(changes.into_stream().filter_map(|change| {
-            let is_free = match change {
+        let mut released = pin!(events.into_stream().filter_map(|event| {
+            let is_released = match event {
                 Ok(kube::core::WatchEvent::Added(lease) | kube::core::WatchEvent::Modified(lease)) => {
                     holder(&lease).is_empty()
                 }
                 Ok(kube::core::WatchEvent::Deleted(_)) => true,
                 Ok(kube::core::WatchEvent::Bookmark(_) | kube::core::WatchEvent::Error(_)) | Err(_) => false,
             };
-            std::future::ready(is_free.then_some(()))
+            std::future::ready(is_released.then_some(()))
         }));
-        if free.next().await.is_none() {
+        if released.next().await.is_none() {
             std::future::pending::<()>().await;
         }
     }

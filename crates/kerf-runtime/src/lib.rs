@@ -1,5 +1,8 @@
-//! The machinery that controllers run on, without a word of the domain: the clock, watches, the ordered queue, back-off, the
-//! lease. The controllers, the providers and the sandbox all run on it, on one clock that tests can stop and turn by hand.
+//! Runtime of the controllers: clock, watches, ordered work queue, back-off, leader election and
+//! patches.
+//!
+//! The controllers, the cloud providers and the sandbox use it. All of them share one clock, which
+//! tests can pause and advance. Nothing here knows NodePools or other objects of Kerf's domain.
 
 mod backoff;
 mod causes;
@@ -7,16 +10,18 @@ mod clock;
 mod lease;
 mod patch;
 mod queue;
+mod rng;
 mod shutdown;
 mod throttle;
 mod watch;
 
-pub use backoff::{Backoff, Rate, Rng};
+pub use backoff::{Backoff, Rate};
 pub use causes::Causes;
 pub use clock::Clock;
 pub use lease::{Lease, LeaseLost, LeaseSettings};
 pub use patch::{ApiError, MergePatch, OptimisticLock, PatchTarget, merge_patch_between, with_retries};
 pub use queue::{Queue, QueueSettings, QueueStats, ReconcileAction};
+pub use rng::Rng;
 pub use shutdown::{Shutdown, ShutdownSignal, termination_signal};
 pub use throttle::{Throttle, Throttled};
 pub use watch::{WatchHandle, WatchPhase, WatchProgress, WatchSettings, WatchUpdate, WatchedKind, watch};

@@ -1,7 +1,8 @@
-//! Writing to the API server: patches made of the difference between an object as read and as wanted, and the one place where
-//! conflicts, throttling and answers that never come are told apart.
-//! Invariants: nothing is sent when nothing differs; a locked patch names the version that it was made from, so that it fails rather
-//! than undo what somebody else wrote; no call waits for ever.
+//! Writes to the API server: merge patches computed from two states of an object, and retries.
+//!
+//! This module also classifies failures: conflicts, throttling and timeouts. Invariants: no request
+//! is sent if nothing differs. A locked patch carries the resource version that was read, so that
+//! it fails instead of overwriting another client's change. Every call has a timeout.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -15,26 +16,26 @@ use serde_json::{Map, Value};
 
 use crate::causes::Causes;
 
-/// How long one call may take.
+/// Timeout of one call.
 const API_CALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often a call is repeated that the server asked to come back with.
+/// Number of times that a throttled call is repeated.
 const RETRIES_MAX: u32 = 3;
-/// The longest that a server's wish to be asked later is honoured inside one call.
+/// Upper bound of a server's `Retry-After` that is waited for within one call.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 
-/// Why a call did not do what it should.
+/// Failure of a call to the API server, by what the caller does about it.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// There is no such object.
+    /// The object does not exist.
     #[error("the object does not exist")]
     NotFound,
-    /// The object has changed since it was read, or exists already.
+    /// The object has changed since it was read, or it already exists.
     #[error("the object was changed by somebody else")]
     Conflict,
-    /// No answer came in time; what was asked may or may not have been done.
+    /// No response arrived in time. The server may or may not have executed the request.
     #[error("the API server did not answer within {} s", API_CALL_TIMEOUT.as_secs())]
     TimedOut,
-    /// Anything else.
+    /// Any other failure.
     #[error("{}", Causes(.0.as_ref()))]
     Other(Box<kube::Error>),
 }
@@ -55,40 +56,42 @@ impl From<serde_json::Error> for ApiError {
     }
 }
 
-/// Which part of an object is written.
+/// Part of an object that a patch writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchTarget {
-    /// Everything but the status.
+    /// All fields except `status`.
     Object,
-    /// The status alone, by its subresource.
+    /// Only the `status`, through the status subresource.
     Status,
 }
 
-/// Whether a write fails if the object has changed since it was read.
+/// Precondition of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptimisticLock {
-    /// It fails with [`Failure::Conflict`]. For everything that replaces a list.
+    /// The write fails with [`ApiError::Conflict`] if the object has changed since it was read.
+    /// Required for patches that replace a list.
     ResourceVersion,
-    /// It does not.
+    /// The write has no precondition.
     None,
 }
 
-/// What a patch is about.
+/// Merge patch of one part of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MergePatch {
-    /// Which part.
+    /// Part of the object to write.
     pub target: PatchTarget,
-    /// On what condition.
+    /// Precondition of the write.
     pub lock: OptimisticLock,
 }
 
 impl MergePatch {
-    /// Everything but the status, if nobody else wrote since.
+    /// Patches all fields except `status`, if the object has not changed since it was read.
     pub const OBJECT: Self = Self { target: PatchTarget::Object, lock: OptimisticLock::ResourceVersion };
-    /// The status, if nobody else wrote since.
+    /// Patches `status`, if the object has not changed since it was read.
     pub const STATUS: Self = Self { target: PatchTarget::Status, lock: OptimisticLock::ResourceVersion };
 
-    /// Sends the difference between two states of an object. `None` if there is none; else the object as it is now.
+    /// Sends the difference between two states of an object and returns the object as stored. Sends
+    /// nothing and returns `None` if the states are equal.
     pub async fn send<K>(self, api: &Api<K>, before: &K, after: &K) -> Result<Option<K>, ApiError>
     where
         K: Metadata<Ty = ObjectMeta> + Serialize + DeserializeOwned + Clone + Debug,
@@ -96,7 +99,7 @@ impl MergePatch {
         self.send_part(api, before.metadata(), &self.serialize_target(before)?, &self.serialize_target(after)?).await
     }
 
-    /// What of an object is written.
+    /// Serializes the part of the object that this patch writes.
     fn serialize_target<K: Serialize>(self, object: &K) -> Result<Value, ApiError> {
         let mut value = serde_json::to_value(object)?;
         if let Value::Object(fields) = &mut value {
@@ -105,21 +108,23 @@ impl MergePatch {
         Ok(value)
     }
 
-    /// The same for whoever has written down only what may differ, which saves writing down the rest.
+    /// Sends the difference between two JSON values that contain only the fields that may differ.
+    /// This saves the serialization of the whole object. Otherwise it behaves like
+    /// [`MergePatch::send`].
     pub async fn send_part<K>(
         self,
         api: &Api<K>,
-        of: &ObjectMeta,
+        metadata: &ObjectMeta,
         before: &Value,
         after: &Value,
     ) -> Result<Option<K>, ApiError>
     where
         K: DeserializeOwned + Clone + Debug,
     {
-        let name = of.name.as_deref().unwrap_or_default();
+        let name = metadata.name.as_deref().unwrap_or_default();
         let Some(mut patch) = merge_patch_between(before, after) else { return Ok(None) };
         if self.lock == OptimisticLock::ResourceVersion {
-            set_resource_version(&mut patch, of.resource_version.as_deref().unwrap_or_default());
+            set_resource_version(&mut patch, metadata.resource_version.as_deref().unwrap_or_default());
         }
         let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
         let written = with_retries(|| async {
@@ -140,23 +145,26 @@ fn set_resource_version(patch: &mut Value, version: &str) {
     }
 }
 
-/// The JSON merge patch (RFC 7386) that makes `after` of `before`; `None` if they are equal. Lists are replaced whole.
+/// Returns the JSON merge patch (RFC 7386) that changes `before` into `after`. Returns `None` if
+/// they are equal. Lists are replaced as a whole.
 pub fn merge_patch_between(before: &Value, after: &Value) -> Option<Value> {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
-            let gone = before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name.clone(), Value::Null));
+            let removed =
+                before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name.clone(), Value::Null));
             let changed = after.iter().filter_map(|(name, value)| {
                 let old = before.get(name).unwrap_or(&Value::Null);
                 Some((name.clone(), merge_patch_between(old, value)?))
             });
-            let patch: Map<String, Value> = gone.chain(changed).collect();
+            let patch: Map<String, Value> = removed.chain(changed).collect();
             (!patch.is_empty()).then_some(Value::Object(patch))
         }
         _ => (before != after).then(|| after.clone()),
     }
 }
 
-/// Makes a call, again if the server says that it was too busy to do anything, and not for ever.
+/// Runs a call with a timeout of 30 seconds per attempt. Repeats it up to three times if the server
+/// rejects it because of overload.
 pub async fn with_retries<T, R>(mut call: impl FnMut() -> R) -> Result<T, ApiError>
 where
     R: Future<Output = Result<T, kube::Error>>,
@@ -166,7 +174,7 @@ where
         tries += 1;
         let cause = match tokio::time::timeout(API_CALL_TIMEOUT, call()).await {
             Err(_) => return Err(ApiError::TimedOut),
-            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Ok(response)) => return Ok(response),
             Ok(Err(cause)) => cause,
         };
         match retry_after(&cause).filter(|_| tries <= RETRIES_MAX) {
@@ -176,12 +184,13 @@ where
     }
 }
 
-/// How long a server that did nothing wants to be left alone.
+/// Returns the delay before a retry. Returns `None` unless the server states that it did not
+/// execute the request.
 fn retry_after(cause: &kube::Error) -> Option<Duration> {
     let kube::Error::Api(status) = cause else { return None };
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-    let did_nothing = status.code == 429 || (status.code == 503 && seconds > 0);
-    did_nothing.then(|| Duration::from_secs(u64::from(seconds.max(1))))
+    let was_not_executed = status.code == 429 || (status.code == 503 && seconds > 0);
+    was_not_executed.then(|| Duration::from_secs(u64::from(seconds.max(1))))
 }
 
 #[cfg(test)]

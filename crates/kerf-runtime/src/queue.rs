@@ -1,8 +1,11 @@
-//! The ordered work queue of a controller: keys wait in it, are worked on one reconcile at a time each, and come back when their
-//! reconcile says so. It is ours because the order of work must be repeatable: keys leave in the order in which they became due,
-//! ties in the order in which they came.
-//! Invariants: a key waits at most once, at the earliest time that anybody asked for; a key is never worked on twice at the same
-//! time; what is added while its key is being worked on is not lost.
+//! Ordered work queue of a controller. A reconcile takes a key from the queue and returns when the
+//! key must be reconciled again.
+//!
+//! Kerf has its own queue because the order of work must be repeatable: keys are processed in the
+//! order in which they become due, and keys with equal due times in the order of their insertion.
+//!
+//! Invariants: a key waits at most once, at the earliest requested time. A key is never processed
+//! twice at the same time. A key that is added while it is being processed is processed again.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -17,19 +20,20 @@ use tokio::time::Instant;
 use crate::backoff::{Backoff, Rate, TokenBucket};
 use crate::shutdown::ShutdownSignal;
 
-/// When a key is to be looked at again.
+/// Result of a reconcile: when its key must be reconciled again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReconcileAction {
-    /// When somebody adds it again. Failures are forgotten.
+    /// Reconcile when the key is added again. Resets the failure count.
     Done,
-    /// After exactly this long. Failures are forgotten.
+    /// Reconcile after exactly this delay. Resets the failure count.
     RequeueAfter(Duration),
-    /// After the back-off, which grows with each such answer in a row.
+    /// Reconcile after the back-off delay, which grows with each failure in a row.
     RequeueWithBackoff,
 }
 
 impl ReconcileAction {
-    /// The one of two that wants to run sooner.
+    /// Returns the action that reconciles sooner. [`Self::RequeueWithBackoff`] counts as the
+    /// soonest.
     #[must_use]
     pub fn soonest(self, other: Self) -> Self {
         match (self, other) {
@@ -41,18 +45,18 @@ impl ReconcileAction {
     }
 }
 
-/// What a queue is made with.
+/// Concurrency and retry delays of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSettings {
-    /// How many keys are worked on at the same time.
+    /// Largest number of keys that are processed at the same time.
     pub workers: usize,
-    /// Delays of keys that failed.
+    /// Delays of keys whose reconcile failed.
     pub backoff: Backoff,
-    /// How many failed keys come back at most, all together.
+    /// Limit on the retries of all keys together. `None` means no limit.
     pub retry_rate: Option<Rate>,
 }
 
-/// A queue of keys. Copies are the same queue.
+/// Work queue of distinct keys. Clones share one queue.
 #[derive(Debug)]
 pub struct Queue<K> {
     shared: Arc<Shared<K>>,
@@ -73,38 +77,38 @@ struct Shared<K> {
 
 #[derive(Debug)]
 struct WorkQueueState<K> {
-    /// Keys by when they are due and by when they came.
+    /// Waiting keys by due time and insertion number.
     due: BTreeMap<(Instant, u64), K>,
-    /// Where each waiting key stands in `due`.
+    /// Position of each waiting key in `due`.
     position_by_key: BTreeMap<K, (Instant, u64)>,
-    /// Keys that are being worked on, with the earliest time at which somebody wants them again.
+    /// Keys that are being processed, with the earliest time for which they were added since.
     processing: BTreeMap<K, Option<Instant>>,
-    /// Since when each of them is.
+    /// Start time of each reconcile that is running.
     started: BTreeMap<K, Instant>,
-    /// Failures in a row.
+    /// Failures in a row, by key.
     failures: BTreeMap<K, u32>,
     bucket: Option<TokenBucket>,
     adds: u64,
     retries: u64,
 }
 
-/// What a queue has to do and has done, for whoever watches it.
+/// Statistics of a queue, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueStats {
-    /// Keys that are due and wait.
+    /// Number of waiting keys that are due.
     pub depth: usize,
-    /// Keys that came to wait, ever.
+    /// Total number of keys inserted into the queue.
     pub adds: u64,
-    /// Keys that came back because they failed, ever.
+    /// Total number of retries after a failure.
     pub retries: u64,
-    /// For how long keys have been worked on that still are, all together.
+    /// Sum of the run times of all reconciles that are running.
     pub unfinished_work: Duration,
-    /// For how long the one has been worked on that takes longest.
+    /// Run time of the longest reconcile that is running.
     pub longest_running: Duration,
 }
 
 impl<K: Ord + Clone> Queue<K> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new(settings: QueueSettings) -> Self {
         let state = WorkQueueState {
             due: BTreeMap::new(),
@@ -119,40 +123,41 @@ impl<K: Ord + Clone> Queue<K> {
         Self { shared: Arc::new(Shared { state: Mutex::new(state), changed: Notify::new(), settings }) }
     }
 
-    /// Wants a key looked at as soon as possible.
+    /// Adds a key that is due now.
     pub fn add(&self, key: K) {
         self.add_after(key, Duration::ZERO);
     }
 
-    /// Wants a key looked at after a while; sooner, if it waits for a sooner time already.
+    /// Adds a key that is due after `delay`. If the key already waits for an earlier time, nothing
+    /// changes.
     pub fn add_after(&self, key: K, delay: Duration) {
         let due = saturating_deadline(Instant::now(), delay);
         self.state().schedule(key, due);
         self.shared.changed.notify_one();
     }
 
-    /// How many keys are worked on at the same time.
+    /// Returns the largest number of keys that are processed at the same time.
     pub fn workers(&self) -> usize {
         self.shared.settings.workers
     }
 
-    /// How many keys wait, due or not.
+    /// Returns the number of waiting keys, due or not.
     pub fn len(&self) -> usize {
         self.state().due.len()
     }
 
-    /// Whether no key waits.
+    /// Returns true if no key waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many waiting keys are due.
+    /// Returns the number of waiting keys that are due.
     pub fn depth(&self) -> usize {
         let now = Instant::now();
         self.state().due.range(..=(now, u64::MAX)).count()
     }
 
-    /// What there is to do, and what has been done.
+    /// Returns the current statistics.
     pub fn stats(&self) -> QueueStats {
         let (depth, now, state) = (self.depth(), Instant::now(), self.state());
         let running = || state.started.values().map(|started| now.saturating_duration_since(*started));
@@ -165,8 +170,9 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    /// Works on keys until told to stop, then lets what is running finish. A reconcile is told for how long its key was due; one that
-    /// panics counts as one that failed.
+    /// Processes keys until shutdown is requested, then waits for the running reconciles to finish.
+    /// `reconcile` receives the key and the time since it became due. A panic in a reconcile counts
+    /// as a failure.
     pub async fn run<F, R>(&self, mut stop: ShutdownSignal, reconcile: F)
     where
         F: Fn(K, Duration) -> R,
@@ -177,23 +183,23 @@ impl<K: Ord + Clone> Queue<K> {
             tokio::select! {
                 biased;
                 () = stop.requested() => break,
-                Some((key, next)) = running.next(), if !running.is_empty() => self.finish(key, next),
+                Some((key, action)) = running.next(), if !running.is_empty() => self.finish(key, action),
                 (key, waited) = self.next_due(), if running.len() < self.shared.settings.workers => {
                     let work = AssertUnwindSafe(reconcile(key.clone(), waited)).catch_unwind();
                     running.push(async move { (key, work.await.unwrap_or(ReconcileAction::RequeueWithBackoff)) });
                 }
             }
         }
-        while let Some((key, next)) = running.next().await {
-            self.finish(key, next);
+        while let Some((key, action)) = running.next().await {
+            self.finish(key, action);
         }
     }
 
-    /// Waits for the next key that is due and takes it; says for how long it was.
+    /// Waits until a key is due and removes it. Returns the key and the time since it became due.
     async fn next_due(&self) -> (K, Duration) {
         loop {
             let wait = match self.state().pop_due(Instant::now()) {
-                Ok(taken) => return taken,
+                Ok(due_key) => return due_key,
                 Err(wait) => wait,
             };
             let changed = self.shared.changed.notified();
@@ -210,12 +216,12 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    fn finish(&self, key: K, next: ReconcileAction) {
+    fn finish(&self, key: K, action: ReconcileAction) {
         let now = Instant::now();
         let mut state = self.state();
-        let wanted = state.processing.remove(&key).flatten();
+        let added_for = state.processing.remove(&key).flatten();
         state.started.remove(&key);
-        let again = match next {
+        let requeue_at = match action {
             ReconcileAction::Done => {
                 state.failures.remove(&key);
                 None
@@ -228,12 +234,12 @@ impl<K: Ord + Clone> Queue<K> {
                 state.retries += 1;
                 let failures = state.failures.entry(key.clone()).or_insert(0);
                 *failures = failures.saturating_add(1);
-                let own = self.shared.settings.backoff.delay(*failures);
-                let of_all = state.bucket.as_mut().map_or(Duration::ZERO, |bucket| bucket.reserve(now));
-                Some(saturating_deadline(now, own.max(of_all)))
+                let key_delay = self.shared.settings.backoff.delay(*failures);
+                let shared_delay = state.bucket.as_mut().map_or(Duration::ZERO, |bucket| bucket.reserve(now));
+                Some(saturating_deadline(now, key_delay.max(shared_delay)))
             }
         };
-        if let Some(due) = [wanted, again].into_iter().flatten().min() {
+        if let Some(due) = [added_for, requeue_at].into_iter().flatten().min() {
             state.schedule(key, due);
             drop(state);
             self.shared.changed.notify_one();
@@ -241,30 +247,31 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     fn state(&self) -> MutexGuard<'_, WorkQueueState<K>> {
-        // What the lock guards is whole between any two statements, so a panic elsewhere does not spoil it.
+        // The state is consistent between any two statements, so it is safe to use after a panic.
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<K: Ord + Clone> WorkQueueState<K> {
     fn schedule(&mut self, key: K, due: Instant) {
-        if let Some(wanted) = self.processing.get_mut(&key) {
-            *wanted = Some(wanted.map_or(due, |earlier| earlier.min(due)));
+        if let Some(added_for) = self.processing.get_mut(&key) {
+            *added_for = Some(added_for.map_or(due, |earlier| earlier.min(due)));
             return;
         }
-        if let Some(place) = self.position_by_key.get(&key) {
-            if place.0 <= due {
+        if let Some(position) = self.position_by_key.get(&key) {
+            if position.0 <= due {
                 return;
             }
-            self.due.remove(place);
+            self.due.remove(position);
         }
         self.adds += 1;
-        let place = (due, self.adds);
-        self.due.insert(place, key.clone());
-        self.position_by_key.insert(key, place);
+        let position = (due, self.adds);
+        self.due.insert(position, key.clone());
+        self.position_by_key.insert(key, position);
     }
 
-    /// The first key that is due, and for how long it was; else when the next one is, if any waits.
+    /// Removes the first due key and returns it with the time since it became due. Otherwise
+    /// returns the due time of the next key, or `None` if no key waits.
     fn pop_due(&mut self, now: Instant) -> Result<(K, Duration), Option<Instant>> {
         match self.due.first_key_value() {
             None => Err(None),
@@ -281,7 +288,7 @@ impl<K: Ord + Clone> WorkQueueState<K> {
 }
 
 fn saturating_deadline(now: Instant, delay: Duration) -> Instant {
-    // Thirty years from now is as good as never, and timers can hold it.
+    // Thirty years count as never, and tokio's timers accept that delay.
     now + delay.min(Duration::from_hours(24 * 365 * 30))
 }
 

@@ -1,43 +1,46 @@
-//! Stopping: one place asks for it, everybody hears of it, and whoever still works is waited for. The first SIGTERM or SIGINT asks
-//! politely; the caller decides what a second one means.
+//! Graceful shutdown: one [`Shutdown`] requests it, and all copies of its [`ShutdownSignal`]
+//! observe it.
+//!
+//! The first SIGTERM or SIGINT requests shutdown. The caller decides what a second signal does.
 
 use tokio::sync::watch;
 
-/// Asks for the end. Dropping it asks too, so that nothing outlives what it belongs to.
+/// Requests a shutdown. Dropping it requests the shutdown too, so that no task outlives its owner.
 #[derive(Debug)]
 pub struct Shutdown(watch::Sender<bool>);
 
-/// Hears of the end. Copies hear alike.
+/// Observes a shutdown request. All clones observe the same request.
 #[derive(Clone, Debug)]
 pub struct ShutdownSignal(watch::Receiver<bool>);
 
 impl Shutdown {
-    /// A way to ask and a way to hear of it.
+    /// Creates a connected pair.
     pub fn new() -> (Self, ShutdownSignal) {
-        let (asker, hearer) = watch::channel(false);
-        (Self(asker), ShutdownSignal(hearer))
+        let (sender, receiver) = watch::channel(false);
+        (Self(sender), ShutdownSignal(receiver))
     }
 
-    /// Asks for the end. Asking twice is asking once.
+    /// Requests the shutdown. Further calls have no effect.
     pub fn request(&self) {
         self.0.send_replace(true);
     }
 }
 
 impl ShutdownSignal {
-    /// Resolves once the end has been asked for, at once if it was before.
+    /// Resolves once shutdown is requested, immediately if it already was.
     pub async fn requested(&mut self) {
-        // An error means that whoever could ask is gone, which asks as well.
-        let _ = self.0.wait_for(|asked| *asked).await;
+        // An error means that the `Shutdown` was dropped, which also requests the shutdown.
+        let _ = self.0.wait_for(|is_requested| *is_requested).await;
     }
 
-    /// Whether the end has been asked for.
+    /// Returns true if shutdown is requested.
     pub fn is_requested(&self) -> bool {
         *self.0.borrow() || self.0.has_changed().is_err()
     }
 }
 
-/// Resolves at the next SIGTERM or SIGINT. Where signals cannot be heard it never does: the process then dies of them, as without us.
+/// Resolves at the next SIGTERM or SIGINT. If no signal handler can be installed it never resolves,
+/// and the signals terminate the process as by default.
 pub async fn termination_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
@@ -57,7 +60,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn everybody_hears_of_the_end_and_late_comers_too() {
+    async fn all_clones_observe_the_request_even_later_ones() {
         let (shutdown, mut stop) = Shutdown::new();
         let mut other = stop.clone();
         assert!(!stop.is_requested());
@@ -69,7 +72,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn dropping_the_asker_asks() {
+    async fn dropping_the_shutdown_requests_it() {
         let (shutdown, mut stop) = Shutdown::new();
         drop(shutdown);
         stop.requested().await;

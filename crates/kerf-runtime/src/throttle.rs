@@ -1,5 +1,8 @@
-//! A limit on how many requests leave this process: a layer around a client's service that is ready only when there is a token for the
-//! next request. Invariant: one token, one request; a token that was waited for is kept until its request is made.
+//! Limits the rate of requests that this process sends: a `tower` layer whose service is ready only
+//! when a token is available.
+//!
+//! Invariant: each request uses one token. A token that was waited for is kept until its request is
+//! sent.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,12 +13,12 @@ use tower::{Layer, Service};
 
 use crate::backoff::{Rate, TokenBucket};
 
-/// The layer. Everything that is made with one of it, or with its copies, shares its tokens.
+/// Rate-limiting layer. All services created by a layer or its clones share one token bucket.
 #[derive(Clone, Debug)]
 pub struct Throttle(Arc<Mutex<TokenBucket>>);
 
 impl Throttle {
-    /// So many requests a second, so many at once.
+    /// Creates a layer with a full token bucket.
     pub fn new(rate: Rate) -> Self {
         Self(Arc::new(Mutex::new(TokenBucket::new(rate, Instant::now()))))
     }
@@ -29,7 +32,7 @@ impl<S> Layer<S> for Throttle {
     }
 }
 
-/// A service whose requests wait.
+/// Service whose requests wait for a token.
 #[derive(Debug)]
 pub struct Throttled<S> {
     inner: S,
@@ -37,11 +40,11 @@ pub struct Throttled<S> {
     token: Token,
 }
 
-/// The token of the next request.
+/// Token for the next request.
 #[derive(Debug)]
 enum Token {
     None,
-    /// It is ours after a while.
+    /// The token is reserved and becomes available when the timer ends.
     Awaited(Pin<Box<Sleep>>),
     Held,
 }
@@ -88,7 +91,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn requests_beyond_the_burst_wait_for_their_turn() {
+    async fn requests_beyond_the_burst_wait_for_a_token() {
         let service = tower::service_fn(|request: u32| async move { Ok::<_, Infallible>(request) });
         let throttled = Throttle::new(Rate { per_second: 10, burst: 2 }).layer(service);
         let start = Instant::now();

@@ -1,11 +1,14 @@
-//! One list and watch per kind, for everybody: objects are decoded once, into whatever small type the caller keeps, and handed over
-//! in order.
+//! List and watch of one kind. Objects are decoded once, into a type that the caller chooses, and
+//! delivered in order.
 //!
-//! The caller hears three things ([`Event`]): the whole list (at the start, and whenever the history was lost), an object that came
-//! or changed, an object that went. Everything else ends here: 410 is a new list; a watch that breaks or ends goes on where it was; errors
-//! back off with jitter from a seed; a kind that the API server does not know is waited for, and found when it arrives.
-//! Invariants: a list is handed over whole or not at all; an object that cannot be decoded is left out and named in the log, and
-//! keeps nothing else from working.
+//! The caller receives three kinds of update ([`WatchUpdate`]): the whole list (at the start, and
+//! whenever the watch history is lost), an applied object, a deleted object. This module handles
+//! everything else. After 410 Gone it lists again. It resumes a watch that breaks or ends from the
+//! last version. Errors back off with seeded jitter. A kind that the API server does not serve is
+//! listed again until it is installed.
+//!
+//! Invariants: a list is delivered as a whole or not at all. An object that cannot be decoded is
+//! logged and skipped, and does not affect other objects.
 
 mod requests;
 
@@ -17,88 +20,92 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch as signal;
 use tracing::{debug, error, info};
 
-use crate::backoff::{Backoff, Rng};
+use crate::backoff::Backoff;
+use crate::rng::Rng;
 use requests::{DecodedWatchEvent, ListFailure, WatchFailure};
 
-/// Which kind is watched: its names on the wire.
+/// API names of a watched kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchedKind {
-    /// API group; empty for the core.
+    /// API group; empty for the core group.
     pub group: &'static str,
-    /// Version.
+    /// API version, such as `v1`.
     pub version: &'static str,
-    /// Name in paths, such as `pods`.
+    /// Plural resource name in URL paths, such as `pods`.
     pub plural: &'static str,
-    /// Name for people, such as `Pod`.
+    /// Kind name for log messages, such as `Pod`.
     pub name: &'static str,
 }
 
 impl WatchedKind {
-    /// The names of a type that knows them.
+    /// Returns the names of a type of `k8s_openapi`.
     pub const fn of<K: k8s_openapi::Resource>() -> Self {
         Self { group: K::GROUP, version: K::VERSION, plural: K::URL_PATH_SEGMENT, name: K::KIND }
     }
 }
 
-/// What is told of a kind.
+/// Update that a watch delivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchUpdate<T> {
-    /// All objects that there are; what is not among them is gone.
+    /// All objects that exist now. Objects that are missing from the list were deleted.
     Reset(Vec<T>),
-    /// An object that is new or has changed.
+    /// Object that was created or changed.
     Applied(T),
-    /// An object that is gone, as it last was.
+    /// Last state of an object that was deleted.
     Deleted(T),
 }
 
-/// How far a watch is.
+/// Current state of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchPhase {
-    /// The first list has not come yet.
+    /// The first list has not been received yet.
     Starting,
-    /// The API server does not know the kind; it is asked again and again.
+    /// The API server does not serve the kind. The watch lists again about once per second.
     NotInstalled,
-    /// The list has come and changes are followed.
+    /// The list was delivered and changes are being watched.
     Watching,
-    /// The last list failed, for this reason; it is tried again. What was told before still holds, as far as anybody knows.
+    /// The last list failed with this error and will be retried. Earlier updates remain the best
+    /// known state.
     Failing(String),
 }
 
-/// What is known of a watch, for whoever waits for it.
+/// State of a watch as callers observe it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchProgress {
-    /// How far it is.
+    /// Current state of the watch.
     pub phase: WatchPhase,
-    /// Whether a list has been handed over since the start.
+    /// True if a list has been delivered since the start.
     pub is_synced: bool,
-    /// The version of the last thing told; everything of this kind that was written up to it has been told.
+    /// Resource version of the last update. All changes of this kind up to this version have been
+    /// delivered.
     pub version: u64,
 }
 
-/// What a watch is made with.
+/// Kind, page size and delays of a watch.
 #[derive(Clone, Debug)]
 pub struct WatchSettings {
-    /// The kind.
+    /// Kind to watch.
     pub kind: WatchedKind,
-    /// How many objects a page of the list has.
+    /// Number of objects in one page of a list.
     pub page_size: u32,
     /// Delays after failures.
     pub backoff: Backoff,
-    /// How long a watch lasts before it is opened anew; up to twice as long.
+    /// Shortest time after which a watch is reopened; the longest is twice as long.
     pub lifetime: Duration,
-    /// Where jitter comes from.
+    /// Seed of the random jitter.
     pub seed: u64,
 }
 
 impl WatchSettings {
-    /// The settings that client-go uses: pages of 500, watches of 5 to 10 minutes, back-off from 0.8 to 30 seconds.
+    /// Returns client-go's settings: pages of 500 objects, watches of 5 to 10 minutes, back-off
+    /// from 0.8 to 30 seconds.
     pub const fn new(kind: WatchedKind, seed: u64) -> Self {
         let backoff = Backoff { base: Duration::from_millis(800), max: Duration::from_secs(30) };
         Self { kind, page_size: 500, backoff, lifetime: Duration::from_mins(5), seed }
     }
 }
 
-/// A watch from outside: how far it is. Copies see the same.
+/// Handle to observe the state of a running watch. Clones observe the same watch.
 #[derive(Clone, Debug)]
 pub struct WatchHandle {
     kind: WatchedKind,
@@ -106,24 +113,26 @@ pub struct WatchHandle {
 }
 
 impl WatchHandle {
-    /// The kind that is watched.
+    /// Returns the watched kind.
     pub fn kind(&self) -> WatchedKind {
         self.kind
     }
 
-    /// How far it is now.
+    /// Returns the current state.
     pub fn progress(&self) -> WatchProgress {
         self.progress.borrow().clone()
     }
 
-    /// Resolves once the first list has been handed over. Never, if the watch was dropped before.
+    /// Resolves once the first list has been delivered. Never resolves if the watch is dropped
+    /// before.
     pub async fn wait_until_synced(&mut self) {
         if self.progress.wait_for(|progress| progress.is_synced).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Resolves once everything up to a version has been told. At once, if the version is no number.
+    /// Resolves once all changes up to `version` have been delivered. Resolves at once if `version`
+    /// is not a number.
     pub async fn wait_for_version(&mut self, version: &str) {
         let Ok(version) = version.parse::<u64>() else { return };
         if self.progress.wait_for(|progress| progress.version >= version).await.is_err() {
@@ -131,7 +140,7 @@ impl WatchHandle {
         }
     }
 
-    /// Resolves at the next change of [`Watch::progress`].
+    /// Resolves at the next change of [`WatchHandle::progress`].
     pub async fn changed(&mut self) {
         if self.progress.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -139,27 +148,21 @@ impl WatchHandle {
     }
 }
 
-/// A watch on a kind: its outside, and the work, which goes on for as long as it is polled. `tell` is called in order, never twice at
-/// the same time, and must not take long.
-pub fn watch<T, F>(client: Client, settings: WatchSettings, tell: F) -> (WatchHandle, impl Future<Output = ()>)
+/// Creates a watch: a handle to observe it, and the future that runs it for as long as it is
+/// polled. The future calls `on_update` in order and never concurrently. The callback blocks the
+/// watch, so it must return quickly.
+pub fn watch<T, F>(client: Client, settings: WatchSettings, on_update: F) -> (WatchHandle, impl Future<Output = ()>)
 where
     T: DeserializeOwned + Send,
     F: FnMut(WatchUpdate<T>),
 {
     let start = WatchProgress { phase: WatchPhase::Starting, is_synced: false, version: 0 };
-    let (said, progress) = signal::channel(start);
-    let chance = Rng::new(settings.seed, settings.kind.plural);
-    let outside = WatchHandle { kind: settings.kind, progress };
-    let work = Watcher {
-        client,
-        settings,
-        progress: said,
-        rng: chance,
-        failures: 0,
-        on_update: tell,
-        marker: std::marker::PhantomData,
-    };
-    (outside, work.run())
+    let (sender, progress) = signal::channel(start);
+    let rng = Rng::new(settings.seed, settings.kind.plural);
+    let handle = WatchHandle { kind: settings.kind, progress };
+    let work =
+        Watcher { client, settings, progress: sender, rng, failures: 0, on_update, marker: std::marker::PhantomData };
+    (handle, work.run())
 }
 
 struct Watcher<T, F> {
@@ -173,11 +176,11 @@ struct Watcher<T, F> {
     marker: std::marker::PhantomData<fn(T)>,
 }
 
-/// What the watcher does next.
+/// Next step of the watcher.
 enum WatchStep {
-    /// Ask for the whole list.
+    /// List all objects.
     List,
-    /// Follow the changes since this version.
+    /// Watch the changes since this resource version.
     Watch(String),
 }
 
@@ -212,17 +215,19 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
                         version = kind.version,
                         "kind is not installed, waiting for it"
                     );
-                    // If it was there before, its objects are gone with it.
+                    // If the kind was installed before, its objects were deleted with it.
                     (self.on_update)(WatchUpdate::Reset(Vec::new()));
                 }
                 let is_synced = self.progress.borrow().is_synced;
                 self.set_progress(WatchPhase::NotInstalled, is_synced, "");
-                // It is looked for at a steady pace: whoever installs it does not want to wait for a back-off.
+                // A constant pace without back-off, so that a newly installed kind is found within
+                // two seconds.
                 tokio::time::sleep(self.rng.jittered(Duration::from_secs(1), 50)).await;
                 WatchStep::List
             }
             Err(ListFailure::Failed(cause)) => {
-                // The first failure is weather; what goes on is worth a line.
+                // Only the second failure in a row is logged as an error: a single failure is often
+                // transient, and later ones add nothing.
                 if self.failures == 1 {
                     error!(kind = self.settings.kind.name, error = %cause, "cannot list");
                 } else {
@@ -236,7 +241,7 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
         }
     }
 
-    /// Follows the changes until the watch ends, one way or another.
+    /// Delivers the changes since `version` until the watch ends or fails.
     async fn watch_from(&mut self, mut version: String) -> WatchStep {
         let lifetime = self.rng.jittered(self.settings.lifetime, 100);
         let opened = tokio::time::Instant::now();
@@ -244,31 +249,32 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
             Ok(stream) => stream,
             Err(failure) => return self.handle_watch_failure(failure, version).await,
         };
-        // The server ends the watch after its lifetime; a connection that is silent for longer than that is dead.
-        let patience = lifetime + Duration::from_secs(30);
+        // The server ends the watch after its lifetime. A connection that is silent for longer is
+        // dead.
+        let silence_max = lifetime + Duration::from_secs(30);
         loop {
-            let said = match tokio::time::timeout(patience, stream.try_next()).await {
-                Ok(Ok(Some(said))) => said,
+            let event = match tokio::time::timeout(silence_max, stream.try_next()).await {
+                Ok(Ok(Some(event))) => event,
                 Ok(Err(failure)) => return self.handle_watch_failure(failure, version).await,
                 Ok(Ok(None)) | Err(_) => break,
             };
-            let (reached, event) = match said {
+            let (event_version, update) = match event {
                 DecodedWatchEvent::Applied { object, version } => (version, object.map(WatchUpdate::Applied)),
                 DecodedWatchEvent::Deleted { object, version } => (version, object.map(WatchUpdate::Deleted)),
-                DecodedWatchEvent::Bookmark { version: reached } => {
-                    version = reached;
+                DecodedWatchEvent::Bookmark { version: event_version } => {
+                    version = event_version;
                     self.set_progress(WatchPhase::Watching, true, &version);
                     continue;
                 }
             };
             self.failures = 0;
-            version = reached;
-            if let Some(event) = event {
-                (self.on_update)(event);
+            version = event_version;
+            if let Some(update) = update {
+                (self.on_update)(update);
             }
             self.set_progress(WatchPhase::Watching, true, &version);
         }
-        // A server that ends watches as soon as they are opened must not be asked in a hot loop.
+        // A server that ends each watch at once must not cause a busy loop.
         if opened.elapsed() < Duration::from_secs(1) {
             self.back_off().await;
         }

@@ -34,7 +34,7 @@ async fn thousand_pods() -> Result<(), Failure> {
     for app in 0..10 {
         create_deployment(&cluster, app, 100).await?;
     }
-    while running(&cluster).await? < 1000 {
+    while running_pods(&cluster).await? < 1000 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     println!("1,000 pods on 100 nodes run after {:.3} s", begun.elapsed().as_secs_f64());
@@ -58,19 +58,19 @@ async fn virtual_day() -> Result<(), Failure> {
         tokio::time::sleep(Duration::from_mins(1)).await;
         if minute % 5 == 0 {
             let (app, replicas) = (chance.below(50), 80 + chance.below(40));
-            change(&cluster, app, json!({"spec": {"replicas": replicas}})).await?;
+            patch_deployment(&cluster, app, json!({"spec": {"replicas": replicas}})).await?;
             resized += 1;
         }
         if minute % 60 == 30 {
             let image = format!("app:{minute}");
             let template = json!({"spec": {"containers": [{"name": "c", "image": image}]}});
-            change(&cluster, chance.below(50), json!({"spec": {"template": template}})).await?;
+            patch_deployment(&cluster, chance.below(50), json!({"spec": {"template": template}})).await?;
             rolled += 1;
         }
     }
     println!(
         "a virtual day: 300 nodes, {} pods running, {resized} resizes, {rolled} rollouts, {} writes in {:.1} s",
-        running(&cluster).await?,
+        running_pods(&cluster).await?,
         cluster.api().revision(),
         begun.elapsed().as_secs_f64()
     );
@@ -91,7 +91,7 @@ async fn create_deployment(cluster: &Cluster, app: u64, replicas: u64) -> Result
     send(cluster, "POST", "/apis/apps/v1/namespaces/default/deployments", "application/json", &deployment).await
 }
 
-async fn change(cluster: &Cluster, app: u64, patch: Value) -> Result<(), Failure> {
+async fn patch_deployment(cluster: &Cluster, app: u64, patch: Value) -> Result<(), Failure> {
     let path = format!("/apis/apps/v1/namespaces/default/deployments/app-{app}");
     send(cluster, "PATCH", &path, "application/merge-patch+json", &patch).await
 }
@@ -103,7 +103,7 @@ async fn send(cluster: &Cluster, method: &str, path: &str, media: &str, body: &V
 }
 
 /// How many pods run, by the Deployments' own count.
-async fn running(cluster: &Cluster) -> Result<u64, Failure> {
+async fn running_pods(cluster: &Cluster) -> Result<u64, Failure> {
     let request = Request::get("/apis/apps/v1/deployments").body(Vec::new())?;
     let list: Value = serde_json::from_str(&cluster.api().client().request_text(request).await?)?;
     let ready = |deployment: &Value| deployment["status"]["readyReplicas"].as_u64().unwrap_or_default();

@@ -29,7 +29,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// How a phase writes.
 #[derive(Clone, Copy)]
-enum Way {
+enum WritePath {
     /// Requests to the server itself, as a tower service: what the cluster's own controllers pay for.
     Service,
     /// A `kube::Client` without sockets, which encodes what it sends and reads what it is answered.
@@ -38,7 +38,7 @@ enum Way {
 
 /// What is written.
 #[derive(Clone, Copy)]
-enum What {
+enum WrittenObject {
     Node,
     Pod,
     Status,
@@ -50,23 +50,49 @@ async fn main() -> Result<(), Failure> {
     let server = ApiServer::new(ApiServerConfig::new(Clock::system(), 1));
     println!("start: {:.1} ms", begun.elapsed().as_secs_f64() * 1e3);
 
-    let told = Arc::new(Told::default());
+    let told = Arc::new(WatcherLag::default());
     let watcher = tokio::spawn(count_events(server.clone(), told.clone()));
     tokio::task::yield_now().await;
 
-    phase(&server, &told, "nodes created", What::Node, 0..NODES, 1, Way::Service).await?;
-    phase(&server, &told, "pods created", What::Pod, 0..40_000, 1, Way::Service).await?;
-    phase(&server, &told, "pods created", What::Pod, 40_000..80_000, 2, Way::Service).await?;
-    phase(&server, &told, "pods created through kube::Client", What::Pod, 80_000..90_000, 1, Way::Client).await?;
-    phase(&server, &told, "pods created through kube::Client", What::Pod, 90_000..PODS, 2, Way::Client).await?;
-    memory("after creation");
-    phase(&server, &told, "pod statuses patched", What::Status, 0..40_000, 1, Way::Service).await?;
-    phase(&server, &told, "pod statuses patched", What::Status, 40_000..80_000, 2, Way::Service).await?;
-    phase(&server, &told, "pod statuses patched through kube::Client", What::Status, 80_000..90_000, 1, Way::Client)
+    phase(&server, &told, "nodes created", WrittenObject::Node, 0..NODES, 1, WritePath::Service).await?;
+    phase(&server, &told, "pods created", WrittenObject::Pod, 0..40_000, 1, WritePath::Service).await?;
+    phase(&server, &told, "pods created", WrittenObject::Pod, 40_000..80_000, 2, WritePath::Service).await?;
+    phase(
+        &server,
+        &told,
+        "pods created through kube::Client",
+        WrittenObject::Pod,
+        80_000..90_000,
+        1,
+        WritePath::Client,
+    )
+    .await?;
+    phase(&server, &told, "pods created through kube::Client", WrittenObject::Pod, 90_000..PODS, 2, WritePath::Client)
         .await?;
-    phase(&server, &told, "pod statuses patched through kube::Client", What::Status, 90_000..PODS, 2, Way::Client)
-        .await?;
-    memory("after status patches");
+    print_memory("after creation");
+    phase(&server, &told, "pod statuses patched", WrittenObject::Status, 0..40_000, 1, WritePath::Service).await?;
+    phase(&server, &told, "pod statuses patched", WrittenObject::Status, 40_000..80_000, 2, WritePath::Service).await?;
+    phase(
+        &server,
+        &told,
+        "pod statuses patched through kube::Client",
+        WrittenObject::Status,
+        80_000..90_000,
+        1,
+        WritePath::Client,
+    )
+    .await?;
+    phase(
+        &server,
+        &told,
+        "pod statuses patched through kube::Client",
+        WrittenObject::Status,
+        90_000..PODS,
+        2,
+        WritePath::Client,
+    )
+    .await?;
+    print_memory("after status patches");
 
     let begun = Instant::now();
     let body = server.clone().oneshot(Request::get("/api/v1/pods").body(Full::<Bytes>::default())?).await?.into_body();
@@ -76,7 +102,7 @@ async fn main() -> Result<(), Failure> {
         bytes += frame.data_ref().map_or(0, Bytes::len);
     }
     println!("list of all pods: {:.0} ms, {} MiB", begun.elapsed().as_secs_f64() * 1e3, bytes >> 20);
-    memory("at the end");
+    print_memory("at the end");
     watcher.abort();
     Ok(())
 }
@@ -84,12 +110,12 @@ async fn main() -> Result<(), Failure> {
 /// Writes objects, shared among writers at the same time, and says how fast that was and how far behind the watcher of all pods fell.
 async fn phase(
     server: &ApiServer,
-    told: &Arc<Told>,
+    told: &Arc<WatcherLag>,
     title: &str,
-    what: What,
+    what: WrittenObject,
     numbers: Range<u64>,
     writers: u64,
-    way: Way,
+    way: WritePath,
 ) -> Result<(), Failure> {
     told.behind.store(0, Ordering::Relaxed);
     // What is sent is made beforehand: it is the server that is measured, and the client if there is one.
@@ -111,7 +137,7 @@ async fn phase(
     let count = share * writers;
     let by = if writers == 1 { "one writer".to_owned() } else { format!("{writers} writers") };
     println!("{count} {title} by {by}: {seconds:.2} s, {:.0} a second", count as f64 / seconds);
-    if !matches!(what, What::Node) {
+    if !matches!(what, WrittenObject::Node) {
         let wanted = told.written.load(Ordering::Relaxed);
         let behind = wanted.saturating_sub(told.seen.load(Ordering::Relaxed));
         while told.seen.load(Ordering::Relaxed) < wanted {
@@ -127,11 +153,11 @@ async fn phase(
 }
 
 /// Where a request goes, and what it says.
-fn request(what: What, n: u64) -> (String, Value) {
+fn request(what: WrittenObject, n: u64) -> (String, Value) {
     match what {
-        What::Node => ("/api/v1/nodes".into(), node(n)),
-        What::Pod => ("/api/v1/namespaces/default/pods".into(), pod(n)),
-        What::Status => {
+        WrittenObject::Node => ("/api/v1/nodes".into(), node(n)),
+        WrittenObject::Pod => ("/api/v1/namespaces/default/pods".into(), pod(n)),
+        WrittenObject::Status => {
             let status = json!({"status": {"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]}});
             (format!("/api/v1/namespaces/default/pods/pod-{n:06}/status"), status)
         }
@@ -140,28 +166,30 @@ fn request(what: What, n: u64) -> (String, Value) {
 
 async fn write(
     server: ApiServer,
-    told: Arc<Told>,
-    what: What,
+    told: Arc<WatcherLag>,
+    what: WrittenObject,
     requests: Vec<(String, Value)>,
-    way: Way,
+    way: WritePath,
 ) -> Result<(), Failure> {
     let (method, media) = match what {
-        What::Node | What::Pod => ("POST", "application/json"),
-        What::Status => ("PATCH", "application/merge-patch+json"),
+        WrittenObject::Node | WrittenObject::Pod => ("POST", "application/json"),
+        WrittenObject::Status => ("PATCH", "application/merge-patch+json"),
     };
     let pods: Api<Pod> = Api::default_namespaced(server.client_as("measure"));
     for (path, body) in requests {
         match (way, what) {
-            (Way::Client, What::Pod) => {
+            (WritePath::Client, WrittenObject::Pod) => {
                 drop(pods.create(&PostParams::default(), &serde_json::from_value(body)?).await?);
             }
-            (Way::Client, What::Status) => {
+            (WritePath::Client, WrittenObject::Status) => {
                 let name = path.trim_end_matches("/status").rsplit('/').next().unwrap_or_default();
                 drop(pods.patch_status(name, &PatchParams::default(), &Patch::Merge(body)).await?);
             }
-            (Way::Client, What::Node) | (Way::Service, _) => send(&server, method, path, media, body).await?,
+            (WritePath::Client, WrittenObject::Node) | (WritePath::Service, _) => {
+                send(&server, method, path, media, body).await?
+            }
         }
-        if !matches!(what, What::Node) {
+        if !matches!(what, WrittenObject::Node) {
             told.written.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -170,7 +198,7 @@ async fn write(
 
 /// What has been written, and what the watcher has been told of it.
 #[derive(Default)]
-struct Told {
+struct WatcherLag {
     written: AtomicU64,
     seen: AtomicU64,
     /// How far behind the watcher was at most.
@@ -178,7 +206,7 @@ struct Told {
 }
 
 /// Watches all pods and counts what it is told.
-async fn count_events(server: ApiServer, told: Arc<Told>) -> Result<(), Failure> {
+async fn count_events(server: ApiServer, told: Arc<WatcherLag>) -> Result<(), Failure> {
     let request = Request::get("/api/v1/pods?watch=true").body(Full::<Bytes>::default())?;
     let mut body = BodyStream::new(server.oneshot(request).await?.into_body());
     while let Some(Ok(frame)) = body.next().await {
@@ -195,7 +223,7 @@ async fn count_events(server: ApiServer, told: Arc<Told>) -> Result<(), Failure>
     Ok(())
 }
 
-fn memory(when: &str) {
+fn print_memory(when: &str) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = |name: &str| {
         status

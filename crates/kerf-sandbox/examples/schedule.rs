@@ -22,9 +22,9 @@ async fn main() -> Result<(), Failure> {
     let pods = numbers.next().unwrap_or(1_000);
     let nodes = numbers.next().unwrap_or(100);
     for (name, kind) in [
-        ("plain pods", Kind::Plain),
-        ("replicas of 20 services", Kind::Services),
-        ("pods with spread and anti-affinity", Kind::Rules),
+        ("plain pods", PodVariant::Plain),
+        ("replicas of 20 services", PodVariant::Services),
+        ("pods with spread and anti-affinity", PodVariant::Rules),
     ] {
         run(name, kind, pods, nodes).await?;
     }
@@ -37,9 +37,10 @@ async fn main() -> Result<(), Failure> {
     reason = "virtual time stands still while the scheduler works: this asks what a person waits for"
 )]
 async fn scale_up(pods: u64, nodes: u64) -> Result<(), Failure> {
-    let server = ApiServer::new(ApiServerConfig { history: 1 << 20, ..ApiServerConfig::new(Clock::system(), 1) });
+    let server =
+        ApiServer::new(ApiServerConfig { max_history_events: 1 << 20, ..ApiServerConfig::new(Clock::system(), 1) });
     for n in 0..pods {
-        send(&server, "POST", "/api/v1/namespaces/default/pods", &pod(n, Kind::Plain)).await?;
+        send(&server, "POST", "/api/v1/namespaces/default/pods", &pod(n, PodVariant::Plain)).await?;
     }
     let begun = std::time::Instant::now();
     tokio::time::pause();
@@ -49,7 +50,7 @@ async fn scale_up(pods: u64, nodes: u64) -> Result<(), Failure> {
         add_node(&server, n, &cpu).await?;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    while waiting(&server).await? > 0 {
+    while unscheduled_pods(&server).await? > 0 {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     scheduler.abort();
@@ -68,18 +69,19 @@ async fn add_node(server: &ApiServer, n: u64, cpu: &str) -> Result<(), Failure> 
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum PodVariant {
     Plain,
     Services,
     Rules,
 }
 
-async fn run(name: &str, kind: Kind, pods: u64, nodes: u64) -> Result<(), Failure> {
-    let server = ApiServer::new(ApiServerConfig { history: 1 << 20, ..ApiServerConfig::new(Clock::system(), 1) });
+async fn run(name: &str, kind: PodVariant, pods: u64, nodes: u64) -> Result<(), Failure> {
+    let server =
+        ApiServer::new(ApiServerConfig { max_history_events: 1 << 20, ..ApiServerConfig::new(Clock::system(), 1) });
     for n in 0..nodes {
         add_node(&server, n, "64").await?;
     }
-    if kind == Kind::Services {
+    if kind == PodVariant::Services {
         for n in 0..20 {
             let service = json!({"metadata": {"name": format!("app-{n}")}, "spec": {"selector": {"app": format!("app-{n}")}, "ports": [{"port": 80}]}});
             send(&server, "POST", "/api/v1/namespaces/default/services", &service).await?;
@@ -94,7 +96,7 @@ async fn run(name: &str, kind: Kind, pods: u64, nodes: u64) -> Result<(), Failur
     let scheduler = tokio::spawn(Scheduler::new(&server, 1).run());
     loop {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        if waiting(&server).await? == 0 {
+        if unscheduled_pods(&server).await? == 0 {
             break;
         }
     }
@@ -109,13 +111,13 @@ async fn run(name: &str, kind: Kind, pods: u64, nodes: u64) -> Result<(), Failur
     Ok(())
 }
 
-fn pod(n: u64, kind: Kind) -> Value {
+fn pod(n: u64, kind: PodVariant) -> Value {
     let app = format!("app-{}", n % 20);
     let mut pod = json!({
         "metadata": {"name": format!("pod-{n:06}"), "labels": {"app": app}},
         "spec": {"containers": [{"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]},
     });
-    if kind == Kind::Rules {
+    if kind == PodVariant::Rules {
         let selector = json!({"matchLabels": {"app": app}});
         pod["spec"]["topologySpreadConstraints"] = json!([
             {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector},
@@ -134,7 +136,7 @@ fn pod(n: u64, kind: Kind) -> Value {
 }
 
 /// How many pods have no node.
-async fn waiting(server: &ApiServer) -> Result<u64, Failure> {
+async fn unscheduled_pods(server: &ApiServer) -> Result<u64, Failure> {
     let path = "/api/v1/pods?fieldSelector=spec.nodeName%3D&limit=1";
     let body = server.clone().oneshot(Request::get(path).body(Full::<Bytes>::default())?).await?.into_body();
     let list: Value = serde_json::from_slice(&body.collect().await?.to_bytes())?;

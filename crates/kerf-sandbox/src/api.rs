@@ -51,7 +51,7 @@ pub(crate) use selector::Selection;
 pub(crate) use server::ServerState;
 pub(crate) use storage::{ObjectKey, PageQuery, TableChanges, TableIx};
 
-pub use dry_create::{DryCreateReport, judge_built_in};
+pub use dry_create::{DryCreateReport, dry_create_built_in};
 pub use request::Verb;
 pub use respond::Body;
 pub use serve::{ServeError, ServerHandle};

@@ -11,7 +11,7 @@ pub struct AuditedWrite {
     /// When.
     pub at: Timestamp,
     /// The user agent of the client.
-    pub agent: String,
+    pub user_agent: String,
     /// What it did.
     pub verb: Verb,
     /// To objects of which resource (`pods`).

@@ -63,7 +63,7 @@ impl CloudFaultRule {
         Self { fault, per_million, from: Duration::ZERO, until: None, instance_types, zones, capacity_types }
     }
 
-    fn covers(&self, offering: &OfferingRef<'_>, at: Duration) -> bool {
+    fn applies_to(&self, offering: &OfferingRef<'_>, at: Duration) -> bool {
         let among = |names: &[String], name: &str| names.is_empty() || names.iter().any(|own| own == name);
         at >= self.from
             && self.until.is_none_or(|until| at < until)
@@ -99,7 +99,7 @@ pub enum LaunchError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InstanceFaults {
     pub(crate) never_joins: bool,
-    pub(crate) boots_later_by: Duration,
+    pub(crate) boot_delay: Duration,
     pub(crate) interrupted_after: Option<Duration>,
 }
 
@@ -114,35 +114,37 @@ pub struct Cloud {
 struct CloudFaultState {
     rules: Vec<CloudFaultRule>,
     seed: u64,
-    chance: Rng,
+    rng: Rng,
 }
 
 impl Cloud {
     pub(crate) fn new(clock: Clock, seed: u64) -> Self {
-        let state = CloudFaultState { rules: Vec::new(), seed, chance: Rng::new(seed).fork("cloud") };
+        let state = CloudFaultState { rules: Vec::new(), seed, rng: Rng::new(seed).fork("cloud") };
         Self { clock, state: Arc::new(Mutex::new(state)) }
     }
 
     /// Lets things go wrong from now on, by these rules and this seed, instead of whatever went wrong before.
     pub fn set_faults(&self, rules: Vec<CloudFaultRule>, seed: u64) {
-        *self.lock() = CloudFaultState { rules, seed, chance: Rng::new(seed).fork("cloud") };
+        *self.lock() = CloudFaultState { rules, seed, rng: Rng::new(seed).fork("cloud") };
     }
 
     /// Whether a machine like this can be launched now.
-    pub fn launch(&self, offering: OfferingRef<'_>) -> Result<(), LaunchError> {
+    pub fn check_launch(&self, offering: OfferingRef<'_>) -> Result<(), LaunchError> {
         let at = self.clock.elapsed();
         let mut state = self.lock();
-        let CloudFaultState { rules, seed, chance } = &mut *state;
-        for (place, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.covers(&offering, at)) {
+        let CloudFaultState { rules, seed, rng: chance } = &mut *state;
+        for (place, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.applies_to(&offering, at)) {
             match rule.fault {
                 CloudFault::StockOut => {
                     let mut hasher = FxHasher::default();
                     (*seed, place, offering, at.as_secs() / STOCK_REDRAW_INTERVAL.as_secs()).hash(&mut hasher);
-                    if Rng::new(hasher.finish()).happens(rule.per_million) {
+                    if Rng::new(hasher.finish()).happens_per_million(rule.per_million) {
                         return Err(LaunchError::InsufficientCapacity);
                     }
                 }
-                CloudFault::Throttled if chance.happens(rule.per_million) => return Err(LaunchError::Throttled),
+                CloudFault::Throttled if chance.happens_per_million(rule.per_million) => {
+                    return Err(LaunchError::Throttled);
+                }
                 CloudFault::Throttled
                 | CloudFault::NeverJoins
                 | CloudFault::SlowBoot { .. }
@@ -153,16 +155,16 @@ impl Cloud {
     }
 
     /// What becomes of a new machine.
-    pub(crate) fn fate(&self, offering: OfferingRef<'_>) -> InstanceFaults {
+    pub(crate) fn draw_instance_faults(&self, offering: OfferingRef<'_>) -> InstanceFaults {
         let at = self.clock.elapsed();
         let mut state = self.lock();
-        let CloudFaultState { rules, chance, .. } = &mut *state;
+        let CloudFaultState { rules, rng: chance, .. } = &mut *state;
         let mut fate = InstanceFaults::default();
-        for rule in rules.iter().filter(|rule| rule.covers(&offering, at)) {
+        for rule in rules.iter().filter(|rule| rule.applies_to(&offering, at)) {
             match rule.fault {
-                CloudFault::NeverJoins => fate.never_joins |= chance.happens(rule.per_million),
-                CloudFault::SlowBoot { by } if chance.happens(rule.per_million) => fate.boots_later_by += by,
-                CloudFault::Interruption { after } if chance.happens(rule.per_million) => {
+                CloudFault::NeverJoins => fate.never_joins |= chance.happens_per_million(rule.per_million),
+                CloudFault::SlowBoot { by } if chance.happens_per_million(rule.per_million) => fate.boot_delay += by,
+                CloudFault::Interruption { after } if chance.happens_per_million(rule.per_million) => {
                     fate.interrupted_after = Some(fate.interrupted_after.map_or(after, |other| other.min(after)));
                 }
                 CloudFault::SlowBoot { .. }
@@ -190,23 +192,23 @@ mod tests {
         cloud
     }
 
-    fn sold_out(cloud: &Cloud) -> Vec<bool> {
+    fn launch_failures_by_zone(cloud: &Cloud) -> Vec<bool> {
         let zones = ["a", "b", "c", "d", "e", "f", "g", "h"];
         let offering = |zone| OfferingRef { instance_type: "c-4x", zone, capacity_type: "spot" };
-        zones.map(|zone| cloud.launch(offering(zone)).is_err()).to_vec()
+        zones.map(|zone| cloud.check_launch(offering(zone)).is_err()).to_vec()
     }
 
     #[tokio::test(start_paused = true)]
     async fn stock_lasts_a_while_and_follows_the_seed() {
         let rule = || vec![CloudFaultRule::new(CloudFault::StockOut, 500_000)];
         let one = cloud(rule(), 1);
-        let first = sold_out(&one);
+        let first = launch_failures_by_zone(&one);
         assert!(first.contains(&true) && first.contains(&false), "{first:?}");
-        assert_eq!(first, sold_out(&one), "asking again changes nothing");
-        assert_eq!(first, sold_out(&cloud(rule(), 1)));
-        assert_ne!(first, sold_out(&cloud(rule(), 2)));
+        assert_eq!(first, launch_failures_by_zone(&one), "asking again changes nothing");
+        assert_eq!(first, launch_failures_by_zone(&cloud(rule(), 1)));
+        assert_ne!(first, launch_failures_by_zone(&cloud(rule(), 2)));
         tokio::time::advance(STOCK_REDRAW_INTERVAL).await;
-        assert_ne!(first, sold_out(&one), "it is drawn anew after a while");
+        assert_ne!(first, launch_failures_by_zone(&one), "it is drawn anew after a while");
     }
 
     #[tokio::test(start_paused = true)]
@@ -219,12 +221,12 @@ mod tests {
         };
         let cloud = cloud(vec![rule], 1);
         let offering = OfferingRef { instance_type: "c-4x", zone: "a", capacity_type: "spot" };
-        assert!(cloud.fate(offering).never_joins);
-        assert!(!cloud.fate(OfferingRef { zone: "b", ..offering }).never_joins);
-        assert!(!cloud.fate(OfferingRef { capacity_type: "on-demand", ..offering }).never_joins);
+        assert!(cloud.draw_instance_faults(offering).never_joins);
+        assert!(!cloud.draw_instance_faults(OfferingRef { zone: "b", ..offering }).never_joins);
+        assert!(!cloud.draw_instance_faults(OfferingRef { capacity_type: "on-demand", ..offering }).never_joins);
         tokio::time::advance(Duration::from_secs(10)).await;
-        assert_eq!(cloud.fate(offering), InstanceFaults::default());
-        assert_eq!(cloud.launch(offering), Ok(()));
+        assert_eq!(cloud.draw_instance_faults(offering), InstanceFaults::default());
+        assert_eq!(cloud.check_launch(offering), Ok(()));
     }
 
     #[tokio::test(start_paused = true)]
@@ -238,9 +240,8 @@ mod tests {
         ];
         let cloud = cloud(rules, 1);
         let offering = OfferingRef { instance_type: "x", zone: "a", capacity_type: "spot" };
-        assert_eq!(cloud.launch(offering), Err(LaunchError::Throttled));
-        let fate =
-            InstanceFaults { never_joins: false, boots_later_by: seconds(5), interrupted_after: Some(seconds(60)) };
-        assert_eq!(cloud.fate(offering), fate);
+        assert_eq!(cloud.check_launch(offering), Err(LaunchError::Throttled));
+        let fate = InstanceFaults { never_joins: false, boot_delay: seconds(5), interrupted_after: Some(seconds(60)) };
+        assert_eq!(cloud.draw_instance_faults(offering), fate);
     }
 }

@@ -45,11 +45,11 @@ use kerf_runtime::Clock;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-pub use cluster_events::{Cost, News};
-pub(crate) use cluster_events::{PRICE, micro_dollars};
-pub(crate) use component_client::Requests;
-pub use initial_nodes::MachineError;
-pub use instance_commands::Machines;
+pub use cluster_events::{ClusterCost, ClusterEvent};
+pub(crate) use cluster_events::{PRICE_LABEL, parse_micro_dollars};
+pub(crate) use component_client::ComponentClient;
+pub use initial_nodes::AddNodeError;
+pub use instance_commands::SimulatedInstances;
 pub use scheduler::Scheduler;
 pub use timing::{Delay, Timing};
 pub use volumes::VolumeController;
@@ -78,7 +78,7 @@ pub(crate) struct ObjectRef {
 
 /// A piece of work for the control plane: which controller, and which object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Work {
+pub(crate) enum WorkItem {
     Namespace(ObjectKey),
     Garbage(ObjectRef),
     Deployment(ObjectKey),
@@ -111,7 +111,7 @@ pub(crate) enum Work {
 #[derive(Debug)]
 pub struct Cluster {
     server: ApiServer,
-    machines: Machines,
+    instances: SimulatedInstances,
     cloud: Cloud,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -120,30 +120,41 @@ impl Cluster {
     /// Starts a cluster without nodes. Must be called on a tokio runtime with time enabled.
     #[allow(clippy::large_types_passed_by_value, reason = "it is written out where a cluster is started")]
     pub fn start(config: ClusterConfig) -> Self {
-        Self::begin(ApiServer::new(ApiServerConfig::new(config.clock, config.seed)), &config, None)
+        Self::start_on_server(ApiServer::new(ApiServerConfig::new(config.clock, config.seed)), &config, None)
     }
 
     /// Starts a cluster with what another API server holds: a copy of it, which goes its own way.
     #[allow(clippy::large_types_passed_by_value, reason = "it is written out where a cluster is started")]
     pub fn start_from(furnished: &ApiServer, config: ClusterConfig) -> Self {
-        Self::begin(furnished.fork(config.clock), &config, None)
+        Self::start_on_server(furnished.fork(config.clock), &config, None)
     }
 
     /// Starts a cluster, and tells what happens in it. Whoever stops listening costs nothing.
     #[allow(clippy::large_types_passed_by_value, reason = "it is written out where a cluster is started")]
-    pub fn watched(config: ClusterConfig) -> (Self, mpsc::UnboundedReceiver<News>) {
+    pub fn start_with_events(config: ClusterConfig) -> (Self, mpsc::UnboundedReceiver<ClusterEvent>) {
         let (reporter, news) = mpsc::unbounded_channel();
-        (Self::begin(ApiServer::new(ApiServerConfig::new(config.clock, config.seed)), &config, Some(reporter)), news)
+        (
+            Self::start_on_server(
+                ApiServer::new(ApiServerConfig::new(config.clock, config.seed)),
+                &config,
+                Some(reporter),
+            ),
+            news,
+        )
     }
 
-    fn begin(server: ApiServer, config: &ClusterConfig, reporter: Option<mpsc::UnboundedSender<News>>) -> Self {
+    fn start_on_server(
+        server: ApiServer,
+        config: &ClusterConfig,
+        reporter: Option<mpsc::UnboundedSender<ClusterEvent>>,
+    ) -> Self {
         let (orders, inbox) = mpsc::unbounded_channel();
         let cloud = Cloud::new(config.clock, config.seed);
-        let plane = control_plane::Plane::new(server.clone(), config, cloud.clone(), reporter);
+        let plane = control_plane::ControlPlane::new(server.clone(), config, cloud.clone(), reporter);
         let volumes = VolumeController::new(&server, config.timing.volume_attach.base);
         let scheduler = Scheduler::new(&server, config.seed);
         let tasks = vec![tokio::spawn(plane.run(inbox)), tokio::spawn(volumes.run()), tokio::spawn(scheduler.run())];
-        Self { server, machines: Machines::new(orders), cloud, tasks }
+        Self { server, instances: SimulatedInstances::new(orders), cloud, tasks }
     }
 
     /// Its API server: clients, faults, the audit.
@@ -157,8 +168,8 @@ impl Cluster {
     }
 
     /// Its simulated machines.
-    pub fn machines(&self) -> &Machines {
-        &self.machines
+    pub fn instances(&self) -> &SimulatedInstances {
+        &self.instances
     }
 }
 

@@ -52,11 +52,11 @@ pub enum Fault {
 
 impl Fault {
     /// Whether the fault can happen to such a request.
-    fn fits(&self, verb: Verb) -> bool {
+    fn can_affect(&self, verb: Verb) -> bool {
         match self {
             Self::InternalError | Self::Unavailable { .. } | Self::TooManyRequests { .. } | Self::Slow { .. } => true,
             Self::Conflict => matches!(verb, Verb::Update | Verb::Patch | Verb::Delete),
-            Self::LostResponse => verb.writes(),
+            Self::LostResponse => verb.is_write(),
             Self::StaleRead { .. } => matches!(verb, Verb::Get | Verb::List),
             Self::DroppedWatch { .. } | Self::LateWatch { .. } | Self::Gone => verb == Verb::Watch,
         }
@@ -75,7 +75,7 @@ pub struct FaultRule {
     /// Until when; for ever, if none is given.
     pub until: Option<Duration>,
     /// Only requests of clients whose user agent begins like this; an empty one is everybody.
-    pub agent: String,
+    pub user_agent_prefix: String,
     /// Only requests for these resources (`pods`, `nodeclaims`); none means all.
     pub resources: Vec<String>,
     /// Only these verbs, of those that the fault can happen to; none means all.
@@ -86,14 +86,14 @@ impl FaultRule {
     /// A fault that may happen to every request that it fits, always.
     pub fn new(fault: Fault, per_million: u32) -> Self {
         let (agent, resources, verbs) = (String::new(), Vec::new(), Vec::new());
-        Self { fault, per_million, from: Duration::ZERO, until: None, agent, resources, verbs }
+        Self { fault, per_million, from: Duration::ZERO, until: None, user_agent_prefix: agent, resources, verbs }
     }
 
-    fn covers(&self, request: &RequestInfo<'_>) -> bool {
-        self.fault.fits(request.verb)
-            && request.at >= self.from
-            && self.until.is_none_or(|until| request.at < until)
-            && request.agent.starts_with(&self.agent)
+    fn applies_to(&self, request: &RequestInfo<'_>) -> bool {
+        self.fault.can_affect(request.verb)
+            && request.server_uptime >= self.from
+            && self.until.is_none_or(|until| request.server_uptime < until)
+            && request.user_agent.starts_with(&self.user_agent_prefix)
             && (self.resources.is_empty() || self.resources.iter().any(|resource| resource == request.resource))
             && (self.verbs.is_empty() || self.verbs.contains(&request.verb))
     }
@@ -104,29 +104,29 @@ impl FaultRule {
 pub(crate) struct RequestInfo<'a> {
     pub(crate) verb: Verb,
     pub(crate) resource: &'a str,
-    pub(crate) agent: &'a str,
+    pub(crate) user_agent: &'a str,
     /// How long the server has been running.
-    pub(crate) at: Duration,
+    pub(crate) server_uptime: Duration,
 }
 
 /// The faults of a server.
 #[derive(Debug)]
 pub(crate) struct FaultInjector {
     rules: Vec<FaultRule>,
-    chance: Rng,
+    rng: Rng,
 }
 
 impl FaultInjector {
     pub(crate) fn new(rules: Vec<FaultRule>, seed: u64) -> Self {
-        Self { rules, chance: Rng::new(seed).fork("faults") }
+        Self { rules, rng: Rng::new(seed).fork("faults") }
     }
 
     /// The fault that happens to a request, if one does. Rules are asked in order, each for a draw of its own.
     pub(crate) fn draw(&mut self, request: &RequestInfo<'_>) -> Option<Fault> {
-        let chance = &mut self.chance;
+        let chance = &mut self.rng;
         self.rules
             .iter()
-            .find(|rule| rule.covers(request) && chance.happens(rule.per_million))
+            .find(|rule| rule.applies_to(request) && chance.happens_per_million(rule.per_million))
             .map(|rule| rule.fault.clone())
     }
 }
@@ -135,8 +135,8 @@ impl FaultInjector {
 mod tests {
     use super::*;
 
-    fn asked(verb: Verb, resource: &str, seconds: u64) -> RequestInfo<'_> {
-        RequestInfo { verb, resource, agent: "kerf/1", at: Duration::from_secs(seconds) }
+    fn request_info(verb: Verb, resource: &str, seconds: u64) -> RequestInfo<'_> {
+        RequestInfo { verb, resource, user_agent: "kerf/1", server_uptime: Duration::from_secs(seconds) }
     }
 
     #[test]
@@ -153,7 +153,11 @@ mod tests {
             (Fault::Gone, Verb::List, false),
             (Fault::InternalError, Verb::Get, true),
         ] {
-            assert_eq!(always(fault.clone()).draw(&asked(verb, "pods", 0)).is_some(), happens, "{fault:?} {verb:?}");
+            assert_eq!(
+                always(fault.clone()).draw(&request_info(verb, "pods", 0)).is_some(),
+                happens,
+                "{fault:?} {verb:?}"
+            );
         }
     }
 
@@ -162,25 +166,27 @@ mod tests {
         let rule = FaultRule {
             from: Duration::from_secs(10),
             until: Some(Duration::from_secs(20)),
-            agent: "kerf".into(),
+            user_agent_prefix: "kerf".into(),
             resources: vec!["nodes".into()],
             verbs: vec![Verb::Update],
             ..FaultRule::new(Fault::InternalError, 1_000_000)
         };
         let mut faults = FaultInjector::new(vec![rule], 1);
-        assert!(faults.draw(&asked(Verb::Update, "nodes", 10)).is_some());
-        assert!(faults.draw(&asked(Verb::Update, "nodes", 9)).is_none());
-        assert!(faults.draw(&asked(Verb::Update, "nodes", 20)).is_none());
-        assert!(faults.draw(&asked(Verb::Update, "pods", 10)).is_none());
-        assert!(faults.draw(&asked(Verb::Patch, "nodes", 10)).is_none());
-        assert!(faults.draw(&RequestInfo { agent: "kubectl", ..asked(Verb::Update, "nodes", 10) }).is_none());
+        assert!(faults.draw(&request_info(Verb::Update, "nodes", 10)).is_some());
+        assert!(faults.draw(&request_info(Verb::Update, "nodes", 9)).is_none());
+        assert!(faults.draw(&request_info(Verb::Update, "nodes", 20)).is_none());
+        assert!(faults.draw(&request_info(Verb::Update, "pods", 10)).is_none());
+        assert!(faults.draw(&request_info(Verb::Patch, "nodes", 10)).is_none());
+        assert!(
+            faults.draw(&RequestInfo { user_agent: "kubectl", ..request_info(Verb::Update, "nodes", 10) }).is_none()
+        );
     }
 
     #[test]
     fn one_seed_one_series_of_faults() {
         let series = |seed| {
             let mut faults = FaultInjector::new(vec![FaultRule::new(Fault::InternalError, 300_000)], seed);
-            (0..200).map(|_| faults.draw(&asked(Verb::Get, "pods", 0)).is_some()).collect::<Vec<_>>()
+            (0..200).map(|_| faults.draw(&request_info(Verb::Get, "pods", 0)).is_some()).collect::<Vec<_>>()
         };
         assert_eq!(series(4), series(4));
         assert_ne!(series(4), series(5));

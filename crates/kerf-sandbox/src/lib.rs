@@ -37,12 +37,14 @@ mod rng;
 pub mod sim;
 
 pub use api::{
-    ApiServer, ApiServerConfig, Body, ConnectionLost, DryCreateReport, ServeError, ServerHandle, Verb, judge_built_in,
+    ApiServer, ApiServerConfig, Body, ConnectionLost, DryCreateReport, ServeError, ServerHandle, Verb,
+    dry_create_built_in,
 };
 pub use audit::AuditedWrite;
 pub use cloud::{Cloud, CloudFault, CloudFaultRule, LaunchError, OfferingRef};
 pub use cluster::{
-    Cluster, ClusterConfig, Cost, Delay, MachineError, Machines, News, Scheduler, Timing, VolumeController,
+    AddNodeError, Cluster, ClusterConfig, ClusterCost, ClusterEvent, Delay, Scheduler, SimulatedInstances, Timing,
+    VolumeController,
 };
 pub use faults::{Fault, FaultRule};
 pub use install::{InstallError, install_crds};

@@ -40,7 +40,7 @@ impl Rng {
     }
 
     /// Whether something of `parts_per_million` happens this time.
-    pub fn happens(&mut self, parts_per_million: u32) -> bool {
+    pub fn happens_per_million(&mut self, parts_per_million: u32) -> bool {
         self.below(1_000_000) < u64::from(parts_per_million)
     }
 
@@ -114,8 +114,8 @@ mod tests {
     fn suffixes_use_the_alphabet_and_rates_are_kept() {
         let mut rng = Rng::new(3);
         assert!((0..200).all(|_| rng.name_suffix().bytes().all(|letter| NAME_LETTERS.contains(&letter))));
-        let hits = (0..100_000).filter(|_| rng.happens(250_000)).count();
+        let hits = (0..100_000).filter(|_| rng.happens_per_million(250_000)).count();
         assert!((24_000..26_000).contains(&hits), "{hits}");
-        assert!((0..1000).all(|_| !rng.happens(0) && rng.happens(1_000_000)));
+        assert!((0..1000).all(|_| !rng.happens_per_million(0) && rng.happens_per_million(1_000_000)));
     }
 }

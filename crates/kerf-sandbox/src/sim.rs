@@ -21,7 +21,11 @@ mod scenario;
 mod steady;
 
 pub use faults::NamedFault;
-pub use invariant_watcher::Witness;
-pub use report::{Appraisal, CostReport, NodeReport, PodReport, Report, Sample, SteadyReport, TimesToRun, Violation};
-pub use run::{Line, Simulation};
-pub use scenario::{Change, Interruption, Scale, Scenario, ScenarioError, Steady, Step, Target};
+pub use invariant_watcher::InvariantWatcher;
+pub use report::{
+    Appraisal, CostReport, NodeReport, PodReport, Sample, SimulationReport, SteadyReport, TimesToRun, Violation,
+};
+pub use run::{ProgressLine, Simulation};
+pub use scenario::{
+    InterruptStep, PatchStep, ScaleStep, Scenario, ScenarioError, ScenarioStep, ScenarioTarget, Steady,
+};

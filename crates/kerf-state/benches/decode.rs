@@ -1,11 +1,13 @@
-//! How fast pods are decoded, and how much memory they take.
+//! Measures how fast pods are decoded and how much memory they take.
 //!
-//! A typical pod of a deployment on a 1.33 cluster: requests and limits, a node selector, a spread constraint, an owner, and the
-//! noise that comes with every pod (managed fields, probes, environment, volumes, statuses). The target is 100 MB of JSON a
-//! second on one core, and less than 1.5 KiB of heap for a pod.
+//! The input is a typical pod of a Deployment on a 1.33 cluster: requests and limits, a node
+//! selector, a spread constraint, an owner, and the fields that every pod has but Kerf does not
+//! read (managed fields, probes, environment, volumes, statuses). The target is 100 MB of JSON per
+//! second on one core and less than 1.5 KiB of heap per pod.
 //!
-//! `cargo bench -p kerf-state --bench decode` prints the throughput, and under `max alloc` the most heap that was in use: of a hundred
-//! thousand pods in one list, where 1, 5 or 50 pods in a row are replicas of one owner, and of one pod.
+//! `cargo bench -p kerf-state --bench decode` prints the throughput and, under `max alloc`, the
+//! largest heap in use. It measures a list of 100,000 pods in which 1, 5 or 50 consecutive pods are
+//! replicas of one owner, and a single pod.
 
 use std::hint::black_box;
 
@@ -21,9 +23,9 @@ fn main() {
     divan::main();
 }
 
-/// How many pods are decoded.
+/// Number of pods that are decoded.
 const PODS: usize = 100_000;
-/// How many of them differ: more JSON than any cache holds, less than would trouble a laptop.
+/// Number of different pods. Their JSON exceeds the CPU caches and still fits a laptop's memory.
 const DISTINCT_POD_COUNT: usize = 20_000;
 
 #[divan::bench(args = [1, 5, 50], sample_count = 5, sample_size = 1)]
@@ -39,7 +41,7 @@ fn hundred_thousand_pods(bencher: Bencher, replicas: usize) {
     });
 }
 
-/// A pod, boxed, after others of its owner.
+/// Decodes one boxed pod after another pod of its owner.
 #[divan::bench]
 fn one_pod(bencher: Bencher) {
     let documents = [typical_pod(0, 50).to_string(), typical_pod(1, 50).to_string()];
@@ -51,7 +53,8 @@ fn decode(document: &str) -> Pod {
     serde_json::from_slice(document.as_bytes()).expect("the pod below is one")
 }
 
-/// Neighbours in number are replicas of one owner and run on different nodes, as in the API server's list.
+/// Returns a pod. Pods with consecutive numbers are replicas of one owner and run on different
+/// nodes, as in a list of the API server.
 fn typical_pod(number: usize, replicas: usize) -> Value {
     let owner = number / replicas;
     let app = ["checkout", "catalogue", "payments", "search-frontend"][owner % 4];
@@ -162,7 +165,8 @@ fn condition(kind: &str) -> Value {
     })
 }
 
-/// Who wrote which field, as server-side apply keeps it: the controller manager, and the kubelet on the status.
+/// Returns managed fields as server-side apply stores them: those of the controller manager, and
+/// those of the kubelet on the status.
 fn managed_fields(uid: &str) -> Value {
     let owner = format!("k:{{\"uid\":\"{uid}\"}}");
     let conditions: Value = ["ContainersReady", "Initialized", "PodReadyToStartContainers", "Ready"]

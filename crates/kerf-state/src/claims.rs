@@ -1,4 +1,4 @@
-//! NodeClaims: the object that its controllers write, and the machine as the engine sees it, which exists or is about to.
+//! NodeClaims: the API object that its controllers write, and its conversion to the engine's input.
 
 use kerf_api::annotations;
 use kerf_api::conditions::ConditionStatus;
@@ -10,52 +10,54 @@ use serde::Deserialize;
 
 use crate::pools::{resources, taints};
 
-/// A claim that is tracked.
+/// A NodeClaim as the index stores it. [`PartialEq`] compares the API object alone.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(from = "NodeClaim")]
 pub struct TrackedClaim {
-    /// The object, as its controllers write it.
+    /// The API object, without managed fields.
     pub object: NodeClaim,
-    /// The same as decisions see it, marks aside.
+    /// The object converted for the engine, without deletion mark and nomination.
     pub engine_claim: kerf_engine::NodeClaimInput,
 }
 
 impl From<NodeClaim> for TrackedClaim {
     fn from(mut object: NodeClaim) -> Self {
-        // Who wrote which field is most of the object, and nobody here asks.
+        // Managed fields are the largest part of the object, and no controller reads them.
         object.metadata.managed_fields = None;
         Self { engine_claim: to_engine_claim(&object, false), object }
     }
 }
 
 impl TrackedClaim {
-    /// Its name.
+    /// Returns the object's name.
     pub fn name(&self) -> &Str {
         &self.engine_claim.name
     }
 
-    /// Its uid.
+    /// Returns the object's UID; empty if the API server has not assigned one.
     pub fn uid(&self) -> &str {
         self.object.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// The pool that it belongs to.
+    /// Returns the NodePool that the claim belongs to, by its label. `None` if the label is missing
+    /// or empty.
     pub fn pool(&self) -> Option<&str> {
         self.engine_claim.labels.get(kerf_api::labels::NODEPOOL).filter(|pool| !pool.is_empty())
     }
 
-    /// Whether a condition is True.
+    /// Returns true if the claim's status has this condition with status True.
     pub fn is_condition_true(&self, kind: &str) -> bool {
         is_condition_true(&self.object, kind)
     }
 
-    /// Whether it has been told to go.
+    /// Returns true if the claim has a deletion timestamp.
     pub fn is_terminating(&self) -> bool {
         self.object.metadata.deletion_timestamp.is_some()
     }
 }
 
-/// The claim as the engine takes it. `is_marked` says whether a disruption under way has marked it.
+/// Converts a NodeClaim for the engine. `is_marked` states whether a disruption command has marked
+/// it for deletion.
 pub fn to_engine_claim(object: &NodeClaim, is_marked: bool) -> kerf_engine::NodeClaimInput {
     let status = object.status.as_ref();
     let pairs = |map: Option<&std::collections::BTreeMap<String, String>>| {
@@ -76,42 +78,46 @@ pub fn to_engine_claim(object: &NodeClaim, is_marked: bool) -> kerf_engine::Node
     }
 }
 
-/// How far the claim is. Where nobody has judged a claim that has a machine, as in manifests that leave the status out, it counts as
-/// initialized from the start; its Node still has to say so too. What the caller alone knows (nominations, commands under way) is not in the object.
+/// Derives the claim's lifecycle from its conditions. A claim with a provider ID and without any
+/// condition, as in manifests without a status, counts as initialized from its creation; its Node
+/// must be initialized too. Nominations and running commands are not in the object, so callers add
+/// them.
 fn lifecycle(object: &NodeClaim) -> ClaimLifecycle {
     let status = object.status.as_ref();
     let conditions = status.map_or(&[][..], |s| s.conditions.as_slice());
-    let with_machine = status.and_then(|s| s.provider_id.as_deref()).is_some_and(|id| !id.is_empty());
-    let unjudged = with_machine && conditions.is_empty();
-    let is_true =
+    let has_provider_id = status.and_then(|s| s.provider_id.as_deref()).is_some_and(|id| !id.is_empty());
+    let lacks_conditions = has_provider_id && conditions.is_empty();
+    let true_condition =
         |kind: &str| conditions.iter().find(|c| c.condition_type == kind).filter(|c| c.status == ConditionStatus::True);
     let created = object.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let initialized = is_true("Initialized");
-    let drifted = is_true("Drifted");
+    let initialized = true_condition("Initialized");
+    let drifted = true_condition("Drifted");
     ClaimLifecycle {
         created,
-        is_launched: unjudged || is_true("Launched").is_some(),
-        is_initialized: unjudged || initialized.is_some(),
+        is_launched: lacks_conditions || true_condition("Launched").is_some(),
+        is_initialized: lacks_conditions || initialized.is_some(),
         initialized_at: initialized.map(|c| c.last_transition_time.0).or(created),
         last_pod_event: status.and_then(|s| s.last_pod_event_time.as_ref()).map(|time| time.0),
         drifted_at: drifted.map(|c| c.last_transition_time.0),
-        // What Kerf can find out by itself is found out again; what a provider once said holds until it is asked again.
+        // Kerf checks drift from the pool again at each decision. Drift that a provider reported
+        // holds until the provider reports again.
         provider_drift: drifted
             .filter(|c| !is_drift_from_pool(object, &c.reason))
             .map(|c| Str::from(c.reason.as_str())),
         expire_after: object.spec.expire_after.as_ref().and_then(|t| parse_nillable(Some(t.as_str())).ok().flatten()),
-        // A period that has no meaning, which admission does not let through, still says that a drain ends.
+        // An invalid period, which admission rejects, counts as zero: a drain still has to end.
         termination_grace_period: object
             .spec
             .termination_grace_period
             .as_ref()
             .map(|text| text.as_str().parse().unwrap_or(Duration::ZERO)),
-        is_instance_terminating: is_true("InstanceTerminating").is_some(),
+        is_instance_terminating: true_condition("InstanceTerminating").is_some(),
         ..ClaimLifecycle::default()
     }
 }
 
-/// Whether drift for this reason can be told from the claim and its pool alone. A hash can be compared only if the claim carries one.
+/// Returns true if drift for this reason can be checked against the claim and its pool alone. The
+/// hash can be compared only if the claim has the hash annotations.
 fn is_drift_from_pool(object: &NodeClaim, reason: &str) -> bool {
     let has = |key: &str| object.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(key));
     match reason {

@@ -1,8 +1,12 @@
-//! The index: every object that some decision reads, found by what decisions ask for. It is told what happened and keeps its
-//! cross-references true; that is all it does.
+//! The index of every API object that some decision reads. It stores objects and keeps its
+//! cross-references (pods by node, nodes and claims by provider ID) up to date; it decides nothing.
 //!
-//! Three things always hold. What we wrote ourselves is never undone by older news from a watch, nor does it bring back what is gone. A pod
-//! counts on exactly one node, the one that its latest version names. And two nodes or claims with one machine are both kept: who cares says so.
+//! Three invariants:
+//! - An older watch event never undoes a write of Kerf's own, and the response to a write never
+//!   re-adds an object that has been deleted.
+//! - A pod counts on exactly one node: the one that its latest version names.
+//! - If two nodes or two claims have the same provider ID, both are kept. Callers that need
+//!   uniqueness check for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,16 +28,16 @@ use crate::object_table::{ObjectChange, ObjectTable};
 use crate::replica_owners::{ReplicaSet, ReplicationController, StatefulSet};
 use crate::solver_cache::SolverCache;
 
-/// What pods on a node ask for.
+/// Resources requested by the pods that are bound to one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeRequests {
-    /// All of them.
+    /// Sum over all pods, DaemonSet pods included.
     pub pods: BTreeMap<Str, Quantity>,
-    /// Those of daemon sets alone.
+    /// Sum over the DaemonSet pods alone.
     pub daemons: BTreeMap<Str, Quantity>,
 }
 
-/// The cluster as we know it.
+/// Index of the cluster's objects, plus what Kerf has done and the API server does not show yet.
 #[derive(Debug, Default)]
 pub struct Cluster {
     pub(crate) claims: ObjectTable<TrackedClaim>,
@@ -49,7 +53,7 @@ pub struct Cluster {
     pub(crate) csi_nodes: ObjectTable<CsiNode>,
     pub(crate) volume_attachments: ObjectTable<VolumeAttachment>,
     pub(crate) namespaces: ObjectTable<Namespace>,
-    // These four are told of only where pods have default spread constraints.
+    // The next four kinds are watched only if default topology spread constraints are configured.
     pub(crate) services: ObjectTable<Service>,
     pub(crate) replica_sets: ObjectTable<ReplicaSet>,
     pub(crate) stateful_sets: ObjectTable<StatefulSet>,
@@ -57,33 +61,37 @@ pub struct Cluster {
 
     pub(crate) intents: Intents,
     pub(crate) has_been_synced: bool,
-    /// The engine's books, between decisions.
+    /// The prepared solver, kept between decisions. `None` until the first decision and after a
+    /// change that the solver cannot follow.
     pub(crate) solver_cache: Option<SolverCache>,
     pods_by_node: BTreeMap<Str, BTreeSet<Str>>,
     nodes_by_provider_id: BTreeMap<Str, BTreeSet<Str>>,
     claims_by_provider_id: BTreeMap<Str, BTreeSet<Str>>,
-    /// Claims without a machine: as long as there are any, nothing may be decided.
+    /// Claims without a provider ID and without `Launched=True`. While there are any, cluster state
+    /// is not synced.
     pub(crate) unlaunched: BTreeSet<Str>,
 }
 
 impl Cluster {
-    /// An index that knows nothing yet.
+    /// Returns an empty index in which no kind is listed yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The objects of a kind.
+    /// Returns all objects of a kind.
     pub fn all<T: Tracked>(&self) -> &ObjectTable<T> {
         T::table(self)
     }
 
-    /// One object.
+    /// Returns the object with this key (see [`Tracked::key`]).
     pub fn get<T: Tracked>(&self, key: &str) -> Option<&Arc<T>> {
         T::table(self).get(key)
     }
 
-    /// Takes note of an object that is new or has changed. Says what that changed: nothing, if we knew something newer. News of what we
-    /// wrote ourselves is told although we know it, because others may wait for it.
+    /// Records a new or changed object and returns the change. Returns `None` if the stored version
+    /// is newer, or if the object is unchanged and its kind has no version. An unchanged object of
+    /// a versioned kind (one that Kerf writes itself) is still returned as a change: the event
+    /// handlers may not have seen it yet, because the index has it from the response to the write.
     pub fn apply<T: Tracked>(&mut self, object: T) -> Option<ObjectChange<T>> {
         let key = object.key();
         if let Some(known) = T::table(self).get(&key) {
@@ -102,14 +110,15 @@ impl Cluster {
         Some(change)
     }
 
-    /// Takes note of what the API server answered to a write of ours. The watch may have told more meanwhile: an object that is not known is
-    /// gone, and nobody would ever tell again that it is.
+    /// Records the object that the API server returned for a write of Kerf's own. An object that is
+    /// not in the index is ignored: the watch has already reported its deletion and would not
+    /// report it again.
     pub fn apply_own_write<T: Tracked>(&mut self, object: T) -> Option<ObjectChange<T>> {
         T::table(self).get(&object.key())?;
         self.apply(object)
     }
 
-    /// Takes note of an object that is gone.
+    /// Removes an object and returns the change. Returns `None` if the object is not in the index.
     pub fn delete<T: Tracked>(&mut self, object: &T) -> Option<ObjectChange<T>> {
         let before = T::table_mut(self).remove(&object.key())?;
         let change = ObjectChange { before: Some(before), after: None };
@@ -117,22 +126,25 @@ impl Cluster {
         Some(change)
     }
 
-    /// Takes note of all objects of a kind; what is not among them is gone.
+    /// Replaces all objects of a kind with a complete list and returns the changes. Objects that
+    /// are not listed are removed, except those for which [`Tracked::survives_relist`] holds.
     pub fn reset<T: Tracked>(&mut self, objects: Vec<T>) -> Vec<ObjectChange<T>> {
         let listed: BTreeSet<Str> = objects.iter().map(Tracked::key).collect();
-        let gone: Vec<Arc<T>> = T::table(self)
+        let unlisted: Vec<Arc<T>> = T::table(self)
             .iter()
             .filter(|(key, object)| !listed.contains(*key) && !object.survives_relist(self))
             .map(|(_, object)| object.clone())
             .collect();
-        let mut changes: Vec<ObjectChange<T>> = gone.iter().filter_map(|object| self.delete(object.as_ref())).collect();
+        let mut changes: Vec<ObjectChange<T>> =
+            unlisted.iter().filter_map(|object| self.delete(object.as_ref())).collect();
         changes.extend(objects.into_iter().filter_map(|object| self.apply(object)));
         T::table_mut(self).mark_listed();
         changes
     }
 
-    /// Takes note of a claim that we have just created, before any watch tells of it: until it is launched or gone, nothing may be
-    /// decided, for its room is spoken for.
+    /// Inserts a claim that Kerf has just created, before a watch reports it. Cluster state is
+    /// unsynced until the claim is launched or deleted, because its capacity is already assigned to
+    /// pods.
     pub fn insert_created(&mut self, claim: TrackedClaim) {
         let name = claim.engine_claim.name.clone();
         if self.apply(claim).is_some() {
@@ -140,13 +152,14 @@ impl Cluster {
         }
     }
 
-    /// The watch has told of a claim, or the API server says that it is gone.
+    /// Records that a watch has reported the claim, or that the API server no longer has it.
     pub fn mark_observed(&mut self, claim: &str) {
         self.intents.mark_observed(claim);
     }
 
-    /// Forgets a claim that we created and that is gone without any watch having told of it. One that has a machine, or that a
-    /// watch knows, stays. Says whether it was forgotten.
+    /// Removes a claim that Kerf created and that was deleted before any watch reported it. A claim
+    /// that has a provider ID, or that a watch has reported, stays. Returns true if the claim was
+    /// removed.
     pub fn remove_unobserved(&mut self, claim: &str) -> bool {
         let Some(known) = self.claims.get(claim).cloned() else { return false };
         if !self.intents.is_unobserved(claim) || !known.engine_claim.provider_id.is_empty() {
@@ -156,37 +169,39 @@ impl Cluster {
         self.delete(known.as_ref()).is_some()
     }
 
-    /// The pods that are bound to a node, in the order of their names; none for an empty name.
+    /// Returns the pods that are bound to a node, in the order of their keys. An empty name has
+    /// none.
     pub fn pods_on(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
         self.pods_by_node.get(node).into_iter().flatten().filter_map(|key| self.pods.get(key))
     }
 
-    /// The nodes of a machine, in the order of their names; none for an empty provider id.
+    /// Returns the nodes with this provider ID, in the order of their names. An empty ID has none.
     pub fn nodes_of(&self, provider_id: &str) -> impl Iterator<Item = &Arc<Node>> {
         self.nodes_by_provider_id.get(provider_id).into_iter().flatten().filter_map(|name| self.nodes.get(name))
     }
 
-    /// The claims of a machine, in the order of their names; none for an empty provider id.
+    /// Returns the claims with this provider ID, in the order of their names. An empty ID has none.
     pub fn claims_of(&self, provider_id: &str) -> impl Iterator<Item = &Arc<TrackedClaim>> {
         self.claims_by_provider_id.get(provider_id).into_iter().flatten().filter_map(|name| self.claims.get(name))
     }
 
-    /// Nodes and claims joined by their machines: nodes first, in the order of their names, then claims that have no node yet.
-    /// Claims that are not launched are not among them, nor are nodes of ours that nothing is known of yet.
+    /// Returns nodes and claims joined by provider ID: first the nodes, in the order of their
+    /// names, then the launched claims that have no node yet. Omits claims that are not launched
+    /// and nodes that do not count yet (see [`crate::is_tracked`]).
     pub fn state_nodes(&self) -> impl Iterator<Item = StateNode<'_>> {
-        let of_nodes = self.nodes.values().filter_map(|node| self.state_node(node));
-        let alone = self.claims.values().filter(|claim| {
+        let joined = self.nodes.values().filter_map(|node| self.state_node(node));
+        let claims_without_node = self.claims.values().filter(|claim| {
             let id = &claim.engine_claim.provider_id;
             !id.is_empty() && !self.nodes_by_provider_id.contains_key(id) && self.is_first_claim(claim)
         });
-        of_nodes.chain(alone.map(|claim| StateNode {
+        joined.chain(claims_without_node.map(|claim| StateNode {
             node: None,
             claim: Some(claim),
             is_marked: self.intents.is_marked(&claim.engine_claim.provider_id),
         }))
     }
 
-    /// A node joined with its claim; none if it does not count yet.
+    /// Joins a node with its claim. Returns `None` if the node does not count yet.
     pub fn state_node<'c>(&'c self, node: &'c Node) -> Option<StateNode<'c>> {
         let id = &node.spec.provider_id;
         let claim = self.claims_of(id).next();
@@ -203,12 +218,13 @@ impl Cluster {
             .is_some_and(|first| first.engine_claim.name == claim.engine_claim.name)
     }
 
-    /// What the pods on a node ask for, ended ones left out: all of them, and those of daemon sets.
+    /// Returns the resources that the pods on a node request. Succeeded and failed pods are left
+    /// out.
     pub fn requests_on(&self, node: &str) -> NodeRequests {
         let mut requests = NodeRequests::default();
         for pod in self.pods_on(node).filter(|pod| !pod.is_terminal()) {
-            let asked = kerf_engine::pod_requests(pod);
-            for (name, amount) in asked.iter() {
+            let pod_requests = kerf_engine::pod_requests(pod);
+            for (name, amount) in pod_requests.iter() {
                 *requests.pods.entry(name.clone()).or_default() += amount;
                 if pod.is_owned_by_daemonset() {
                     *requests.daemons.entry(name.clone()).or_default() += amount;
@@ -218,7 +234,8 @@ impl Cluster {
         requests
     }
 
-    /// What the nodes of a pool amount to, those that are about to go left out (spec 04 §4.7).
+    /// Returns the summed capacity of a pool's nodes, without those marked for deletion (spec 04
+    /// §4.7).
     pub fn pool_usage(&self, pool: &str) -> BTreeMap<Str, Quantity> {
         let mut usage: BTreeMap<Str, Quantity> = BTreeMap::new();
         for node in self.state_nodes().filter(|node| !node.is_marked_for_deletion()) {
@@ -231,7 +248,7 @@ impl Cluster {
         usage
     }
 
-    /// Marks a machine as one that is about to go; a machine that is not known is ignored.
+    /// Marks an instance for deletion. An unknown provider ID is ignored.
     pub fn mark_for_deletion(&mut self, provider_id: &str) {
         if self.is_known_provider_id(provider_id) {
             self.intents.mark(Str::from(provider_id));
@@ -239,61 +256,66 @@ impl Cluster {
         }
     }
 
-    /// Takes a mark back.
+    /// Removes a deletion mark.
     pub fn unmark_for_deletion(&mut self, provider_id: &str) {
         self.intents.unmark(provider_id);
         self.refresh_cached_claims(provider_id);
     }
 
-    /// Expects pods on a machine until an instant.
+    /// Records that pods are expected on an instance until the given time. An unknown provider ID
+    /// is ignored.
     pub fn nominate(&mut self, provider_id: &str, until: Timestamp) {
         if self.is_known_provider_id(provider_id) {
             self.intents.nominate(Str::from(provider_id), until);
         }
     }
 
-    /// Notes that a claim was launched for a pod: until the pod is bound, further decisions offer it that machine first.
+    /// Records that a claim was launched for a pod. Until the pod is bound, further decisions offer
+    /// it that claim's node first.
     pub fn record_launched_for(&mut self, pod: Str, claim: Str) {
         self.intents.record_launched_for(pod, claim);
     }
 
-    /// The machines that were launched for pods that still wait, by provider id.
+    /// Returns the provider IDs of launched instances by the pending pod that each was launched
+    /// for.
     pub(crate) fn launched_provider_ids(&mut self) -> BTreeMap<Str, Str> {
         let (pods, claims) = (&self.pods, &self.claims);
-        let waits = |pod: &Str| pods.get(pod).is_some_and(|pod| pod.spec.node_name.is_none());
-        let expected = self.intents.retain_launched_for(|pod, claim| waits(pod) && claims.get(claim).is_some());
-        let machine = |claim| claims.get(claim).map(|claim| claim.engine_claim.provider_id.clone());
-        let known = expected.iter().filter_map(|(pod, claim)| Some((pod.clone(), machine(claim)?)));
-        known.filter(|(_, machine)| !machine.is_empty()).collect()
+        let is_pending = |pod: &Str| pods.get(pod).is_some_and(|pod| pod.spec.node_name.is_none());
+        let claim_by_pod =
+            self.intents.retain_launched_for(|pod, claim| is_pending(pod) && claims.get(claim).is_some());
+        let provider_id = |claim| claims.get(claim).map(|claim| claim.engine_claim.provider_id.clone());
+        let launched = claim_by_pod.iter().filter_map(|(pod, claim)| Some((pod.clone(), provider_id(claim)?)));
+        launched.filter(|(_, provider_id)| !provider_id.is_empty()).collect()
     }
 
-    /// A pod that has lost its place: the machine that was launched for it took in another one, which has just been bound, and has no room left
-    /// for all whom it was meant for.
+    /// Returns a pending pod that no longer fits on the node that was launched for it, because the
+    /// pod of `change` has just been bound to that node. Returns `None` if `change` binds no pod or
+    /// all expected pods still fit.
     pub fn displaced_by(&self, change: &ObjectChange<Pod>) -> Option<Str> {
         let bound = change.after.as_ref()?;
-        let name = bound.spec.node_name.as_ref()?;
+        let node_name = bound.spec.node_name.as_ref()?;
         if change.before.as_ref().is_some_and(|before| before.spec.node_name.is_some()) {
             return None;
         }
-        let node = self.nodes.get(name)?;
+        let node = self.nodes.get(node_name)?;
         let claims = self.claims_of(&node.spec.provider_id);
-        let expected = claims.flat_map(|claim| self.intents.pods_launched_for(claim.name()));
-        let mut waiting =
-            expected.filter_map(|key| self.pods.get(key)).filter(|pod| pod.spec.node_name.is_none()).peekable();
-        waiting.peek()?;
-        let mut taken = self.requests_on(name).pods;
-        waiting.find_map(|pod| {
-            let asked = kerf_engine::pod_requests(pod);
-            asked.iter().for_each(|(name, amount)| *taken.entry(name.clone()).or_default() += amount);
-            let has_room = asked.iter().all(|(name, _)| {
-                let all = node.status.allocatable.get(name).unwrap_or_default();
-                taken.get(name).is_none_or(|taken| *taken <= all)
+        let launched_for = claims.flat_map(|claim| self.intents.pods_launched_for(claim.name()));
+        let mut pending =
+            launched_for.filter_map(|key| self.pods.get(key)).filter(|pod| pod.spec.node_name.is_none()).peekable();
+        pending.peek()?;
+        let mut requested = self.requests_on(node_name).pods;
+        pending.find_map(|pod| {
+            let requests = kerf_engine::pod_requests(pod);
+            requests.iter().for_each(|(resource, amount)| *requested.entry(resource.clone()).or_default() += amount);
+            let fits = requests.iter().all(|(resource, _)| {
+                let allocatable = node.status.allocatable.get(resource).unwrap_or_default();
+                requested.get(resource).is_none_or(|requested| *requested <= allocatable)
             });
-            (!has_room).then(|| pod.key())
+            (!fits).then(|| pod.key())
         })
     }
 
-    /// Whether pods are expected on a machine.
+    /// Returns true if pods are expected on the instance at `now`.
     pub fn is_nominated(&self, provider_id: &str, now: Timestamp) -> bool {
         self.intents.nominated_until(provider_id).is_some_and(|until| now < until)
     }
@@ -305,16 +327,16 @@ impl Cluster {
     }
 
     pub(crate) fn index_pod(&mut self, change: &ObjectChange<Pod>) {
-        let place = |pod: &Option<Arc<Pod>>| pod.as_ref().and_then(|pod| pod.spec.node_name.clone());
-        let (before, after) = (place(&change.before), place(&change.after));
+        let node_of = |pod: &Option<Arc<Pod>>| pod.as_ref().and_then(|pod| pod.spec.node_name.clone());
+        let (before, after) = (node_of(&change.before), node_of(&change.after));
         let Some(key) = change.latest().map(|pod| pod.key()) else { return };
         relink(&mut self.pods_by_node, &key, before.as_ref(), after.as_ref());
         self.cache_pod_change(change);
     }
 
     pub(crate) fn index_node(&mut self, change: &ObjectChange<Node>) {
-        let machine = |node: &Option<Arc<Node>>| node.as_ref().map(|node| node.spec.provider_id.clone());
-        let (before, after) = (machine(&change.before), machine(&change.after));
+        let provider_id_of = |node: &Option<Arc<Node>>| node.as_ref().map(|node| node.spec.provider_id.clone());
+        let (before, after) = (provider_id_of(&change.before), provider_id_of(&change.after));
         let Some(key) = change.latest().map(|node| node.key()) else { return };
         relink(&mut self.nodes_by_provider_id, &key, before.as_ref(), after.as_ref());
         self.forget_if_unknown(before.as_ref());
@@ -322,16 +344,17 @@ impl Cluster {
     }
 
     pub(crate) fn index_claim(&mut self, change: &ObjectChange<TrackedClaim>) {
-        let machine =
+        let provider_id_of =
             |claim: &Option<Arc<TrackedClaim>>| claim.as_ref().map(|claim| claim.engine_claim.provider_id.clone());
-        let (before, after) = (machine(&change.before), machine(&change.after));
+        let (before, after) = (provider_id_of(&change.before), provider_id_of(&change.after));
         let Some(key) = change.latest().map(|claim| claim.key()) else { return };
         relink(&mut self.claims_by_provider_id, &key, before.as_ref(), after.as_ref());
-        // A claim that says that it was launched holds nobody up, even if somebody took its machine's name away.
-        let is_awaited = |claim: &Arc<TrackedClaim>| {
+        // A claim with `Launched=True` does not block decisions, even if its provider ID was
+        // removed.
+        let is_unlaunched = |claim: &Arc<TrackedClaim>| {
             claim.engine_claim.provider_id.is_empty() && !claim.is_condition_true("Launched")
         };
-        if change.after.as_ref().is_some_and(is_awaited) {
+        if change.after.as_ref().is_some_and(is_unlaunched) {
             self.unlaunched.insert(key);
         } else {
             self.unlaunched.remove(&key);
@@ -347,7 +370,7 @@ impl Cluster {
     }
 }
 
-/// Moves a key from under one name to under another; empty names stand for nothing.
+/// Moves a key from the set of one name to the set of another. An empty name has no set.
 pub(crate) fn relink(links: &mut BTreeMap<Str, BTreeSet<Str>>, key: &Str, before: Option<&Str>, after: Option<&Str>) {
     if before == after {
         return;

@@ -1,4 +1,4 @@
-//! What a decision is about, made from the index: the engine's input, at one instant.
+//! Builds the engine's input from the index, for one point in time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,28 +15,29 @@ use crate::claims::TrackedClaim;
 use crate::cluster::Cluster;
 use crate::pools::{NodeClassState, to_engine_pool};
 
-/// What a decision needs beside the cluster.
+/// Everything a decision needs besides the cluster's objects.
 #[derive(Debug, Clone)]
 pub struct InputContext {
-    /// The instant to decide for.
+    /// Time for which the decision is made.
     pub at: Timestamp,
-    /// Instance types by pool; a pool that is not here has none that could be listed, and sits out.
+    /// Instance types by pool. A pool without an entry could not be listed and launches nothing.
     pub instance_types: BTreeMap<Str, Arc<Vec<InstanceType>>>,
-    /// What the provider says of labels.
+    /// The provider's rules about labels.
     pub label_rules: LabelRules,
-    /// Storage that the provider's machines cannot use.
+    /// Storage that the provider's instances cannot use.
     pub unsupported_storage: UnsupportedStorage,
 }
 
 impl Cluster {
-    /// The engine's input.
-    pub fn input(&self, ask: &InputContext) -> Input {
-        let (pools, catalogues) = self.engine_pools(ask);
+    /// Returns the engine's input: all indexed objects with Kerf's own marks and nominations
+    /// applied. Copies every object except pods and nodes, which are shared.
+    pub fn input(&self, context: &InputContext) -> Input {
+        let (pools, catalogues) = self.engine_pools(context);
         Input {
-            at: ask.at,
+            at: context.at,
             pools,
             catalogues: catalogues.into_iter().cloned().collect(),
-            label_rules: ask.label_rules.clone(),
+            label_rules: context.label_rules.clone(),
             node_claims: self.claims.values().map(|claim| self.engine_claim(claim)).collect(),
             nodes: self.nodes.values().cloned().collect(),
             pods: self.pods.values().cloned().collect(),
@@ -49,41 +50,46 @@ impl Cluster {
             disruption_budgets: copies(self.disruption_budgets.values()),
             services: copies(self.services.values()),
             replica_owners: self.replica_owners(),
-            unsupported_storage: ask.unsupported_storage.clone(),
+            unsupported_storage: context.unsupported_storage.clone(),
             launch_backoffs: Vec::new(),
         }
     }
 
-    /// The pools as decisions see them now, and the lists of instance types that they launch from.
-    pub(crate) fn engine_pools<'a>(&self, ask: &'a InputContext) -> (Vec<PoolInput>, Vec<&'a Arc<Vec<InstanceType>>>) {
+    /// Returns the pools in their current state, and the lists of instance types that they launch
+    /// from.
+    pub(crate) fn engine_pools<'a>(
+        &self,
+        context: &'a InputContext,
+    ) -> (Vec<PoolInput>, Vec<&'a Arc<Vec<InstanceType>>>) {
         let mut catalogues: Vec<&'a Arc<Vec<InstanceType>>> = Vec::new();
         let pools: Vec<PoolInput> = self
             .pools
             .values()
             .map(|pool| {
-                let catalogue = ask.instance_types.get(pool.metadata.name.as_deref().unwrap_or_default());
-                // Pools that launch from the same list share it.
-                let at = catalogue.map(|types| {
+                let catalogue = context.instance_types.get(pool.metadata.name.as_deref().unwrap_or_default());
+                // Pools with the same list share one entry.
+                let index = catalogue.map(|types| {
                     catalogues.iter().position(|known| Arc::ptr_eq(known, types)).unwrap_or_else(|| {
                         catalogues.push(types);
                         catalogues.len() - 1
                     })
                 });
-                self.pool(pool, at)
+                self.pool(pool, index)
             })
             .collect();
         (pools, catalogues)
     }
 
-    /// The claim as decisions see it now.
+    /// Returns the claim with its current deletion mark and nomination.
     pub(crate) fn engine_claim(&self, claim: &TrackedClaim) -> NodeClaimInput {
-        let mut seen = claim.engine_claim.clone();
-        seen.is_marked_for_disruption = self.intents.is_marked(&seen.provider_id);
-        seen.lifecycle.nominated_until = self.intents.nominated_until(&seen.provider_id);
-        seen
+        let mut input = claim.engine_claim.clone();
+        input.is_marked_for_disruption = self.intents.is_marked(&input.provider_id);
+        input.lifecycle.nominated_until = self.intents.nominated_until(&input.provider_id);
+        input
     }
 
-    /// The pool as decisions see it now. Only one that its controllers have found ready takes pods (spec 02 §5.1).
+    /// Returns the pool in its current state. Only a pool whose `Ready` condition is True takes
+    /// pods (spec 02 §5.1).
     fn pool(&self, object: &NodePool, catalogue: Option<usize>) -> PoolInput {
         let class = self.class_of(object).map_or(NodeClassState::Missing, |class| class.state());
         let mut pool = to_engine_pool(object, &class, catalogue);
@@ -93,13 +99,13 @@ impl Cluster {
         pool
     }
 
-    /// The node class that a pool refers to.
+    /// Returns the node class that a pool refers to, or `None` if it does not exist.
     pub fn class_of(&self, pool: &NodePool) -> Option<&Arc<crate::kinds::NodeClass>> {
         self.node_classes.get(&pool.spec.template.spec.node_class_ref.name)
     }
 }
 
-/// Whether a pool's controllers have found it ready.
+/// Returns true if the pool's condition `Ready` is True.
 fn is_ready(pool: &NodePool) -> bool {
     let conditions = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
     conditions.iter().any(|condition| condition.condition_type == READY && condition.status == ConditionStatus::True)

@@ -1,7 +1,15 @@
-//! What we have done or decided and the API server does not show yet, each with the fact that ends it: claims that were just created
-//! (until the watch tells of them), deletion marks (until they are taken back or the machine is gone), nominations (until their time
-//! is up), whom a claim was launched for (until the pod is bound or either is gone), room for claims that are being created (until they are there), claims
-//! whose replacements are (until they are marked, or it came to nothing). Losing all of it, as a restart does, costs time and never correctness.
+//! Facts about what Kerf has done or decided and the API server does not show yet. Each ends by
+//! itself:
+//!
+//! - a created claim is unobserved until a watch reports it;
+//! - a deletion mark lasts until it is removed or the instance no longer exists;
+//! - a nomination lasts until its time has passed;
+//! - a pod is linked with the claim launched for it until the pod is bound or one of them is
+//!   deleted;
+//! - a reservation lasts until the claims exist;
+//! - a claim is being replaced until it is marked or the replacement is abandoned.
+//!
+//! A restart loses all of this. That costs time, never correctness.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,20 +18,20 @@ use kerf_api::slim::Str;
 
 use crate::cluster::relink;
 
-/// Ours alone.
+/// Kerf's own knowledge about claims, instances and pools, in memory only.
 #[derive(Debug, Default)]
 pub(crate) struct Intents {
-    /// Claims that we created and no watch has told of yet.
+    /// Claims that Kerf created and no watch has reported yet.
     unobserved_claims: BTreeSet<Str>,
-    /// Machines that are to go, by provider id.
+    /// Provider IDs of instances that are marked for deletion.
     marked: BTreeSet<Str>,
-    /// Until when pods are expected on a machine, by provider id.
+    /// Time until which pods are expected on an instance, by provider ID.
     nominated: BTreeMap<Str, Timestamp>,
-    /// Claims that were launched for a pod, by the pod.
+    /// The claim that was launched for a pod, by pod.
     claim_by_pod: BTreeMap<Str, Str>,
-    /// The same by the claim.
+    /// The pods that a claim was launched for, by claim. The inverse of `claim_by_pod`.
     pods_by_claim: BTreeMap<Str, BTreeSet<Str>>,
-    /// Claims that are being created and count against a limit already, by pool.
+    /// Number of claims that are being created and already count against a limit, by pool.
     reserved: BTreeMap<Str, usize>,
     /// Claims whose replacements are being created.
     being_replaced: BTreeSet<Str>,
@@ -34,7 +42,8 @@ impl Intents {
         self.unobserved_claims.insert(claim);
     }
 
-    /// The watch has told of the claim: from now on it knows better than we do.
+    /// Records that a watch has reported the claim. From now on a list without it means that the
+    /// claim was deleted.
     pub(crate) fn mark_observed(&mut self, claim: &str) {
         self.unobserved_claims.remove(claim);
     }
@@ -55,7 +64,7 @@ impl Intents {
         self.marked.contains(provider_id)
     }
 
-    /// Repeating extends, and never shortens.
+    /// Extends the nomination to `until`. A nomination is never shortened.
     pub(crate) fn nominate(&mut self, provider_id: Str, until: Timestamp) {
         let stored = self.nominated.entry(provider_id).or_insert(until);
         *stored = (*stored).max(until);
@@ -70,20 +79,21 @@ impl Intents {
         relink(&mut self.pods_by_claim, &pod, before.as_ref(), Some(&claim));
     }
 
-    /// Pods and the claims that were launched for them, those that `are_waiting` alone; the others are forgotten.
-    pub(crate) fn retain_launched_for(&mut self, are_waiting: impl Fn(&Str, &Str) -> bool) -> &BTreeMap<Str, Str> {
-        let awaiting = &mut self.pods_by_claim;
+    /// Removes all entries for which `is_pending(pod, claim)` is false. Returns the remaining
+    /// claims by pod.
+    pub(crate) fn retain_launched_for(&mut self, is_pending: impl Fn(&Str, &Str) -> bool) -> &BTreeMap<Str, Str> {
+        let pods_by_claim = &mut self.pods_by_claim;
         self.claim_by_pod.retain(|pod, claim| {
-            let waits = are_waiting(pod, claim);
-            if !waits {
-                relink(awaiting, pod, Some(claim), None);
+            let stays = is_pending(pod, claim);
+            if !stays {
+                relink(pods_by_claim, pod, Some(claim), None);
             }
-            waits
+            stays
         });
         &self.claim_by_pod
     }
 
-    /// The pods that a claim was launched for; some may have found another place since.
+    /// Returns the pods that a claim was launched for. Some may be bound to another node by now.
     pub(crate) fn pods_launched_for(&self, claim: &str) -> impl Iterator<Item = &Str> {
         self.pods_by_claim.get(claim).into_iter().flatten()
     }
@@ -112,7 +122,7 @@ impl Intents {
         self.being_replaced.contains(claim)
     }
 
-    /// The machine is gone, and with it all that was meant for it.
+    /// Removes mark and nomination of an instance that no longer exists.
     pub(crate) fn forget_provider_id(&mut self, provider_id: &str) {
         self.marked.remove(provider_id);
         self.nominated.remove(provider_id);

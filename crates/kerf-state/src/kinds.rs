@@ -1,4 +1,5 @@
-//! The kinds that are tracked: how each is keyed, where it is kept, and what else its coming and going changes.
+//! The tracked kinds: the key of each, its table in [`Cluster`], and the indexes that a change
+//! updates.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kerf_api::conditions::Condition;
@@ -14,52 +15,54 @@ use crate::cluster::Cluster;
 use crate::object_table::{ObjectChange, ObjectTable};
 use crate::pools::{NodeClassState, node_class_state};
 
-/// A kind that is tracked.
+/// A kind that [`Cluster`] stores.
 pub trait Tracked: Sized + PartialEq {
-    /// What the object is found by.
+    /// Returns the key of the object: its name, or `namespace/name`.
     fn key(&self) -> Str;
 
-    /// The object's version, for kinds that we write ourselves: our own news may be ahead of the watch's.
+    /// Returns the resource version, for kinds that Kerf writes itself. The response to a write may
+    /// be newer than the next watch event. `None` for all other kinds.
     fn version(&self) -> Option<u64> {
         None
     }
 
-    /// Where objects of the kind are kept.
+    /// Returns the table that holds the objects of this kind.
     fn table(cluster: &Cluster) -> &ObjectTable<Self>;
 
-    /// Where objects of the kind are kept, to be changed.
+    /// Returns the table that holds the objects of this kind, for changes.
     fn table_mut(cluster: &mut Cluster) -> &mut ObjectTable<Self>;
 
-    /// What else a change changes.
+    /// Updates the indexes and the solver cache after a change of an object of this kind.
     fn update_indexes(_cluster: &mut Cluster, _change: &ObjectChange<Self>) {}
 
-    /// Whether the object stays although a list does not name it, because we know better.
+    /// Returns true if the object stays although a complete list does not contain it, because Kerf
+    /// has just created it and the list may be older.
     fn survives_relist(&self, _cluster: &Cluster) -> bool {
         false
     }
 }
 
-/// A node class of whatever kind: all that the controllers of pools want to know of one.
+/// A node class of any provider, reduced to the fields that pool controllers read.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct NodeClass {
-    /// Names, generation, whether it is on its way out.
+    /// Name, generation and deletion timestamp.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is known of it.
+    /// Status; empty if the provider's controller has not written one yet.
     #[serde(default)]
     pub status: NodeClassStatus,
 }
 
-/// The part of a node class's status that every kind has.
+/// The part of the status that the node classes of all providers have.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct NodeClassStatus {
-    /// Its conditions.
+    /// Status conditions such as `Ready`. Empty until a controller has written them.
     #[serde(default)]
     pub conditions: Vec<Condition>,
 }
 
 impl NodeClass {
-    /// What it means for pools that refer to it.
+    /// Returns the state of this node class for the pools that refer to it.
     pub fn state(&self) -> NodeClassState {
         node_class_state(self.metadata.deletion_timestamp.as_ref(), &self.status.conditions)
     }
@@ -169,7 +172,8 @@ impl Tracked for Node {
     }
 }
 
-/// Kinds that change seldom: kept, found by `namespace/name`, and a reason to open new books.
+/// Implements [`Tracked`] for kinds that change rarely: the key is `namespace/name`, and every
+/// change invalidates the solver cache.
 macro_rules! impl_tracked {
     ($($kind:ty => $table:ident),+ $(,)?) => {$(
         impl Tracked for $kind {

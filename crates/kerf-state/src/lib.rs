@@ -1,11 +1,19 @@
-//! The cluster as we know it: a synchronous, pure index, fed by events, that the engine's input is made from.
+//! Cluster state: a synchronous index of API objects, fed by watch events, from which the
+//! controllers build the engine's input.
 //!
-//! `kerf plan`, `kerf top`, `kerf replay` and the controllers all see the cluster through this crate, so that they all
-//! decide on the same picture. It never does IO, never awaits and never reads a clock: instants come in as values.
+//! The controllers decide only on what [`Cluster`] holds. `kerf plan` does not use [`Cluster`]: it
+//! builds its own `kerf_engine::Input` from files and shares only the conversion functions
+//! ([`to_engine_claim`], [`to_engine_pool`], [`node_class_state`]).
 //!
-//! [`Cluster`] is told what the API server says ([`Cluster::reset`], [`Cluster::apply`], [`Cluster::delete`]) and what we did that the
-//! API server does not show yet ([`Cluster::seed`], marks, nominations); [`Cluster::synced`] says whether it may be decided upon, and
-//! [`Cluster::solve`] is the decision; [`Cluster::input`] is what it is about, for whoever asks the engine something else.
+//! This crate never does IO, never awaits and never reads a clock: callers pass the time in.
+//!
+//! - [`Cluster::reset`], [`Cluster::apply`] and [`Cluster::delete`] record what the API server
+//!   reports.
+//! - [`Cluster::insert_created`], deletion marks and nominations record what Kerf has done and the
+//!   API server does not show yet.
+//! - [`Cluster::check_synced`] reports whether decisions may be made.
+//! - [`Cluster::solve`] places the pending pods. [`Cluster::input`] returns the engine's input for
+//!   any other decision.
 
 mod claims;
 mod cluster;

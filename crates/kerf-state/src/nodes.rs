@@ -1,5 +1,6 @@
-//! A node and its claim seen as one (spec 04 §4.6): until the node is initialized the claim's promise fills what the node does not
-//! say yet; after that the node alone counts.
+//! Joins a Node with its NodeClaim (spec 04 §4.6). Until the node is initialized, the claim's
+//! status supplies the resources that the node does not report yet; afterwards only the node
+//! counts.
 
 use kerf_api::labels;
 use kerf_api::quantity::Quantity;
@@ -8,19 +9,19 @@ use kerf_api::taints::is_ephemeral;
 
 use crate::claims::TrackedClaim;
 
-/// A node, a claim, or both, joined by the machine behind them. At least one is there.
+/// A Node, a NodeClaim, or both, joined by provider ID. At least one of the two is present.
 #[derive(Debug, Clone, Copy)]
 pub struct StateNode<'c> {
-    /// The Node.
+    /// The Node; `None` while the instance has not joined the cluster.
     pub node: Option<&'c Node>,
-    /// The NodeClaim; a node without one is not ours to manage.
+    /// The NodeClaim; `None` for a node that Kerf does not manage.
     pub claim: Option<&'c TrackedClaim>,
-    /// Whether a disruption under way has marked it.
+    /// True if a disruption command has marked the node for deletion.
     pub(crate) is_marked: bool,
 }
 
 impl<'c> StateNode<'c> {
-    /// Whether a claim stands behind it.
+    /// Returns true if the node has a NodeClaim.
     pub fn is_managed(&self) -> bool {
         self.claim.is_some()
     }
@@ -29,17 +30,19 @@ impl<'c> StateNode<'c> {
         self.node.is_some_and(|node| node.metadata.labels.has_value(key, "true"))
     }
 
-    /// Whether the node speaks for itself: its labels say so, not the claim's conditions.
+    /// Returns true if the node has the label `karpenter.sh/registered=true` or is unmanaged. The
+    /// claim's conditions are not read.
     pub fn is_registered(&self) -> bool {
         !self.is_managed() || self.is_labelled(labels::REGISTERED)
     }
 
-    /// Whether the node has all that was promised.
+    /// Returns true if the node has the label `karpenter.sh/initialized=true` or is unmanaged. An
+    /// initialized node reports all its resources.
     pub fn is_initialized(&self) -> bool {
         !self.is_managed() || self.is_labelled(labels::INITIALIZED)
     }
 
-    /// The machine.
+    /// Returns the provider ID of the Node, or of the claim if there is no Node. May be empty.
     pub fn provider_id(&self) -> &'c str {
         match (self.node, self.claim) {
             (Some(node), _) => &node.spec.provider_id,
@@ -48,7 +51,7 @@ impl<'c> StateNode<'c> {
         }
     }
 
-    /// The node's name, or the claim's while there is no node that speaks for itself.
+    /// Returns the name of the Node, or of the claim until the Node is registered.
     pub fn name(&self) -> Str {
         match (self.node, self.claim) {
             (Some(node), None) => node.metadata.name.clone(),
@@ -58,7 +61,7 @@ impl<'c> StateNode<'c> {
         }
     }
 
-    /// Its labels: the node's, or the claim's while there is no node that speaks for itself.
+    /// Returns the labels of the Node, or of the claim until the Node is registered.
     pub fn labels(&self) -> Labels {
         match (self.node, self.claim) {
             (Some(node), None) => node.metadata.labels.clone(),
@@ -68,7 +71,8 @@ impl<'c> StateNode<'c> {
         }
     }
 
-    /// The taints that pods must tolerate. While a managed node starts, those that will go away by themselves do not count.
+    /// Returns the taints that pods must tolerate. While a managed node is not initialized,
+    /// ephemeral taints and its startup taints are left out, because the node loses them by itself.
     pub fn taints(&self) -> Vec<Taint> {
         let all = match (self.node, self.claim) {
             (Some(node), None) => &node.spec.taints,
@@ -77,44 +81,48 @@ impl<'c> StateNode<'c> {
             (None, None) => return Vec::new(),
         };
         let startup = self.claim.map_or(&[][..], |claim| &claim.engine_claim.startup_taints);
-        let passes = |taint: &Taint| {
+        let is_temporary = |taint: &Taint| {
             !self.is_initialized()
                 && (is_ephemeral(&taint.key, &taint.effect)
                     || startup.iter().any(|other| other.key == taint.key && other.effect == taint.effect))
         };
-        all.iter().filter(|taint| !passes(taint)).cloned().collect()
+        all.iter().filter(|taint| !is_temporary(taint)).cloned().collect()
     }
 
-    /// All its resources, and that it is one node.
+    /// Returns the total resources, including `nodes: 1`.
     pub fn capacity(&self) -> ResourceList {
-        let own = self.node.map(|node| &node.status.capacity);
-        let filled = self.with_claimed_resources(own, self.claim.map(|claim| &claim.engine_claim.capacity));
-        filled.into_iter().chain([(Str::new_static("nodes"), Quantity::from_units(1))]).collect()
+        let reported = self.node.map(|node| &node.status.capacity);
+        let resources = self.with_claimed_resources(reported, self.claim.map(|claim| &claim.engine_claim.capacity));
+        resources.into_iter().chain([(Str::new_static("nodes"), Quantity::from_units(1))]).collect()
     }
 
-    /// Its resources for pods.
+    /// Returns the resources available for pods.
     pub fn allocatable(&self) -> ResourceList {
-        let own = self.node.map(|node| &node.status.allocatable);
-        self.with_claimed_resources(own, self.claim.map(|claim| &claim.engine_claim.allocatable)).into_iter().collect()
+        let reported = self.node.map(|node| &node.status.allocatable);
+        self.with_claimed_resources(reported, self.claim.map(|claim| &claim.engine_claim.allocatable))
+            .into_iter()
+            .collect()
     }
 
     fn with_claimed_resources(
         &self,
-        own: Option<&ResourceList>,
-        promised: Option<&ResourceList>,
+        reported: Option<&ResourceList>,
+        claimed: Option<&ResourceList>,
     ) -> Vec<(Str, Quantity)> {
         let mut all: Vec<(Str, Quantity)> =
-            own.into_iter().flat_map(ResourceList::iter).map(|(name, amount)| (name.clone(), amount)).collect();
+            reported.into_iter().flat_map(ResourceList::iter).map(|(name, amount)| (name.clone(), amount)).collect();
         if !self.is_initialized() {
-            let is_there = |name: &str| own.and_then(|own| own.get(name)).is_some_and(|amount| !amount.is_zero());
-            let promised = promised.into_iter().flat_map(ResourceList::iter).filter(|(name, _)| !is_there(name));
-            // Of a name that comes twice the later one counts.
-            all.extend(promised.map(|(name, amount)| (name.clone(), amount)));
+            let is_reported =
+                |name: &str| reported.and_then(|reported| reported.get(name)).is_some_and(|amount| !amount.is_zero());
+            let claimed = claimed.into_iter().flat_map(ResourceList::iter).filter(|(name, _)| !is_reported(name));
+            // If a name occurs twice, the later entry counts.
+            all.extend(claimed.map(|(name, amount)| (name.clone(), amount)));
         }
         all
     }
 
-    /// Whether it is on its way out: its claim is, or its machine is being terminated, or it has no claim and is deleted.
+    /// Returns true if the claim is being deleted or its instance is terminating, or, for a node
+    /// without a claim, if the Node is being deleted.
     pub fn is_deleted(&self) -> bool {
         match self.claim {
             Some(claim) => claim.engine_claim.is_deleting,
@@ -122,16 +130,18 @@ impl<'c> StateNode<'c> {
         }
     }
 
-    /// Whether it must not be counted on: it is on its way out, or about to be.
+    /// Returns true if the node is deleted or a disruption command has marked it for deletion.
     pub fn is_marked_for_deletion(&self) -> bool {
         self.is_marked || self.is_deleted()
     }
 }
 
-/// Whether a Node counts already (spec 04 §4.2): one of ours only once its machine and, before it is initialized, its type are known.
+/// Returns true if a Node counts already (spec 04 §4.2). A node of a NodePool counts once it has a
+/// provider ID and is initialized or has an instance type label; every other node counts at once.
 pub fn is_tracked(node: &Node) -> bool {
     let has = |key: &str| node.metadata.labels.get(key).is_some_and(|value| !value.is_empty());
-    let is_ours = has(labels::NODEPOOL);
-    let is_known = has(labels::INITIALIZED) || node.metadata.labels.get(labels::INSTANCE_TYPE).is_some();
-    !is_ours || (!node.spec.provider_id.is_empty() && is_known)
+    let is_managed = has(labels::NODEPOOL);
+    let has_type_or_is_initialized =
+        has(labels::INITIALIZED) || node.metadata.labels.get(labels::INSTANCE_TYPE).is_some();
+    !is_managed || (!node.spec.provider_id.is_empty() && has_type_or_is_initialized)
 }

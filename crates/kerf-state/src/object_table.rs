@@ -1,31 +1,31 @@
-//! The objects of one kind by key, and what a piece of news changed about them.
+//! The objects of one kind by key, and the change that an event makes to one of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kerf_api::slim::Str;
 
-/// What became of an object: what it was and what it is. One of the two is always there.
+/// One object before and after a change. At least one of the two is present.
 #[derive(Debug)]
 pub struct ObjectChange<T> {
-    /// As it was; none if it is new.
+    /// The object before the change; `None` if it is new.
     pub before: Option<Arc<T>>,
-    /// As it is; none if it is gone.
+    /// The object after the change; `None` if it was deleted.
     pub after: Option<Arc<T>>,
 }
 
 impl<T> ObjectChange<T> {
-    /// The object, as it is or as it last was.
+    /// Returns the object after the change, or the last known version if it was deleted.
     pub fn latest(&self) -> Option<&Arc<T>> {
         self.after.as_ref().or(self.before.as_ref())
     }
 }
 
-/// Objects of one kind, in the order of their keys.
+/// The objects of one kind, ordered by key.
 #[derive(Debug)]
 pub struct ObjectTable<T> {
     objects: BTreeMap<Str, Arc<T>>,
-    /// Whether the whole list has been told at least once.
+    /// True once a complete list has been received.
     is_listed: bool,
 }
 
@@ -36,32 +36,33 @@ impl<T> Default for ObjectTable<T> {
 }
 
 impl<T> ObjectTable<T> {
-    /// An object by its key.
+    /// Returns the object with this key.
     pub fn get(&self, key: &str) -> Option<&Arc<T>> {
         self.objects.get(key)
     }
 
-    /// All objects, in the order of their keys.
+    /// Returns all keys and objects, ordered by key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Str, &Arc<T>)> {
         self.objects.iter()
     }
 
-    /// All objects, in the order of their keys.
+    /// Returns all objects, ordered by key.
     pub fn values(&self) -> impl ExactSizeIterator<Item = &Arc<T>> {
         self.objects.values()
     }
 
-    /// How many there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.objects.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the table holds no object.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
-    /// Whether the whole list has been told at least once.
+    /// Returns true once a complete list has been received. An empty table that is not listed says
+    /// nothing about the cluster.
     pub fn is_listed(&self) -> bool {
         self.is_listed
     }

@@ -1,6 +1,9 @@
-//! Replica sets, stateful sets and replication controllers, for default spread constraints (spec 02 §8.9): who each is and whom it selects.
-//! They are three types and not one, because the list of one kind says nothing about the others. Of their metadata only names are kept: there
-//! are many of them, and a rollout that counts replicas changes nothing here.
+//! ReplicaSets, StatefulSets and replication controllers with their names and selectors, for
+//! default topology spread constraints (spec 02 §8.9).
+//!
+//! They are three types, because each kind is listed on its own. Only names are kept of their
+//! metadata: clusters have many of these objects, and a rollout that changes their replica counts
+//! must not count as a change here.
 
 use kerf_api::slim::{ObjectMeta, ReplicaOwner, Str};
 use serde::{Deserialize, Deserializer};
@@ -42,7 +45,7 @@ macro_rules! replica_owners {
         )+
 
         impl Cluster {
-            /// All that are told of, each with its kind.
+            /// Returns all indexed owners of the three kinds, each with its kind.
             pub(crate) fn replica_owners(&self) -> Vec<ReplicaOwner> {
                 let mut owners = Vec::new();
                 $(owners.extend(self.$table.values().map(|owner| owner.0.clone()));)+
@@ -58,7 +61,8 @@ replica_owners! {
     ReplicationController => replication_controllers,
 }
 
-/// What is used of an owner. An item of a list does not name its kind.
+/// Reduces an owner to name, namespace, UID and selector, and adds its kind, which items of a list
+/// do not contain.
 fn keep_names_and_selector(owner: ReplicaOwner, kind: &'static str) -> ReplicaOwner {
     let ObjectMeta { name, namespace, uid, .. } = owner.metadata;
     ReplicaOwner {

@@ -1,4 +1,5 @@
-//! May we decide now, and if not, on what are we waiting (spec 04 §4.9)? The answer is a value, so that whoever waits can say why.
+//! Reports whether decisions may be made, and if not, what is missing (spec 04 §4.9). The reasons
+//! are values, so that callers can log them.
 
 use std::fmt;
 
@@ -7,43 +8,43 @@ use kerf_api::slim::Str;
 use crate::cluster::Cluster;
 use crate::nodes::is_tracked;
 
-/// The kinds that a decision cannot do without.
+/// A kind that must be listed before the first decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RequiredKind {
-    /// NodePools.
+    /// The list of NodePools.
     NodePools,
-    /// NodeClaims.
+    /// The list of NodeClaims.
     NodeClaims,
-    /// Nodes.
+    /// The list of Nodes.
     Nodes,
-    /// Pods.
+    /// The list of Pods.
     Pods,
-    /// DaemonSets.
+    /// The list of DaemonSets.
     DaemonSets,
 }
 
-/// What is missing from the picture.
+/// A reason why cluster state is not synced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnsyncedReason {
-    /// A kind whose list has not come yet.
+    /// This kind has not been listed yet.
     NotListed(RequiredKind),
-    /// Claims that are not launched yet, by name.
+    /// Names of claims that have no provider ID yet and are not launched.
     UnlaunchedClaims(Vec<Str>),
-    /// Nodes of ours of which too little is known yet, by name.
+    /// Names of nodes of a NodePool that lack a provider ID or an instance type label.
     IncompleteNodes(Vec<Str>),
 }
 
-/// Whether the picture is whole.
+/// Result of [`Cluster::check_synced`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SyncStatus {
-    /// It is.
+    /// Cluster state is complete: decisions may be made.
     Synced,
-    /// It is not, for these reasons.
+    /// Cluster state is incomplete, for these reasons. The list is not empty.
     Unsynced(Vec<UnsyncedReason>),
 }
 
 impl SyncStatus {
-    /// Whether it may be decided.
+    /// Returns true if decisions may be made.
     pub fn is_synced(&self) -> bool {
         matches!(self, Self::Synced)
     }
@@ -63,27 +64,28 @@ impl fmt::Display for RequiredKind {
 
 impl fmt::Display for UnsyncedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (what, names) = match self {
-            Self::NotListed(source) => return write!(f, "the list of {source}"),
+        let (missing, names) = match self {
+            Self::NotListed(kind) => return write!(f, "the list of {kind}"),
             Self::UnlaunchedClaims(names) => ("the launch of", names),
             Self::IncompleteNodes(names) => ("provider ID and instance type of", names),
         };
-        write!(f, "{what} {}", names.join(", "))
+        write!(f, "{missing} {}", names.join(", "))
     }
 }
 
 impl Cluster {
-    /// Whether the picture is whole. After the first time that it was, only claims without a machine make it incomplete again.
+    /// Reports whether cluster state is synced. After the first sync, only unlaunched claims make
+    /// it unsynced again.
     pub fn check_synced(&mut self) -> SyncStatus {
-        let mut waiting = self.unsynced_reasons();
-        self.has_been_synced |= waiting.is_empty();
+        let mut reasons = self.unsynced_reasons();
+        self.has_been_synced |= reasons.is_empty();
         if self.has_been_synced {
-            waiting.retain(|what| matches!(what, UnsyncedReason::UnlaunchedClaims(_)));
+            reasons.retain(|reason| matches!(reason, UnsyncedReason::UnlaunchedClaims(_)));
         }
-        if waiting.is_empty() { SyncStatus::Synced } else { SyncStatus::Unsynced(waiting) }
+        if reasons.is_empty() { SyncStatus::Synced } else { SyncStatus::Unsynced(reasons) }
     }
 
-    /// Whether the picture has ever been whole.
+    /// Returns true if cluster state has ever been synced.
     pub fn has_been_synced(&self) -> bool {
         self.has_been_synced
     }
@@ -96,26 +98,26 @@ impl Cluster {
             (self.pods.is_listed(), RequiredKind::Pods),
             (self.daemon_sets.is_listed(), RequiredKind::DaemonSets),
         ];
-        let mut waiting: Vec<UnsyncedReason> = lists
+        let mut reasons: Vec<UnsyncedReason> = lists
             .into_iter()
             .filter(|(is_listed, _)| !is_listed)
-            .map(|(_, source)| UnsyncedReason::NotListed(source))
+            .map(|(_, kind)| UnsyncedReason::NotListed(kind))
             .collect();
         if !self.unlaunched.is_empty() {
-            waiting.push(UnsyncedReason::UnlaunchedClaims(self.unlaunched.iter().cloned().collect()));
+            reasons.push(UnsyncedReason::UnlaunchedClaims(self.unlaunched.iter().cloned().collect()));
         }
-        // Once it has been whole, this question is no longer asked; it looks at every node.
+        // Needed only before the first sync, and expensive: it checks every node.
         if !self.has_been_synced {
-            let unknown: Vec<Str> = self
+            let incomplete: Vec<Str> = self
                 .nodes
                 .values()
                 .filter(|node| !is_tracked(node) && self.claims_of(&node.spec.provider_id).next().is_none())
                 .map(|node| node.metadata.name.clone())
                 .collect();
-            if !unknown.is_empty() {
-                waiting.push(UnsyncedReason::IncompleteNodes(unknown));
+            if !incomplete.is_empty() {
+                reasons.push(UnsyncedReason::IncompleteNodes(incomplete));
             }
         }
-        waiting
+        reasons
     }
 }

@@ -14,18 +14,18 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use controller::{Controller, LogFormat, LogLevel};
-pub(crate) use crds::{Crds, CrdsOutput};
+pub(crate) use controller::{ControllerOptions, LogFormat, LogLevel};
+pub(crate) use crds::{CrdsOptions, CrdsOutput};
 pub(crate) use input::InputPath;
 pub(crate) use output::Format;
-pub(crate) use plan::{Gate, Half, Plan};
-pub(crate) use sandbox::{Sandbox, SandboxRun};
+pub(crate) use plan::{Gate, PlanOptions, PlanPart};
+pub(crate) use sandbox::{SandboxOptions, SandboxRunOptions};
 #[cfg(test)]
 pub(crate) use settings::FeatureGates;
 pub(crate) use settings::{MinValuesPolicy, PreferencePolicy, Settings};
-pub(crate) use validate::Validate;
+pub(crate) use validate::ValidateOptions;
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use settings::Environment;
 
 /// One sentence, how to call it, examples, then the options by purpose.
@@ -34,12 +34,12 @@ const HELP_TEMPLATE: &str = "{about}\n\nUsage: {usage}\n\n{before-help}{all-args
 /// Reads the arguments as typed.
 ///
 /// The error is the parser's own: help, version, or what is wrong with the usage.
-pub(crate) fn parse<I>(arguments: I) -> Result<Wish, clap::Error>
+pub(crate) fn parse<I>(arguments: I) -> Result<ParsedCommand, clap::Error>
 where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    Typed::try_parse_from(with_two_dashes(arguments)).map(|typed| Wish(typed.command))
+    TypedArguments::try_parse_from(with_two_dashes(arguments)).map(|typed| ParsedCommand(typed.command))
 }
 
 /// Karpenter takes its flags with one dash as well as with two, and deployments use both.
@@ -66,11 +66,11 @@ where
 }
 
 /// A command as typed: the parser understands it, and nobody has looked at its values yet.
-pub(crate) struct Wish(TypedCommand);
+pub(crate) struct ParsedCommand(TypedCommand);
 
-impl Wish {
+impl ParsedCommand {
     /// What is meant by it, in this environment; or everything that is wrong with it.
-    pub(crate) fn resolve(self, environment: Environment<'_>) -> Result<Command, Failure> {
+    pub(crate) fn resolve(self, environment: Environment<'_>) -> Result<Command, CommandFailure> {
         Ok(match self.0 {
             TypedCommand::Controller(typed) => Command::Controller(typed.resolve(environment)?),
             TypedCommand::Plan(typed) => Command::Plan(typed.resolve(environment)?),
@@ -85,17 +85,17 @@ impl Wish {
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Run the controllers.
-    Controller(Controller),
+    Controller(ControllerOptions),
     /// Say what would happen.
-    Plan(Plan),
+    Plan(PlanOptions),
     /// Check manifests.
-    Validate(Validate),
+    Validate(ValidateOptions),
     /// Print CRDs.
-    Crds(Crds),
+    Crds(CrdsOptions),
     /// Start a cluster.
-    Sandbox(Sandbox),
+    Sandbox(SandboxOptions),
     /// Live through a story.
-    SandboxRun(SandboxRun),
+    SandboxRun(SandboxRunOptions),
 }
 
 /// Previews, explains and runs the nodes of a Kubernetes cluster, in Karpenter's API.
@@ -114,7 +114,7 @@ Examples:
   kerf sandbox                         a whole cluster in one process, Kerf included
   kerf controller                      run the nodes of a cluster"
 )]
-struct Typed {
+struct TypedArguments {
     #[command(subcommand)]
     command: TypedCommand,
 }
@@ -132,11 +132,11 @@ enum TypedCommand {
 mod tests {
     use clap::CommandFactory;
 
-    use super::{Typed, with_two_dashes};
+    use super::{TypedArguments, with_two_dashes};
 
     #[test]
     fn the_definition_of_the_command_line_is_sound() {
-        Typed::command().debug_assert();
+        TypedArguments::command().debug_assert();
     }
 
     // Spec 07 section 2.1.

@@ -10,11 +10,11 @@ mod validate;
 use std::num::NonZeroUsize;
 
 use crate::args::Command;
-use crate::exit::{Exit, Failure, Problem};
+use crate::exit::{CommandFailure, Exit, Problem};
 use crate::output::Messages;
 
 /// Does what was asked for.
-pub(crate) fn run(command: Command, messages: &mut Messages<'_>) -> Result<Exit, Failure> {
+pub(crate) fn run(command: Command, messages: &mut Messages<'_>) -> Result<Exit, CommandFailure> {
     match command {
         Command::Controller(wish) => controller::run(&wish),
         Command::Plan(wish) => plan::run(&wish, messages),
@@ -26,18 +26,20 @@ pub(crate) fn run(command: Command, messages: &mut Messages<'_>) -> Result<Exit,
 }
 
 /// What a command would print, if it is one that only answers.
-pub(crate) fn printed(command: &Command, messages: &mut Messages<'_>) -> Result<(Vec<u8>, Exit), Failure> {
+pub(crate) fn run_to_bytes(command: &Command, messages: &mut Messages<'_>) -> Result<(Vec<u8>, Exit), CommandFailure> {
     match command {
-        Command::Plan(wish) => plan::printed(wish, messages),
+        Command::Plan(wish) => plan::run_to_bytes(wish, messages),
         Command::Controller(_)
         | Command::Crds(_)
         | Command::Sandbox(_)
         | Command::SandboxRun(_)
-        | Command::Validate(_) => Err(Failure::bad_input(Problem::new("only plans are answered without a program"))),
+        | Command::Validate(_) => {
+            Err(CommandFailure::bad_input(Problem::new("only plans are answered without a program")))
+        }
     }
 }
 
 /// How many threads the machine gives us.
-fn threads() -> NonZeroUsize {
+fn available_threads() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }

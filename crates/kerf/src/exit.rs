@@ -16,7 +16,7 @@ pub(crate) enum Exit {
     /// 3: done, and a gate that was asked for has tripped.
     GateTripped,
     /// The code of a command that was run for the person.
-    OfCommand(u8),
+    ChildExitCode(u8),
 }
 
 impl Exit {
@@ -27,7 +27,7 @@ impl Exit {
             Self::Failed => 1,
             Self::BadInput => 2,
             Self::GateTripped => 3,
-            Self::OfCommand(code) => code,
+            Self::ChildExitCode(code) => code,
         }
     }
 }
@@ -40,14 +40,14 @@ impl From<Exit> for ExitCode {
 
 /// Why a command has no result.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum CommandFailure {
     /// What was asked or given is wrong: every problem found.
     BadInput(Vec<Problem>),
     /// The work itself failed.
-    Work(anyhow::Error),
+    ExecutionFailed(anyhow::Error),
 }
 
-impl Failure {
+impl CommandFailure {
     /// One thing that is wrong with what was asked or given.
     pub(crate) fn bad_input(problem: Problem) -> Self {
         Self::BadInput(vec![problem])
@@ -57,7 +57,7 @@ impl Failure {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::BadInput(_) => Exit::BadInput,
-            Self::Work(_) => Exit::Failed,
+            Self::ExecutionFailed(_) => Exit::Failed,
         }
     }
 }

@@ -19,7 +19,7 @@ mod source;
 mod validation;
 mod workloads;
 
-pub(crate) use live::Selectors;
-pub(crate) use load::{load, load_by, load_live};
-pub(crate) use plan_input::World;
-pub(crate) use validation::Scrutiny;
+pub(crate) use live::SelectorKinds;
+pub(crate) use load::{load, load_live, load_with_client};
+pub(crate) use plan_input::PlanInput;
+pub(crate) use validation::ValidationScope;

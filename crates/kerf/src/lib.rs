@@ -29,16 +29,16 @@ where
             let outcome = wish
                 .resolve(&|name| std::env::var(name).ok())
                 .and_then(|command| commands::run(command, &mut messages));
-            outcome.unwrap_or_else(|failure| messages.failure(&failure))
+            outcome.unwrap_or_else(|failure| messages.print_failure(&failure))
         }
-        Err(answer) => print_parser_answer(&answer),
+        Err(answer) => print_parser_message(&answer),
     };
     exit.into()
 }
 
 /// What a run of the program left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Printed {
+pub struct RunOutput {
     /// Its exit code.
     pub code: u8,
     /// The result.
@@ -49,7 +49,7 @@ pub struct Printed {
 
 /// What [`run`] would print for `kerf plan` with these arguments, in an environment that says nothing: for whoever asks so often that starting
 /// the program and compiling the CRDs would take longer than the answers.
-pub fn plan<I>(arguments: I) -> Printed
+pub fn plan<I>(arguments: I) -> RunOutput
 where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
@@ -57,26 +57,26 @@ where
     let mut said = Vec::new();
     let (stdout, exit) = match args::parse(arguments) {
         Ok(wish) => {
-            let mut messages = Messages::on(&mut said);
-            let outcome = wish.resolve(&|_| None).and_then(|command| commands::printed(&command, &mut messages));
-            outcome.unwrap_or_else(|failure| (Vec::new(), messages.failure(&failure)))
+            let mut messages = Messages::to_buffer(&mut said);
+            let outcome = wish.resolve(&|_| None).and_then(|command| commands::run_to_bytes(&command, &mut messages));
+            outcome.unwrap_or_else(|failure| (Vec::new(), messages.print_failure(&failure)))
         }
         Err(answer) => {
             said = answer.to_string().into_bytes();
             (Vec::new(), Exit::BadInput)
         }
     };
-    Printed { code: exit.code(), stdout, stderr: String::from_utf8_lossy(&said).into_owned() }
+    RunOutput { code: exit.code(), stdout, stderr: String::from_utf8_lossy(&said).into_owned() }
 }
 
 /// The parser's own answers: help and version on stdout, bad usage on stderr.
-fn print_parser_answer(answer: &clap::Error) -> Exit {
+fn print_parser_message(answer: &clap::Error) -> Exit {
     let exit = if answer.use_stderr() { Exit::BadInput } else { Exit::Done };
     // What stdout keeps in its buffer is not written yet.
     match answer.print().and_then(|()| std::io::stdout().flush()) {
         // A reader that has gone away has read enough.
         Err(cause) if cause.kind() != ErrorKind::BrokenPipe && exit == Exit::Done => {
-            Messages::on_stderr().failure(&output::cannot_write(cause))
+            Messages::on_stderr().print_failure(&output::stdout_write_failure(cause))
         }
         Ok(()) | Err(_) => exit,
     }

@@ -22,7 +22,7 @@ pub(super) fn parse(spec: &str) -> Vec<EdgeCase> {
     // Whether the lines that come belong to a case; a blank line or a sub-heading ends it.
     let mut open = false;
     for line in lines[start + 1..].iter().take_while(|line| !is_heading(line)) {
-        if let Some((number, text)) = numbered(line) {
+        if let Some((number, text)) = parse_numbered_line(line) {
             cases.push(EdgeCase { number, text: text.to_owned() });
             open = true;
         } else if open
@@ -39,7 +39,7 @@ pub(super) fn parse(spec: &str) -> Vec<EdgeCase> {
 }
 
 /// What is wrong with the numbers: they must run from 1 without a gap.
-pub(super) fn gaps(cases: &[EdgeCase]) -> Vec<String> {
+pub(super) fn numbering_problems(cases: &[EdgeCase]) -> Vec<String> {
     if cases.is_empty() {
         return vec![format!("no numbered case under \"{HEADING}\"")];
     }
@@ -51,7 +51,7 @@ pub(super) fn gaps(cases: &[EdgeCase]) -> Vec<String> {
         .collect()
 }
 
-fn numbered(line: &str) -> Option<(u32, &str)> {
+fn parse_numbered_line(line: &str) -> Option<(u32, &str)> {
     let (number, text) = line.split_once(". ")?;
     Some((number.parse().ok()?, text.trim()))
 }
@@ -66,14 +66,14 @@ mod tests {
         let cases = parse(spec);
         let texts: Vec<_> = cases.iter().map(|case| (case.number, case.text.as_str())).collect();
         assert_eq!(texts, [(1, "One more."), (2, "Two."), (3, "Three.")]);
-        assert_eq!(gaps(&cases), [""; 0]);
+        assert_eq!(numbering_problems(&cases), [""; 0]);
     }
 
     #[test]
     fn gaps_and_absence_are_named() {
-        assert_eq!(gaps(&parse("no such heading")).len(), 1);
+        assert_eq!(numbering_problems(&parse("no such heading")).len(), 1);
         assert_eq!(
-            gaps(&parse("## 1. Edge cases that must hold\n1. One\n3. Three\n")),
+            numbering_problems(&parse("## 1. Edge cases that must hold\n1. One\n3. Three\n")),
             ["edge case 3 stands where 2 was expected"]
         );
     }

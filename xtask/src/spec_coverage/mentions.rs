@@ -11,7 +11,7 @@ pub(super) fn find(text: &str) -> Vec<(String, u32)> {
         rest = &rest[at + 3..];
         if is_spec {
             let mut cursor = Cursor { rest };
-            found.extend(cursor.name().or_else(|| Cursor { rest }.prose()).unwrap_or_default());
+            found.extend(cursor.parse_test_name().or_else(|| Cursor { rest }.parse_prose()).unwrap_or_default());
         }
     }
     found
@@ -24,16 +24,16 @@ struct Cursor<'t> {
 
 impl Cursor<'_> {
     /// `_02_41_…`
-    fn name(&mut self) -> Option<Vec<(String, u32)>> {
-        self.take("_")?;
+    fn parse_test_name(&mut self) -> Option<Vec<(String, u32)>> {
+        self.consume("_")?;
         let spec = self.two_digits()?;
-        self.take("_")?;
+        self.consume("_")?;
         let mut cases = vec![self.number()?];
         loop {
             let mut ahead = Cursor { rest: self.rest };
-            let (is_range, next) = if ahead.take("_to_").is_some() {
+            let (is_range, next) = if ahead.consume("_to_").is_some() {
                 (true, ahead.number())
-            } else if ahead.take("_and_").is_some() {
+            } else if ahead.consume("_and_").is_some() {
                 (false, ahead.number())
             } else {
                 break;
@@ -50,23 +50,24 @@ impl Cursor<'_> {
     }
 
     /// ` 02 #41, #43-#45 and #50`
-    fn prose(&mut self) -> Option<Vec<(String, u32)>> {
-        self.take(" ")?;
+    fn parse_prose(&mut self) -> Option<Vec<(String, u32)>> {
+        self.consume(" ")?;
         let spec = self.two_digits()?;
-        self.take(" ")?;
-        self.take("#")?;
+        self.consume(" ")?;
+        self.consume("#")?;
         let mut cases = vec![self.number()?];
         loop {
-            if ["-", "–", ".."].iter().any(|dash| self.take(dash).is_some()) {
-                let _ = self.take("#");
+            if ["-", "–", ".."].iter().any(|dash| self.consume(dash).is_some()) {
+                let _ = self.consume("#");
                 match self.number() {
                     Some(last) => extend_to(&mut cases, last),
                     None => break,
                 }
                 continue;
             }
-            let separated = [", and ", ", ", " and ", "/", " "].iter().any(|separator| self.take(separator).is_some());
-            if !(separated && self.take("#").is_some()) {
+            let separated =
+                [", and ", ", ", " and ", "/", " "].iter().any(|separator| self.consume(separator).is_some());
+            if !(separated && self.consume("#").is_some()) {
                 break;
             }
             match self.number() {
@@ -77,7 +78,7 @@ impl Cursor<'_> {
         Some(cases.into_iter().map(|case| (spec.clone(), case)).collect())
     }
 
-    fn take(&mut self, prefix: &str) -> Option<()> {
+    fn consume(&mut self, prefix: &str) -> Option<()> {
         self.rest = self.rest.strip_prefix(prefix)?;
         Some(())
     }

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use super::Problem;
+use super::TidyProblem;
 use crate::code;
 use crate::repository::Repository;
 
 /// Files under this folder of a crate are compiled one by one by the fuzzer's own manifest.
 const FUZZ_TARGETS: &str = "/fuzz_targets/";
 
-pub(super) fn check(repository: &Repository) -> Vec<Problem> {
+pub(super) fn check(repository: &Repository) -> Vec<TidyProblem> {
     let mut pending: Vec<String> = repository.crates.iter().flat_map(|krate| krate.roots.iter().cloned()).collect();
     pending.extend(repository.rust().filter(|file| file.path.contains(FUZZ_TARGETS)).map(|file| file.path.clone()));
     let roots: BTreeSet<String> = pending.iter().cloned().collect();
@@ -22,7 +22,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Problem> {
             continue;
         }
         let folder = module_folder(&path, roots.contains(&path));
-        for module in code::modules(file.code()).into_iter().filter(|module| module.elsewhere) {
+        for module in code::modules(file.code()).into_iter().filter(|module| module.is_in_other_file) {
             pending.push(format!("{folder}/{}.rs", module.name));
             pending.push(format!("{folder}/{}/mod.rs", module.name));
         }
@@ -32,7 +32,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Problem> {
         .rust()
         .filter(|file| !alive.contains(&file.path))
         .map(|file| {
-            Problem::in_file(&file.path, "no `mod` names this file, so it is never compiled: name it or delete it")
+            TidyProblem::in_file(&file.path, "no `mod` names this file, so it is never compiled: name it or delete it")
         })
         .collect()
 }

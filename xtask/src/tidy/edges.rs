@@ -3,67 +3,73 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Problem;
+use super::TidyProblem;
 use crate::repository::Repository;
 
-const PAGE: &str = "docs/ARCHITECTURE.md";
-const MANIFEST: &str = "Cargo.toml";
+const ARCHITECTURE_PAGE: &str = "docs/ARCHITECTURE.md";
+const WORKSPACE_MANIFEST: &str = "Cargo.toml";
 
 /// Crates that every crate's tests may use, and those that only some may.
-const TESTS_MAY_USE: &str = "kerf-referee";
-const SANDBOXED: [&str; 4] = ["kerf-kwok", "kerf-aws", "kerf-aws-sdk", "kerf-controllers"];
+const CRATE_FOR_ALL_TESTS: &str = "kerf-referee";
+const CRATES_TESTED_IN_SANDBOX: [&str; 4] = ["kerf-kwok", "kerf-aws", "kerf-aws-sdk", "kerf-controllers"];
 const SANDBOX: &str = "kerf-sandbox";
 /// A cloud for the tests of what knows no concrete one.
-const SIMULATED_CLOUD: (&str, &str) = ("kerf-controllers", "kerf-kwok");
+const SIMULATED_CLOUD_EDGE: (&str, &str) = ("kerf-controllers", "kerf-kwok");
 
 /// What one crate may and may not need.
-struct Rule {
-    own: Own,
+struct CrateRule {
+    own_crates: AllowedCrates,
     never: Vec<String>,
 }
 
 /// The crates of this workspace that one may depend on.
-enum Own {
-    These(BTreeSet<String>),
+enum AllowedCrates {
+    Only(BTreeSet<String>),
     AllBut(BTreeSet<String>),
 }
 
-impl Own {
+impl AllowedCrates {
     fn allows(&self, name: &str) -> bool {
         match self {
-            Self::These(names) => names.contains(name),
+            Self::Only(names) => names.contains(name),
             Self::AllBut(names) => !names.contains(name),
         }
     }
 }
 
-pub(super) fn check_crates(repository: &Repository) -> Vec<Problem> {
-    let Some(page) = repository.file(PAGE) else { return vec![Problem::in_file(PAGE, "is missing")] };
-    let rules = rules(&page.text);
+pub(super) fn check_crates(repository: &Repository) -> Vec<TidyProblem> {
+    let Some(page) = repository.file(ARCHITECTURE_PAGE) else {
+        return vec![TidyProblem::in_file(ARCHITECTURE_PAGE, "is missing")];
+    };
+    let rules = parse_crate_rules(&page.text);
     let own: BTreeSet<&str> = repository.crates.iter().map(|krate| krate.name.as_str()).collect();
 
     let mut problems = Vec::new();
     for krate in &repository.crates {
         let Some(rule) = rules.get(&krate.name) else {
-            problems.push(Problem::in_file(PAGE, format!("the table of edges has no row for `{}`", krate.name)));
+            problems.push(TidyProblem::in_file(
+                ARCHITECTURE_PAGE,
+                format!("the table of edges has no row for `{}`", krate.name),
+            ));
             continue;
         };
         for needed in &krate.dependencies {
             let name = needed.name.as_str();
             let allowed = if own.contains(name) {
-                rule.own.allows(name) || (needed.for_tests && tests_may_use(&krate.name, name))
+                rule.own_crates.allows(name) || (needed.is_dev_only && tests_may_use(&krate.name, name))
             } else {
-                needed.for_tests || !rule.never.iter().any(|pattern| matches(pattern, name))
+                needed.is_dev_only || !rule.never.iter().any(|pattern| matches_pattern(pattern, name))
             };
             if !allowed {
-                let message = format!("`{}` may not depend on `{name}` (the table of edges in {PAGE})", krate.name);
-                problems.push(Problem::in_file(&format!("crates/{}/Cargo.toml", krate.name), message));
+                let message =
+                    format!("`{}` may not depend on `{name}` (the table of edges in {ARCHITECTURE_PAGE})", krate.name);
+                problems.push(TidyProblem::in_file(&format!("crates/{}/Cargo.toml", krate.name), message));
             }
         }
     }
     for name in rules.keys().filter(|name| !own.contains(name.as_str())) {
-        problems.push(Problem::in_file(
-            PAGE,
+        problems.push(TidyProblem::in_file(
+            ARCHITECTURE_PAGE,
             format!("the table of edges names `{name}`, which is no crate of the workspace"),
         ));
     }
@@ -71,46 +77,60 @@ pub(super) fn check_crates(repository: &Repository) -> Vec<Problem> {
 }
 
 /// Every dependency of the workspace has its sentence, and every sentence its dependency.
-pub(super) fn check_sentences(repository: &Repository) -> Vec<Problem> {
-    let (Some(page), Some(manifest)) = (repository.file(PAGE), repository.file(MANIFEST)) else {
-        return vec![Problem::in_file(PAGE, format!("is missing, or {MANIFEST} is"))];
+pub(super) fn check_dependency_table(repository: &Repository) -> Vec<TidyProblem> {
+    let (Some(page), Some(manifest)) = (repository.file(ARCHITECTURE_PAGE), repository.file(WORKSPACE_MANIFEST)) else {
+        return vec![TidyProblem::in_file(ARCHITECTURE_PAGE, format!("is missing, or {WORKSPACE_MANIFEST} is"))];
     };
     let declared = workspace_dependencies(&manifest.text);
     let explained: BTreeSet<&str> =
-        rows(&page.text, "## Dependencies").filter_map(|row| names(row[0]).next()).collect();
-    let missing = declared
-        .difference(&explained)
-        .map(|name| Problem::in_file(PAGE, format!("the table of dependencies has no sentence for `{name}`")));
+        table_rows(&page.text, "## Dependencies").filter_map(|row| backticked_names(row[0]).next()).collect();
+    let missing = declared.difference(&explained).map(|name| {
+        TidyProblem::in_file(ARCHITECTURE_PAGE, format!("the table of dependencies has no sentence for `{name}`"))
+    });
     let stale = explained.difference(&declared).map(|name| {
-        Problem::in_file(PAGE, format!("the table of dependencies explains `{name}`, which nobody declares"))
+        TidyProblem::in_file(
+            ARCHITECTURE_PAGE,
+            format!("the table of dependencies explains `{name}`, which nobody declares"),
+        )
     });
     missing.chain(stale).collect()
 }
 
 fn tests_may_use(krate: &str, name: &str) -> bool {
-    name == TESTS_MAY_USE || (name == SANDBOX && SANDBOXED.contains(&krate)) || (krate, name) == SIMULATED_CLOUD
+    name == CRATE_FOR_ALL_TESTS
+        || (name == SANDBOX && CRATES_TESTED_IN_SANDBOX.contains(&krate))
+        || (krate, name) == SIMULATED_CLOUD_EDGE
 }
 
-fn matches(pattern: &str, name: &str) -> bool {
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),
         None => name == pattern,
     }
 }
 
-fn rules(page: &str) -> BTreeMap<String, Rule> {
+fn parse_crate_rules(page: &str) -> BTreeMap<String, CrateRule> {
     let mut rules = BTreeMap::new();
-    for row in rows(page, "## Edges") {
-        let (Some(krate), Some(own), Some(never)) = (names(row[0]).next(), row.get(1), row.get(2)) else { continue };
-        let listed: BTreeSet<String> = names(own).map(str::to_owned).collect();
-        let own = if own.trim_start().starts_with("all") { Own::AllBut(listed) } else { Own::These(listed) };
-        rules.insert(krate.to_owned(), Rule { own, never: names(never).map(str::to_owned).collect() });
+    for row in table_rows(page, "## Edges") {
+        let (Some(krate), Some(own), Some(never)) = (backticked_names(row[0]).next(), row.get(1), row.get(2)) else {
+            continue;
+        };
+        let listed: BTreeSet<String> = backticked_names(own).map(str::to_owned).collect();
+        let own = if own.trim_start().starts_with("all") {
+            AllowedCrates::AllBut(listed)
+        } else {
+            AllowedCrates::Only(listed)
+        };
+        rules.insert(
+            krate.to_owned(),
+            CrateRule { own_crates: own, never: backticked_names(never).map(str::to_owned).collect() },
+        );
     }
     rules
 }
 
 /// The rows of the tables under a heading, cell by cell, without heads and rules.
-fn rows<'p>(page: &'p str, heading: &str) -> impl Iterator<Item = Vec<&'p str>> {
+fn table_rows<'p>(page: &'p str, heading: &str) -> impl Iterator<Item = Vec<&'p str>> {
     let section =
         page.lines().skip_while(move |line| *line != heading).skip(1).take_while(|line| !line.starts_with("## "));
     section
@@ -121,7 +141,7 @@ fn rows<'p>(page: &'p str, heading: &str) -> impl Iterator<Item = Vec<&'p str>> 
 }
 
 /// The names in backticks.
-fn names(cell: &str) -> impl Iterator<Item = &str> {
+fn backticked_names(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
@@ -159,8 +179,8 @@ mod tests {
 ";
     const CARGO: &str = "[workspace.dependencies]\nkerf-api = { path = \"x\" }\n# note\ntokio = \"1\"\nserde = { version = \"1\" }\n[lints]\n";
 
-    fn complaints(engine_needs: &[(&str, bool)]) -> Vec<String> {
-        let repository = Repository::of(&[(PAGE, TABLES), (MANIFEST, CARGO)])
+    fn crate_problems(engine_needs: &[(&str, bool)]) -> Vec<String> {
+        let repository = Repository::of(&[(ARCHITECTURE_PAGE, TABLES), (WORKSPACE_MANIFEST, CARGO)])
             .with_crate("kerf-engine", &[], engine_needs)
             .with_crate("kerf", &[], &[("kerf-engine", false)])
             .with_crate("kerf-api", &[], &[])
@@ -172,7 +192,7 @@ mod tests {
     #[test]
     fn allowed_edges_pass() {
         assert_eq!(
-            complaints(&[("kerf-api", false), ("jiff", false), ("kerf-referee", true), ("tokio", true)]),
+            crate_problems(&[("kerf-api", false), ("jiff", false), ("kerf-referee", true), ("tokio", true)]),
             [""; 0]
         );
     }
@@ -180,22 +200,23 @@ mod tests {
     #[test]
     fn forbidden_edges_are_named() {
         let found =
-            complaints(&[("kerf-referee", false), ("kerf-aws-sdk", true), ("aws-config", false), ("tokio", false)]);
+            crate_problems(&[("kerf-referee", false), ("kerf-aws-sdk", true), ("aws-config", false), ("tokio", false)]);
         assert_eq!(found.len(), 4, "{found:?}");
         assert!(found[2].starts_with("`kerf-engine` may not depend on `aws-config`"), "{found:?}");
     }
 
     #[test]
     fn a_crate_without_a_row_and_a_row_without_a_crate_are_named() {
-        let repository = Repository::of(&[(PAGE, "## Edges\n| `old` | none | none |\n")]).with_crate("new", &[], &[]);
+        let repository =
+            Repository::of(&[(ARCHITECTURE_PAGE, "## Edges\n| `old` | none | none |\n")]).with_crate("new", &[], &[]);
         let found: Vec<_> = check_crates(&repository).into_iter().map(|problem| problem.message).collect();
         assert_eq!(found.len(), 2, "{found:?}");
     }
 
     #[test]
     fn every_dependency_needs_its_sentence() {
-        let repository = Repository::of(&[(PAGE, TABLES), (MANIFEST, CARGO)]);
-        let found: Vec<_> = check_sentences(&repository).into_iter().map(|problem| problem.message).collect();
+        let repository = Repository::of(&[(ARCHITECTURE_PAGE, TABLES), (WORKSPACE_MANIFEST, CARGO)]);
+        let found: Vec<_> = check_dependency_table(&repository).into_iter().map(|problem| problem.message).collect();
         assert!(found[0].contains("no sentence for `serde`") && found[1].contains("explains `gone`"), "{found:?}");
         assert_eq!(found.len(), 2);
     }

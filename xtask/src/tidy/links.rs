@@ -2,7 +2,7 @@
 //! whose text is code, such as [`solve`](src/solve.rs), must name identifiers that occur in that file: so the pages that
 //! introduce the code follow when it is renamed.
 
-use super::Problem;
+use super::TidyProblem;
 use crate::code;
 use crate::repository::{Repository, TextFile};
 
@@ -14,12 +14,16 @@ struct Link<'p> {
     target: &'p str,
 }
 
-pub(super) fn check(repository: &Repository) -> Vec<Problem> {
+pub(super) fn check(repository: &Repository) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
     for file in repository.files.iter().filter(|file| file.is_markdown()) {
         for link in links(&file.text) {
             if let Some(message) = problem(repository, file, &link) {
-                problems.push(Problem::on_line(&file.path, link.line, format!("link `{}`: {message}", link.target)));
+                problems.push(TidyProblem::on_line(
+                    &file.path,
+                    link.line,
+                    format!("link `{}`: {message}", link.target),
+                ));
             }
         }
     }
@@ -131,7 +135,7 @@ mod tests {
             ("docs/other.md", "# Head of `it`\n"),
             ("src/a.rs", "fn known() {} // lost\n"),
         ]);
-        let found: Vec<String> = check(&repository).iter().map(Problem::to_string).collect();
+        let found: Vec<String> = check(&repository).iter().map(TidyProblem::to_string).collect();
         assert_eq!(
             found,
             [

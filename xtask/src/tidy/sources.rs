@@ -1,18 +1,18 @@
 //! Rules on the text of files: a head that says why, names that mean something, files that fit in one sitting, nothing left over, and
 //! nothing that is only true on one machine.
 
-use super::Problem;
+use super::TidyProblem;
 use crate::code;
 use crate::repository::{Repository, TextFile};
 
 /// Names that say nothing about what is inside.
-const EMPTY_NAMES: [&str; 8] = ["utils", "util", "common", "helpers", "helper", "manager", "misc", "shared"];
+const MEANINGLESS_NAMES: [&str; 8] = ["utils", "util", "common", "helpers", "helper", "manager", "misc", "shared"];
 
 /// The most lines of a source file, its tests not counted.
-const LENGTH_MAX: usize = 500;
+const FILE_LINES_MAX: usize = 500;
 
 /// Files that are longer for now, each with the length that it may not exceed. This list only ever gets shorter.
-const LONGER_FOR_NOW: [(&str, usize); 0] = [];
+const LENGTH_EXCEPTIONS: [(&str, usize); 0] = [];
 
 /// Code that is not finished, or waits for the wall clock. Each is put together so that this file does not contain it.
 const LEFT_OVERS: [(&str, &str); 4] = [
@@ -23,27 +23,27 @@ const LEFT_OVERS: [(&str, &str); 4] = [
 ];
 
 /// Paths that exist on one machine only.
-const MACHINE_PATHS: [&str; 4] =
+const LOCAL_PATHS: [&str; 4] =
     [concat!("../", "shared"), concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 
-pub(super) fn check_heads(repository: &Repository) -> Vec<Problem> {
+pub(super) fn check_module_docs(repository: &Repository) -> Vec<TidyProblem> {
     let headless = |file: &&TextFile| !file.text.starts_with("//! ");
     let message = "the file must open with `//!`: why it exists and what always holds";
-    repository.rust().filter(headless).map(|file| Problem::on_line(&file.path, 1, message)).collect()
+    repository.rust().filter(headless).map(|file| TidyProblem::on_line(&file.path, 1, message)).collect()
 }
 
-pub(super) fn check_names(repository: &Repository) -> Vec<Problem> {
+pub(super) fn check_names(repository: &Repository) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
     let complaint = |name: &str| format!("`{name}` says nothing about what is inside: name it after the domain");
     for file in repository.rust() {
         for part in file.path.trim_end_matches(".rs").split('/') {
-            if EMPTY_NAMES.contains(&part) {
-                problems.push(Problem::in_file(&file.path, complaint(part)));
+            if MEANINGLESS_NAMES.contains(&part) {
+                problems.push(TidyProblem::in_file(&file.path, complaint(part)));
             }
         }
-        for module in code::modules(file.code()).into_iter().filter(|module| !module.elsewhere) {
-            if EMPTY_NAMES.contains(&module.name.as_str()) {
-                problems.push(Problem::in_file(&file.path, complaint(&module.name)));
+        for module in code::modules(file.code()).into_iter().filter(|module| !module.is_in_other_file) {
+            if MEANINGLESS_NAMES.contains(&module.name.as_str()) {
+                problems.push(TidyProblem::in_file(&file.path, complaint(&module.name)));
             }
         }
     }
@@ -52,60 +52,66 @@ pub(super) fn check_names(repository: &Repository) -> Vec<Problem> {
 
 /// A module is `name.rs` and, for its children, the folder `name/`. A module that several benchmarks share keeps `name/mod.rs`:
 /// cargo takes each file directly in `benches/` for a benchmark of its own.
-pub(super) fn check_module_layout(repository: &Repository) -> Vec<Problem> {
+pub(super) fn check_module_layout(repository: &Repository) -> Vec<TidyProblem> {
     let is_other_layout = |file: &&TextFile| file.path.ends_with("/mod.rs") && !file.path.contains("/benches/");
     let message = |file: &TextFile| {
         let folder = file.path.trim_end_matches("/mod.rs");
-        Problem::in_file(&file.path, format!("one module layout: move it to `{folder}.rs`"))
+        TidyProblem::in_file(&file.path, format!("one module layout: move it to `{folder}.rs`"))
     };
     repository.rust().filter(is_other_layout).map(message).collect()
 }
 
-pub(super) fn check_lengths(repository: &Repository) -> Vec<Problem> {
-    lengths(repository, &LONGER_FOR_NOW)
+pub(super) fn check_lengths(repository: &Repository) -> Vec<TidyProblem> {
+    length_problems(repository, &LENGTH_EXCEPTIONS)
 }
 
-fn lengths(repository: &Repository, longer_for_now: &[(&str, usize)]) -> Vec<Problem> {
+fn length_problems(repository: &Repository, longer_for_now: &[(&str, usize)]) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
     for file in repository.rust().filter(|file| file.path.contains("/src/") && !file.is_for_tests()) {
         let lines = code::test_lines(file.code()).iter().filter(|for_tests| !**for_tests).count();
         let ceiling = longer_for_now.iter().find(|(path, _)| *path == file.path).map(|(_, lines)| *lines);
         let message = match ceiling {
-            None if lines > LENGTH_MAX => {
-                format!("{lines} lines without tests, {LENGTH_MAX} are the most: a concept is missing")
+            None if lines > FILE_LINES_MAX => {
+                format!("{lines} lines without tests, {FILE_LINES_MAX} are the most: a concept is missing")
             }
             Some(ceiling) if lines > ceiling => {
                 format!("{lines} lines without tests, and it was to shrink from {ceiling}")
             }
-            Some(_) if lines <= LENGTH_MAX => "is short enough now: take it off the list of longer files".to_owned(),
+            Some(_) if lines <= FILE_LINES_MAX => {
+                "is short enough now: take it off the list of longer files".to_owned()
+            }
             None | Some(_) => continue,
         };
-        problems.push(Problem::in_file(&file.path, message));
+        problems.push(TidyProblem::in_file(&file.path, message));
     }
     for (path, _) in longer_for_now.iter().filter(|(path, _)| repository.file(path).is_none()) {
-        problems.push(Problem::in_file(path, "is gone: take it off the list of longer files"));
+        problems.push(TidyProblem::in_file(path, "is gone: take it off the list of longer files"));
     }
     problems
 }
 
-pub(super) fn check_left_overs(repository: &Repository) -> Vec<Problem> {
+pub(super) fn check_left_overs(repository: &Repository) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
     for file in repository.rust() {
         for (index, line) in file.code().lines().enumerate() {
             for (text, advice) in LEFT_OVERS.iter().filter(|(text, _)| line.contains(text)) {
-                problems.push(Problem::on_line(&file.path, index + 1, format!("`{text}`: {advice}")));
+                problems.push(TidyProblem::on_line(&file.path, index + 1, format!("`{text}`: {advice}")));
             }
         }
     }
     problems
 }
 
-pub(super) fn check_machine_paths(repository: &Repository) -> Vec<Problem> {
+pub(super) fn check_local_paths(repository: &Repository) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
     for file in &repository.files {
         for (index, line) in file.text.lines().enumerate() {
-            for path in MACHINE_PATHS.iter().filter(|path| line.contains(**path)) {
-                problems.push(Problem::on_line(&file.path, index + 1, format!("`{path}` exists on one machine only")));
+            for path in LOCAL_PATHS.iter().filter(|path| line.contains(**path)) {
+                problems.push(TidyProblem::on_line(
+                    &file.path,
+                    index + 1,
+                    format!("`{path}` exists on one machine only"),
+                ));
             }
         }
     }
@@ -116,14 +122,14 @@ pub(super) fn check_machine_paths(repository: &Repository) -> Vec<Problem> {
 mod tests {
     use super::*;
 
-    fn messages(problems: Vec<Problem>) -> Vec<String> {
-        problems.iter().map(Problem::to_string).collect()
+    fn messages(problems: Vec<TidyProblem>) -> Vec<String> {
+        problems.iter().map(TidyProblem::to_string).collect()
     }
 
     #[test]
     fn a_file_without_a_head_is_named() {
         let repository = Repository::of(&[("a.rs", "//! Why.\n"), ("b.rs", "// Why.\n"), ("c.md", "")]);
-        assert_eq!(messages(check_heads(&repository)).len(), 1);
+        assert_eq!(messages(check_module_docs(&repository)).len(), 1);
     }
 
     #[test]
@@ -163,7 +169,7 @@ mod tests {
         ]);
         let list =
             [("a/src/listed.rs", 501), ("a/src/grown.rs", 500), ("a/src/shrunk.rs", 600), ("a/src/gone.rs", 600)];
-        let found: Vec<_> = lengths(&repository, &list).into_iter().map(|problem| problem.path).collect();
+        let found: Vec<_> = length_problems(&repository, &list).into_iter().map(|problem| problem.path).collect();
         assert_eq!(found, ["a/src/grown.rs", "a/src/long.rs", "a/src/shrunk.rs", "a/src/gone.rs"]);
     }
 
@@ -177,8 +183,8 @@ mod tests {
 
     #[test]
     fn machine_paths_are_found_in_every_file() {
-        let text = format!("see\n{}/DESIGN.md\n", MACHINE_PATHS[0]);
-        let found = messages(check_machine_paths(&Repository::of(&[("README.md", &text)])));
+        let text = format!("see\n{}/DESIGN.md\n", LOCAL_PATHS[0]);
+        let found = messages(check_local_paths(&Repository::of(&[("README.md", &text)])));
         assert!(found.len() == 1 && found[0].starts_with("README.md:2: "), "{found:?}");
     }
 }

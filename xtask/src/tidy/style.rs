@@ -7,7 +7,7 @@ mod names;
 
 use std::collections::BTreeMap;
 
-use super::Problem;
+use super::TidyProblem;
 use crate::repository::Repository;
 
 const LIMITS: &str = "xtask/style-limits.txt";
@@ -49,20 +49,20 @@ pub(crate) fn counts(repository: &Repository) -> Vec<Count> {
     ]
 }
 
-pub(super) fn check(repository: &Repository) -> Vec<Problem> {
-    let Some(file) = repository.file(LIMITS) else { return vec![Problem::in_file(LIMITS, "is missing")] };
+pub(super) fn check(repository: &Repository) -> Vec<TidyProblem> {
+    let Some(file) = repository.file(LIMITS) else { return vec![TidyProblem::in_file(LIMITS, "is missing")] };
     match limits(&file.text) {
         Ok(limits) => compare(&counts(repository), &limits),
-        Err(line) => vec![Problem::on_line(LIMITS, line, "is not `name = number`")],
+        Err(line) => vec![TidyProblem::on_line(LIMITS, line, "is not `name = number`")],
     }
 }
 
-fn compare(counts: &[Count], limits: &BTreeMap<String, usize>) -> Vec<Problem> {
+fn compare(counts: &[Count], limits: &BTreeMap<String, usize>) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
     for count in counts {
         let (name, found) = (count.name, count.places.len());
         let Some(&limit) = limits.get(name) else {
-            problems.push(Problem::in_file(LIMITS, format!("add the line `{name} = {found}`")));
+            problems.push(TidyProblem::in_file(LIMITS, format!("add the line `{name} = {found}`")));
             continue;
         };
         if found > limit {
@@ -70,15 +70,15 @@ fn compare(counts: &[Count], limits: &BTreeMap<String, usize>) -> Vec<Problem> {
             let message = format!(
                 "{name}: {found}, at most {limit} are allowed ({advice}); `cargo xtask style {name}` lists them"
             );
-            problems.push(Problem::in_file(LIMITS, message));
+            problems.push(TidyProblem::in_file(LIMITS, message));
             let first = count.places.iter().take(LISTED_PLACES);
-            problems.extend(first.map(|at| Problem::on_line(&at.path, at.line, format!("{name}: {}", at.text))));
+            problems.extend(first.map(|at| TidyProblem::on_line(&at.path, at.line, format!("{name}: {}", at.text))));
         } else if found < limit {
-            problems.push(Problem::in_file(LIMITS, format!("{name} fell to {found}: write `{name} = {found}`")));
+            problems.push(TidyProblem::in_file(LIMITS, format!("{name} fell to {found}: write `{name} = {found}`")));
         }
     }
     for name in limits.keys().filter(|name| !counts.iter().any(|count| count.name == name.as_str())) {
-        problems.push(Problem::in_file(LIMITS, format!("`{name}` is not counted: delete the line")));
+        problems.push(TidyProblem::in_file(LIMITS, format!("`{name}` is not counted: delete the line")));
     }
     problems
 }
@@ -108,7 +108,7 @@ mod tests {
 
     fn messages(places: usize, limits_text: &str) -> Vec<String> {
         let limits = limits(limits_text).expect("the limits can be read");
-        compare(&[count(places)], &limits).iter().map(Problem::to_string).collect()
+        compare(&[count(places)], &limits).iter().map(TidyProblem::to_string).collect()
     }
 
     #[test]

@@ -1,12 +1,17 @@
-//! The rules that a schema carries in CEL (`x-kubernetes-validations`), with Kubernetes' semantics on top: `self` and `oldSelf` read through
-//! the schema, fields under escaped names, int-or-string dynamic, times as times, quantities, networks and the rest of its library.
+//! CEL rules of a schema (`x-kubernetes-validations`) with Kubernetes' semantics: `self` and
+//! `oldSelf` are read through the schema, field names are escaped, int-or-string values are
+//! dynamic, and time formats give timestamps and durations. Kubernetes' function library
+//! (quantities, networks and others) is included.
 //!
 //! ```text
-//! parse (cel crate's grammar) → check (types, overloads) → program → eval (on a budget) → rules (which rule on which value, what to say)
+//! parse (grammar of the cel crate) → check (types, overloads) → program → eval (on a cost budget)
+//! rules: which rule runs on which value, and the errors of failed rules
 //! ```
 //!
-//! A rule is compiled once, when its definition is; it then runs on borrowed JSON. The `cel` crate parses; the checker and the evaluator
-//! are ours, because what a rule may see depends on the schema, every step must be paid for, and errors must read as cel-go's.
+//! A rule is compiled once, with its definition, and then runs on borrowed JSON. Only the parser
+//! comes from the `cel` crate. The checker and the evaluator are implemented here, because the
+//! fields that a rule can read depend on the schema, every step must be charged, and error texts
+//! must equal those of cel-go.
 
 mod check;
 mod cost;

@@ -1,5 +1,6 @@
-//! Which part of the stored object a part of the new one comes from: fields by name, elements of map lists by their keys, nothing else.
-//! Ratcheting and transition rules both rest on it: what did not change is not held against an update, however old its fault is.
+//! Correlates parts of a new object with parts of the stored object: fields by name, elements of
+//! map lists by their keys, nothing else. Ratcheting and transition rules are based on it: an
+//! update is not rejected for an unchanged value that was already invalid.
 
 use serde_json::{Map, Value};
 
@@ -14,14 +15,16 @@ pub(crate) struct CorrelatedValue<'a> {
 }
 
 impl CorrelatedValue<'_> {
-    /// The field `name` on both sides, if both have it and the schema knows it.
+    /// Returns the field `name` of both values; `None` unless both have it and the schema declares
+    /// it.
     pub(crate) fn key(self, name: &str) -> Option<Self> {
         let schema = self.schema?;
         let (new, old) = (self.new.as_object()?.get(name)?, self.old.as_object()?.get(name)?);
         Some(Self { schema: Some(schema.field(name)?), new, old })
     }
 
-    /// The element at `index` of a map list, and the stored element with the same keys.
+    /// Returns the element at `index` of a map list with the stored element that has the same keys;
+    /// `None` if there is no such element.
     pub(crate) fn index(self, index: usize) -> Option<Self> {
         let schema = self.schema?;
         let new = self.new.as_array()?.get(index)?;
@@ -29,7 +32,8 @@ impl CorrelatedValue<'_> {
         Some(Self { schema: Some(schema.items.as_deref()?), new, old })
     }
 
-    /// Whether nothing changed. Map lists are compared by key; a field that the schema does not know counts as changed.
+    /// Returns true if the value did not change. Map lists are compared by key. A field that the
+    /// schema does not declare counts as changed.
     pub(crate) fn is_unchanged(self) -> bool {
         match (self.new, self.old) {
             (Value::Null, Value::Null) => true,
@@ -49,7 +53,8 @@ impl CorrelatedValue<'_> {
     }
 }
 
-/// The stored element that `new` replaces; only map lists say so.
+/// Returns the stored element that `new` replaces; `None` if the list is not a map list or has no
+/// element with these keys.
 pub(crate) fn old_element<'a>(schema: &Schema, old: &'a [Value], new: &Value) -> Option<&'a Value> {
     let Some(ListType::Map(keys)) = &schema.list_type else { return None };
     if schema.type_ != Some(SchemaType::Array) || keys.is_empty() {
@@ -61,7 +66,7 @@ pub(crate) fn old_element<'a>(schema: &Schema, old: &'a [Value], new: &Value) ->
     })
 }
 
-/// The values of an element's keys; `None` unless each is there and a scalar.
+/// Returns the values of an element's keys; `None` unless every key is present and a scalar.
 fn element_key<'a>(keys: &[String], element: &'a Map<String, Value>) -> Option<Vec<&'a Value>> {
     keys.iter()
         .map(|key| element.get(key).filter(|value| value.is_string() || value.is_number() || value.is_boolean()))

@@ -1,11 +1,13 @@
-//! Defaults, and what an explicit `null` means: a field with a default gets it, any other non-nullable field counts as absent, and in a
-//! list a null stays for validation to refuse (spec 01 §13.1).
+//! Defaults and explicit nulls (spec 01 §13.1). A null in a field with a default is replaced by the
+//! default. A null in any other non-nullable field counts as absent. A null in a list is kept, and
+//! validation rejects it.
 
 use serde_json::Value;
 
 use super::schema::Schema;
 
-/// Removes the nulls that count as absent; those of fields with a default stay, to be filled in.
+/// Removes the nulls that count as absent. Nulls of fields with a default stay, so that the default
+/// replaces them.
 pub(crate) fn drop_nulls(object: &mut Value, schema: &Schema) {
     drop_nulls_below(object, Some(schema));
 }
@@ -30,7 +32,7 @@ fn drop_nulls_below(value: &mut Value, schema: Option<&Schema>) {
     }
 }
 
-/// Fills in defaults, those inside of defaults included.
+/// Fills in defaults, including the defaults of fields inside a default value.
 pub(crate) fn apply_defaults(value: &mut Value, schema: &Schema) {
     match value {
         Value::Object(fields) => {

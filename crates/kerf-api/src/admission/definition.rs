@@ -1,7 +1,9 @@
-//! The rules for a definition itself (apiextensions.k8s.io/v1): what the API server refuses when a CRD is created. Everything that later
-//! walks a schema relies on them, so a definition becomes a `CustomResource` only when there is nothing to say here.
+//! Validates a definition itself (apiextensions.k8s.io/v1) as the API server does when a CRD is
+//! created. All code that uses a schema relies on these checks, so a definition becomes a
+//! `CustomResource` only if it has no errors.
 //!
-//! Paths are the API server's: what all versions share is named `spec.validation…`, what they do not `spec.versions[0].schema…`.
+//! Paths are those of the API server: parts that all versions share are named `spec.validation…`,
+//! other parts `spec.versions[0].schema…`.
 
 mod defaults;
 mod names;
@@ -23,17 +25,19 @@ use super::{text, url};
 
 const APPROVED_ANNOTATION: &str = "api-approved.kubernetes.io";
 
-/// Reads a definition, filling in what the API server would, or says everything that is wrong with it.
+/// Decodes a definition and fills in the defaults of the API server, or returns everything that is
+/// wrong with it.
 pub(crate) fn decode_and_validate(crd: &Value) -> Result<CustomResourceDefinition, Vec<FieldError>> {
     let malformed = |detail: String| vec![FieldError::invalid(&Path::ROOT, Value::Null, detail)];
     let metadata = objectmeta::decode(crd.get("metadata").unwrap_or(&Value::Null)).map_err(malformed)?.metadata;
-    // k8s-openapi insists on metadata and reads it in its own way; the decoded form is the one that counts here.
-    let mut bare = crd.clone();
-    if let Some(fields) = bare.as_object_mut() {
+    // k8s-openapi requires metadata and decodes it with its own rules, so it gets the metadata that
+    // `objectmeta` decoded.
+    let mut input = crd.clone();
+    if let Some(fields) = input.as_object_mut() {
         fields.insert("metadata".to_owned(), Value::Object(metadata.clone()));
         fields.remove("status");
     }
-    let mut definition = CustomResourceDefinition::deserialize(&bare)
+    let mut definition = CustomResourceDefinition::deserialize(&input)
         .map_err(|error| malformed(format!("is no CustomResourceDefinition: {error}")))?;
     set_defaults(&mut definition.spec);
     let spec = &definition.spec;
@@ -46,7 +50,8 @@ pub(crate) fn decode_and_validate(crd: &Value) -> Result<CustomResourceDefinitio
     }
     errors.extend(validate_spec(spec));
     if !spec.versions.iter().any(|version| version.storage) {
-        // The API server derives the stored versions from the storage version and misses them too.
+        // The API server derives `storedVersions` from the storage version, so it reports both as
+        // missing.
         let at = Path::ROOT.child("status");
         errors.push(FieldError::invalid(
             &at.child("storedVersions"),
@@ -99,8 +104,8 @@ fn validate_spec(spec: &CustomResourceDefinitionSpec) -> Vec<FieldError> {
             errors.push(FieldError::required(&versions_at.index(i).child("schema").child("openAPIV3Schema"), ""));
         }
     }
-    let preserves = spec.preserve_unknown_fields == Some(true);
-    if preserves && spec.versions.iter().filter_map(schema_of).any(has_defaults) {
+    let preserves_unknown_fields = spec.preserve_unknown_fields == Some(true);
+    if preserves_unknown_fields && spec.versions.iter().filter_map(schema_of).any(has_defaults) {
         let detail = "must be false in order to use defaults in the schema";
         errors.push(FieldError::invalid(&at.child("preserveUnknownFields"), true, detail));
     }
@@ -110,7 +115,7 @@ fn validate_spec(spec: &CustomResourceDefinitionSpec) -> Vec<FieldError> {
     if let Some(first) = spec.versions.first() {
         version::validate_shared(&at, first, &spec.versions, &mut errors);
     }
-    validate_conversion(&at.child("conversion"), spec, preserves, &mut errors);
+    validate_conversion(&at.child("conversion"), spec, preserves_unknown_fields, &mut errors);
     errors
 }
 
@@ -156,7 +161,8 @@ fn validate_versions(at: &Path<'_>, spec: &CustomResourceDefinitionSpec, errors:
     }
 }
 
-/// The versions as the API server prints them: its own type, field by field, without the parts that all versions share.
+/// Formats the versions as the API server prints its internal Go type, without the parts that all
+/// versions share.
 fn format_versions(spec: &CustomResourceDefinitionSpec) -> String {
     let versions: Vec<String> = spec
         .versions
@@ -180,12 +186,12 @@ fn format_versions(spec: &CustomResourceDefinitionSpec) -> String {
 fn validate_conversion(
     at: &Path<'_>,
     spec: &CustomResourceDefinitionSpec,
-    preserves: bool,
+    preserves_unknown_fields: bool,
     errors: &mut Vec<FieldError>,
 ) {
     let Some(conversion) = &spec.conversion else { return };
     let strategy_at = at.child("strategy");
-    if preserves && conversion.strategy != "None" {
+    if preserves_unknown_fields && conversion.strategy != "None" {
         let detail = "must be None if spec.preserveUnknownFields is true";
         errors.push(FieldError::invalid(&strategy_at, conversion.strategy.as_str(), detail));
     }
@@ -232,7 +238,7 @@ fn validate_conversion(
     }
 }
 
-/// Groups of the Kubernetes community need a note of approval.
+/// Groups under `k8s.io` and `kubernetes.io` are protected and need an approval annotation.
 fn approval_error(definition: &CustomResourceDefinition) -> Option<FieldError> {
     let group = &definition.spec.group;
     let protected = ["k8s.io", "kubernetes.io"]
@@ -241,34 +247,35 @@ fn approval_error(definition: &CustomResourceDefinition) -> Option<FieldError> {
     if !protected {
         return None;
     }
-    let note = definition
+    let approval = definition
         .metadata
         .annotations
         .as_ref()
         .and_then(|all| all.get(APPROVED_ANNOTATION))
         .map_or("", String::as_str);
     let annotation = text::quote(APPROVED_ANNOTATION);
-    let see = "see https://github.com/kubernetes/enhancements/pull/1111";
+    let hint = "see https://github.com/kubernetes/enhancements/pull/1111";
     let metadata = Path::ROOT.child("metadata");
     let annotations = metadata.child("annotations");
     let at = annotations.key(APPROVED_ANNOTATION);
-    if note.is_empty() {
+    if approval.is_empty() {
         return Some(FieldError::required(
             &at,
-            format!("protected groups must have approval annotation {annotation}, {see}"),
+            format!("protected groups must have approval annotation {annotation}, {hint}"),
         ));
     }
-    let approved = url::Url::parse(note).is_some_and(|url| !url.host.is_empty() && !url.scheme.is_empty());
-    if note.starts_with("unapproved") || approved {
+    let is_url = url::Url::parse(approval).is_some_and(|url| !url.host.is_empty() && !url.scheme.is_empty());
+    if approval.starts_with("unapproved") || is_url {
         return None;
     }
     let detail = format!(
-        "protected groups must have approval annotation {annotation} with either a URL or a reason starting with \"unapproved\", {see}"
+        "protected groups must have approval annotation {annotation} with either a URL or a reason starting with \"unapproved\", {hint}"
     );
-    Some(FieldError::invalid(&at, note, detail))
+    Some(FieldError::invalid(&at, approval, detail))
 }
 
-/// What all versions have in common, by which the API server decides where an error is.
+/// Returns a part of the version if it is equal in all versions; otherwise `None`. The API server
+/// reports errors of shared parts at another path.
 pub(crate) fn shared_by_all_versions<T: PartialEq>(
     versions: &[CustomResourceDefinitionVersion],
     part: impl Fn(&CustomResourceDefinitionVersion) -> &Option<T>,

@@ -1,5 +1,6 @@
-//! Refusals in the API server's own words: what is wrong with which field, as `kubectl` shows it, and the `Status` that a client receives.
-//! `Display` of every type here is word for word what kube-apiserver 1.36 prints; `admission/testdata` holds its answers.
+//! Admission errors with the API server's exact text: what is wrong with which field, as `kubectl`
+//! shows it, and the `Status` object that a client receives. `Display` of every type here equals
+//! the output of kube-apiserver 1.36, whose answers are recorded in `admission/testdata`.
 
 use std::fmt;
 
@@ -8,33 +9,33 @@ use serde_json::{Value, json};
 use super::path::Path;
 use super::text;
 
-/// The kind of a field error, which decides its wording and the `reason` of its cause.
+/// The kind of a field error. It determines the wording and the `reason` of the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldErrorKind {
-    /// A value that must be there is not.
+    /// A required value is missing.
     Required,
     /// A value breaks a rule.
     Invalid,
-    /// A value is not one of the few that are allowed.
+    /// A value is not one of the allowed values.
     NotSupported,
-    /// A value that must be unique is there twice.
+    /// A value that must be unique appears twice.
     Duplicate,
-    /// A value is of another JSON type than the schema says.
+    /// A value has another JSON type than the schema declares.
     TypeInvalid,
     /// A string is longer than allowed.
     TooLong,
     /// A list or map has more entries than allowed.
     TooMany,
-    /// The value names something that is not there.
+    /// The value names something that does not exist.
     NotFound,
     /// The value may not be set here.
     Forbidden,
-    /// The check itself could not be made.
+    /// The check itself failed.
     Internal,
 }
 
 impl FieldErrorKind {
-    /// The `reason` of the cause that a client receives.
+    /// Returns the `reason` of the cause that a client receives.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Required => "FieldValueRequired",
@@ -65,23 +66,26 @@ impl FieldErrorKind {
     }
 }
 
-/// One thing that is wrong with one field.
+/// One problem of one field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
-    /// Where, e.g. `spec.template.spec.taints[0].key`; `<nil>` for the object as a whole.
+    /// Path of the field, e.g. `spec.template.spec.taints[0].key`; `<nil>` for the object as a
+    /// whole.
     pub path: String,
-    /// What sort of error.
+    /// Kind of the error.
     pub kind: FieldErrorKind,
-    /// The value that was refused; `None` where the text leaves it out.
+    /// The rejected value; `None` if the error text does not print it.
     pub value: Option<Value>,
-    /// The rule that it broke; may be empty.
+    /// Explanation of the broken rule; may be empty.
     pub detail: String,
-    /// How the value reads where it is not JSON of the object but a part of a definition.
+    /// Printed form of the value, for values that are part of a definition and not JSON of the
+    /// object.
     pub(crate) display_value: Option<String>,
 }
 
 impl FieldError {
-    /// An error in the field at `path`, for kinds that are judged elsewhere (the sandbox's built-in ones).
+    /// Returns an error in the field at `path`. For kinds that are validated outside this crate
+    /// (the sandbox's built-in kinds).
     pub fn at_path(
         path: impl Into<String>,
         kind: FieldErrorKind,
@@ -103,8 +107,8 @@ impl FieldError {
         Self::new(path, FieldErrorKind::Invalid, Some(value.into()), detail)
     }
 
-    pub(crate) fn invalid_with_display(path: &Path<'_>, shown: String, detail: impl Into<String>) -> Self {
-        Self { display_value: Some(shown), ..Self::new(path, FieldErrorKind::Invalid, None, detail) }
+    pub(crate) fn invalid_with_display(path: &Path<'_>, display_value: String, detail: impl Into<String>) -> Self {
+        Self { display_value: Some(display_value), ..Self::new(path, FieldErrorKind::Invalid, None, detail) }
     }
 
     pub(crate) fn forbidden(path: &Path<'_>, detail: impl Into<String>) -> Self {
@@ -127,12 +131,12 @@ impl FieldError {
         Self::new(path, FieldErrorKind::TooMany, Some(actual.into()), too_many(max))
     }
 
-    /// The text without the field's path, as the cause of a `Status` carries it.
+    /// Returns the text without the field's path, as the cause of a `Status` contains it.
     pub fn body(&self) -> String {
         let mut body = self.kind.description().to_owned();
-        if let Some(shown) = &self.display_value {
+        if let Some(display_value) = &self.display_value {
             body.push_str(": ");
-            body.push_str(shown);
+            body.push_str(display_value);
         }
         if let Some(value) = &self.value {
             body.push_str(": ");
@@ -182,7 +186,8 @@ pub(crate) fn too_many(max: i64) -> String {
     }
 }
 
-/// The field errors in one line: alone as it is, several in brackets; a text that repeats is said once.
+/// Joins field errors into one line: a single error as it is, several in brackets. Repeated texts
+/// are printed once.
 pub fn join_field_errors(errors: &[FieldError]) -> String {
     let mut texts: Vec<String> = Vec::with_capacity(errors.len());
     let mut seen = std::collections::HashSet::new();
@@ -195,21 +200,24 @@ pub fn join_field_errors(errors: &[FieldError]) -> String {
     if texts.len() == 1 { texts.remove(0) } else { format!("[{}]", texts.join(", ")) }
 }
 
-/// Why an object was not admitted.
+/// The reason why an object was not admitted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AdmissionRejection {
-    /// The object could not be read as its kind at all, or strict field validation found unknown fields: 400.
+    /// The object could not be decoded as its kind, or strict field validation found unknown
+    /// fields. HTTP status 400.
     Malformed(MalformedObject),
-    /// The object could be read and breaks rules: 422.
+    /// The object was decoded and breaks rules. HTTP status 422.
     Invalid(Vec<FieldError>),
 }
 
-/// Why an object could not be read as its kind.
+/// The reason why an object could not be decoded as its kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MalformedObject {
-    /// Fields that the schema does not know, each as `unknown field "spec.foo"`, under strict field validation.
+    /// Fields that the schema does not declare, under strict field validation. Each entry has the
+    /// form `unknown field "spec.foo"`.
     UnknownFields(Vec<String>),
-    /// Metadata (or an embedded object's) of a wrong type, in the decoder's words.
+    /// The object, its metadata or the metadata of an embedded object has a wrong type. Holds the
+    /// decoder's error text.
     Decoding(String),
 }
 
@@ -234,7 +242,7 @@ impl fmt::Display for AdmissionRejection {
 impl std::error::Error for AdmissionRejection {}
 
 impl AdmissionRejection {
-    /// The field errors; none if the object could not even be read.
+    /// Returns the field errors; empty if the object could not be decoded.
     pub fn field_errors(&self) -> &[FieldError] {
         match self {
             Self::Malformed(_) => &[],
@@ -242,7 +250,7 @@ impl AdmissionRejection {
         }
     }
 
-    /// The HTTP status code that carries this answer.
+    /// Returns the HTTP status code of the rejection.
     pub fn code(&self) -> u16 {
         match self {
             Self::Malformed(_) => 400,
@@ -250,7 +258,8 @@ impl AdmissionRejection {
         }
     }
 
-    /// The whole sentence, e.g. `NodePool.karpenter.sh "default" is invalid: spec.weight: Invalid value: ...`.
+    /// Returns the whole message, e.g. `NodePool.karpenter.sh "default" is invalid: spec.weight:
+    /// Invalid value: ...`.
     pub fn message(&self, group: &str, version: &str, kind: &str, name: &str) -> String {
         match self {
             Self::Malformed(malformed) => {
@@ -263,7 +272,7 @@ impl AdmissionRejection {
         }
     }
 
-    /// The `Status` object that a client receives, with one cause per field error.
+    /// Returns the `Status` object that a client receives, with one cause per field error.
     pub fn status(&self, group: &str, version: &str, kind: &str, name: &str) -> Value {
         let mut status = json!({
             "kind": "Status",

@@ -1,4 +1,5 @@
-//! The `format` keyword: which formats the API server knows on which type, and what each accepts. Unknown formats are ignored, as there.
+//! The `format` keyword: which formats the API server checks on which type, and which values each
+//! accepts. As in the API server, unknown formats are ignored.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -45,9 +46,9 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The format `name` on a schema of this type, or `None` where the API server ignores it.
+    /// Returns the format `name` for a schema of this type; `None` if the API server ignores it.
     pub(crate) fn for_type(name: &str, type_: Option<SchemaType>, int_or_string: bool) -> Option<Self> {
-        // An int-or-string has two types, and a format on two types is none.
+        // An int-or-string has two types; upstream ignores a format on more than one type.
         if int_or_string {
             return None;
         }
@@ -99,7 +100,7 @@ impl Format {
         })
     }
 
-    /// Whether a string is of this format; the formats of numbers accept any string.
+    /// Returns true if a string has this format. The formats of numbers accept any string.
     pub(crate) fn accepts(self, text: &str) -> bool {
         match self {
             Self::BsonObjectId => text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit()),
@@ -136,7 +137,7 @@ impl Format {
 }
 
 fn is_email(text: &str) -> bool {
-    // An address, bare or as `Name <address>`: enough of RFC 5322 to agree with Go on what people write.
+    // An address, alone or as `Name <address>`: the part of RFC 5322 that is in common use.
     let address = match text.rsplit_once('<') {
         Some((_, rest)) => match rest.strip_suffix('>') {
             Some(address) => address,
@@ -168,7 +169,7 @@ fn is_hostname(text: &str) -> bool {
     text.len() <= 255 && text.split('.').all(|label| label.len() <= 63) && HOSTNAME.is_match(text)
 }
 
-/// An IPv4 address that may write its numbers with leading zeros.
+/// Parses an IPv4 address; numbers may have leading zeros.
 fn parse_ipv4(text: &str) -> Option<Ipv4Addr> {
     let mut octets = [0u8; 4];
     let mut parts = text.split('.');
@@ -307,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_accept_and_refuse() {
+    fn each_format_accepts_valid_and_rejects_invalid_text() {
         for (format, good, bad) in [
             (Format::Uri, &["https://a.b/c", "/path"][..], &["a b", "foo", ""][..]),
             (Format::Email, &["a@b.c", "Bob <bob@x.io>"], &["a", "@b", "a@"]),

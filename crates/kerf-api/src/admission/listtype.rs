@@ -1,4 +1,5 @@
-//! Lists that say of themselves that they are sets or maps hold no element, and no key, twice.
+//! Checks that lists declared as sets contain no element twice and lists declared as maps contain
+//! no key twice.
 
 use std::collections::HashMap;
 
@@ -9,7 +10,8 @@ use super::path::Path;
 use super::schema::{ListType, Schema};
 use super::text;
 
-/// Every duplicate in every set and map list below `value`; the second appearance is the one that is named.
+/// Returns an error for every duplicate in every set and map list inside `value`. The path of the
+/// error is that of the second occurrence.
 pub(crate) fn validate(at: &Path<'_>, schema: &Schema, value: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     check_node(at, schema, value, &mut errors);
@@ -21,11 +23,11 @@ fn check_node(at: &Path<'_>, schema: &Schema, value: &Value, errors: &mut Vec<Fi
         Value::Array(items) => {
             match &schema.list_type {
                 Some(ListType::Set) => {
-                    for i in second_appearances(items) {
+                    for i in second_occurrences(items) {
                         errors.push(FieldError::duplicate(&at.index(i), items[i].clone()));
                     }
                 }
-                Some(ListType::Map(keys)) => map_list(at, keys, items, errors),
+                Some(ListType::Map(keys)) => check_map_list(at, keys, items, errors),
                 Some(ListType::Atomic) | None => {}
             }
             if let Some(item_schema) = schema.items.as_deref() {
@@ -48,7 +50,7 @@ fn check_node(at: &Path<'_>, schema: &Schema, value: &Value, errors: &mut Vec<Fi
     }
 }
 
-fn map_list(at: &Path<'_>, keys: &[String], items: &[Value], errors: &mut Vec<FieldError>) {
+fn check_map_list(at: &Path<'_>, keys: &[String], items: &[Value], errors: &mut Vec<FieldError>) {
     if let Some(i) = items.iter().position(|item| !item.is_null() && !item.is_object()) {
         let detail = "must be an object for an array of list-type map";
         errors.push(FieldError::invalid(&at.index(i), items[i].clone(), detail));
@@ -59,29 +61,30 @@ fn map_list(at: &Path<'_>, keys: &[String], items: &[Value], errors: &mut Vec<Fi
         Value::Object(present.collect::<Map<_, _>>())
     };
     let element_keys: Vec<Value> = items.iter().map(key_of).collect();
-    for i in second_appearances(&element_keys) {
+    for i in second_occurrences(&element_keys) {
         errors.push(FieldError::duplicate(&at.index(i), element_keys[i].clone()));
     }
 }
 
-/// The index of the second appearance of each value that appears more than once.
-fn second_appearances(items: &[Value]) -> Vec<usize> {
+/// Returns the index of the second occurrence of each value that occurs more than once.
+fn second_occurrences(items: &[Value]) -> Vec<usize> {
     if items.len() < 2 {
         return Vec::new();
     }
-    let mut times: HashMap<String, u32> = HashMap::with_capacity(items.len());
-    let mut seconds = Vec::new();
+    let mut counts: HashMap<String, u32> = HashMap::with_capacity(items.len());
+    let mut duplicates = Vec::new();
     for (i, item) in items.iter().enumerate() {
-        let seen = times.entry(comparison_key(item)).or_default();
-        *seen += 1;
-        if *seen == 2 {
-            seconds.push(i);
+        let count = counts.entry(comparison_key(item)).or_default();
+        *count += 1;
+        if *count == 2 {
+            duplicates.push(i);
         }
     }
-    seconds
+    duplicates
 }
 
-/// Integers and floats of one value are two values, as they are upstream; everything else is its JSON.
+/// Returns the text by which elements are compared. As upstream, an integer and a float of equal
+/// value are different; all other values are compared by their JSON.
 fn comparison_key(value: &Value) -> String {
     match value {
         Value::Number(n) if n.is_f64() => format!("float {n}"),

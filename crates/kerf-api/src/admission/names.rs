@@ -1,5 +1,5 @@
-//! The shapes of Kubernetes names: labels and subdomains of DNS, qualified names, label values. Each check returns the sentences that the
-//! API server gives for a name of a wrong shape; none means that the name is good.
+//! Checks of Kubernetes names: DNS labels and subdomains, qualified names, label values. Each check
+//! returns the API server's messages; an empty list means that the name is valid.
 
 const LABEL_FORMAT: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const SUBDOMAIN_FORMAT: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
@@ -7,7 +7,7 @@ const QUALIFIED_FORMAT: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const QUALIFIED_RULE: &str =
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 
-/// A lower-case label of RFC 1123, at most 63 bytes: namespaces.
+/// Checks a lower-case RFC 1123 label of at most 63 bytes. Used for namespaces.
 pub(crate) fn dns1123_label(name: &str) -> Vec<String> {
     let mut errors = too_many_characters(name, 63);
     if !is_label(name) {
@@ -24,7 +24,7 @@ pub(crate) fn dns1123_label(name: &str) -> Vec<String> {
     errors
 }
 
-/// A lower-case subdomain of RFC 1123, at most 253 bytes: the names of most objects.
+/// Checks a lower-case RFC 1123 subdomain of at most 253 bytes. Used for the names of most objects.
 pub(crate) fn dns1123_subdomain(name: &str) -> Vec<String> {
     let mut errors = too_many_characters(name, 253);
     errors.extend(subdomain_shape(name));
@@ -43,7 +43,8 @@ fn subdomain_shape(name: &str) -> Vec<String> {
     errors
 }
 
-/// A label of RFC 1035 (starts with a letter), at most 63 bytes: plurals, kinds in lower case, versions.
+/// Checks an RFC 1035 label (begins with a letter) of at most 63 bytes. Used for plurals, kinds in
+/// lower case and versions.
 pub(crate) fn dns1035_label(name: &str) -> Vec<String> {
     let mut errors = too_many_characters(name, 63);
     if !is_label(name) || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
@@ -56,19 +57,21 @@ pub(crate) fn dns1035_label(name: &str) -> Vec<String> {
     errors
 }
 
-/// A prefix for generated names: a trailing dash is fine, since characters follow.
+/// Checks a prefix of generated names. A trailing dash is allowed, because characters are appended
+/// to it.
 pub(crate) fn generate_name_prefix(prefix: &str) -> Vec<String> {
     match prefix.strip_suffix('-') {
         Some(head) if !head.is_empty() => {
-            // Stands for the prefix as it will look with something appended (one byte shorter, as upstream counts).
-            let cut: String = head.chars().take(head.chars().count() - 1).collect();
-            dns1123_subdomain(&format!("{cut}a"))
+            // Replaces the dash and the character before it by a letter, as upstream does; the
+            // result is one byte shorter than the prefix.
+            let shortened: String = head.chars().take(head.chars().count() - 1).collect();
+            dns1123_subdomain(&format!("{shortened}a"))
         }
         _ => dns1123_subdomain(prefix),
     }
 }
 
-/// `[prefix/]name`: label keys, annotation keys, finalizers.
+/// Checks `[prefix/]name`. Used for label keys, annotation keys and finalizers.
 pub(crate) fn qualified_name(name: &str) -> Vec<String> {
     let examples = ["MyName", "my.name", "123-abc"];
     let mut errors = Vec::new();
@@ -102,7 +105,7 @@ pub(crate) fn qualified_name(name: &str) -> Vec<String> {
     errors
 }
 
-/// A label's value: empty, or at most 63 bytes of the shape of a name.
+/// Checks a label value: empty, or a name of at most 63 bytes.
 pub(crate) fn label_value(value: &str) -> Vec<String> {
     let mut errors = too_long(value, 63);
     if !value.is_empty() && !is_qualified(value) {
@@ -115,7 +118,7 @@ pub(crate) fn label_value(value: &str) -> Vec<String> {
     errors
 }
 
-/// A name as it may stand in a URL's path.
+/// Checks that a name can be a segment of a URL path.
 pub(crate) fn path_segment(name: &str) -> Vec<String> {
     if matches!(name, "." | "..") {
         return vec![format!("may not be '{name}'")];
@@ -123,9 +126,13 @@ pub(crate) fn path_segment(name: &str) -> Vec<String> {
     path_segment_prefix(name)
 }
 
-/// The start of such a name.
+/// Checks that text can be the beginning of a URL path segment.
 pub(crate) fn path_segment_prefix(name: &str) -> Vec<String> {
-    ["/", "%"].iter().filter(|bad| name.contains(**bad)).map(|bad| format!("may not contain '{bad}'")).collect()
+    ["/", "%"]
+        .iter()
+        .filter(|forbidden| name.contains(**forbidden))
+        .map(|forbidden| format!("may not contain '{forbidden}'"))
+        .collect()
 }
 
 fn is_label(name: &str) -> bool {
@@ -143,7 +150,7 @@ fn is_qualified(name: &str) -> bool {
     name.bytes().all(inner) && edge(name.as_bytes().first()) && edge(name.as_bytes().last())
 }
 
-/// The older checks count the same bytes and call them characters.
+/// Older checks count bytes as well, but their message says characters.
 fn too_many_characters(name: &str, max: usize) -> Vec<String> {
     if name.len() > max { vec![format!("must be no more than {max} characters")] } else { Vec::new() }
 }

@@ -1,5 +1,6 @@
-//! JSON numbers as the API server holds them: an int64 where the text is one, a float64 otherwise (`2.0` and `1e3` are floats).
-//! A whole float is written to storage without its point, so an admitted object has none left.
+//! JSON numbers as the API server holds them: an int64 if the text is one, otherwise a float64
+//! (`2.0` and `1e3` are floats). Whole floats are stored without the decimal point, so an admitted
+//! object contains none.
 
 use std::fmt;
 
@@ -7,7 +8,7 @@ use serde_json::{Number, Value};
 
 use super::text;
 
-/// A number in one of the two forms that the API server knows.
+/// A number in one of the two forms that the API server uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum JsonNumber {
     Int(i64),
@@ -29,7 +30,7 @@ impl JsonNumber {
         }
     }
 
-    /// The integer that this is, without rounding; `None` outside int64.
+    /// Returns the value as an int64 without rounding; `None` if it has a fraction or does not fit.
     pub(crate) fn as_i64_exact(self) -> Option<i64> {
         match self {
             Self::Int(n) => Some(n),
@@ -37,7 +38,9 @@ impl JsonNumber {
         }
     }
 
-    /// Compares with a bound of the schema, as integers where value and bound are, and says how the bound is printed.
+    /// Compares the value with a bound of the schema, and returns the bound as the error text
+    /// prints it. Both are compared as integers if the value is an integer and the bound fits the
+    /// schema's type, otherwise as floats.
     pub(crate) fn compare(
         self,
         bound: f64,
@@ -54,7 +57,8 @@ impl JsonNumber {
         }
     }
 
-    /// The value as an error about a bound shows it: a bound outside the type makes both floats.
+    /// Returns the value as an error about a bound prints it. If the bound does not fit the
+    /// schema's type, the value is printed as a float.
     pub(crate) fn as_bound(self, bound_fits: bool) -> Value {
         match self {
             Self::Int(value) if bound_fits => value.into(),
@@ -63,7 +67,7 @@ impl JsonNumber {
     }
 }
 
-/// Two numbers of one form; never compared across.
+/// A number prepared for a comparison. An integer and a float are never ordered.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum ComparableNumber {
     Int(i64),
@@ -98,7 +102,8 @@ impl From<JsonNumber> for Value {
     }
 }
 
-/// Whether a number passes for an integer; as upstream, with a tolerance of one in a billion and only up to 2^53.
+/// Returns true if the number counts as an integer. As upstream, floats have a relative tolerance
+/// of 1e-9 and must not exceed 2^53 - 1.
 pub(crate) fn is_whole(number: JsonNumber) -> bool {
     const LIMIT: f64 = 9_007_199_254_740_991.0;
     const TOLERANCE: f64 = 1e-9;
@@ -110,23 +115,25 @@ pub(crate) fn is_whole(number: JsonNumber) -> bool {
             }
             let truncated = f.trunc();
             let difference = (f - truncated).abs();
-            // Both sides are bounded by LIMIT; an exact zero difference is the usual case.
+            // Both sides are bounded by LIMIT; the difference is usually exactly zero.
             difference == 0.0 || (truncated != 0.0 && f > 0.0 && difference / (f.abs() + truncated.abs()) < TOLERANCE)
         }
     }
 }
 
-/// The int64 that a float is, if it is one.
+/// Returns the float as an int64; `None` if it has a fraction or does not fit.
 pub(crate) fn whole_i64(f: f64) -> Option<i64> {
-    // 2^63 is the first float above i64::MAX; everything whole below it converts without loss.
+    // 2^63 is the first float above i64::MAX; every whole float below it converts without loss.
     (f.fract() == 0.0 && (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&f)).then_some(f as i64)
 }
 
-/// Writes whole floats as integers, everywhere: what storage does to them.
+/// Replaces every whole float by an integer, at any depth, as the API server does when it stores an
+/// object.
 pub(crate) fn write_whole_floats_as_integers(value: &mut Value) {
     match value {
         Value::Number(number) => {
-            // What is no int64 is a float64, however it was written.
+            // A number that does not fit into an int64 is a float64, also if it was written as an
+            // integer.
             if let JsonNumber::Float(f) = JsonNumber::of(number) {
                 *value = whole_i64(f).map_or_else(|| f.into(), Value::from);
             }

@@ -1,5 +1,6 @@
-//! Metadata, the part of every object that no definition describes: decoded to Kubernetes' own shape (`decode`), then held to Kubernetes'
-//! own rules (`rules`); and the same for objects embedded in others (`embedded`).
+//! Object metadata, which no definition describes: decoding into Kubernetes' own form (`decode`),
+//! validation by Kubernetes' own rules (`rules`), and both for objects embedded in other objects
+//! (`embedded`).
 
 mod decode;
 mod embedded;

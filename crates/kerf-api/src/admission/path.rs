@@ -1,9 +1,11 @@
-//! Where in an object a check stands: a chain on the stack that costs nothing until an error has to name it.
-//! Two spellings exist and both are kept: field paths write map keys as `labels[app]`, schema validation writes `labels.app`.
+//! The path of a value inside an object: a linked list on the stack that is formatted only when an
+//! error needs it. Two spellings exist upstream and are kept: field paths write a map key as
+//! `labels[app]`, schema validation as `labels.app`.
 
 use std::fmt;
 
-/// One step from the root to a value; `Path::ROOT` is the whole object, which the API server prints as `<nil>`.
+/// A path from the root to a value. `Path::ROOT` is the whole object, which the API server prints
+/// as `<nil>`.
 #[derive(Clone, Copy)]
 pub(crate) struct Path<'a> {
     parent: Option<&'a Path<'a>>,
@@ -21,17 +23,17 @@ enum PathStep<'a> {
 impl<'a> Path<'a> {
     pub(crate) const ROOT: Path<'static> = Path { parent: None, step: PathStep::Root };
 
-    /// A named field.
+    /// Returns the path of a named field.
     pub(crate) fn child(&'a self, name: &'a str) -> Path<'a> {
         Path { parent: Some(self), step: PathStep::Child(name) }
     }
 
-    /// A list element.
+    /// Returns the path of a list element.
     pub(crate) fn index(&'a self, index: usize) -> Path<'a> {
         Path { parent: Some(self), step: PathStep::Index(index) }
     }
 
-    /// A map entry.
+    /// Returns the path of a map entry.
     pub(crate) fn key(&'a self, key: &'a str) -> Path<'a> {
         Path { parent: Some(self), step: PathStep::Key(key) }
     }
@@ -40,7 +42,8 @@ impl<'a> Path<'a> {
         matches!(self.step, PathStep::Root)
     }
 
-    /// As schema validation names it in its sentences: empty for the root, never `<nil>`.
+    /// Returns the path as schema validation prints it inside a sentence: empty for the root, never
+    /// `<nil>`.
     pub(crate) fn name(&self) -> String {
         if self.is_root() { String::new() } else { self.to_string() }
     }

@@ -1,5 +1,6 @@
-//! Fields that the schema does not know are removed on the way in, and named so that the caller can refuse or warn.
-//! Metadata is not touched here: its fields are Kubernetes' own and `objectmeta` decodes them.
+//! Pruning: removes fields that the schema does not declare and returns their paths, so that the
+//! caller can reject them or warn. Metadata is not pruned here: its fields are defined by
+//! Kubernetes, and `objectmeta` decodes them.
 
 use std::fmt::Write as _;
 
@@ -7,7 +8,7 @@ use serde_json::Value;
 
 use super::schema::{AdditionalProperties, Schema};
 
-/// Removes unknown fields from a whole object; returns their paths, sorted.
+/// Removes unknown fields from a whole object and returns their paths, sorted.
 pub(crate) fn prune(object: &mut Value, schema: &Schema) -> Vec<String> {
     let mut pruner = Pruner { path: String::new(), unknown: Vec::new() };
     pruner.prune_value(object, Some(schema), true);
@@ -15,7 +16,8 @@ pub(crate) fn prune(object: &mut Value, schema: &Schema) -> Vec<String> {
     pruner.unknown
 }
 
-/// Removes unknown fields from a default, which is no object of its own unless the schema embeds one.
+/// Removes unknown fields from a default value. A default is not an object with metadata of its
+/// own, unless the schema declares an embedded resource.
 pub(crate) fn prune_default(default: &mut Value, schema: &Schema) {
     let mut pruner = Pruner { path: String::new(), unknown: Vec::new() };
     pruner.prune_value(default, Some(schema), schema.is_embedded_resource);
@@ -27,7 +29,8 @@ struct Pruner {
 }
 
 impl Pruner {
-    /// `schema` is `None` below an `additionalProperties: true`, where everything nested is unknown.
+    /// Prunes one value. `schema` is `None` below `additionalProperties: true`, where every nested
+    /// field is unknown.
     fn prune_value(&mut self, value: &mut Value, schema: Option<&Schema>, is_resource: bool) {
         if let Some(schema) = schema.filter(|schema| schema.preserves_unknown_fields) {
             self.prune_declared_fields(value, schema, is_resource);
@@ -40,7 +43,7 @@ impl Pruner {
                 if keep_meta {
                     return true;
                 }
-                let mark = self.enter(name);
+                let parent_length = self.enter(name);
                 let known = match schema.map(|schema| (schema.properties.get(name), &schema.additional_properties)) {
                     Some((Some(property), _)) => {
                         self.prune_value(value, Some(property), false);
@@ -56,22 +59,24 @@ impl Pruner {
                     }
                     Some((None, None)) | None => false,
                 };
-                // At the root, metadata that a definition leaves out is still metadata.
-                if !known && (mark > 0 || !is_meta_field(name)) {
+                // At the root, `metadata`, `kind` and `apiVersion` are never unknown, even if the
+                // definition omits them.
+                if !known && (parent_length > 0 || !is_meta_field(name)) {
                     self.unknown.push(self.path.clone());
                 }
-                self.path.truncate(mark);
+                self.path.truncate(parent_length);
                 known
             }),
             Value::Array(items) => {
                 let item_schema = schema.and_then(|schema| schema.items.as_deref());
-                self.items(items, |pruner, item| pruner.prune_value(item, item_schema, false));
+                self.prune_items(items, |pruner, item| pruner.prune_value(item, item_schema, false));
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
 
-    /// Below `x-kubernetes-preserve-unknown-fields` everything stays, but declared fields are pruned again by their own schema.
+    /// Prunes a value under `x-kubernetes-preserve-unknown-fields`: unknown fields are kept, but
+    /// declared fields are pruned by their own schema.
     fn prune_declared_fields(&mut self, value: &mut Value, schema: &Schema, is_resource: bool) {
         match value {
             Value::Object(fields) => {
@@ -79,44 +84,44 @@ impl Pruner {
                     if (schema.is_embedded_resource || is_resource) && is_meta_field(name) {
                         continue;
                     }
-                    let mark = self.enter(name);
+                    let parent_length = self.enter(name);
                     match (schema.properties.get(name), &schema.additional_properties) {
                         (Some(property), _) => self.prune_value(value, Some(property), false),
                         (None, Some(AdditionalProperties::Schema(values))) => {
-                            self.prune_value(value, Some(values), false)
+                            self.prune_value(value, Some(values), false);
                         }
                         (None, Some(AdditionalProperties::Bool(_))) => self.prune_value(value, None, false),
                         (None, None) => {}
                     }
-                    self.path.truncate(mark);
+                    self.path.truncate(parent_length);
                 }
             }
             Value::Array(items) => {
                 if let Some(item_schema) = schema.items.as_deref() {
-                    self.items(items, |pruner, item| pruner.prune_declared_fields(item, item_schema, false));
+                    self.prune_items(items, |pruner, item| pruner.prune_declared_fields(item, item_schema, false));
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
 
-    fn items(&mut self, items: &mut [Value], mut visit: impl FnMut(&mut Self, &mut Value)) {
-        let mark = self.path.len();
+    fn prune_items(&mut self, items: &mut [Value], mut visit: impl FnMut(&mut Self, &mut Value)) {
+        let parent_length = self.path.len();
         for (i, item) in items.iter_mut().enumerate() {
             // Writing into a String cannot fail.
             let _ = write!(self.path, "[{i}]");
             visit(self, item);
-            self.path.truncate(mark);
+            self.path.truncate(parent_length);
         }
     }
 
     fn enter(&mut self, name: &str) -> usize {
-        let mark = self.path.len();
-        if mark > 0 {
+        let parent_length = self.path.len();
+        if parent_length > 0 {
             self.path.push('.');
         }
         self.path.push_str(name);
-        mark
+        parent_length
     }
 }
 

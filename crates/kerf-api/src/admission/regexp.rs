@@ -1,5 +1,6 @@
-//! Go's regular expressions (RE2 syntax) on the `regex` crate: schemas and rules are written for the former, and the two differ in what
-//! `\d` means, in what may be escaped and in what a bracket inside a class is. A pattern is translated once, when a definition is compiled.
+//! Go's regular expressions (RE2 syntax) on top of the `regex` crate. Schemas and rules are written
+//! for Go; the two syntaxes differ in the meaning of `\d`, in what may be escaped and in brackets
+//! inside a class. A pattern is translated once, when a definition is compiled.
 
 use std::fmt::Write as _;
 use std::iter::Peekable;
@@ -7,12 +8,12 @@ use std::str::Chars;
 
 use regex::{Regex, RegexBuilder};
 
-/// The most that one compiled pattern may take; Go bounds repetition counts instead.
+/// Maximum size of one compiled pattern. Go limits repetition counts instead.
 const COMPILED_MAX_BYTES: usize = 4 << 20;
-/// Go's bound on a counted repetition.
+/// Go's limit on a counted repetition.
 const MAX_REPEAT: u32 = 1000;
 
-/// A compiled pattern together with its text, which error messages quote.
+/// A compiled pattern together with its source, which error messages quote.
 #[derive(Clone, Debug)]
 pub(crate) struct Regexp {
     pub(crate) source: String,
@@ -20,7 +21,7 @@ pub(crate) struct Regexp {
 }
 
 impl Regexp {
-    /// Compiles `source`, or says in Go's words why it is none.
+    /// Compiles `source`, or returns Go's error message.
     pub(crate) fn new(source: &str) -> Result<Self, String> {
         let translated = translate(source).map_err(|error| format!("error parsing regexp: {error}"))?;
         let regex = RegexBuilder::new(&translated)
@@ -35,11 +36,11 @@ impl Regexp {
     }
 
     pub(crate) fn find<'t>(&self, text: &'t str) -> Option<&'t str> {
-        self.regex.find(text).map(|found| found.as_str())
+        self.regex.find(text).map(|matched| matched.as_str())
     }
 
     pub(crate) fn find_iter<'t>(&self, text: &'t str) -> impl Iterator<Item = &'t str> {
-        self.regex.find_iter(text).map(|found| found.as_str())
+        self.regex.find_iter(text).map(|matched| matched.as_str())
     }
 }
 
@@ -66,7 +67,7 @@ fn go_error_message(error: &regex::Error, source: &str) -> String {
     }
 }
 
-/// The pattern in the syntax of the `regex` crate.
+/// Translates the pattern into the syntax of the `regex` crate.
 fn translate(source: &str) -> Result<String, String> {
     let mut out = String::with_capacity(source.len() + 16);
     let mut chars = source.chars().peekable();
@@ -82,7 +83,7 @@ fn translate(source: &str) -> Result<String, String> {
                     return Err(format!("invalid or unsupported Perl syntax: `{bad}`"));
                 }
             }
-            '{' => match repeat(&chars) {
+            '{' => match parse_repeat(&chars) {
                 Some((text, min, max)) => {
                     if min > MAX_REPEAT || max.is_some_and(|max| max > MAX_REPEAT || max < min) {
                         return Err(format!("invalid repeat count: `{{{text}`"));
@@ -109,7 +110,8 @@ fn translate(source: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// `(?=`, `(?!`, `(?<=`, `(?<!`, `(?>`: look-around and atomic groups, which RE2 has not.
+/// Returns the start of a group that RE2 does not support (look-around and atomic groups): `(?=`,
+/// `(?!`, `(?<=`, `(?<!`, `(?>`.
 fn unsupported_group(rest: &Peekable<Chars<'_>>) -> Option<String> {
     let mut rest = rest.clone();
     if rest.next() != Some('?') {
@@ -125,8 +127,9 @@ fn unsupported_group(rest: &Peekable<Chars<'_>>) -> Option<String> {
     }
 }
 
-/// The text after `{` through `}` if it is a counted repetition, with its bounds; a lone brace stands for itself.
-fn repeat(rest: &Peekable<Chars<'_>>) -> Option<(String, u32, Option<u32>)> {
+/// Returns the text after `{` up to and including `}` with its bounds, if it is a counted
+/// repetition. Any other brace is a literal.
+fn parse_repeat(rest: &Peekable<Chars<'_>>) -> Option<(String, u32, Option<u32>)> {
     let text: String = rest.clone().take_while(|c| *c != '}').take(12).collect();
     rest.clone().nth(text.chars().count()).filter(|c| *c == '}')?;
     let (min, max) = match text.split_once(',') {
@@ -144,7 +147,7 @@ fn repeat(rest: &Peekable<Chars<'_>>) -> Option<(String, u32, Option<u32>)> {
     Some((format!("{text}}}"), min, max))
 }
 
-/// What follows a backslash, inside a class or outside.
+/// Translates the escape after a backslash, inside or outside a class.
 fn translate_escape(chars: &mut Peekable<Chars<'_>>, out: &mut String, in_class: bool) -> Result<(), String> {
     let Some(c) = chars.next() else { return Err("trailing backslash at end of expression: ``".to_owned()) };
     match c {
@@ -158,7 +161,7 @@ fn translate_escape(chars: &mut Peekable<Chars<'_>>, out: &mut String, in_class:
         'B' if !in_class => out.push_str("\\B"),
         'A' if !in_class => out.push_str("\\A"),
         'z' if !in_class => out.push_str("\\z"),
-        'Q' if !in_class => literal_run(chars, out),
+        'Q' if !in_class => translate_literals(chars, out),
         'a' => out.push_str("\\x07"),
         'f' => out.push_str("\\x0C"),
         'v' => out.push_str("\\x0B"),
@@ -185,8 +188,8 @@ fn translate_escape(chars: &mut Peekable<Chars<'_>>, out: &mut String, in_class:
     Ok(())
 }
 
-/// `\Q…\E`: everything between stands for itself.
-fn literal_run(chars: &mut Peekable<Chars<'_>>, out: &mut String) {
+/// Translates `\Q…\E`: all characters between are literals.
+fn translate_literals(chars: &mut Peekable<Chars<'_>>, out: &mut String) {
     while let Some(c) = chars.next() {
         if c == '\\' && chars.peek() == Some(&'E') {
             chars.next();
@@ -201,7 +204,8 @@ fn push_literal(out: &mut String, c: char) {
     out.push_str(&regex::escape(c.encode_utf8(&mut buffer)));
 }
 
-/// A bracketed class: `[`, `&` and `~` have no meaning inside in RE2 and get a backslash here; `[:alpha:]` stays.
+/// Translates a bracketed class. RE2 gives `[`, `&` and `~` no meaning inside a class, so they are
+/// escaped; `[:alpha:]` is kept.
 fn translate_class(chars: &mut Peekable<Chars<'_>>, out: &mut String) -> Result<(), String> {
     out.push('[');
     if chars.peek() == Some(&'^') {
@@ -230,7 +234,7 @@ fn translate_class(chars: &mut Peekable<Chars<'_>>, out: &mut String) -> Result<
         }
         first = false;
     }
-    // Left open: the compiler says so.
+    // The class is not closed: `RegexBuilder::build` reports the error.
     Ok(())
 }
 
@@ -247,12 +251,12 @@ fn posix_class(chars: &mut Peekable<Chars<'_>>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // a test that cannot compile its pattern should say so
+    #![allow(clippy::unwrap_used)] // a pattern that does not compile must fail the test
 
     use super::*;
 
     #[test]
-    fn reads_what_go_reads() {
+    fn patterns_match_as_in_go() {
         for (pattern, text, matches) in [
             (r"^\d+$", "12", true),
             (r"^\d+$", "१२", false),
@@ -287,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_go_refuses() {
+    fn invalid_patterns_give_the_error_of_go() {
         for (pattern, text) in [
             ("(?=a)", "error parsing regexp: invalid or unsupported Perl syntax: `(?=`"),
             (r"(a)\1", r"error parsing regexp: invalid escape sequence: `\1`"),
@@ -306,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_sizes_are_refused() {
+    fn oversized_patterns_are_rejected() {
         assert!(Regexp::new(&"(a{1000}){1000}".repeat(3)).is_err());
     }
 }

@@ -1,4 +1,5 @@
-//! A definition that passed every check: names, scope and versions, each with its compiled schema. Immutable and free to share.
+//! A compiled definition: names, scope and versions, each with its compiled schema. Immutable, so
+//! it can be shared.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinitionSpec, CustomResourceDefinitionVersion,
@@ -11,65 +12,65 @@ use super::error::FieldError;
 use super::scale::Scale;
 use super::schema::Schema;
 
-/// A kind that can be served: the result of compiling a `CustomResourceDefinition`.
+/// A custom resource that can be served; the result of compiling a `CustomResourceDefinition`.
 #[derive(Debug)]
 pub struct CustomResource {
     /// The API group, e.g. `karpenter.sh`.
     pub group: String,
-    /// What the kind is called.
+    /// Names of the kind.
     pub names: CrdNames,
-    /// Whether objects live in namespaces.
+    /// Scope of the objects: cluster or namespace.
     pub scope: CrdScope,
     /// The versions, in the definition's order.
     pub versions: Vec<CrdVersion>,
 }
 
-/// What a kind is called.
+/// Names of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrdNames {
-    /// `nodepools`
+    /// Plural name, used in URLs: `nodepools`.
     pub plural: String,
-    /// `nodepool`
+    /// Singular name: `nodepool`.
     pub singular: String,
-    /// `NodePool`
+    /// Kind of an object: `NodePool`.
     pub kind: String,
-    /// `NodePoolList`
+    /// Kind of a list: `NodePoolList`.
     pub list_kind: String,
-    /// What people type.
+    /// Abbreviations that `kubectl` accepts; may be empty.
     pub short_names: Vec<String>,
-    /// The groups of kinds that `kubectl get` knows, such as `all`.
+    /// Groups of kinds that `kubectl get` accepts, such as `all`; may be empty.
     pub categories: Vec<String>,
 }
 
-/// Where the objects of a kind live.
+/// Scope of the objects of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrdScope {
-    /// In the cluster.
+    /// Objects belong to the cluster and have no namespace.
     Cluster,
-    /// In a namespace each.
+    /// Every object belongs to a namespace.
     Namespaced,
 }
 
 /// One version of a kind.
 #[derive(Debug)]
 pub struct CrdVersion {
-    /// `v1`
+    /// Name of the version, e.g. `v1`.
     pub name: String,
-    /// Whether requests for it are answered.
+    /// True if the API server answers requests for this version.
     pub served: bool,
-    /// Whether objects are stored in it.
+    /// True if objects are stored in this version.
     pub storage: bool,
-    /// What a client of a deprecated version is told.
+    /// Warning for clients of this version; `None` if it is not deprecated.
     pub deprecation_warning: Option<String>,
-    /// What objects look like.
+    /// Schema of the objects.
     pub schema: Schema,
-    /// Whether there is a status subresource.
+    /// True if the version has a status subresource.
     pub has_status: bool,
-    /// Where the scale subresource finds its counts, if there is one.
+    /// Paths of the scale subresource; `None` if the version has none.
     pub scale: Option<Scale>,
-    /// The columns of `kubectl get`, after the name.
+    /// Columns of `kubectl get`, after the name.
     pub columns: Vec<PrinterColumn>,
-    /// The JSON paths that field selectors may use beside the name.
+    /// JSON paths that field selectors may use, in addition to name and namespace.
     pub selectable_fields: Vec<String>,
     pub(crate) rules: Option<CompiledRules>,
 }
@@ -77,22 +78,23 @@ pub struct CrdVersion {
 /// A column of `kubectl get`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrinterColumn {
-    /// The heading.
+    /// Heading of the column.
     pub name: String,
     /// `string`, `integer`, `number`, `boolean` or `date`.
     pub type_: String,
-    /// A refinement of the type.
+    /// Refinement of the type, e.g. `int32`; `None` if there is none.
     pub format: Option<String>,
-    /// What the column means.
+    /// Explanation of the column for users; `None` if there is none.
     pub description: Option<String>,
-    /// 0 is always shown, more only with `-o wide`.
+    /// Columns with priority 0 are always shown, others only with `-o wide`.
     pub priority: i32,
-    /// Where the value is.
+    /// JSON path of the value, e.g. `.spec.weight`.
     pub json_path: String,
 }
 
 impl CustomResource {
-    /// Compiles a `CustomResourceDefinition` (`apiextensions.k8s.io/v1`), or says everything that is wrong with it.
+    /// Compiles a `CustomResourceDefinition` (`apiextensions.k8s.io/v1`), or returns everything
+    /// that is wrong with it.
     pub fn compile(crd: &Value) -> Result<Self, Vec<FieldError>> {
         let spec = definition::decode_and_validate(crd)?.spec;
         let deprecations: Vec<Option<String>> =
@@ -113,17 +115,17 @@ impl CustomResource {
                 .versions
                 .into_iter()
                 .zip(deprecations)
-                .map(|(version, deprecation)| build(version, deprecation))
+                .map(|(version, deprecation)| build_version(version, deprecation))
                 .collect(),
         })
     }
 
-    /// The version of that name.
+    /// Returns the version `name`; `None` if the definition does not contain it.
     pub fn version(&self, name: &str) -> Option<&CrdVersion> {
         self.versions.iter().find(|version| version.name == name)
     }
 
-    /// The version in which objects are stored.
+    /// Returns the version in which objects are stored.
     pub fn storage_version(&self) -> &CrdVersion {
         self.versions
             .iter()
@@ -132,7 +134,7 @@ impl CustomResource {
     }
 }
 
-fn build(version: CustomResourceDefinitionVersion, deprecation: Option<String>) -> CrdVersion {
+fn build_version(version: CustomResourceDefinitionVersion, deprecation: Option<String>) -> CrdVersion {
     let schema = definition::schema_of(&version).map(Schema::build).unwrap_or_default();
     let subresources = version.subresources.unwrap_or_default();
     CrdVersion {
@@ -165,7 +167,8 @@ fn build(version: CustomResourceDefinitionVersion, deprecation: Option<String>) 
     }
 }
 
-/// The warning of a deprecated version; if it brings none of its own, it names the newest version that is not deprecated.
+/// Returns the warning of a deprecated version; `None` if the version is not deprecated. If the
+/// definition contains no text, the warning names the newest served version that is not deprecated.
 fn deprecation_warning(
     spec: &CustomResourceDefinitionSpec,
     version: &CustomResourceDefinitionVersion,
@@ -182,17 +185,20 @@ fn deprecation_warning(
         .versions
         .iter()
         .filter(|other| {
-            other.served && other.deprecated != Some(true) && priority(&other.name) > priority(&version.name)
+            other.served
+                && other.deprecated != Some(true)
+                && version_priority(&other.name) > version_priority(&version.name)
         })
-        .max_by_key(|other| priority(&other.name));
+        .max_by_key(|other| version_priority(&other.name));
     if let Some(newest) = newest {
         warning = format!("{warning}; use {group}/{} {kind}", newest.name);
     }
     Some(warning)
 }
 
-/// Kubernetes' order of versions: `v2 > v1 > v1beta2 > v1beta1 > v1alpha1`, anything else below.
-fn priority(name: &str) -> (u8, u64, u64) {
+/// Returns Kubernetes' sort key of a version: `v2 > v1 > v1beta2 > v1beta1 > v1alpha1 >` any other
+/// name.
+fn version_priority(name: &str) -> (u8, u64, u64) {
     let parsed = || {
         let rest = name.strip_prefix('v')?;
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();

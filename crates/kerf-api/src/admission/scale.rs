@@ -1,4 +1,5 @@
-//! The scale subresource reads counts straight from the object, so the object is refused while they cannot be read (spec 01 §3.1).
+//! Checks the fields that the scale subresource reads. The API server reads the counts directly
+//! from the object, so it rejects an object in which they cannot be read (spec 01 §3.1).
 
 use serde_json::Value;
 
@@ -6,14 +7,16 @@ use super::error::FieldError;
 use super::number::JsonNumber;
 use super::path::Path;
 
-/// Where the scale subresource finds its numbers, as the definition writes the paths (`.spec.replicas`).
+/// Paths of the fields that the scale subresource uses, as the definition writes them
+/// (`.spec.replicas`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// The desired count.
+    /// Path of the desired count.
     pub spec_replicas_path: String,
-    /// The observed count.
+    /// Path of the observed count.
     pub status_replicas_path: String,
-    /// The selector of the counted pods, as text.
+    /// Path of the label selector of the counted pods, a string; `None` if the definition names
+    /// none.
     pub label_selector_path: Option<String>,
 }
 
@@ -36,7 +39,7 @@ impl Scale {
 }
 
 fn validate_replicas(object: &Value, path: &str) -> Vec<FieldError> {
-    let refusal = match find_at_path(object, path) {
+    let error = match find_at_path(object, path) {
         Ok(None) => return Vec::new(),
         Ok(Some(value)) => match value.as_i64() {
             Some(n) if n < 0 => path_error(path, n, "should be a non-negative integer"),
@@ -48,14 +51,15 @@ fn validate_replicas(object: &Value, path: &str) -> Vec<FieldError> {
         },
         Err(detail) => path_error(path, 0, &detail),
     };
-    vec![refusal]
+    vec![error]
 }
 
 fn path_error(path: &str, value: impl Into<Value>, detail: &str) -> FieldError {
     FieldError::invalid(&Path::ROOT.child(path), value, detail)
 }
 
-/// The value at a dotted path; an error where something on the way is no object.
+/// Returns the value at a dotted path; `None` if a field on the path is absent or null. Fails if a
+/// value on the path is not an object.
 fn find_at_path<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
     let mut value = object;
     let mut walked = String::new();
@@ -78,12 +82,12 @@ fn find_at_path<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, 
     Ok(Some(value))
 }
 
-fn wrong_type(path: &str, value: &Value, wanted: &str) -> String {
+fn wrong_type(path: &str, value: &Value, expected: &str) -> String {
     let path = path.strip_prefix('.').unwrap_or(path);
-    format!(".{path} accessor error: {} is of the type {}, expected {wanted}", go_value(value), go_type(value))
+    format!(".{path} accessor error: {} is of the type {}, expected {expected}", go_value(value), go_type(value))
 }
 
-/// `%v` of a decoded value.
+/// Formats a decoded value as Go's `%v` does.
 fn go_value(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
@@ -99,7 +103,7 @@ fn go_value(value: &Value) -> String {
     }
 }
 
-/// `%T` of a decoded value.
+/// Returns the Go type of a decoded value, as `%T` prints it.
 pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -121,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replicas_are_small_whole_and_written_as_such() {
+    fn replicas_must_be_integers_from_0_to_the_int32_maximum() {
         let scale = Scale {
             spec_replicas_path: ".spec.replicas".to_owned(),
             status_replicas_path: ".status.nodes".to_owned(),

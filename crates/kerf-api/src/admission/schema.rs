@@ -1,6 +1,7 @@
-//! A version's schema in the form that admission walks: types decided, regular expressions compiled, properties sorted.
-//! Built only from a definition that passed `definition`'s checks, so nothing here can be contradictory; the part that CEL adds hangs in
-//! `rules`, compiled by `cel`.
+//! The schema of a version in the form that admission uses: types parsed, regular expressions
+//! compiled, properties sorted. It is built only from a definition that passed the checks in
+//! `definition`, so it contains no contradictions. `rules` holds the source of the CEL rules; `cel`
+//! compiles them.
 
 use std::collections::BTreeMap;
 
@@ -12,25 +13,25 @@ use serde_json::Value;
 use super::format::Format;
 use super::regexp::Regexp;
 
-/// The JSON type that a schema asks for.
+/// The JSON type that a schema declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemaType {
-    /// `object`
+    /// An object with declared properties, or a map (`object`).
     Object,
-    /// `array`
+    /// A list (`array`).
     Array,
-    /// `string`
+    /// Text (`string`).
     String,
-    /// `integer`
+    /// A whole number (`integer`).
     Integer,
-    /// `number`
+    /// A number that may have a fraction (`number`).
     Number,
-    /// `boolean`
+    /// True or false (`boolean`).
     Boolean,
 }
 
 impl SchemaType {
-    /// The name that the schema writes.
+    /// Returns the type's name in a schema.
     pub fn name(self) -> &'static str {
         match self {
             Self::Object => "object",
@@ -52,20 +53,20 @@ impl SchemaType {
 /// How a list is merged and compared (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListType {
-    /// Replaced as a whole; the default.
+    /// The list is replaced as a whole; the default.
     Atomic,
-    /// Each element at most once, order without meaning for comparison.
+    /// Each element appears at most once; comparison ignores the order.
     Set,
-    /// Elements are objects, told apart by these keys.
+    /// Elements are objects that are identified by the values of these keys.
     Map(Vec<String>),
 }
 
-/// What `additionalProperties` says.
+/// The value of `additionalProperties`.
 #[derive(Debug)]
 pub(crate) enum AdditionalProperties {
-    /// `true` or `false` without a schema.
+    /// `true` or `false`, without a schema.
     Bool(bool),
-    /// Every entry has this schema.
+    /// The schema of every entry.
     Schema(Box<Schema>),
 }
 
@@ -84,7 +85,7 @@ pub struct Schema {
     pub(crate) additional_properties: Option<AdditionalProperties>,
     pub(crate) items: Option<Box<Schema>>,
     pub(crate) format: Option<Format>,
-    /// The format as written, known or not: CEL reads it too.
+    /// The format as written, also if it is unknown, because CEL reads it too.
     pub(crate) format_name: String,
     pub(crate) maximum: Option<f64>,
     pub(crate) exclusive_maximum: bool,
@@ -108,7 +109,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// The node for a schema that `definition` has checked.
+    /// Builds the node from a schema that passed the checks in `definition`.
     pub(crate) fn build(props: &JSONSchemaProps) -> Self {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let list = |schemas: &Option<Vec<JSONSchemaProps>>| schemas.iter().flatten().map(Self::build).collect();
@@ -158,7 +159,7 @@ impl Schema {
         }
     }
 
-    /// The schema of the values of a map, if this is one.
+    /// Returns the schema of a map's values; `None` if this is not a map.
     pub(crate) fn map_values(&self) -> Option<&Schema> {
         match &self.additional_properties {
             Some(AdditionalProperties::Schema(schema)) => Some(schema),
@@ -166,53 +167,54 @@ impl Schema {
         }
     }
 
-    /// The schema of the field `name`: a declared property, or else the map's value schema.
+    /// Returns the schema of the field `name`: a declared property, otherwise the schema of the
+    /// map's values.
     pub(crate) fn field(&self, name: &str) -> Option<&Schema> {
         self.properties.get(name).or_else(|| self.map_values())
     }
 
-    /// The type that the schema writes.
+    /// Returns the declared type; `None` if the schema declares none.
     pub fn schema_type(&self) -> Option<SchemaType> {
         self.type_
     }
 
-    /// The declared properties, by name.
+    /// Returns the declared properties, sorted by name.
     pub fn properties(&self) -> impl Iterator<Item = (&str, &Schema)> {
         self.properties.iter().map(|(name, schema)| (name.as_str(), schema))
     }
 
-    /// The schema of the elements, if this is a list.
+    /// Returns the schema of the elements; `None` if this is not a list.
     pub fn items(&self) -> Option<&Schema> {
         self.items.as_deref()
     }
 
-    /// The schema of the entries, if this is a map.
+    /// Returns the schema of the entries; `None` if this is not a map.
     pub fn entries(&self) -> Option<&Schema> {
         self.map_values()
     }
 
-    /// How a list is merged and compared; `None` where the schema does not say.
+    /// Returns how the list is merged and compared; `None` if the schema does not declare it.
     pub fn list_type(&self) -> Option<&ListType> {
         self.list_type.as_ref()
     }
 
-    /// Whether an object or map is replaced as a whole (`x-kubernetes-map-type: atomic`).
+    /// Returns true if an object or map is replaced as a whole (`x-kubernetes-map-type: atomic`).
     pub fn is_atomic_map(&self) -> bool {
         self.is_atomic_map
     }
 
-    /// Whether unknown fields below are kept.
+    /// Returns true if unknown fields inside the value are kept.
     pub fn preserves_unknown_fields(&self) -> bool {
         self.preserves_unknown_fields
     }
 }
 
-/// The declared properties of a schema as the definition writes them.
+/// Returns the declared properties of a schema in a definition.
 pub(crate) fn properties(props: &JSONSchemaProps) -> impl Iterator<Item = (&String, &JSONSchemaProps)> {
     props.properties.iter().flatten()
 }
 
-/// The single item schema, if there is one.
+/// Returns the schema of list elements; `None` if there is none or if there is one per position.
 pub(crate) fn items(props: &JSONSchemaProps) -> Option<&JSONSchemaProps> {
     match &props.items {
         Some(JSONSchemaPropsOrArray::Schema(schema)) => Some(schema),
@@ -220,7 +222,7 @@ pub(crate) fn items(props: &JSONSchemaProps) -> Option<&JSONSchemaProps> {
     }
 }
 
-/// The schema under `additionalProperties`, if it is one.
+/// Returns the schema in `additionalProperties`; `None` if that is absent or a boolean.
 pub(crate) fn additional_schema(props: &JSONSchemaProps) -> Option<&JSONSchemaProps> {
     match &props.additional_properties {
         Some(JSONSchemaPropsOrBool::Schema(schema)) => Some(schema),

@@ -1,5 +1,6 @@
-//! The front door against a small definition of our own; Kubernetes' answers to the same questions are in `testdata`.
-#![allow(clippy::unwrap_used)] // a test that cannot build its input should say so
+//! Tests of the public API with a small CRD. Answers of Kubernetes to similar requests are recorded
+//! in `testdata`.
+#![allow(clippy::unwrap_used)] // a test that cannot build its input must fail
 
 use serde_json::{Value, json};
 
@@ -51,7 +52,7 @@ fn rejection_text(resource: &CustomResource, spec: Value) -> String {
 }
 
 #[test]
-fn schema_errors_read_as_the_api_server_writes_them() {
+fn schema_errors_have_the_text_of_the_api_server() {
     let resource = compile_widgets(json!({"type": "object", "required": ["name"], "properties": {
         "name": {"type": "string", "maxLength": 3, "pattern": "^[a-z]*$"},
         "weight": {"type": "integer", "format": "int32", "minimum": 1, "maximum": 100},
@@ -94,20 +95,21 @@ fn schema_errors_read_as_the_api_server_writes_them() {
 }
 
 #[test]
-fn spec_01_2_1_numbers() {
+fn spec_01_2_1_integer_fields_accept_whole_floats_within_their_range() {
     let resource = compile_widgets(json!({"type": "object", "properties": {
         "count": {"type": "integer", "format": "int32"},
         "big": {"type": "integer", "format": "int64"},
         "quantity": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]},
         "replicas": {"type": "integer", "format": "int64", "minimum": 0},
     }}));
-    // Whole floats pass for integers and are stored as such, except where the scale subresource reads them.
+    // Whole floats are accepted as integers and stored as integers, except in fields that the scale
+    // subresource reads.
     assert_eq!(create(&resource, json!({"count": 2.0, "big": 1e3})).unwrap(), json!({"count": 2, "big": 1000}));
     assert!(rejection_text(&resource, json!({"replicas": 3.0})).starts_with(".spec.replicas: Invalid value: 0: "));
-    // A quantity written as a number is an integer.
+    // A quantity written as a number must be an integer.
     assert!(create(&resource, json!({"quantity": 1})).is_ok());
     assert!(create(&resource, json!({"quantity": 1.5})).is_err());
-    // Integer fields keep their range.
+    // Integer fields have the range of their format.
     assert!(create(&resource, json!({"count": 2_147_483_647})).is_ok());
     assert!(
         rejection_text(&resource, json!({"count": 2_147_483_648_i64}))
@@ -117,7 +119,7 @@ fn spec_01_2_1_numbers() {
 }
 
 #[test]
-fn spec_01_13_1_nulls() {
+fn spec_01_13_1_nulls_are_defaulted_dropped_or_rejected() {
     let resource = compile_widgets(json!({"type": "object", "properties": {
         "policy": {"type": "string", "default": "x"},
         "plain": {"type": "string"},
@@ -129,11 +131,12 @@ fn spec_01_13_1_nulls() {
         }},
     }}));
     let filled = json!({"policy": "x", "nested": {"a": "1", "b": "2"}});
-    // An explicit null for a defaulted field is defaulted; for any other optional field or map value it counts as absent.
+    // An explicit null in a field with a default is replaced by the default. In any other optional
+    // field, and in a map, it counts as absent.
     assert_eq!(create(&resource, json!({"policy": null, "plain": null, "nested": null})).unwrap(), filled);
     assert_eq!(create(&resource, json!({"map": {"k": null}})).unwrap()["map"], json!({}));
     assert_eq!(create(&resource, json!({"open": null})).unwrap()["open"], Value::Null);
-    // As a list element it is refused.
+    // A null list element is rejected.
     assert_eq!(
         rejection_text(&resource, json!({"list": [null]})),
         "spec.list[0]: Invalid value: \"null\": spec.list[0] in body must be of type string: \"null\""
@@ -141,7 +144,7 @@ fn spec_01_13_1_nulls() {
 }
 
 #[test]
-fn unknown_fields_by_validation_mode() {
+fn unknown_fields_are_rejected_reported_or_ignored_by_validation_mode() {
     let resource = compile_widgets(json!({"type": "object", "properties": {
         "a": {"type": "object", "properties": {"b": {"type": "string"}}},
         "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
@@ -162,7 +165,7 @@ fn unknown_fields_by_validation_mode() {
 }
 
 #[test]
-fn the_status_a_client_receives() {
+fn a_rejection_gives_the_status_object_of_the_api_server() {
     let resource =
         compile_widgets(json!({"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}));
     let rejection = create(&resource, json!({"n": "x", "s": 1})).unwrap_err();

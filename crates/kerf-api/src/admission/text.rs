@@ -1,11 +1,13 @@
-//! How the API server prints values: Go's `%q`, `%v` and `encoding/json`, which differ from Rust's in escapes and in floats.
-//! Error texts are compared word for word with a real server's, so every value in one goes through here.
+//! Formats values as the API server prints them: Go's `%q`, `%v` and `encoding/json`, which differ
+//! from Rust in escapes and floats. Error texts must equal those of a real server, so every value
+//! in an error text is formatted here.
 
 use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
 
-/// `strconv.Quote`: double quotes, Go's short escapes, and `\x`, `\u`, `\U` for what cannot be printed.
+/// Quotes text as `strconv.Quote` does: double quotes, Go's short escapes, and `\x`, `\u`, `\U` for
+/// unprintable characters.
 pub(crate) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -21,7 +23,7 @@ pub(crate) fn quote(text: &str) -> String {
             '\t' => out.push_str("\\t"),
             '\u{b}' => out.push_str("\\v"),
             c if c < ' ' || c == '\u{7f}' => push(&mut out, format_args!("\\x{:02x}", c as u32)),
-            // escape_debug leaves exactly the printable characters as they are.
+            // escape_debug leaves exactly the printable characters unchanged.
             c if c == '\'' || (c.escape_debug().len() == 1 && c != '\u{a0}') => out.push(c),
             c if (c as u32) < 0x1_0000 => push(&mut out, format_args!("\\u{:04x}", c as u32)),
             c => push(&mut out, format_args!("\\U{:08x}", c as u32)),
@@ -31,7 +33,8 @@ pub(crate) fn quote(text: &str) -> String {
     out
 }
 
-/// `%v` of a float64: the shortest digits that round-trip, with an exponent below 1e-4 and from 1e6.
+/// Formats a float as `%v` does: the shortest digits that round-trip, with an exponent if the value
+/// is below 1e-4 or at least 1e6.
 pub(crate) fn float(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -39,7 +42,7 @@ pub(crate) fn float(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "+Inf".to_owned() } else { "-Inf".to_owned() };
     }
-    // "d.ddde±x": the shortest digits, from Rust's own shortest formatting.
+    // The shortest digits, taken from Rust's `{:e}` format: "d.ddde±x".
     let scientific = format!("{value:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -54,7 +57,8 @@ fn with_exponent(digits: &str, exponent: i32) -> String {
     format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
 }
 
-/// `encoding/json`: keys sorted, `<`, `>`, `&` escaped, whole floats without a point.
+/// Formats a value as `encoding/json` does: keys sorted, `<`, `>` and `&` escaped, whole floats
+/// without a decimal point.
 pub(crate) fn json(value: &Value) -> String {
     let mut out = String::new();
     write_json(&mut out, value);
@@ -94,7 +98,8 @@ fn write_json(out: &mut String, value: &Value) {
     }
 }
 
-/// A number as Go's JSON encoder writes it: `2.0` is `2`, exponents only below 1e-6 and from 1e21.
+/// Formats a number as Go's JSON encoder does: `2.0` is `2`, and an exponent is used only below
+/// 1e-6 and from 1e21.
 pub(crate) fn json_number(number: &Number) -> String {
     let Some(f) = number.as_f64().filter(|_| number.is_f64()) else { return number.to_string() };
     let scientific = format!("{f:e}");
@@ -108,7 +113,7 @@ pub(crate) fn json_number(number: &Number) -> String {
     }
 }
 
-/// Go writes `1e+21` but `1e-7`, not `1e-07`.
+/// Formats the exponent: Go writes `1e+21` but `1e-7`, not `1e-07`.
 fn pad_positive(exponent: i32) -> String {
     if exponent < 0 { exponent.unsigned_abs().to_string() } else { format!("{exponent:02}") }
 }

@@ -1,12 +1,14 @@
-//! Durations and instants as the API server reads them from text: Go's `time.ParseDuration`, the looser form of the `duration` format, and
-//! RFC 3339. A duration is a count of nanoseconds, as there.
+//! Durations and timestamps as the API server parses them: Go's `time.ParseDuration`, the more
+//! lenient syntax of the `duration` format, and RFC 3339. A duration is a number of nanoseconds, as
+//! in Go.
 
 use jiff::civil;
 use jiff::tz::{Offset, TimeZone};
 
 pub(crate) const SECOND: i64 = 1_000_000_000;
 
-/// Go's duration syntax: `1h30m`, `-1.5s`, `300ms`; a bare `0`. `None` if it is none or does not fit.
+/// Parses Go's duration syntax: `1h30m`, `-1.5s`, `300ms`, or a plain `0`. Returns `None` if the
+/// text is not a duration or the value does not fit.
 pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
@@ -57,7 +59,7 @@ fn unit_scale(unit: &str) -> Option<i64> {
     })
 }
 
-/// The nanoseconds of `0.<digits>` units, cut off below one.
+/// Returns the nanoseconds of `0.<digits>` units, rounded down.
 fn fraction_of(digits: &str, scale: i64) -> i128 {
     let mut value: i128 = 0;
     let mut divisor: i128 = 1;
@@ -68,7 +70,8 @@ fn fraction_of(digits: &str, scale: i64) -> i128 {
     value * i128::from(scale) / divisor
 }
 
-/// The `duration` format: Go's syntax, or numbers with long units (`2 days`, `3 hours`), anything else in between being skipped.
+/// Parses the `duration` format: Go's syntax, or numbers with long units (`2 days`, `3 hours`). Any
+/// other text between them is skipped.
 pub(crate) fn parse_lenient_duration(text: &str) -> Option<i64> {
     if let Some(duration) = parse_duration(text) {
         return Some(duration);
@@ -109,7 +112,7 @@ pub(crate) fn parse_lenient_duration(text: &str) -> Option<i64> {
     total
 }
 
-/// `2006-01-02`.
+/// Parses a date such as `2006-01-02`.
 pub(crate) fn parse_date(text: &str) -> Option<civil::Date> {
     let bytes = text.as_bytes();
     let digits = |range: std::ops::Range<usize>| -> Option<i16> {
@@ -122,7 +125,8 @@ pub(crate) fn parse_date(text: &str) -> Option<civil::Date> {
     civil::Date::new(digits(0..4)?, i8::try_from(digits(5..7)?).ok()?, i8::try_from(digits(8..10)?).ok()?).ok()
 }
 
-/// The `date-time` format: a date, `T`, a time and a zone; the zone's own range is not looked at.
+/// Returns true if the text has the `date-time` format: a date, `T`, a time and a zone. The range
+/// of the zone offset is not checked.
 pub(crate) fn is_date_time(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut parts = lower.split('t');
@@ -148,7 +152,7 @@ fn is_time_of_day(text: &str) -> bool {
     if is_zone(rest.as_bytes()) {
         return true;
     }
-    // A fraction: any one character, then digits.
+    // A fraction: any single character, then digits.
     let mut chars = rest.chars();
     if chars.next().is_none_or(|c| c == '\n') {
         return false;
@@ -158,7 +162,7 @@ fn is_time_of_day(text: &str) -> bool {
     digits > 0 && is_zone(&fraction.as_bytes()[digits..])
 }
 
-/// An instant of RFC 3339, or a local time, which counts as UTC.
+/// Parses an RFC 3339 timestamp. A timestamp without a zone counts as UTC.
 pub(crate) fn parse_timestamp(text: &str) -> Option<jiff::Timestamp> {
     if text.as_bytes().get(10) != Some(&b'T') || text.ends_with('z') {
         return None;
@@ -170,7 +174,8 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<jiff::Timestamp> {
     TimeZone::UTC.to_timestamp(local).ok()
 }
 
-/// A fixed offset (`+02:00`, `UTC`): all that can be known of a zone without reading a database.
+/// Parses `UTC` or a fixed offset (`+02:00`). Named zones would need a time zone database and give
+/// `None`.
 pub(crate) fn parse_zone(text: &str) -> Option<TimeZone> {
     if text == "UTC" {
         return Some(TimeZone::UTC);

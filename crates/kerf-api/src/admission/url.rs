@@ -1,5 +1,5 @@
-//! URLs as Go's `net/url` reads them where the API server asks: the `uri` format and CEL's `url()`, both of which want an absolute URL or
-//! an absolute path, and the parts that CEL can ask for.
+//! URLs as Go's `net/url` parses them, for the `uri` format and CEL's `url()`. Both accept an
+//! absolute URL or an absolute path. Also provides the URL parts that CEL functions return.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,8 @@ pub(crate) fn is_request_uri(text: &str) -> bool {
 }
 
 impl Url {
-    /// An absolute URL, or a path that starts with a slash.
+    /// Parses an absolute URL, or a path that starts with a slash. Returns `None` for anything
+    /// else.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if text.is_empty() || text.bytes().any(|b| b < b' ' || b == 0x7f) {
             return None;
@@ -50,7 +51,7 @@ impl Url {
         Some(Self { text: text.to_owned(), scheme, host, path: path.to_owned(), query: query.to_owned() })
     }
 
-    /// The host without its port and brackets.
+    /// Returns the host without port and brackets.
     pub(crate) fn hostname(&self) -> &str {
         if let Some(rest) = self.host.strip_prefix('[') {
             return rest.split_once(']').map_or(rest, |(inner, _)| inner);
@@ -61,13 +62,13 @@ impl Url {
         }
     }
 
-    /// The port, or nothing.
+    /// Returns the port as text; empty if there is none.
     pub(crate) fn port(&self) -> &str {
         let after = if self.host.starts_with('[') { self.host.rsplit_once("]:") } else { self.host.rsplit_once(':') };
         after.map_or("", |(_, port)| port)
     }
 
-    /// The path with its escapes as a server would receive it.
+    /// Returns the path with the escapes that a server would receive.
     pub(crate) fn escaped_path(&self) -> String {
         let mut out = String::with_capacity(self.path.len());
         for byte in self.path.bytes() {
@@ -81,7 +82,7 @@ impl Url {
         out
     }
 
-    /// The query's parameters in order of their names, each with its values in order.
+    /// Returns the query's parameters sorted by name, each with its values in order of appearance.
     pub(crate) fn query_parameters(&self) -> std::collections::BTreeMap<String, Vec<String>> {
         let mut parameters = std::collections::BTreeMap::<String, Vec<String>>::new();
         for pair in self.query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')) {
@@ -94,7 +95,8 @@ impl Url {
     }
 }
 
-/// The scheme in lower case and the rest; `None` where a colon comes first or a first path segment would be mistaken for a scheme.
+/// Splits the text into the scheme in lower case (empty if there is none) and the rest. Returns
+/// `None` if the text begins with a colon.
 fn split_scheme(text: &str) -> Option<(String, &str)> {
     for (at, byte) in text.bytes().enumerate() {
         match byte {

@@ -1,5 +1,7 @@
-//! Values against their schema: types, formats, bounds, enumerations, required fields and the four logical junctors, every error at once.
-//! The order of checks and the choice among failed alternatives follow kube-openapi, because the texts of a refusal depend on both.
+//! Validates values against their schema: types, formats, bounds, enumerations, required fields and
+//! the logical keywords `anyOf`, `oneOf`, `allOf` and `not`. Reports all errors at once. The order
+//! of the checks and the choice among failed alternatives follow kube-openapi, because the error
+//! texts depend on both.
 
 use std::collections::HashSet;
 
@@ -13,10 +15,12 @@ use super::path::Path;
 use super::schema::{AdditionalProperties, Schema, SchemaType};
 use super::text;
 
-/// More errors than anyone reads; a hostile object of a million bad elements must not become a million sentences.
+/// Limit on the number of errors, so that an object with a million bad elements does not produce a
+/// million messages.
 const MAX_ERRORS: usize = 10_000;
 
-/// Validates `value`, whose errors are named below `base`. With `stored`, the errors of unchanged parts are dropped.
+/// Validates `value`; the paths of its errors begin with `base`. With `stored`, errors of unchanged
+/// parts are dropped (ratcheting).
 pub(crate) fn validate(
     base: &Path<'_>,
     schema: &Schema,
@@ -36,7 +40,8 @@ struct Validator<'a> {
 }
 
 impl Validator<'_> {
-    /// Checks one value; returns how many checks matched, by which failed alternatives are ranked.
+    /// Checks one value. Returns the number of checks that matched, which ranks failed
+    /// alternatives.
     fn validate_node(
         &mut self,
         schema: &Schema,
@@ -44,10 +49,10 @@ impl Validator<'_> {
         at: &Path<'_>,
         stored: Option<CorrelatedValue<'_>>,
     ) -> usize {
-        let mark = self.errors.len();
+        let error_count = self.errors.len();
         let matches = self.validate_value(schema, value, at, stored);
-        if self.errors.len() > mark && stored.is_some_and(CorrelatedValue::is_unchanged) {
-            self.errors.truncate(mark);
+        if self.errors.len() > error_count && stored.is_some_and(CorrelatedValue::is_unchanged) {
+            self.errors.truncate(error_count);
         }
         matches
     }
@@ -64,40 +69,40 @@ impl Validator<'_> {
         }
         let typed = schema.type_.is_some() || schema.int_or_string;
         if value.is_null() {
-            let matches = self.type_of_null(schema, typed, at);
-            self.enumeration(schema, value, at);
+            let matches = self.validate_null_type(schema, typed, at);
+            self.validate_enum(schema, value, at);
             return matches;
         }
-        // The common (enum) check and the node itself count once each whatever happens.
+        // As upstream, the enum check and the node itself always count as one match each.
         let mut matches = 2;
         if typed || schema.format.is_some() {
-            matches += 1 + self.type_of(schema, value, at);
+            matches += 1 + self.validate_type(schema, value, at);
         }
-        matches += 1 + self.junctors(schema, value, at, stored);
+        matches += 1 + self.validate_logical_keywords(schema, value, at, stored);
         match value {
             Value::String(text) => {
                 matches += 1;
-                self.string(schema, text, at);
+                self.validate_string(schema, text, at);
                 if let Some(format) = schema.format {
                     matches += 1;
-                    self.format(schema, format, text, at);
+                    self.validate_format(schema, format, text, at);
                 }
             }
             Value::Number(number) => {
                 matches += 2;
-                self.number(schema, JsonNumber::of(number), at);
+                self.validate_number(schema, JsonNumber::of(number), at);
             }
-            Value::Array(items) => matches += 2 + self.array(schema, items, at, stored),
+            Value::Array(items) => matches += 2 + self.validate_array(schema, items, at, stored),
             Value::Null | Value::Bool(_) | Value::Object(_) => {}
         }
-        self.enumeration(schema, value, at);
+        self.validate_enum(schema, value, at);
         if let Value::Object(fields) = value {
-            matches += 1 + self.object(schema, fields, at, stored);
+            matches += 1 + self.validate_object(schema, fields, at, stored);
         }
         matches
     }
 
-    fn type_of_null(&mut self, schema: &Schema, typed: bool, at: &Path<'_>) -> usize {
+    fn validate_null_type(&mut self, schema: &Schema, typed: bool, at: &Path<'_>) -> usize {
         if typed && !schema.nullable {
             self.wrong_type(at, type_names(schema), "null");
             return 0;
@@ -105,7 +110,7 @@ impl Validator<'_> {
         1
     }
 
-    fn type_of(&mut self, schema: &Schema, value: &Value, at: &Path<'_>) -> usize {
+    fn validate_type(&mut self, schema: &Schema, value: &Value, at: &Path<'_>) -> usize {
         let (actual, actual_format) = match value {
             Value::Null | Value::Bool(_) => ("boolean", ""),
             Value::String(_) => ("string", ""),
@@ -116,36 +121,36 @@ impl Validator<'_> {
             Value::Array(_) => ("array", ""),
             Value::Object(_) => ("object", ""),
         };
-        let asks_integer = schema.int_or_string || schema.type_ == Some(SchemaType::Integer);
-        let asks_number = !schema.int_or_string && schema.type_ == Some(SchemaType::Number);
-        let asked = type_names(schema);
-        let whole_float = asks_integer && value.as_number().is_some_and(|n| is_whole(JsonNumber::of(n)));
-        let fits = asked.split(',').any(|name| name == actual)
+        let expects_integer = schema.int_or_string || schema.type_ == Some(SchemaType::Integer);
+        let expects_number = !schema.int_or_string && schema.type_ == Some(SchemaType::Number);
+        let expected = type_names(schema);
+        let whole_float = expects_integer && value.as_number().is_some_and(|n| is_whole(JsonNumber::of(n)));
+        let fits = expected.split(',').any(|name| name == actual)
             || (actual == "number" && whole_float)
-            || (actual == "integer" && asks_number);
+            || (actual == "integer" && expects_number);
         let text_or_list = matches!(actual, "string" | "array");
         if let Some(format) = schema.format.map(|_| schema.format_name.as_str()) {
             if !text_or_list && !fits && actual_format != format {
                 self.wrong_type(at, format, actual_format);
                 return 0;
             }
-            if text_or_list && !asks_integer && !asks_number {
+            if text_or_list && !expects_integer && !expects_number {
                 return 1;
             }
         }
         if fits {
             return 1;
         }
-        self.wrong_type(at, asked, actual);
+        self.wrong_type(at, expected, actual);
         0
     }
 
-    fn wrong_type(&mut self, at: &Path<'_>, asked: &str, actual: &str) {
-        let detail = format!("{} in body must be of type {asked}: {}", at.name(), text::quote(actual));
+    fn wrong_type(&mut self, at: &Path<'_>, expected: &str, actual: &str) {
+        let detail = format!("{} in body must be of type {expected}: {}", at.name(), text::quote(actual));
         self.push(at, FieldErrorKind::TypeInvalid, Some(actual.into()), detail);
     }
 
-    fn string(&mut self, schema: &Schema, value: &str, at: &Path<'_>) {
+    fn validate_string(&mut self, schema: &Schema, value: &str, at: &Path<'_>) {
         let length = || value.chars().count() as i64;
         if let Some(max) = schema.max_length.filter(|max| length() > *max) {
             self.push(at, FieldErrorKind::TooLong, None, too_long(max));
@@ -156,7 +161,7 @@ impl Validator<'_> {
         }
     }
 
-    fn format(&mut self, schema: &Schema, format: Format, value: &str, at: &Path<'_>) {
+    fn validate_format(&mut self, schema: &Schema, format: Format, value: &str, at: &Path<'_>) {
         if !format.accepts(value) {
             let detail =
                 format!("{} in body must be of type {}: {}", at.name(), schema.format_name, text::quote(value));
@@ -164,17 +169,17 @@ impl Validator<'_> {
         }
     }
 
-    fn number(&mut self, schema: &Schema, value: JsonNumber, at: &Path<'_>) {
-        // An int-or-string has two types, and a range belongs to one.
+    fn validate_number(&mut self, schema: &Schema, value: JsonNumber, at: &Path<'_>) {
+        // An int-or-string has two types, and a range applies to one type only.
         let (type_, format) = if schema.int_or_string { (None, None) } else { (schema.type_, schema.format) };
-        self.range(value, type_, format, "Checked", at);
+        self.check_range(value, type_, format, "Checked", at);
         if let Some(factor) = schema.multiple_of {
             let constraint = JsonNumber::Float(factor);
-            let fits = self.range(constraint, type_, format, "MultipleOf", at);
-            self.multiple_of(value, factor, fits, at);
+            let fits = self.check_range(constraint, type_, format, "MultipleOf", at);
+            self.validate_multiple_of(value, factor, fits, at);
         }
         if let Some(min) = schema.minimum {
-            let fits = self.range(JsonNumber::Float(min), type_, format, "Minimum boundary", at);
+            let fits = self.check_range(JsonNumber::Float(min), type_, format, "Minimum boundary", at);
             let (below, bound) = value
                 .compare(min, fits, |value, min| if schema.exclusive_minimum { value <= min } else { value < min });
             if below {
@@ -183,7 +188,7 @@ impl Validator<'_> {
             }
         }
         if let Some(max) = schema.maximum {
-            let fits = self.range(JsonNumber::Float(max), type_, format, "Maximum boundary", at);
+            let fits = self.check_range(JsonNumber::Float(max), type_, format, "Maximum boundary", at);
             let (above, bound) = value
                 .compare(max, fits, |value, max| if schema.exclusive_maximum { value >= max } else { value > max });
             if above {
@@ -193,13 +198,13 @@ impl Validator<'_> {
         }
     }
 
-    /// Whether a number can be held in the schema's type and format; says so if not.
-    fn range(
+    /// Returns true if a number fits the schema's type and format; otherwise records an error.
+    fn check_range(
         &mut self,
         value: JsonNumber,
         type_: Option<SchemaType>,
         format: Option<Format>,
-        what: &str,
+        subject: &str,
         at: &Path<'_>,
     ) -> bool {
         let fits = match (type_, format) {
@@ -219,13 +224,13 @@ impl Validator<'_> {
                 Some(Format::Double) => "with format double",
                 _ => "(default format)",
             };
-            let detail = format!("{what} value must be of type {type_name} {form} in {}", at.name());
+            let detail = format!("{subject} value must be of type {type_name} {form} in {}", at.name());
             self.push_object_error(detail);
         }
         fits
     }
 
-    fn multiple_of(&mut self, value: JsonNumber, factor: f64, fits: bool, at: &Path<'_>) {
+    fn validate_multiple_of(&mut self, value: JsonNumber, factor: f64, fits: bool, at: &Path<'_>) {
         let (factor_value, is_multiple) = match value {
             JsonNumber::Int(value) if fits => {
                 let factor = factor as i64;
@@ -244,7 +249,13 @@ impl Validator<'_> {
         }
     }
 
-    fn array(&mut self, schema: &Schema, items: &[Value], at: &Path<'_>, stored: Option<CorrelatedValue<'_>>) -> usize {
+    fn validate_array(
+        &mut self,
+        schema: &Schema,
+        items: &[Value],
+        at: &Path<'_>,
+        stored: Option<CorrelatedValue<'_>>,
+    ) -> usize {
         let mut matches = 0;
         if let Some(item_schema) = schema.items.as_deref() {
             for (i, item) in items.iter().enumerate() {
@@ -261,7 +272,7 @@ impl Validator<'_> {
         matches
     }
 
-    fn object(
+    fn validate_object(
         &mut self,
         schema: &Schema,
         fields: &serde_json::Map<String, Value>,
@@ -298,7 +309,7 @@ impl Validator<'_> {
         matches
     }
 
-    fn enumeration(&mut self, schema: &Schema, value: &Value, at: &Path<'_>) {
+    fn validate_enum(&mut self, schema: &Schema, value: &Value, at: &Path<'_>) {
         if schema.enumeration.is_empty() || schema.enumeration.iter().any(|allowed| same_enum_value(value, allowed)) {
             return;
         }
@@ -310,8 +321,8 @@ impl Validator<'_> {
         self.push(at, FieldErrorKind::NotSupported, Some(value.clone()), supported_values_detail(&supported));
     }
 
-    /// `anyOf`, `oneOf`, `allOf` and `not`, in the order in which their errors are told.
-    fn junctors(
+    /// Checks `anyOf`, `oneOf`, `allOf` and `not`, in the order in which their errors are reported.
+    fn validate_logical_keywords(
         &mut self,
         schema: &Schema,
         value: &Value,
@@ -321,33 +332,33 @@ impl Validator<'_> {
         let mut matches = 1;
         let name = || text::quote(&at.name());
         if !schema.any_of.is_empty() {
-            let tried = self.alternatives(&schema.any_of, value, at, stored, true);
-            if tried.valid == 0 {
+            let result = self.try_alternatives(&schema.any_of, value, at, stored, true);
+            if result.valid == 0 {
                 self.push_object_error(format!("{} must validate at least one schema (anyOf)", name()));
             }
-            matches += tried.matches;
-            self.errors.extend(tried.errors);
+            matches += result.matches;
+            self.errors.extend(result.errors);
         }
         if !schema.one_of.is_empty() {
-            let tried = self.alternatives(&schema.one_of, value, at, stored, false);
-            if tried.valid != 1 {
-                let found = match tried.valid {
+            let result = self.try_alternatives(&schema.one_of, value, at, stored, false);
+            if result.valid != 1 {
+                let outcome = match result.valid {
                     0 => "Found none valid".to_owned(),
                     n => format!("Found {n} valid alternatives"),
                 };
-                self.push_object_error(format!("{} must validate one and only one schema (oneOf). {found}", name()));
+                self.push_object_error(format!("{} must validate one and only one schema (oneOf). {outcome}", name()));
             }
-            if tried.valid <= 1 {
-                matches += tried.matches;
+            if result.valid <= 1 {
+                matches += result.matches;
             }
-            self.errors.extend(tried.errors);
+            self.errors.extend(result.errors);
         }
         if !schema.all_of.is_empty() {
             let mut valid = 0;
             for branch in &schema.all_of {
-                let mark = self.errors.len();
+                let error_count = self.errors.len();
                 matches += self.validate_value(branch, value, at, stored);
-                valid += usize::from(self.errors.len() == mark);
+                valid += usize::from(self.errors.len() == error_count);
             }
             if valid != schema.all_of.len() {
                 let none = if valid == 0 { ". None validated" } else { "" };
@@ -355,10 +366,10 @@ impl Validator<'_> {
             }
         }
         if let Some(not) = &schema.not {
-            let mark = self.errors.len();
+            let error_count = self.errors.len();
             self.validate_value(not, value, at, stored);
-            let validates = self.errors.len() == mark;
-            self.errors.truncate(mark);
+            let validates = self.errors.len() == error_count;
+            self.errors.truncate(error_count);
             if validates {
                 self.push_object_error(format!("{} must not validate the schema (not)", name()));
             }
@@ -366,8 +377,8 @@ impl Validator<'_> {
         matches
     }
 
-    /// Tries each branch; keeps the errors of the one with the most matches if none is valid.
-    fn alternatives(
+    /// Tries each branch. If none is valid, keeps the errors of the branch with the most matches.
+    fn try_alternatives(
         &mut self,
         branches: &[Schema],
         value: &Value,
@@ -375,28 +386,28 @@ impl Validator<'_> {
         stored: Option<CorrelatedValue<'_>>,
         first_is_enough: bool,
     ) -> AlternativesResult {
-        let mut tried = AlternativesResult { valid: 0, matches: 0, errors: Vec::new() };
+        let mut result = AlternativesResult { valid: 0, matches: 0, errors: Vec::new() };
         let mut failed = false;
         for branch in branches {
-            let mark = self.errors.len();
+            let error_count = self.errors.len();
             let matches = self.validate_value(branch, value, at, stored);
-            let errors = self.errors.split_off(mark);
+            let errors = self.errors.split_off(error_count);
             if errors.is_empty() {
-                if tried.valid == 0 {
-                    tried.matches = matches;
+                if result.valid == 0 {
+                    result.matches = matches;
                 }
-                tried.valid += 1;
-                tried.errors.clear();
+                result.valid += 1;
+                result.errors.clear();
                 if first_is_enough {
                     break;
                 }
-            } else if tried.valid == 0 && (!failed || matches > tried.matches) {
+            } else if result.valid == 0 && (!failed || matches > result.matches) {
                 failed = true;
-                tried.matches = matches;
-                tried.errors = errors;
+                result.matches = matches;
+                result.errors = errors;
             }
         }
-        tried
+        result
     }
 
     fn invalid(&mut self, at: &Path<'_>, value: Value, sentence: &str) {
@@ -414,7 +425,8 @@ impl Validator<'_> {
         self.errors.push(error);
     }
 
-    /// Some sentences name no field of their own; the API server hangs them on the object.
+    /// Records an error that belongs to no field; the API server attaches it to the validated
+    /// object.
     fn push_object_error(&mut self, detail: String) {
         self.errors.push(FieldError::invalid(self.base, "", detail));
     }
@@ -426,7 +438,8 @@ struct AlternativesResult {
     errors: Vec<FieldError>,
 }
 
-/// `kind` and `apiVersion` of the object itself are converted before they are compared, so they never count as unchanged.
+/// Returns the stored value of the field `name`. The object's own `kind` and `apiVersion` are
+/// converted before they are compared, so they never count as unchanged.
 fn stored_field<'a>(at: &Path<'_>, stored: Option<CorrelatedValue<'a>>, name: &str) -> Option<CorrelatedValue<'a>> {
     if at.is_root() && matches!(name, "kind" | "apiVersion") {
         return None;
@@ -438,7 +451,8 @@ fn type_names(schema: &Schema) -> &'static str {
     if schema.int_or_string { "integer,string" } else { schema.type_.map_or("", SchemaType::name) }
 }
 
-/// Numbers are compared in the number type of the enumeration, everything else as it is.
+/// Compares a value with an allowed value. Numbers are compared in the number type of the allowed
+/// value.
 fn same_enum_value(value: &Value, allowed: &Value) -> bool {
     match (value, allowed) {
         (Value::Null, _) => false,

@@ -1,4 +1,4 @@
-//! Every rule of spec 01 §8 (and its twin, spec 04 §1.5) by number.
+//! Tests of the rules of spec 01 §8 (equal to spec 04 §1.5), by number.
 #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
 
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn open(generation: i64, conditions: Vec<Condition>) -> ConditionSet {
     ConditionSet::open(dependents::NODECLAIM, object(generation), conditions)
 }
 
-/// `Type=Status(reason)@seconds/generation` of each condition, in stored order.
+/// Returns `Type=Status(reason)@seconds/generation` of each condition, in stored order.
 fn describe_conditions(set: &ConditionSet) -> Vec<String> {
     set.conditions()
         .iter()
@@ -41,7 +41,7 @@ fn all_true(generation: i64) -> ConditionSet {
 
 // spec 01 §8 rule 1
 #[test]
-fn opening_adds_what_is_missing_as_unknown_since_creation() {
+fn opening_adds_missing_conditions_as_unknown_since_creation() {
     let set = open(3, vec![]);
     assert_eq!(
         describe_conditions(&set),
@@ -55,13 +55,13 @@ fn opening_adds_what_is_missing_as_unknown_since_creation() {
     assert_eq!(set.get("Launched").unwrap().message, "object is awaiting reconciliation");
     assert_eq!(set.get(READY).unwrap().message, "Launched=Unknown, Registered=Unknown, Initialized=Unknown");
 
-    let lone = ConditionSet::open(dependents::KWOKNODECLASS, object(1), vec![]);
-    assert_eq!(describe_conditions(&lone), ["Ready=Unknown(AwaitingReconciliation)@1000/1"]);
+    let root_only = ConditionSet::open(dependents::KWOKNODECLASS, object(1), vec![]);
+    assert_eq!(describe_conditions(&root_only), ["Ready=Unknown(AwaitingReconciliation)@1000/1"]);
 }
 
-// spec 01 §8 rule 1: what is there stays as it is.
+// spec 01 §8 rule 1: existing conditions do not change.
 #[test]
-fn opening_changes_nothing_that_is_there() {
+fn opening_changes_no_existing_condition() {
     let set = all_true(1);
     assert_eq!(open(1, set.conditions().to_vec()), set);
 }
@@ -85,7 +85,7 @@ fn the_transition_time_follows_the_status_and_the_generation_follows_the_object(
 
 // spec 01 §8 rule 2, spec 04 §1.5 rule 3
 #[test]
-fn setting_what_is_already_so_is_no_change() {
+fn setting_an_equal_condition_changes_nothing() {
     let mut set = all_true(1);
     let before = set.clone();
     assert!(!set.set_true("Launched", at(9_999)));
@@ -96,7 +96,7 @@ fn setting_what_is_already_so_is_no_change() {
 
 // spec 01 §8 rule 3
 #[test]
-fn true_without_a_reason_gives_its_own_name() {
+fn true_without_a_reason_uses_the_type_as_reason() {
     let mut set = open(1, vec![]);
     set.set_true("Drifted", at(1_001));
     let drifted = set.get("Drifted").unwrap();
@@ -114,14 +114,14 @@ fn deletion_does_not_turn_the_root_unknown() {
     assert!(set.conditions().iter().all(|condition| condition.observed_generation == Some(2)));
     assert!(!set.set_true("InstanceTerminating", at(1_050)));
 
-    let mut alive = open(2, stored);
-    alive.set_true("InstanceTerminating", at(1_040));
-    assert_eq!(alive.status(READY), ConditionStatus::Unknown, "without a deletion the dependents are stale");
+    let mut not_deleting = open(2, stored);
+    not_deleting.set_true("InstanceTerminating", at(1_040));
+    assert_eq!(not_deleting.status(READY), ConditionStatus::Unknown, "without a deletion the dependents are stale");
 }
 
 // spec 01 §8 rule 5
 #[test]
-fn the_root_says_what_the_dependents_say() {
+fn the_root_follows_from_the_dependents() {
     let mut set = all_true(1);
     assert_eq!(describe_conditions(&set)[3], "Ready=True(Ready)@1030/1");
     assert_eq!(set.get(READY).unwrap().message, "");
@@ -134,7 +134,8 @@ fn the_root_says_what_the_dependents_say() {
     assert_eq!(root.message, "Registered=False, Initialized=Unknown", "newest transition first");
 }
 
-// spec 01 §8 rule 5: only a False of the current generation makes the root False, and a stale True is unhealthy.
+// spec 01 §8 rule 5: only a False of the current generation makes the root False, and a stale True
+// is unhealthy.
 #[test]
 fn a_stale_false_leaves_the_root_unknown() {
     let mut set = all_true(1);
@@ -146,9 +147,10 @@ fn a_stale_false_leaves_the_root_unknown() {
     assert_eq!(root.message, "Registered=False, Initialized=True");
 }
 
-// spec 01 §8 rule 5: independent conditions trigger the computation but do not weigh in it.
+// spec 01 §8 rule 5: an independent condition causes the root to be recomputed but does not affect
+// the result.
 #[test]
-fn independent_conditions_do_not_move_the_root() {
+fn independent_conditions_do_not_affect_the_root() {
     let mut set = all_true(1);
     set.set_false("ConsistentStateFound", "ConsistencyCheckFailed", "", at(1_050));
     assert!(set.is_true(READY));
@@ -207,16 +209,16 @@ fn a_missing_condition_is_neither_true_nor_false() {
     assert_eq!(set.status("Drifted"), ConditionStatus::Unknown);
 }
 
-// spec 01 §2.6: longer messages are cut before they are written, between characters.
+// spec 01 §2.6: messages that are too long are truncated at a character boundary.
 #[test]
-fn long_messages_are_cut() {
+fn long_messages_are_truncated() {
     let mut set = open(1, vec![]);
     set.set_false("Registered", "x", &"é".repeat(40_000), at(1_001));
     assert_eq!(set.get("Registered").unwrap().message.chars().count(), 32_768);
 }
 
 #[test]
-fn times_are_kept_in_whole_seconds_as_the_wire_holds_them() {
+fn times_are_kept_in_whole_seconds_as_in_json() {
     let mut set = open(1, vec![]);
     set.set_true("Drifted", Timestamp::from_millisecond(1_001_900).unwrap());
     let json = serde_json::to_value(set.get("Drifted").unwrap()).unwrap();
@@ -225,13 +227,13 @@ fn times_are_kept_in_whole_seconds_as_the_wire_holds_them() {
 }
 
 #[test]
-fn facts_come_from_the_metadata() {
+fn object_facts_are_read_from_the_metadata() {
     let metadata = ObjectMeta { generation: Some(4), deletion_timestamp: Some(Time(at(5))), ..Default::default() };
     let facts = ObjectFacts::of(&metadata);
     assert_eq!(facts, ObjectFacts { generation: 4, created: at(0), is_deleting: true });
 }
 
-/// One thing that a controller may do to the conditions of an object.
+/// Change that a controller may make to the conditions of an object.
 #[derive(Debug, Clone)]
 enum ConditionStep {
     Set(&'static str, ConditionStatus, &'static str),
@@ -252,9 +254,10 @@ fn any_step() -> impl Strategy<Value = ConditionStep> {
 }
 
 proptest! {
-    // spec 01 §8: whatever is done in whatever order, the list keeps its shape and a repetition changes nothing.
+    // spec 01 §8: for every sequence of changes the list satisfies its invariants, and repeating a
+    // change has no effect.
     #[test]
-    fn the_shape_of_the_list_is_kept(steps in proptest::collection::vec(any_step(), 1..40)) {
+    fn every_sequence_of_changes_keeps_the_invariants(steps in proptest::collection::vec(any_step(), 1..40)) {
         let mut set = open(1, vec![]);
         let mut now = CREATED;
         for step in steps {
@@ -269,9 +272,9 @@ proptest! {
                     prop_assert!(is_sorted || !is_modified);
                 }
                 ConditionStep::Clear(name) => {
-                    let was_there = set.get(name).is_some();
+                    let was_present = set.get(name).is_some();
                     match set.clear(name) {
-                        Ok(is_modified) => prop_assert_eq!(is_modified, was_there),
+                        Ok(is_modified) => prop_assert_eq!(is_modified, was_present),
                         Err(_) => prop_assert!(name == READY || dependents::NODECLAIM.contains(&name)),
                     }
                 }
@@ -279,9 +282,9 @@ proptest! {
                     let generation = set.object.generation + i64::from(is_generation_new);
                     let object = ObjectFacts { generation, created: at(CREATED), is_deleting };
                     let stored = serde_json::to_value(set.conditions()).unwrap();
-                    let read: Vec<Condition> = serde_json::from_value(stored).unwrap();
-                    prop_assert_eq!(&read[..], set.conditions(), "the wire keeps everything");
-                    set = ConditionSet::open(dependents::NODECLAIM, object, read);
+                    let decoded: Vec<Condition> = serde_json::from_value(stored).unwrap();
+                    prop_assert_eq!(&decoded[..], set.conditions(), "the wire keeps everything");
+                    set = ConditionSet::open(dependents::NODECLAIM, object, decoded);
                 }
             }
             for name in dependents::NODECLAIM.iter().chain([&READY]) {

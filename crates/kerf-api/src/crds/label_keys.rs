@@ -1,7 +1,7 @@
-//! Which label keys the API server refuses, and where (spec 01 §10.2).
+//! CEL rules that reject restricted label keys (spec 01 §10.2).
 //!
-//! The rules match domains as text: `mykarpenter.sh/x` is refused along with `a.karpenter.sh/x`. Karpenter's do, and an object
-//! that is refused there must be refused here.
+//! The rules match domains as text suffixes: they reject `mykarpenter.sh/x` as well as
+//! `a.karpenter.sh/x`. Karpenter's rules do too, and Kerf must reject the same objects.
 
 use serde_json::{Value, json};
 
@@ -9,28 +9,28 @@ use super::CrdVariant;
 use crate::labels::{self, aws, kwok};
 use crate::schema::{CelRule, LabelKeys, rule};
 
-/// Puts the flavour's rules where the types have marked label keys.
-pub(super) fn with_label_key_rules(mut schema: Value, flavour: CrdVariant) -> Value {
-    insert_label_key_rules(&mut schema, flavour);
+/// Inserts the variant's rules at all label keys that the types have marked.
+pub(super) fn with_label_key_rules(mut schema: Value, variant: CrdVariant) -> Value {
+    insert_label_key_rules(&mut schema, variant);
     schema
 }
 
-fn insert_label_key_rules(schema: &mut Value, flavour: CrdVariant) {
+fn insert_label_key_rules(schema: &mut Value, variant: CrdVariant) {
     match schema {
         Value::Object(object) => {
-            if let Some(mark) = object.remove(LabelKeys::MARKER)
-                && let Ok(keys) = serde_json::from_value(mark)
+            if let Some(marker) = object.remove(LabelKeys::MARKER)
+                && let Ok(keys) = serde_json::from_value(marker)
             {
-                object.insert("x-kubernetes-validations".into(), json!(rules(keys, flavour)));
+                object.insert("x-kubernetes-validations".into(), json!(rules(keys, variant)));
             }
-            object.values_mut().for_each(|inner| insert_label_key_rules(inner, flavour));
+            object.values_mut().for_each(|inner| insert_label_key_rules(inner, variant));
         }
-        Value::Array(elements) => elements.iter_mut().for_each(|inner| insert_label_key_rules(inner, flavour)),
+        Value::Array(elements) => elements.iter_mut().for_each(|inner| insert_label_key_rules(inner, variant)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-fn rules(keys: LabelKeys, flavour: CrdVariant) -> Vec<CelRule> {
+fn rules(keys: LabelKeys, variant: CrdVariant) -> Vec<CelRule> {
     let mut rules = vec![domain_rule(labels::KARPENTER_DOMAIN, &[labels::CAPACITY_TYPE, labels::NODEPOOL])];
     match keys {
         LabelKeys::TemplateLabels | LabelKeys::NodePool => {
@@ -39,15 +39,15 @@ fn rules(keys: LabelKeys, flavour: CrdVariant) -> Vec<CelRule> {
         LabelKeys::NodeClaim | LabelKeys::NodeOverlay => {}
     }
     rules.push(rule("self != 'kubernetes.io/hostname'", r#"label "kubernetes.io/hostname" is restricted"#));
-    rules.extend(provider_rule(keys, flavour));
+    rules.extend(provider_rule(keys, variant));
     match keys {
         LabelKeys::TemplateLabels => rules.into_iter().map(for_each_key).collect(),
         LabelKeys::NodePool | LabelKeys::NodeClaim | LabelKeys::NodeOverlay => rules,
     }
 }
 
-fn provider_rule(keys: LabelKeys, flavour: CrdVariant) -> Option<CelRule> {
-    match (flavour, keys) {
+fn provider_rule(keys: LabelKeys, variant: CrdVariant) -> Option<CelRule> {
+    match (variant, keys) {
         (CrdVariant::Aws, LabelKeys::NodeOverlay) => {
             let allowed: Vec<&str> =
                 aws::ALLOWED.into_iter().filter(|key| !aws::DISALLOWED_FOR_OVERLAYS.contains(key)).collect();
@@ -63,7 +63,8 @@ fn provider_rule(keys: LabelKeys, flavour: CrdVariant) -> Option<CelRule> {
     }
 }
 
-/// The key is one of those allowed, or the part before its first slash does not end with the domain.
+/// Returns the rule that a key is in `allowed`, or the part before its first slash does not end
+/// with `domain`.
 fn domain_rule(domain: &str, allowed: &[&str]) -> CelRule {
     let allowed: Vec<String> = allowed.iter().map(|key| format!("'{key}'")).collect();
     let escaped = domain.replace('.', "[.]");
@@ -73,10 +74,10 @@ fn domain_rule(domain: &str, allowed: &[&str]) -> CelRule {
     }
 }
 
-/// The same rule over the keys of a map.
-fn for_each_key(on_a_key: CelRule) -> CelRule {
+/// Returns the rule that `key_rule` holds for every key of a map.
+fn for_each_key(key_rule: CelRule) -> CelRule {
     CelRule {
-        rule: format!("self.all(key, {})", on_a_key.rule.replace("self", "key")).into(),
-        message: on_a_key.message,
+        rule: format!("self.all(key, {})", key_rule.rule.replace("self", "key")).into(),
+        message: key_rule.message,
     }
 }

@@ -1,15 +1,15 @@
-//! From the schema that a type derives to the structural schema that the API server accepts.
+//! Converts the schema that a type derives to the structural schema that the API server accepts.
 //!
-//! The derived form speaks full JSON Schema: an optional field is one that may be `null`, a field with a serde default has that
-//! default. On the wire of Kubernetes a field may be absent but never `null`, and only the API's own defaults are defaults. So
-//! what stands for Rust's view is taken out, and what stands for the API's stays.
+//! The derived schema is full JSON Schema from Rust's view: an optional field may be `null`, and a
+//! field with a serde default has that default. In Kubernetes a field may be absent but is never
+//! `null`, and only the API's own defaults count. The conversion removes the Rust-specific parts.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::kind::CustomKind;
 
-/// The schema of a kind's objects, `apiVersion` to `status`.
+/// Returns the schema of a kind's objects, from `apiVersion` to `status`.
 pub(super) fn schema_of<K: CustomKind>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
@@ -56,7 +56,7 @@ fn rewrite(schema: &mut Value) {
     }
 }
 
-/// Takes `null` out of the types and values that a field may have.
+/// Removes `null` from the types, enum values and default of a field.
 fn drop_null(object: &mut Map<String, Value>) {
     if let Some(Value::Array(types)) = object.get("type") {
         let types: Vec<Value> = types.iter().filter(|name| *name != "null").cloned().collect();
@@ -80,8 +80,8 @@ fn drop_if_empty(schema: &mut Value, keyword: &str) {
     }
 }
 
-/// Lines of a doc comment belong together and blank lines separate paragraphs; the marks around names are for rustdoc, and
-/// `kubectl explain` would show them.
+/// Joins the lines of each paragraph of a doc comment. Removes backticks, which rustdoc renders but
+/// `kubectl explain` would show.
 fn reflow(description: &str) -> String {
     let paragraphs =
         description.split("\n\n").map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "));

@@ -1,5 +1,5 @@
-//! The CRDs against the specification's own tables: every field of `01-api-fields.csv` and no other, and every name and column
-//! of spec 01 §1.
+//! Compares the CRDs with the tables of the specification: the fields of `01-api-fields.csv`, and
+//! the names and printer columns of spec 01 §1.
 #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
 
 mod fields;
@@ -13,9 +13,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 
 use super::*;
 
-/// The rows of all kinds whose fields the table lists.
-fn rows(flavour: CrdVariant) -> Vec<fields::FieldRow> {
-    all(flavour).iter().filter(|crd| crd.kind != "KWOKNodeClass").flat_map(fields::schema_fields).collect()
+/// Returns the schema fields of all kinds that the table lists.
+fn rows(variant: CrdVariant) -> Vec<fields::FieldRow> {
+    all(variant).iter().filter(|crd| crd.kind != "KWOKNodeClass").flat_map(fields::schema_fields).collect()
 }
 
 #[test]
@@ -83,11 +83,11 @@ fn every_field_is_described() {
     }
 }
 
-// spec 01 §10.2: the flavours differ in the provider's rule and in nothing else.
+// spec 01 §10.2: the variants differ only in the provider's rule.
 #[test]
-fn flavours_differ_in_the_domain_they_guard() {
-    let without_provider_rules = |flavour| {
-        rows(flavour)
+fn variants_differ_only_in_the_protected_domain() {
+    let without_provider_rules = |variant| {
+        rows(variant)
             .into_iter()
             .map(|mut row| {
                 row.validations.retain(|text| {
@@ -98,14 +98,17 @@ fn flavours_differ_in_the_domain_they_guard() {
             .collect::<Vec<_>>()
     };
     assert_eq!(without_provider_rules(CrdVariant::Aws), without_provider_rules(CrdVariant::Kwok));
-    let guarded: Vec<String> = rows(CrdVariant::Kwok)
+    let protected_fields: Vec<String> = rows(CrdVariant::Kwok)
         .iter()
         .filter(|row| {
             row.validations.iter().any(|text| text.contains("label domain \"karpenter.kwok.sh\" is restricted"))
         })
         .map(|row| format!("{} {}", row.kind, row.path))
         .collect();
-    assert_eq!(guarded, ["NodeClaim spec.requirements[].key", "NodePool spec.template.spec.requirements[].key"]);
+    assert_eq!(
+        protected_fields,
+        ["NodeClaim spec.requirements[].key", "NodePool spec.template.spec.requirements[].key"]
+    );
     assert!(
         rows(CrdVariant::Kwok)
             .iter()
@@ -113,30 +116,34 @@ fn flavours_differ_in_the_domain_they_guard() {
     );
 }
 
-/// A keyword that the API's own type does not know is silently lost on the way through it.
+/// A keyword that the API's own type does not declare would be dropped silently.
 #[test]
-fn every_keyword_is_one_that_the_api_server_knows() {
-    for flavour in [CrdVariant::Aws, CrdVariant::Kwok] {
-        for crd in all(flavour) {
+fn every_keyword_is_declared_by_the_api_server() {
+    for variant in [CrdVariant::Aws, CrdVariant::Kwok] {
+        for crd in all(variant) {
             let typed: CustomResourceDefinition = serde_json::from_value(crd.json.clone()).unwrap();
             let schema = typed.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap();
-            check_nothing_is_lost(schema, &crd.json["spec"]["versions"][0]["schema"]["openAPIV3Schema"], crd.kind);
+            check_no_keyword_is_dropped(
+                schema,
+                &crd.json["spec"]["versions"][0]["schema"]["openAPIV3Schema"],
+                crd.kind,
+            );
         }
     }
 }
 
-fn check_nothing_is_lost(typed: &JSONSchemaProps, json: &Value, path: &str) {
-    let kept = serde_json::to_value(typed).unwrap();
+fn check_no_keyword_is_dropped(typed: &JSONSchemaProps, json: &Value, path: &str) {
+    let typed_json = serde_json::to_value(typed).unwrap();
     let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(&kept), names(json), "{path}");
+    assert_eq!(names(&typed_json), names(json), "{path}");
     for (name, property) in typed.properties.iter().flatten() {
-        check_nothing_is_lost(property, &json["properties"][name], &format!("{path}.{name}"));
+        check_no_keyword_is_dropped(property, &json["properties"][name], &format!("{path}.{name}"));
     }
     if let Some(JSONSchemaPropsOrArray::Schema(items)) = &typed.items {
-        check_nothing_is_lost(items, &json["items"], &format!("{path}[]"));
+        check_no_keyword_is_dropped(items, &json["items"], &format!("{path}[]"));
     }
     if let Some(JSONSchemaPropsOrBool::Schema(values)) = &typed.additional_properties {
-        check_nothing_is_lost(values, &json["additionalProperties"], &format!("{path}{{}}"));
+        check_no_keyword_is_dropped(values, &json["additionalProperties"], &format!("{path}{{}}"));
     }
 }
 
@@ -144,9 +151,9 @@ fn deployed_path(crd: &Crd) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds")).join(crd.file_name())
 }
 
-/// `KERF_UPDATE=1 cargo test -p kerf-api crds` writes the files anew.
+/// `KERF_UPDATE=1 cargo test -p kerf-api crds` writes the files.
 #[test]
-fn the_deployed_files_are_what_the_types_say() {
+fn the_deployed_files_match_the_types() {
     for crd in all(CrdVariant::default()) {
         let yaml = crd.to_yaml();
         if std::env::var_os("KERF_UPDATE").is_some() {

@@ -1,13 +1,14 @@
-//! A manifest as YAML, the same bytes every time.
+//! Writes a manifest as YAML with identical bytes every time.
 //!
-//! Keys are put in order here, because the order in which JSON objects keep theirs depends on what else is compiled in.
+//! Keys are sorted here, because the key order of a JSON object depends on which crate features are
+//! enabled.
 
 use serde_json::Value;
 use serde_yaml_ng::{Mapping, Value as Yaml};
 
-/// The document, without a separator.
+/// Returns the YAML document, without a separator line.
 pub(super) fn document(json: &Value) -> String {
-    // Only maps with keys that are no text cannot be written, and JSON has none.
+    // Only maps with keys that are not strings cannot be written, and JSON has none.
     serde_yaml_ng::to_string(&ordered(json)).unwrap_or_default()
 }
 

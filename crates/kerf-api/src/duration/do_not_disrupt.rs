@@ -1,37 +1,37 @@
-//! What the annotation `karpenter.sh/do-not-disrupt` means on a pod, and what on a node (spec 01 §11.1).
+//! Meaning of the annotation `karpenter.sh/do-not-disrupt` on a pod and on a node (spec 01 §11.1).
 
 use jiff::Timestamp;
 
 use super::Duration;
 
-/// Whether a pod's annotation protects it.
+/// Effect of the annotation on a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DoNotDisrupt {
-    /// The pod must be left alone.
+    /// The pod must not be disrupted.
     Protected {
-        /// When that ends; none for `true`, and for a pod whose time has not begun.
+        /// End of the protection. `None` if the value is `true` or the pod has not started yet.
         until: Option<Timestamp>,
     },
-    /// The time that was asked for is over.
+    /// The duration of the protection has elapsed.
     Elapsed {
-        /// When it ended.
+        /// Time at which the protection ended.
         at: Timestamp,
     },
-    /// The value means nothing and protects nobody.
+    /// The value is invalid and has no effect.
     Invalid {
-        /// The reason, as the event on the pod tells it.
+        /// Reason, as in the text of the event on the pod.
         why: String,
     },
 }
 
 impl DoNotDisrupt {
-    /// Whether the pod must be left alone.
+    /// Returns true if the pod must not be disrupted.
     pub fn is_protected(&self) -> bool {
         matches!(self, Self::Protected { .. })
     }
 }
 
-/// Judges the value of a pod's annotation at an instant. `started` is the pod's `status.startTime`.
+/// Evaluates the value of a pod's annotation at `now`. `started` is the pod's `status.startTime`.
 pub fn evaluate_do_not_disrupt(value: &str, started: Option<Timestamp>, now: Timestamp) -> DoNotDisrupt {
     if value == "true" {
         return DoNotDisrupt::Protected { until: None };
@@ -49,7 +49,8 @@ pub fn evaluate_do_not_disrupt(value: &str, started: Option<Timestamp>, now: Tim
     }
 }
 
-/// Whether the annotation of a node protects it from voluntary disruption. Only `true` does: durations mean nothing there.
+/// Returns true if a node's annotation protects it from voluntary disruption. Only `true` does;
+/// durations have no effect on nodes.
 pub fn is_node_protected(value: Option<&str>) -> bool {
     value == Some("true")
 }

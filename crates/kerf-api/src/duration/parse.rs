@@ -1,36 +1,37 @@
-//! Reading durations exactly as Go's `time.ParseDuration` does, down to the wording of its errors, which end up in events.
+//! Parses durations exactly as Go's `time.ParseDuration`. The error texts are equal too, because
+//! they appear in events.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::Duration;
 
-/// Why a text is no duration, in Go's words.
+/// Reason why a text is not a duration. The text is Go's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// Not a duration at all, or one that 64 bits of nanoseconds cannot hold.
+    /// The text is not a duration, or does not fit into 64 bits of nanoseconds.
     #[error("time: invalid duration {}", Quoted(.text))]
     Invalid {
-        /// What was given.
+        /// Text that was parsed.
         text: String,
     },
-    /// A number is not followed by a unit.
+    /// A number has no unit.
     #[error("time: missing unit in duration {}", Quoted(.text))]
     MissingUnit {
-        /// What was given.
+        /// Text that was parsed.
         text: String,
     },
-    /// A number is followed by something that is no unit.
+    /// A number is followed by an unknown unit.
     #[error("time: unknown unit {} in duration {}", Quoted(.unit), Quoted(.text))]
     UnknownUnit {
-        /// What stands in the unit's place.
+        /// Text at the position of the unit.
         unit: String,
-        /// What was given.
+        /// Text that was parsed.
         text: String,
     },
 }
 
-/// The magnitude of the least duration.
+/// Magnitude of the smallest (most negative) duration.
 const MAX_MAGNITUDE: u64 = 1 << 63;
 
 impl FromStr for Duration {
@@ -66,7 +67,7 @@ impl FromStr for Duration {
             }
             rest = after;
         }
-        // Only the negative side reaches the full magnitude.
+        // Only negative durations can have the maximum magnitude.
         let signed = if negative { 0_i64.checked_sub_unsigned(total) } else { i64::try_from(total).ok() };
         signed.map(Self::from_nanos).ok_or_else(invalid)
     }
@@ -75,7 +76,7 @@ impl FromStr for Duration {
 fn nanos_per(unit: &str) -> Option<u64> {
     Some(match unit {
         "ns" => 1,
-        // Both signs that look like a micro: U+00B5 and U+03BC.
+        // Both characters for micro: U+00B5 and U+03BC.
         "us" | "µs" | "μs" => 1_000,
         "ms" => 1_000_000,
         "s" => 1_000_000_000,
@@ -85,20 +86,22 @@ fn nanos_per(unit: &str) -> Option<u64> {
     })
 }
 
-/// The digits after a decimal point.
+/// Digits after a decimal point.
 struct Fraction {
     digits: u64,
     scale: f64,
 }
 
 impl Fraction {
-    /// This part of a unit. Go computes it in floating point, and so it is here, to the same nanosecond.
+    /// Returns this fraction of a unit in nanoseconds. Go computes it in floating point; using the
+    /// same arithmetic gives the same result.
     fn of(&self, unit: u64) -> u64 {
         (self.digits as f64 * (unit as f64 / self.scale)) as u64
     }
 }
 
-/// Takes a decimal number off the front; none if there is no digit, or too many in front of the point.
+/// Parses a decimal number at the start of `text` and returns it with the remaining text. Returns
+/// `None` if there is no digit or the integer part is too large.
 fn parse_number(text: &str) -> Option<(u64, Fraction, &str)> {
     let (digits, mut rest) = leading_digits(text);
     let mut whole = 0_u64;
@@ -111,10 +114,10 @@ fn parse_number(text: &str) -> Option<(u64, Fraction, &str)> {
         let (digits, after) = leading_digits(after_point);
         has_digits |= !digits.is_empty();
         for digit in digits.bytes() {
-            let longer = fraction.digits.checked_mul(10).and_then(|d| d.checked_add(u64::from(digit - b'0')));
-            // What is too small to be counted is not counted.
-            let Some(longer) = longer.filter(|longer| *longer <= MAX_MAGNITUDE) else { break };
-            fraction = Fraction { digits: longer, scale: fraction.scale * 10.0 };
+            let extended = fraction.digits.checked_mul(10).and_then(|d| d.checked_add(u64::from(digit - b'0')));
+            // Further digits are below the precision and are ignored.
+            let Some(extended) = extended.filter(|extended| *extended <= MAX_MAGNITUDE) else { break };
+            fraction = Fraction { digits: extended, scale: fraction.scale * 10.0 };
         }
         rest = after;
     }
@@ -125,7 +128,7 @@ fn leading_digits(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }
 
-/// A text in quotes, with everything beyond printable ASCII as bytes.
+/// Text in quotes in which bytes beyond printable ASCII are escaped as `\x..`.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {

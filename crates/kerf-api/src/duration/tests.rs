@@ -1,4 +1,4 @@
-//! Durations against Go's own cases, and the annotation that uses them.
+//! Tests of durations with Go's own cases, and of the annotation `do-not-disrupt`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its own fixture must fail")]
 
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ fn parse_duration(text: &str) -> Duration {
 }
 
 #[test]
-fn texts_have_the_value_that_go_gives_them() {
+fn texts_have_the_same_value_as_in_go() {
     for (text, nanos) in [
         ("0", 0),
         ("-0", 0),
@@ -53,8 +53,8 @@ fn texts_have_the_value_that_go_gives_them() {
 }
 
 #[test]
-fn bad_texts_are_refused_in_the_words_of_go() {
-    for (text, words) in [
+fn invalid_texts_are_rejected_with_the_messages_of_go() {
+    for (text, message) in [
         ("", "time: invalid duration \"\""),
         ("-", "time: invalid duration \"-\""),
         ("s", "time: invalid duration \"s\""),
@@ -77,7 +77,7 @@ fn bad_texts_are_refused_in_the_words_of_go() {
         ("99999999999999999999s", "time: invalid duration \"99999999999999999999s\""),
         ("2562047h2562047h", "time: invalid duration \"2562047h2562047h\""),
     ] {
-        assert_eq!(text.parse::<Duration>().unwrap_err().to_string(), words);
+        assert_eq!(text.parse::<Duration>().unwrap_err().to_string(), message);
     }
 }
 
@@ -89,14 +89,14 @@ fn never_and_absent_are_the_same() {
     assert_eq!(parse_nillable(Some("0s")), Ok(Some(Duration::ZERO)));
     assert_eq!(parse_nillable(Some("720h")), Ok(Some(Duration::from_secs(720 * 3600))));
     assert!(parse_nillable(Some("never")).is_err());
-    // What the pattern lets pass and 64 bits do not hold.
+    // The pattern accepts this value, but it does not fit into 64 bits.
     assert!(parse_nillable(Some("9999999999h")).is_err());
 }
 
 // spec 01 §2.2
 #[test]
 fn durations_print_with_their_leading_zero_units_dropped() {
-    for (text, printed) in [
+    for (text, formatted) in [
         ("1h", "1h0m0s"),
         ("90s", "1m30s"),
         ("720h", "720h0m0s"),
@@ -114,12 +114,12 @@ fn durations_print_with_their_leading_zero_units_dropped() {
         ("9223372036854775807ns", "2562047h47m16.854775807s"),
         ("-9223372036854775808ns", "-2562047h47m16.854775808s"),
     ] {
-        assert_eq!(parse_duration(text).to_string(), printed);
+        assert_eq!(parse_duration(text).to_string(), formatted);
     }
 }
 
 #[test]
-fn instants_stay_within_time() {
+fn instants_stay_within_the_range_of_timestamps() {
     let start: Timestamp = "2026-03-04T12:00:00Z".parse().unwrap();
     assert_eq!(parse_duration("1h").after(start), "2026-03-04T13:00:00Z".parse().unwrap());
     assert_eq!(parse_duration("1h").before(start), "2026-03-04T11:00:00Z".parse().unwrap());
@@ -146,7 +146,7 @@ fn spec_01_120_a_duration_protects_from_the_start_of_the_pod() {
 }
 
 #[test]
-fn spec_01_121_other_values_protect_nobody_and_say_why() {
+fn spec_01_121_other_values_do_not_protect_and_give_a_reason() {
     for (value, why) in [
         ("0s", "duration \"0s\" must be positive"),
         ("-5m", "duration \"-5m\" must be positive"),
@@ -161,9 +161,9 @@ fn spec_01_121_other_values_protect_nobody_and_say_why() {
         ("", "failed to parse \"\" as a duration: time: invalid duration \"\""),
     ] {
         for started in [None, Some(at(0))] {
-            let judged = evaluate_do_not_disrupt(value, started, at(10));
-            assert_eq!(judged, DoNotDisrupt::Invalid { why: why.to_owned() });
-            assert!(!judged.is_protected());
+            let evaluated = evaluate_do_not_disrupt(value, started, at(10));
+            assert_eq!(evaluated, DoNotDisrupt::Invalid { why: why.to_owned() });
+            assert!(!evaluated.is_protected());
         }
     }
 }
@@ -178,7 +178,7 @@ fn spec_01_122_on_a_node_only_true_counts() {
 
 proptest! {
     #[test]
-    fn printed_durations_read_back(nanos in any::<i64>()) {
+    fn formatted_durations_parse_to_the_same_value(nanos in any::<i64>()) {
         let duration = Duration::from_nanos(nanos);
         prop_assert_eq!(parse_duration(&duration.to_string()), duration);
     }

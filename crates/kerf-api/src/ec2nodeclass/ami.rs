@@ -1,19 +1,19 @@
-//! Image families and aliases such as `al2023@latest` (spec 01 §7.2).
+//! AMI families and aliases such as `al2023@latest` (spec 01 §7.2).
 
 use crate::ec2nodeclass::EC2NodeClassSpec;
 use crate::open_enum::open_enum;
 use crate::schema::CelRule;
 
 open_enum! {
-    /// A family of machine images, which decides how an instance is configured.
+    /// Family of AMIs, which determines how an instance is configured.
     pub enum AmiFamily {
         /// Amazon Linux 2.
         Al2 = "AL2",
         /// Amazon Linux 2023.
         Al2023 = "AL2023",
-        /// Bottlerocket.
+        /// AWS's container operating system.
         Bottlerocket = "Bottlerocket",
-        /// Images of which nothing is known.
+        /// Images that the controller knows nothing about.
         Custom = "Custom",
         /// Windows Server 2019.
         Windows2019 = "Windows2019",
@@ -24,7 +24,7 @@ open_enum! {
     }
 }
 
-/// Each family as it is named in `amiFamily`, and as an alias names it.
+/// Name of each family in `amiFamily` and in an alias. `Custom` has no alias.
 pub(super) const FAMILIES: [(AmiFamily, Option<&str>); 7] = [
     (AmiFamily::Al2, Some("al2")),
     (AmiFamily::Al2023, Some("al2023")),
@@ -35,7 +35,7 @@ pub(super) const FAMILIES: [(AmiFamily, Option<&str>); 7] = [
     (AmiFamily::Windows2025, Some("windows2025")),
 ];
 
-/// The rule that a family written next to an alias must be the alias's own, or Custom.
+/// Returns the rule that `amiFamily`, if set beside an alias, is the alias's family or Custom.
 pub(super) fn alias_rule(alias: &str, family: &AmiFamily) -> CelRule {
     let article = if family.as_str().starts_with('A') { "an" } else { "a" };
     CelRule {
@@ -48,28 +48,28 @@ pub(super) fn alias_rule(alias: &str, family: &AmiFamily) -> CelRule {
     }
 }
 
-/// An image by family and version.
+/// AMI alias, such as `al2023@latest`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alias<'a> {
-    /// The family.
+    /// Family named before the `@`.
     pub family: AmiFamily,
     /// `latest`, or a version of the family.
     pub version: &'a str,
 }
 
-/// Why a text is not an alias. Admission lets some such texts pass.
+/// Reason why a text is not an alias. Admission accepts some such texts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AliasError {
-    /// Not of the form `family@version`.
+    /// The text does not have the form `family@version`.
     #[error("alias {0:?} is not of the form family@version")]
     Malformed(String),
-    /// A family that there is no alias for.
+    /// The family is unknown or has no alias.
     #[error("alias {0:?} names an unknown family")]
     UnknownFamily(String),
 }
 
 impl<'a> Alias<'a> {
-    /// Reads an alias. There must be exactly one `@`, with text on both sides.
+    /// Parses an alias. It must contain exactly one `@`, with text on both sides.
     pub fn parse(text: &'a str) -> Result<Self, AliasError> {
         let (family, version) = text
             .split_once('@')
@@ -85,13 +85,14 @@ fn family_of(alias_family: &str) -> Option<AmiFamily> {
 }
 
 impl EC2NodeClassSpec {
-    /// The alias that selects the image, if one does. By admission an alias term is the only term.
+    /// Returns the alias that selects the image, or `None` if there is none. Admission ensures that
+    /// an alias is the only term.
     pub fn alias(&self) -> Option<Result<Alias<'_>, AliasError>> {
         self.ami_selector_terms.iter().find_map(|term| term.alias.as_deref()).map(Alias::parse)
     }
 
-    /// The family that instances are configured for: as written, else as the alias says, else Custom. An alias that cannot be
-    /// resolved still says its family.
+    /// Returns the family that instances are configured for: `amiFamily`, else the family of the
+    /// alias, else Custom. The family of an alias counts even if its version cannot be resolved.
     pub fn effective_ami_family(&self) -> AmiFamily {
         if let Some(family) = &self.ami_family {
             return family.clone();
@@ -111,7 +112,7 @@ mod tests {
     use crate::ec2nodeclass::AmiSelectorTerm;
 
     #[test]
-    fn aliases_are_read_or_refused_but_never_panic() {
+    fn invalid_aliases_are_errors() {
         assert_eq!(Alias::parse("al2023@latest").unwrap(), Alias { family: AmiFamily::Al2023, version: "latest" });
         assert_eq!(Alias::parse("bottlerocket@v1.10.0").unwrap().version, "v1.10.0");
         for text in ["", "@", "@latest", "al2023", "al2023@", "al2023@a@b", "al2023@@"] {
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_effective_family_is_what_is_written_else_the_aliass_else_custom() {
+    fn the_effective_family_is_the_field_else_that_of_the_alias_else_custom() {
         let with = |family: Option<AmiFamily>, alias: Option<&str>| EC2NodeClassSpec {
             ami_family: family,
             ami_selector_terms: vec![AmiSelectorTerm { alias: alias.map(Into::into), ..Default::default() }],

@@ -1,7 +1,8 @@
-//! Terms that select images, subnets, security groups and capacity reservations (spec 01 §7.2).
+//! Selector terms for AMIs, subnets, security groups and capacity reservations (spec 01 §7.2).
 //!
-//! Several rules ask whether *all* terms are wrong where they seem to mean *any*: one bad term among good ones passes, and an
-//! empty list of reservations fails. Karpenter's schema has it so, and objects rely on it.
+//! Several rules check that not *all* terms are wrong where they seem to mean *any*: one wrong term
+//! among correct ones passes, and an empty list of reservations fails. Karpenter's schema has the
+//! same rules, and existing objects depend on them.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +14,11 @@ use crate::open_enum::open_enum;
 use crate::schema::{CelRule, rule};
 
 open_enum! {
-    /// Which instances a capacity reservation accepts.
+    /// Instances that a capacity reservation accepts.
     pub enum InstanceMatchCriteria {
-        /// Any instance that fits.
+        /// Any instance with matching attributes.
         Open = "open",
-        /// Only instances that name it.
+        /// Only instances that target the reservation explicitly.
         Targeted = "targeted",
     }
 }
@@ -25,29 +26,30 @@ open_enum! {
 const TAGS_NOT_EMPTY: CelRule =
     rule("self.all(k, k != '' && self[k] != '')", "empty tag keys or values aren't supported");
 
-/// One way to select images.
+/// Term that selects images.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AmiSelectorTerm {
-    /// Image of a family at a version, as family@version. Families are al2, al2023, bottlerocket, windows2019, windows2022
-    /// and windows2025; Windows has only the version latest. An alias must be the only term.
+    /// Image of a family at a version, as family@version. Families are al2, al2023, bottlerocket,
+    /// windows2019, windows2022 and windows2025; Windows has only the version latest. An alias must
+    /// be the only term.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxLength" = 30, "x-kubernetes-validations" = [ALIAS_FORM, ALIAS_FAMILY, ALIAS_WINDOWS]))]
     pub alias: Option<String>,
-    /// Id of the image.
+    /// ID of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = "ami-[0-9a-z]+"))]
     pub id: Option<String>,
     /// Name of the image, not of its Name tag. May contain wildcards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Owner of the image: an account id, or the words self or amazon.
+    /// Owner of the image: an account ID, or the words self or amazon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Name or ARN of an SSM parameter that holds the image's id.
+    /// Name or ARN of an SSM parameter that contains the ID of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssm_parameter: Option<String>,
-    /// Tags that the image has. The value * stands for any value.
+    /// Tags that the image must have. The value * matches any value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxProperties" = 20, "x-kubernetes-validations" = [TAGS_NOT_EMPTY]))]
     pub tags: Option<BTreeMap<String, String>>,
@@ -67,7 +69,7 @@ const ALIAS_WINDOWS: CelRule = rule(
     "windows families may only specify version 'latest'",
 );
 
-/// Schema of the list of image terms.
+/// Sets the schema of the list of AMI terms.
 pub(super) fn of_amis(schema: &mut Schema) {
     schema.insert("minItems".into(), json!(1));
     list(
@@ -93,21 +95,21 @@ pub(super) fn of_amis(schema: &mut Schema) {
     );
 }
 
-/// One way to select subnets.
+/// Term that selects subnets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SubnetSelectorTerm {
-    /// Id of the subnet.
+    /// ID of the subnet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = "subnet-[0-9a-z]+"))]
     pub id: Option<String>,
-    /// Tags that the subnet has. The value * stands for any value.
+    /// Tags that the subnet must have. The value * matches any value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxProperties" = 20, "x-kubernetes-validations" = [TAGS_NOT_EMPTY]))]
     pub tags: Option<BTreeMap<String, String>>,
 }
 
-/// Schema of the list of subnet terms.
+/// Sets the schema of the list of subnet terms.
 pub(super) fn of_subnets(schema: &mut Schema) {
     list(
         schema,
@@ -122,24 +124,24 @@ pub(super) fn of_subnets(schema: &mut Schema) {
     );
 }
 
-/// One way to select security groups.
+/// Term that selects security groups.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecurityGroupSelectorTerm {
-    /// Id of the security group.
+    /// ID of the security group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = "sg-[0-9a-z]+"))]
     pub id: Option<String>,
     /// Name of the security group, not of its Name tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Tags that the security group has. The value * stands for any value.
+    /// Tags that the security group must have. The value * matches any value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxProperties" = 20, "x-kubernetes-validations" = [TAGS_NOT_EMPTY]))]
     pub tags: Option<BTreeMap<String, String>>,
 }
 
-/// Schema of the list of security group terms.
+/// Sets the schema of the list of security group terms.
 pub(super) fn of_security_groups(schema: &mut Schema) {
     list(
         schema,
@@ -163,28 +165,29 @@ pub(super) fn of_security_groups(schema: &mut Schema) {
     );
 }
 
-/// One way to select capacity reservations.
+/// Term that selects capacity reservations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CapacityReservationSelectorTerm {
-    /// Id of the reservation.
+    /// ID of the capacity reservation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = "^cr-[0-9a-z]+$"))]
     pub id: Option<String>,
-    /// Which instances the reservation accepts: any that fit (open), or only those that name it (targeted).
+    /// Instances that the reservation accepts: any with matching attributes (open), or only those
+    /// that target it explicitly (targeted).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_match_criteria: Option<InstanceMatchCriteria>,
-    /// Account that owns the reservation.
+    /// ID of the account that owns the reservation.
     #[serde(default, rename = "ownerID", skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = "^[0-9]{12}$"))]
     pub owner_id: Option<String>,
-    /// Tags that the reservation has. The value * stands for any value.
+    /// Tags that the reservation must have. The value * matches any value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxProperties" = 20, "x-kubernetes-validations" = [TAGS_NOT_EMPTY]))]
     pub tags: Option<BTreeMap<String, String>>,
 }
 
-/// Schema of the list of capacity reservation terms.
+/// Sets the schema of the list of capacity reservation terms.
 pub(super) fn of_capacity_reservations(schema: &mut Schema) {
     list(
         schema,

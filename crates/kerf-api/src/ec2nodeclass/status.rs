@@ -1,4 +1,4 @@
-//! What an EC2NodeClass resolved to (spec 01 §7.6).
+//! Status of an EC2NodeClass (spec 01 §7.6).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use crate::conditions::Condition;
 use crate::open_enum::open_enum;
 use crate::requirement::{self, NodeSelectorRequirement};
 
-/// What an EC2NodeClass resolved to.
+/// Resources that the selectors of the class matched.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EC2NodeClassStatus {
@@ -19,29 +19,30 @@ pub struct EC2NodeClassStatus {
     /// Capacity reservations that the selector matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_reservations: Option<Vec<CapacityReservation>>,
-    /// Signals for health and readiness.
-    // No list type: Karpenter's schema has none here, so the list is atomic and may hold a type twice.
+    /// Conditions of the class.
+    // Karpenter's schema sets no list type here, so the list is atomic and may contain a type
+    // twice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Instance profile that instances run with.
+    /// Instance profile that the instances use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_profile: Option<String>,
     /// Security groups that the selector matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_groups: Option<Vec<SecurityGroup>>,
-    /// Subnets that the selector matched, the one with most free addresses first.
+    /// Subnets that the selector matched, the one with the most free addresses first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnets: Option<Vec<Subnet>>,
 }
 
-/// An image.
+/// Image that the selector matched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ami {
-    /// Whether its owner has declared the image obsolete.
+    /// True if the owner of the image has deprecated it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<bool>,
-    /// Id of the image.
+    /// ID of the image.
     pub id: String,
     /// Name of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,24 +52,24 @@ pub struct Ami {
     pub requirements: Vec<NodeSelectorRequirement>,
 }
 
-/// A subnet.
+/// Subnet that the selector matched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Subnet {
-    /// Id of the subnet.
+    /// ID of the subnet.
     pub id: String,
-    /// Zone of the subnet.
+    /// Availability zone of the subnet.
     pub zone: String,
-    /// Id of the zone, which means the same place in every account.
+    /// ID of the availability zone, which is the same in every account.
     #[serde(default, rename = "zoneID", skip_serializing_if = "Option::is_none")]
     pub zone_id: Option<String>,
 }
 
-/// A security group.
+/// Security group that the selector matched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecurityGroup {
-    /// Id of the security group.
+    /// ID of the security group.
     pub id: String,
     /// Name of the security group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,54 +77,56 @@ pub struct SecurityGroup {
 }
 
 open_enum! {
-    /// What was reserved.
+    /// Type of a capacity reservation.
     pub enum ReservationType {
-        /// An on-demand capacity reservation.
+        /// On-demand capacity reservation.
         Default = "default",
-        /// A block of machines for a fixed time.
+        /// Group of instances reserved for a fixed period.
         CapacityBlock = "capacity-block",
     }
 }
 
 open_enum! {
-    /// Whether a reservation can be used.
+    /// State of a capacity reservation.
     pub enum ReservationState {
-        /// It can.
+        /// The reservation can be used.
         Active = "active",
-        /// It is about to end, and takes no more instances.
+        /// The reservation ends soon and accepts no more instances.
         Expiring = "expiring",
     }
 }
 
-/// A capacity reservation.
+/// Capacity reservation that the selector matched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CapacityReservation {
-    /// Zone of the reserved capacity.
+    /// Availability zone of the reserved capacity.
     pub availability_zone: String,
     /// Time at which the reservation ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<crate::schema::DateTime>")]
     pub end_time: Option<Time>,
-    /// Id of the reservation.
+    /// ID of the capacity reservation.
     #[schemars(extend("pattern" = "^cr-[0-9a-z]+$"))]
     pub id: String,
-    /// Which instances the reservation accepts: any that fit (open), or only those that name it (targeted).
+    /// Instances that the reservation accepts: any with matching attributes (open), or only those
+    /// that target it explicitly (targeted).
     pub instance_match_criteria: InstanceMatchCriteria,
     /// Instance type of the reserved capacity.
     pub instance_type: String,
-    /// Whether EC2 may call the capacity back.
+    /// True if EC2 may reclaim the capacity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interruptible: Option<bool>,
-    /// Account that owns the reservation.
+    /// ID of the account that owns the reservation.
     #[serde(rename = "ownerID")]
     #[schemars(extend("pattern" = "^[0-9]{12}$"))]
     pub owner_id: String,
-    /// What was reserved: single machines (default) or a block of them (capacity-block).
+    /// Type of the reservation: an on-demand capacity reservation (default) or a capacity block
+    /// (capacity-block).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "default"))]
     pub reservation_type: Option<ReservationType>,
-    /// Whether the reservation can be used: active, or expiring when it is about to end.
+    /// State of the reservation: active, or expiring if it ends soon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "active"))]
     pub state: Option<ReservationState>,

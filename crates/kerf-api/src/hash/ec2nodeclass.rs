@@ -1,4 +1,4 @@
-//! The hash of how EC2 instances are made.
+//! Drift hash of an EC2NodeClass.
 
 use super::kubelet::canonical_json;
 use super::structure::{StructHasher, hash_bool, hash_i32, hash_i64, hash_list, hash_map, hash_non_empty, hash_text};
@@ -8,8 +8,9 @@ use crate::ec2nodeclass::{
 };
 use crate::quantity::{Quantity, QuantityError};
 
-/// The hash of a node class, as the annotation `karpenter.k8s.aws/ec2nodeclass-hash` carries it in decimal. `ca_bundle` is the
-/// cluster's, in base64, or empty. A volume size that is no quantity leaves the class without a hash.
+/// Returns the hash of a node class; the annotation `karpenter.k8s.aws/ec2nodeclass-hash` contains
+/// it in decimal. `ca_bundle` is the cluster's CA bundle in base64, or empty. Fails if a volume
+/// size is not a quantity.
 pub fn ec2nodeclass_hash(spec: &EC2NodeClassSpec, ca_bundle: &str) -> Result<u64, QuantityError> {
     Ok(hash_list([
         hash_spec(spec)?,

@@ -1,10 +1,11 @@
-//! The kubelet configuration as the text that is hashed: JSON as Go writes it.
+//! Serializes the kubelet configuration for hashing: JSON as Go writes it.
 
 use std::fmt::Write;
 
 use serde_json::{Map, Number, Value};
 
-/// Compact JSON with sorted keys and Go's escapes; `null` when there is nothing.
+/// Returns compact JSON with sorted keys and Go's escapes. Returns `null` if the configuration is
+/// absent or empty.
 pub(super) fn canonical_json(kubelet: Option<&Map<String, Value>>) -> String {
     let mut json = String::new();
     match kubelet {
@@ -69,7 +70,8 @@ fn write_text(text: &str, json: &mut String) {
     json.push('"');
 }
 
-/// Whole numbers without a point; others in the shortest way, with an exponent where Go would write one.
+/// Writes integers without a decimal point, and other numbers in the shortest form, with an
+/// exponent where Go uses one.
 fn write_number(number: &Number, json: &mut String) {
     match number.as_f64().filter(|_| number.is_f64()) {
         Some(float) if float != 0.0 && !(1e-6..1e21).contains(&float.abs()) => {

@@ -1,4 +1,4 @@
-//! The hash of what a pool's nodes are made from.
+//! Drift hash of a NodePool's template.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -8,8 +8,8 @@ use crate::nodepool::{NodeClaimTemplate, NodeClaimTemplateSpec, NodeClassReferen
 use crate::taints::Taint;
 use crate::unparsed::DurationText;
 
-/// The hash of a pool's template, as the annotation `karpenter.sh/nodepool-hash` carries it in decimal. Durations count by their
-/// value; one that has none leaves the pool without a hash.
+/// Returns the hash of a NodePool's template; the annotation `karpenter.sh/nodepool-hash` contains
+/// it in decimal. Durations are hashed by value. Fails if a duration cannot be parsed.
 pub fn nodepool_hash(template: &NodeClaimTemplate) -> Result<u64, DurationError> {
     let metadata = template.metadata.as_ref().filter(|metadata| **metadata != TemplateMetadata::default());
     Ok(StructHasher::named("NodeClaimTemplate")
@@ -64,7 +64,8 @@ fn hash_nillable_duration(duration: Duration) -> u64 {
     StructHasher::named("NillableDuration").field("Duration", Some(hash_i64(duration.nanos()))).finish()
 }
 
-/// A time as Go marshals it to bytes: version, seconds since the year one, nanoseconds, minutes of offset.
+/// Hashes a time in Go's binary form: version, seconds since year one, nanoseconds, UTC offset in
+/// minutes.
 fn hash_time(time: &Time) -> u64 {
     const YEAR_ONE: i64 = 62_135_596_800;
     let mut binary = [0; 15];

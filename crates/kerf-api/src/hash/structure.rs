@@ -1,6 +1,6 @@
-//! The hash function itself: 64-bit FNV-1 over values, and over records, lists and maps of them.
+//! The hash function: 64-bit FNV-1 over values, structs, lists and maps.
 //!
-//! Every function returns the hash of a value; `None` in place of one is a value that is left out.
+//! Every function returns the hash of a value. `None` stands for a value that is not hashed.
 
 const OFFSET_BASIS: u64 = 14_695_981_039_346_656_037;
 const PRIME: u64 = 1_099_511_628_211;
@@ -25,12 +25,12 @@ pub(super) fn hash_i32(number: i32) -> u64 {
     hash_bytes(&number.to_le_bytes())
 }
 
-/// A string that is left out when it is empty.
+/// Returns `None` for an empty string, which is not hashed.
 pub(super) fn hash_non_empty(value: &str) -> Option<u64> {
     (!value.is_empty()).then(|| hash_text(value))
 }
 
-/// A list is a set: its order does not matter.
+/// Hashes a list as a set: the order of its elements does not matter.
 pub(super) fn hash_list(elements: impl IntoIterator<Item = u64>) -> u64 {
     elements.into_iter().fold(0, |all, element| all ^ element)
 }
@@ -41,7 +41,7 @@ pub(super) fn hash_map<K: AsRef<str>, V: AsRef<str>>(entries: impl IntoIterator<
     ))
 }
 
-/// A record in the making: its name, then its fields in the order of their declaration.
+/// Hashes a struct: its name, then its fields in the order of their declaration.
 pub(super) struct StructHasher(u64);
 
 impl StructHasher {

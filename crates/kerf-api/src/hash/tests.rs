@@ -1,4 +1,4 @@
-//! The vectors of spec 01 §12.7, and what does and does not change a hash.
+//! Tests of the vectors of spec 01 §12.7, and of which changes affect a hash.
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its own fixture must fail")]
 
 use serde_json::{Value, json};
@@ -12,7 +12,8 @@ fn template(object: Value) -> NodeClaimTemplate {
     serde_json::from_value(object).unwrap()
 }
 
-/// A template with Karpenter's usual reference, some fields of its spec, and metadata if any.
+/// Returns the hash of a template with the given metadata and spec fields and Karpenter's usual
+/// node class reference.
 fn pool_hash(metadata: &Value, spec: Value) -> u64 {
     let mut spec = spec;
     spec["requirements"] = json!([]);
@@ -78,7 +79,7 @@ fn class_hash(spec: Value, ca_bundle: &str) -> u64 {
     ec2nodeclass_hash(&spec, ca_bundle).unwrap()
 }
 
-/// The base with some top-level fields replaced; `null` takes one away.
+/// Returns the hash of the base spec with some top-level fields replaced; `null` removes a field.
 fn changed_class_hash(changes: Value) -> u64 {
     let mut spec = base_class_spec();
     for (field, value) in changes.as_object().unwrap() {
@@ -124,19 +125,19 @@ fn spec_01_113_only_what_a_node_is_made_from_changes_the_pools_hash() {
         let spec: NodePoolSpec = serde_json::from_value(spec).unwrap();
         nodepool_hash(&spec.template).unwrap()
     };
-    let same = pool(&[]);
+    let unchanged = pool(&[]);
     for (path, value) in [
         ("/limits", json!({"cpu": "20"})),
         ("/weight", json!(50)),
         ("/disruption", json!({"consolidateAfter": "5m"})),
         ("/template/spec/requirements", json!([])),
-        // Durations count by value, not text.
+        // Durations are hashed by value, not by text.
         ("/template/spec/expireAfter", json!("30m719h30m")),
         ("/template/spec/terminationGracePeriod", json!("60m")),
     ] {
-        assert_eq!(pool(&[(path, value)]), same, "{path}");
+        assert_eq!(pool(&[(path, value)]), unchanged, "{path}");
     }
-    let mut seen = vec![same];
+    let mut hashes = vec![unchanged];
     for (path, value) in [
         ("/template/metadata/labels", json!({"a": "c"})),
         ("/template/metadata/labels", json!({"b": "a"})),
@@ -155,8 +156,8 @@ fn spec_01_113_only_what_a_node_is_made_from_changes_the_pools_hash() {
         ("/template/spec/taints", json!([{"key": "a", "effect": "NoSchedule", "timeAdded": "2026-03-04T12:00:00Z"}])),
     ] {
         let hash = pool(&[(path, value.clone())]);
-        assert!(!seen.contains(&hash), "{path} {value}");
-        seen.push(hash);
+        assert!(!hashes.contains(&hash), "{path} {value}");
+        hashes.push(hash);
     }
 }
 
@@ -170,7 +171,7 @@ fn spec_01_114_order_does_not_matter() {
     let mut devices = base_class_spec()["blockDeviceMappings"].clone();
     devices.as_array_mut().unwrap().reverse();
     assert_eq!(changed_class_hash(json!({"blockDeviceMappings": devices})), changed_class_hash(json!({})));
-    // Tags are a map, whose order the types do not keep; the text gives the other order.
+    // Tags are a map, which does not keep its order; the JSON text gives the other order.
     let reordered: EC2NodeClassSpec = serde_json::from_str(&base_class_spec().to_string().replace(
         r#""keyTag-1":"valueTag-1","keyTag-2":"valueTag-2""#,
         r#""keyTag-2":"valueTag-2","keyTag-1":"valueTag-1""#,
@@ -187,9 +188,9 @@ fn spec_01_114_order_does_not_matter() {
 
 #[test]
 fn spec_01_115_the_ca_bundle_counts_and_selectors_do_not() {
-    let same = changed_class_hash(json!({}));
-    assert_ne!(class_hash(base_class_spec(), "another-ca-bundle"), same);
-    assert_ne!(class_hash(base_class_spec(), ""), same);
+    let unchanged = changed_class_hash(json!({}));
+    assert_ne!(class_hash(base_class_spec(), "another-ca-bundle"), unchanged);
+    assert_ne!(class_hash(base_class_spec(), ""), unchanged);
     for changes in [
         json!({"subnetSelectorTerms": [{"tags": {"a": "b"}}]}),
         json!({"securityGroupSelectorTerms": [{"name": "x"}]}),
@@ -197,17 +198,17 @@ fn spec_01_115_the_ca_bundle_counts_and_selectors_do_not() {
         json!({"capacityReservationSelectorTerms": [{"id": "cr-1"}]}),
         json!({"ipPrefixCount": 3}),
     ] {
-        assert_eq!(changed_class_hash(changes.clone()), same, "{changes}");
+        assert_eq!(changed_class_hash(changes.clone()), unchanged, "{changes}");
     }
     let alias = json!([{"alias": "al2023@latest"}]);
     let by_alias = changed_class_hash(json!({"amiFamily": null, "amiSelectorTerms": alias}));
     assert_eq!(by_alias, changed_class_hash(json!({"amiFamily": "AL2023", "amiSelectorTerms": alias})));
-    assert_ne!(by_alias, same);
+    assert_ne!(by_alias, unchanged);
 }
 
 #[test]
-fn absent_empty_and_zero_are_three_things() {
-    let mut seen = vec![changed_class_hash(json!({}))];
+fn absent_empty_and_zero_have_different_hashes() {
+    let mut hashes = vec![changed_class_hash(json!({}))];
     for changes in [
         json!({"tags": null}),
         json!({"tags": {}}),
@@ -230,8 +231,8 @@ fn absent_empty_and_zero_are_three_things() {
         json!({"blockDeviceMappings": [{"ebs": {"volumeInitializationRate": 100}}]}),
     ] {
         let hash = changed_class_hash(changes.clone());
-        assert!(!seen.contains(&hash), "{changes}");
-        seen.push(hash);
+        assert!(!hashes.contains(&hash), "{changes}");
+        hashes.push(hash);
     }
     let mapping =
         |root: Value| changed_class_hash(json!({"blockDeviceMappings": [{"deviceName": "a", "rootVolume": root}]}));
@@ -240,20 +241,21 @@ fn absent_empty_and_zero_are_three_things() {
 
 #[test]
 fn volume_sizes_count_in_canonical_form() {
-    let sized = |size: &str| changed_class_hash(json!({"blockDeviceMappings": [{"ebs": {"volumeSize": size}}]}));
-    assert_eq!(sized("1024Gi"), sized("1Ti"));
-    assert_eq!(sized("1000G"), sized("1T"));
-    assert_ne!(sized("1Ti"), sized("1T"));
-    let bare: EC2NodeClassSpec = serde_json::from_value(json!({
+    let hash_with_size =
+        |size: &str| changed_class_hash(json!({"blockDeviceMappings": [{"ebs": {"volumeSize": size}}]}));
+    assert_eq!(hash_with_size("1024Gi"), hash_with_size("1Ti"));
+    assert_eq!(hash_with_size("1000G"), hash_with_size("1T"));
+    assert_ne!(hash_with_size("1Ti"), hash_with_size("1T"));
+    let invalid_size: EC2NodeClassSpec = serde_json::from_value(json!({
         "amiSelectorTerms": [], "subnetSelectorTerms": [], "securityGroupSelectorTerms": [],
         "blockDeviceMappings": [{"ebs": {"volumeSize": "Ti"}}],
     }))
     .unwrap();
-    assert!(ec2nodeclass_hash(&bare, "").is_err());
-    let endless = template(json!({"spec": {
+    assert!(ec2nodeclass_hash(&invalid_size, "").is_err());
+    let invalid_duration = template(json!({"spec": {
         "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}, "requirements": [], "expireAfter": "9999999999h",
     }}));
-    assert!(nodepool_hash(&endless).is_err());
+    assert!(nodepool_hash(&invalid_duration).is_err());
 }
 
 #[test]
@@ -279,7 +281,7 @@ fn kubelet_json_is_written_as_go_writes_it() {
         "{\"\\u003c\\u0026\\u003e\":\"\\u2028\\u2029\\\"\\\\\\n\\r\\t\\b\\f\\u0001\u{7f}é日/\"}"
     );
     let number = |json: &str| text(serde_json::from_str(&format!("{{\"n\":{json}}}")).unwrap());
-    for (written, read) in [
+    for (input, output) in [
         ("1.0", "1"),
         ("0.0", "0"),
         ("-0.25", "-0.25"),
@@ -291,7 +293,7 @@ fn kubelet_json_is_written_as_go_writes_it() {
         ("0.0000001", "1e-7"),
         ("18446744073709551615", "18446744073709551615"),
     ] {
-        assert_eq!(number(written), format!("{{\"n\":{read}}}"), "{written}");
+        assert_eq!(number(input), format!("{{\"n\":{output}}}"), "{input}");
     }
 }
 
@@ -316,17 +318,17 @@ fn spec_01_118_only_equal_versions_are_compared() {
     }
     let source = annotated(Some("1"), Some("v3"));
     assert!(is_drifted(source, annotated(Some("2"), Some("v3"))));
-    // Texts are compared.
+    // Hashes are compared as texts.
     assert!(is_drifted(source, annotated(Some("01"), Some("v3"))));
     assert!(!is_drifted(source, annotated(Some("1"), Some("v3"))));
-    for silent in [
+    for incomparable in [
         annotated(Some("2"), Some("v2")),
         annotated(None, Some("v3")),
         annotated(Some("2"), None),
         annotated(None, None),
     ] {
-        assert!(!is_drifted(source, silent));
-        assert!(!is_drifted(silent, source));
+        assert!(!is_drifted(source, incomparable));
+        assert!(!is_drifted(incomparable, source));
     }
     assert!(!is_drifted(annotated(Some("1"), None), annotated(Some("2"), None)));
 }

@@ -1,32 +1,33 @@
-//! Reading quantities. Decoding a cluster's pods parses millions of them, so nothing is allocated unless it goes wrong.
+//! Parses quantities. Decoding the pods of a cluster parses millions of them, so only an error
+//! allocates memory.
 
 use std::str::FromStr;
 
 use super::{Quantity, QuantityFormat};
 
-/// The most that a binary quantity can say: 2^63-1 units.
+/// Largest value of a binary quantity: 2^63-1 units.
 const BINARY_MAX_NANOS: u128 = i64::MAX as u128 * 1_000_000_000;
 
-/// The largest magnitude that is held; greater decimal amounts saturate here.
+/// Largest magnitude; greater decimal amounts are reduced to it.
 const MAX_NANOS: u128 = i128::MAX.unsigned_abs();
 
-/// Why a text is no quantity. The rule is worded as the API server words it.
+/// Reason why a text is not a quantity, in the wording of the API server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// The text does not look like a number with a suffix.
+    /// The text is not a number with a suffix.
     #[error(
         "invalid quantity {text:?}: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
     )]
     Malformed {
-        /// What was given.
+        /// Text that was parsed.
         text: String,
     },
-    /// The number is fine, what follows it is no suffix.
+    /// The number is valid but its suffix is not.
     #[error("invalid quantity {text:?}: unable to parse quantity's suffix {suffix:?}")]
     Suffix {
-        /// What was given.
+        /// Text that was parsed.
         text: String,
-        /// The part after the number.
+        /// Part of the text after the number.
         suffix: String,
     },
 }
@@ -57,7 +58,7 @@ impl FromStr for Quantity {
             Suffix::Exponent(exponent) => (decimal_nanos(whole, fraction, exponent), QuantityFormat::DecimalExponent),
             Suffix::Binary(bits) => {
                 let nanos = binary_nanos(whole, fraction, bits);
-                // Below one unit a binary amount is kept as a decimal.
+                // A binary amount below one unit gets the decimal format.
                 let format = if (1..1_000_000_000).contains(&nanos) {
                     QuantityFormat::DecimalSi
                 } else {
@@ -74,7 +75,7 @@ impl FromStr for Quantity {
 enum Suffix {
     /// Power of ten of an SI suffix.
     Decimal(i64),
-    /// Power of ten written out.
+    /// Power of ten written as an exponent.
     Exponent(i64),
     /// Power of two.
     Binary(u32),
@@ -105,7 +106,7 @@ impl Suffix {
     }
 }
 
-/// Which of the two rules a text breaks whose suffix is none.
+/// Returns the error for a text with an invalid suffix: the API server has two different messages.
 fn suffix_error(text: &str, suffix: &[u8]) -> QuantityError {
     let letters = suffix.iter().take_while(|b| b"eEinumkKMGTP".contains(b)).count();
     let signed = match &suffix[letters..] {
@@ -124,17 +125,17 @@ fn split_digits(bytes: &[u8]) -> (&[u8], &[u8]) {
     bytes.split_at(bytes.iter().take_while(|b| b.is_ascii_digit()).count())
 }
 
-/// `whole.fraction * 10^(9 + exponent)`, rounded up and saturating.
+/// Returns `whole.fraction * 10^(9 + exponent)`, rounded up and saturated.
 fn decimal_nanos(whole: &[u8], fraction: &[u8], exponent: i64) -> u128 {
     let shift = exponent.saturating_add(9).saturating_sub(fraction.len() as i64);
     let digits = (whole.len() + fraction.len()) as i64;
-    // The digits from here on are below one nano.
-    let kept = if shift < 0 { digits.saturating_add(shift) } else { digits };
+    // Digits from this position on are below one nano.
+    let significant_digits = if shift < 0 { digits.saturating_add(shift) } else { digits };
     let mut nanos = 0_u128;
     let mut inexact = false;
-    for (place, byte) in whole.iter().chain(fraction).enumerate() {
+    for (position, byte) in whole.iter().chain(fraction).enumerate() {
         let digit = u128::from(byte - b'0');
-        if (place as i64) < kept {
+        if (position as i64) < significant_digits {
             nanos = nanos.saturating_mul(10).saturating_add(digit);
         } else {
             inexact |= digit != 0;
@@ -147,9 +148,9 @@ fn decimal_nanos(whole: &[u8], fraction: &[u8], exponent: i64) -> u128 {
     nanos.saturating_add(u128::from(inexact)).min(MAX_NANOS)
 }
 
-/// `whole.fraction * 2^bits * 10^9`, rounded up and capped.
+/// Returns `whole.fraction * 2^bits * 10^9`, rounded up and capped.
 fn binary_nanos(whole: &[u8], fraction: &[u8], bits: u32) -> u128 {
-    // At most 2^90, so that ten of it and a carry fit.
+    // At most 2^90, so that ten times the unit plus a carry fits.
     let unit = 1_000_000_000_u128 << bits;
     let mut units = 0_u128;
     for byte in whole {
@@ -158,7 +159,8 @@ fn binary_nanos(whole: &[u8], fraction: &[u8], bits: u32) -> u128 {
     if units > BINARY_MAX_NANOS / unit {
         return BINARY_MAX_NANOS;
     }
-    // From the last digit to the first, each step is worth a tenth of the next: exact, however long the fraction is.
+    // Processes the digits from the last to the first and divides by ten at each step. The result
+    // is exact for a fraction of any length.
     let mut part = 0_u128;
     let mut inexact = false;
     for byte in fraction.iter().rev() {

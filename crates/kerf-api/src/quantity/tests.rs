@@ -1,4 +1,4 @@
-//! Quantities against Kubernetes' own table of texts, and against exact rationals.
+//! Tests of quantities with Kubernetes' own table of texts, and against exact rational numbers.
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its own fixture must fail")]
 
 use std::cmp::Ordering;
@@ -88,13 +88,13 @@ fn amounts_beyond_the_representation_saturate() {
     assert_eq!(parse_quantity("1e30").nanos(), i128::MAX);
     assert_eq!(parse_quantity("-1e9223372036854775807").nanos(), -i128::MAX);
     assert_eq!(parse_quantity("1e-9223372036854775808").nanos(), 1);
-    let most = Quantity::from_nanos(i128::MAX, QuantityFormat::DecimalSi);
-    assert_eq!((most + most).nanos(), i128::MAX);
-    assert_eq!((Quantity::ZERO - most - most).nanos(), i128::MIN);
+    let max = Quantity::from_nanos(i128::MAX, QuantityFormat::DecimalSi);
+    assert_eq!((max + max).nanos(), i128::MAX);
+    assert_eq!((Quantity::ZERO - max - max).nanos(), i128::MIN);
 }
 
 #[test]
-fn bad_texts_are_refused_with_text_and_rule() {
+fn invalid_texts_are_rejected_with_text_and_rule() {
     for text in [
         "", "+", "-", ".", "+.", "Ki", "m", "e5", " 1", "1 ", "1.1.M", "1+1.0M", "aoeu", "1,5", "1x", "1KI", "0x10",
         "1e1.5", "١", "1_000", "--1",
@@ -122,7 +122,7 @@ fn bad_texts_are_refused_with_text_and_rule() {
         "1Ki3",
     ] {
         let error = text.parse::<Quantity>().unwrap_err();
-        assert!(matches!(&error, QuantityError::Suffix { text: named, .. } if named == text), "{error:?}");
+        assert!(matches!(&error, QuantityError::Suffix { text: error_text, .. } if error_text == text), "{error:?}");
     }
 }
 
@@ -159,31 +159,31 @@ fn sums_keep_the_format_of_the_first_operand_that_is_not_zero() {
     ] {
         assert_eq!((parse_quantity(a) + parse_quantity(b)).to_string(), sum, "{a} + {b}");
     }
-    let mut rest = parse_quantity("1Gi");
-    rest -= parse_quantity("1Mi");
-    assert_eq!(rest.to_string(), "1023Mi");
-    rest += parse_quantity("1Mi");
-    assert_eq!(rest, parse_quantity("1Gi"));
+    let mut difference = parse_quantity("1Gi");
+    difference -= parse_quantity("1Mi");
+    assert_eq!(difference.to_string(), "1023Mi");
+    difference += parse_quantity("1Mi");
+    assert_eq!(difference, parse_quantity("1Gi"));
     assert_eq!(["1", "500m", "250m"].map(parse_quantity).into_iter().sum::<Quantity>().to_string(), "1750m");
 }
 
 // spec 01 §2.1
 #[test]
 fn json_is_a_string_or_an_integer() {
-    let read = |json: &str| serde_json::from_str::<Quantity>(json);
-    assert_eq!(read("\"1500m\"").unwrap(), parse_quantity("1500m"));
-    assert_eq!(read("\" 2 \"").unwrap(), parse_quantity("2"));
-    assert_eq!(read("3").unwrap(), parse_quantity("3"));
-    assert_eq!(read("-3").unwrap(), parse_quantity("-3"));
-    assert_eq!(read("18446744073709551615").unwrap(), parse_quantity("18446744073709551615"));
-    for bad in ["1.5", "1e400", "true", "null", "[]", "{}", "\"x\""] {
-        assert!(read(bad).is_err(), "{bad}");
+    let decode = |json: &str| serde_json::from_str::<Quantity>(json);
+    assert_eq!(decode("\"1500m\"").unwrap(), parse_quantity("1500m"));
+    assert_eq!(decode("\" 2 \"").unwrap(), parse_quantity("2"));
+    assert_eq!(decode("3").unwrap(), parse_quantity("3"));
+    assert_eq!(decode("-3").unwrap(), parse_quantity("-3"));
+    assert_eq!(decode("18446744073709551615").unwrap(), parse_quantity("18446744073709551615"));
+    for invalid in ["1.5", "1e400", "true", "null", "[]", "{}", "\"x\""] {
+        assert!(decode(invalid).is_err(), "{invalid}");
     }
-    assert!(read("1.5").unwrap_err().to_string().contains("floating point `1.5`, expected a quantity"));
+    assert!(decode("1.5").unwrap_err().to_string().contains("floating point `1.5`, expected a quantity"));
     assert_eq!(serde_json::to_string(&parse_quantity("1024Mi")).unwrap(), "\"1Gi\"");
 }
 
-/// A quantity's text in parts small enough that its value is an exact rational of two `i128`.
+/// Parts of a quantity's text, small enough that the value is an exact rational of two `i128`.
 #[derive(Debug, Clone)]
 struct QuantityParts {
     negative: bool,
@@ -201,7 +201,7 @@ impl QuantityParts {
         }
     }
 
-    /// Numerator and denominator in units.
+    /// Returns numerator and denominator in units.
     fn rational(&self) -> (i128, i128) {
         let (mut numerator, mut denominator) = (i128::from(self.whole), 1_i128);
         for digit in self.fraction.iter().flat_map(|fraction| fraction.bytes()) {
@@ -240,7 +240,7 @@ fn nanos_rounded_away_from_zero((numerator, denominator): (i128, i128)) -> i128 
 
 proptest! {
     #[test]
-    fn a_text_is_worth_its_exact_rational(text in any_quantity_parts()) {
+    fn a_text_has_the_value_of_its_exact_rational(text in any_quantity_parts()) {
         prop_assert_eq!(parse_quantity(&text.text()).nanos(), nanos_rounded_away_from_zero(text.rational()));
     }
 
@@ -248,11 +248,11 @@ proptest! {
     fn quantities_compare_like_exact_rationals(a in any_quantity_parts(), b in any_quantity_parts()) {
         let ((an, ad), (bn, bd)) = (a.rational(), b.rational());
         let exact = (an * bd).cmp(&(bn * ad));
-        let ours = parse_quantity(&a.text()).cmp(&parse_quantity(&b.text()));
-        // Rounding to nanos may make two different amounts equal, but never swaps them.
-        prop_assert!(ours == exact || ours == Ordering::Equal);
+        let actual = parse_quantity(&a.text()).cmp(&parse_quantity(&b.text()));
+        // Rounding to nanos may make two different amounts equal, but never reverses their order.
+        prop_assert!(actual == exact || actual == Ordering::Equal);
         if an * 1_000_000_000 % ad == 0 && bn * 1_000_000_000 % bd == 0 {
-            prop_assert_eq!(ours, exact);
+            prop_assert_eq!(actual, exact);
         }
     }
 
@@ -266,7 +266,7 @@ proptest! {
 
     #[test]
     fn canonical_text_round_trips(nanos in any::<i128>(), format in prop::sample::select(vec![QuantityFormat::DecimalSi, QuantityFormat::BinarySi, QuantityFormat::DecimalExponent])) {
-        // Binary texts are capped at 2^63-1 units when they are read.
+        // Binary texts are capped at 2^63-1 units when they are parsed.
         let nanos = if format == QuantityFormat::BinarySi { nanos % (i128::from(i64::MAX) * 1_000_000_000) } else { nanos.max(-i128::MAX) };
         let quantity = Quantity::from_nanos(nanos, format);
         let text = quantity.to_string();

@@ -1,4 +1,4 @@
-//! How many nodes of a pool may be disrupted at once.
+//! Number of nodes of a pool that may be disrupted at once.
 
 use jiff::Timestamp;
 
@@ -6,41 +6,43 @@ use super::{Schedule, ScheduleError};
 use crate::duration::{Duration, DurationError};
 use crate::nodepool::{Budget, DisruptionReason};
 
-/// The answer where no budget says anything.
+/// Result of [`allowed_disruptions`] if no budget limits the number.
 pub const UNLIMITED: u32 = i32::MAX.unsigned_abs();
 
-/// A budget that cannot be evaluated.
+/// Error of a budget that cannot be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("budgets[{index}], {problem}")]
 pub struct BudgetError {
-    /// Its place in the list.
+    /// Index of the budget in the list.
     pub index: usize,
-    /// What is wrong with it.
+    /// Problem of the budget.
     pub problem: BudgetProblem,
 }
 
-/// What is wrong with a budget. Admission refuses most of these, not all.
+/// Problem of a budget. Admission rejects most of these, but not all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BudgetProblem {
-    /// The schedule cannot be read.
+    /// The schedule cannot be parsed.
     #[error("invalid schedule {text:?}, {error}")]
     Schedule {
-        /// What was written.
+        /// Text of the schedule.
         text: String,
-        /// What is wrong with it.
+        /// Parse error of the schedule.
         error: ScheduleError,
     },
-    /// The duration cannot be read.
+    /// The duration cannot be parsed.
     #[error("invalid duration, {0}")]
     Duration(#[from] DurationError),
-    /// Neither a number nor a percentage.
+    /// The value is neither a number nor a percentage.
     #[error("invalid nodes {0:?}, must be a number or a percentage")]
     Nodes(String),
 }
 
-/// How many of a pool's nodes may be disrupted at once for this reason: the least that any budget says which is active and does
-/// not name other reasons. A budget that cannot be evaluated, even one that would not apply, is an error, and whoever cannot act
-/// on errors must then disrupt nothing.
+/// Returns how many of a pool's nodes may be disrupted at once for this reason: the smallest limit
+/// of all budgets that are active and cover the reason.
+///
+/// Fails if any budget cannot be evaluated, even one that does not apply. A caller that cannot
+/// handle the error must then disrupt nothing.
 pub fn allowed_disruptions(
     budgets: &[Budget],
     reason: &DisruptionReason,
@@ -72,7 +74,8 @@ fn is_active(budget: &Budget, now: Timestamp) -> Result<bool, BudgetProblem> {
     Ok(schedule.is_active(window, now))
 }
 
-/// A number as it is, a percentage of the nodes rounded up; never more than [`UNLIMITED`].
+/// Returns a number as is, or a percentage of `nodes` rounded up, limited to [`UNLIMITED`]. Returns
+/// `None` if the text is neither.
 fn resolve_limit(text: &str, nodes: u32) -> Option<u32> {
     let (digits, is_percentage) = text.strip_suffix('%').map_or((text, false), |digits| (digits, true));
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

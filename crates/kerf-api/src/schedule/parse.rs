@@ -1,81 +1,81 @@
-//! Reading schedules: five cron fields or one of the descriptors.
+//! Parses schedules: five cron fields or a descriptor such as `@daily`.
 
 use std::str::FromStr;
 
 use super::{CronField, Schedule};
 
-/// Why a text is no schedule, in the words of the parser that Karpenter uses.
+/// Reason why a text is not a schedule, in the wording of Karpenter's parser.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
-    /// Too few or too many fields; a time zone in front makes six.
+    /// Wrong number of fields. A time zone before the fields counts as a sixth field.
     #[error("expected exactly 5 fields, found {}: [{}]", .fields.len(), .fields.join(" "))]
     FieldCount {
-        /// What was found.
+        /// Fields of the text.
         fields: Vec<String>,
     },
-    /// An `@` with something that is none of the known names.
+    /// Unknown descriptor after `@`.
     #[error("unrecognized descriptor: {0}")]
     Descriptor(String),
-    /// Not a number, and not a name that the field knows.
+    /// The text is neither a number nor a name of the field.
     #[error("failed to parse int from {text}: strconv.Atoi: parsing {text:?}: {why}")]
     Number {
-        /// The part that is no number.
+        /// Part of the text that is not a number.
         text: String,
-        /// What is wrong with it.
+        /// Go's description of the error.
         why: &'static str,
     },
-    /// A step with a minus.
+    /// Negative step.
     #[error("negative number ({number}) not allowed: {number}")]
     Negative {
-        /// The number.
+        /// Value of the step.
         number: i64,
     },
-    /// More than one hyphen in a range.
+    /// Range with more than one hyphen.
     #[error("too many hyphens: {0}")]
     Hyphens(String),
-    /// More than one step.
+    /// Range with more than one step.
     #[error("too many slashes: {0}")]
     Slashes(String),
-    /// A value below what the field allows.
+    /// Value below the minimum of the field.
     #[error("beginning of range ({start}) below minimum ({min}): {expression}")]
     BelowMinimum {
-        /// The first value.
+        /// First value of the range.
         start: u64,
-        /// The least value of the field.
+        /// Smallest value of the field.
         min: u64,
-        /// The part of the field that is wrong.
+        /// Part of the field that is wrong.
         expression: String,
     },
-    /// A value above what the field allows.
+    /// Value above the maximum of the field.
     #[error("end of range ({end}) above maximum ({max}): {expression}")]
     AboveMaximum {
-        /// The last value.
+        /// Last value of the range.
         end: u64,
-        /// The greatest value of the field.
+        /// Largest value of the field.
         max: u64,
-        /// The part of the field that is wrong.
+        /// Part of the field that is wrong.
         expression: String,
     },
-    /// A range that runs backwards.
+    /// Range whose start is greater than its end.
     #[error("beginning of range ({start}) beyond end of range ({end}): {expression}")]
     Backwards {
-        /// The first value.
+        /// First value of the range.
         start: u64,
-        /// The last value.
+        /// Last value of the range.
         end: u64,
-        /// The part of the field that is wrong.
+        /// Part of the field that is wrong.
         expression: String,
     },
-    /// A step of zero.
+    /// Step of zero, which would never advance.
     #[error("step of range should be a positive number: {0}")]
     ZeroStep(String),
 }
 
-/// What a field may hold.
+/// Valid values of a field.
 struct Bounds {
     min: u64,
     max: u64,
-    /// Names of values, from the least on.
+    /// Names of values, starting with the smallest value.
     names: &'static [&'static str],
 }
 
@@ -117,7 +117,8 @@ impl FromStr for Schedule {
     }
 }
 
-/// A list of ranges. Empty members are passed over, so a lone comma is a field without values.
+/// Parses a comma-separated list of ranges. Empty members are ignored, so a single comma is a field
+/// without values.
 fn parse_field(text: &str, bounds: &Bounds) -> Result<CronField, ScheduleError> {
     let mut all = CronField { values: 0, is_star: false };
     for expression in text.split(',').filter(|expression| !expression.is_empty()) {
@@ -128,7 +129,7 @@ fn parse_field(text: &str, bounds: &Bounds) -> Result<CronField, ScheduleError> 
     Ok(all)
 }
 
-/// `*`, `?`, `a`, `a-b`, each with or without `/step`.
+/// Parses `*`, `?`, `a` or `a-b`, each with an optional `/step`.
 fn parse_range(expression: &str, bounds: &Bounds) -> Result<CronField, ScheduleError> {
     let mut by_slash = expression.split('/');
     let values = by_slash.next().unwrap_or_default();

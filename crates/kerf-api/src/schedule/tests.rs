@@ -1,4 +1,5 @@
-//! Schedules and budgets by the cases of spec 01, and windows against a model that looks at every minute.
+//! Tests of schedules and budgets by the cases of spec 01, and of windows against a model that
+//! checks every minute.
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its own fixture must fail")]
 
 mod model;
@@ -31,7 +32,7 @@ const REASONS: [DisruptionReason; 3] = [Drifted, Empty, Underutilized];
 const NOON: &str = "2026-03-04T12:00:00Z";
 
 #[test]
-fn spec_01_44_the_least_budget_of_a_reason_counts() {
+fn spec_01_44_the_smallest_budget_of_a_reason_applies() {
     let budgets = [budget("10"), budget("100"), budget("100%"), for_reasons(budget("5"), &[Drifted])];
     assert_eq!(allowed_disruptions(&budgets, &Drifted, 100, timestamp(NOON)), Ok(5));
     assert_eq!(allowed_disruptions(&budgets, &Empty, 100, timestamp(NOON)), Ok(10));
@@ -39,37 +40,40 @@ fn spec_01_44_the_least_budget_of_a_reason_counts() {
 
 #[test]
 fn spec_01_45_without_an_active_budget_there_is_no_limit() {
-    let asleep = scheduled("0", "0 0 * * *", "1h");
+    let inactive = scheduled("0", "0 0 * * *", "1h");
     for reason in &REASONS {
-        assert_eq!(allowed_disruptions(std::slice::from_ref(&asleep), reason, 10, timestamp(NOON)), Ok(2_147_483_647));
+        assert_eq!(
+            allowed_disruptions(std::slice::from_ref(&inactive), reason, 10, timestamp(NOON)),
+            Ok(2_147_483_647)
+        );
         assert_eq!(allowed_disruptions(&[], reason, 10, timestamp(NOON)), Ok(2_147_483_647));
     }
 }
 
 #[test]
-fn spec_01_46_a_bad_schedule_in_any_budget_stops_everything() {
+fn spec_01_46_an_invalid_schedule_in_any_budget_is_an_error() {
     let budgets = [budget("10"), for_reasons(scheduled("5", "@wrongly", "1h"), &[Drifted])];
     for reason in &REASONS {
         let error = allowed_disruptions(&budgets, reason, 10, timestamp(NOON)).unwrap_err();
         assert_eq!(error.to_string(), "budgets[1], invalid schedule \"@wrongly\", unrecognized descriptor: @wrongly");
     }
-    // These pass admission's pattern.
+    // These match the pattern of admission.
     for text in ["@dailyfoo", "0 0 * * * *", "TZ=UTC 0 0 * * *", "CRON_TZ=UTC 0 0 * * *", "0 0 * * 7"] {
         assert!(allowed_disruptions(&[scheduled("5", text, "1h")], &Empty, 10, timestamp(NOON)).is_err(), "{text}");
     }
     let too_long = scheduled("5", "@daily", "9999999999h");
     let error = allowed_disruptions(&[too_long], &Empty, 10, timestamp(NOON)).unwrap_err();
     assert_eq!(error.to_string(), "budgets[0], invalid duration, time: invalid duration \"9999999999h\"");
-    let half = Budget { schedule: None, ..scheduled("5", "", "1h") };
-    assert!(allowed_disruptions(&[half], &Empty, 10, timestamp(NOON)).is_err());
+    let without_schedule = Budget { schedule: None, ..scheduled("5", "", "1h") };
+    assert!(allowed_disruptions(&[without_schedule], &Empty, 10, timestamp(NOON)).is_err());
 }
 
 #[test]
-fn spec_01_47_bad_nodes_stop_everything() {
+fn spec_01_47_invalid_nodes_are_an_error() {
     for nodes in ["1000a%", "", "%", "-5", "+5", "5.5", "a", "99999999999999999999", " 5", "5 %"] {
-        // Even where the budget does not apply now.
-        for bad in [budget(nodes), scheduled(nodes, "0 0 * * *", "1h"), for_reasons(budget(nodes), &[])] {
-            let error = allowed_disruptions(&[bad], &Empty, 10, timestamp(NOON)).unwrap_err();
+        // Also where the budget does not apply now.
+        for invalid in [budget(nodes), scheduled(nodes, "0 0 * * *", "1h"), for_reasons(budget(nodes), &[])] {
+            let error = allowed_disruptions(&[invalid], &Empty, 10, timestamp(NOON)).unwrap_err();
             assert_eq!(error.problem, BudgetProblem::Nodes(nodes.to_owned()));
         }
     }
@@ -120,14 +124,14 @@ fn spec_01_50_the_window_of_last_sunday_is_over() {
 }
 
 #[test]
-fn spec_01_51_midnight_is_that_of_utc() {
+fn spec_01_51_midnight_is_in_utc() {
     let half_an_hour = Duration::from_secs(1800);
     assert!(!schedule("@daily").is_active(half_an_hour, timestamp("2026-03-04T00:00:00+01:00")));
     assert!(schedule("@daily").is_active(half_an_hour, timestamp("2026-03-04T01:00:00+01:00")));
 }
 
 #[test]
-fn spec_01_52_backward_ranges_are_named() {
+fn spec_01_52_backward_ranges_are_an_error() {
     let error = "0 0 * * tue-mon".parse::<Schedule>().unwrap_err().to_string();
     assert_eq!(error, "beginning of range (2) beyond end of range (1): tue-mon");
 }
@@ -153,12 +157,12 @@ fn spec_01_54_an_empty_list_of_reasons_limits_nothing() {
 
 // spec 01 §3.2
 #[test]
-fn a_schedule_that_never_fires_is_active() {
+fn a_schedule_that_never_matches_is_active() {
     let never = schedule("0 0 30 2 *");
     assert_eq!(never.next_after(timestamp(NOON)), None);
     assert!(never.is_active(Duration::from_secs(60), timestamp(NOON)));
     assert!(schedule(", * * * *").is_active(Duration::from_secs(60), timestamp(NOON)));
-    // From 2097 the next 29 February is seven years away, beyond the horizon of five.
+    // From 2097 the next 29 February is seven years away, beyond the search limit of five.
     let leap_day = schedule("0 0 29 2 *");
     assert_eq!(leap_day.next_after(timestamp("2097-03-01T00:00:00Z")), None);
     assert_eq!(leap_day.next_after(timestamp("2096-02-29T00:00:00Z")), None);
@@ -167,8 +171,8 @@ fn a_schedule_that_never_fires_is_active() {
 }
 
 #[test]
-fn hits_are_found_where_the_calendar_has_them() {
-    for (text, after, hit) in [
+fn matches_follow_the_calendar() {
+    for (text, after, next_match) in [
         ("* * * * *", "2026-03-04T12:00:00Z", "2026-03-04T12:01:00Z"),
         ("* * * * *", "2026-03-04T11:59:59.5Z", "2026-03-04T12:00:00Z"),
         ("* * * * *", "1969-12-31T23:59:30.5Z", "1970-01-01T00:00:00Z"),
@@ -183,29 +187,29 @@ fn hits_are_found_where_the_calendar_has_them() {
         ("@midnight", "2026-03-04T12:00:00Z", "2026-03-05T00:00:00Z"),
         (" @hourly ", "2026-03-04T12:00:00Z", "2026-03-04T13:00:00Z"),
         ("0\t0  *  *  MON,wed", "2026-03-04T12:00:00Z", "2026-03-09T00:00:00Z"),
-        // Both day fields say something: either will do.
+        // Both day fields are restricted: a match of either one suffices.
         ("0 0 13 * fri", "2026-03-04T12:00:00Z", "2026-03-06T00:00:00Z"),
         ("0 0 13 * fri", "2026-03-06T12:00:00Z", "2026-03-13T00:00:00Z"),
         // One is a star: both must match.
         ("0 0 * * fri", "2026-03-04T12:00:00Z", "2026-03-06T00:00:00Z"),
         ("0 0 13 * *", "2026-03-04T12:00:00Z", "2026-03-13T00:00:00Z"),
         ("0 0 13 * */1", "2026-03-04T12:00:00Z", "2026-03-13T00:00:00Z"),
-        // A star with a step is a restriction: 13th, or sun, tue, thu, sat.
+        // A star with a step is a restriction: the 13th, or sun, tue, thu, sat.
         ("0 0 13 * */2", "2026-03-04T12:00:00Z", "2026-03-05T00:00:00Z"),
         ("0 0 31 * *", "2026-04-01T00:00:00Z", "2026-05-31T00:00:00Z"),
         ("59 23 31 12 *", "2026-12-31T23:59:00Z", "2027-12-31T23:59:00Z"),
-        // The high end of a star's range is not looked at.
+        // The upper end of a range that starts with a star is ignored.
         ("*-5 * * * *", "2026-03-04T12:06:00Z", "2026-03-04T12:07:00Z"),
     ] {
-        assert_eq!(schedule(text).next_after(timestamp(after)), Some(timestamp(hit)), "{text} after {after}");
+        assert_eq!(schedule(text).next_after(timestamp(after)), Some(timestamp(next_match)), "{text} after {after}");
     }
     assert_eq!(schedule("* * * * *").next_after(Timestamp::MAX), None);
     assert!(schedule("* * * * *").next_after(Timestamp::MIN).is_some());
 }
 
 #[test]
-fn bad_schedules_are_refused_in_the_parsers_words() {
-    for (text, words) in [
+fn invalid_schedules_are_rejected_with_the_messages_of_the_parser() {
+    for (text, message) in [
         ("", "expected exactly 5 fields, found 0: []"),
         ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),
         ("TZ=UTC 0 0 * * *", "expected exactly 5 fields, found 6: [TZ=UTC 0 0 * * *]"),
@@ -230,6 +234,6 @@ fn bad_schedules_are_refused_in_the_parsers_words() {
         ("5-1 * * * *", "beginning of range (5) beyond end of range (1): 5-1"),
         ("1,99 * * * *", "end of range (99) above maximum (59): 99"),
     ] {
-        assert_eq!(text.parse::<Schedule>().unwrap_err().to_string(), words, "{text}");
+        assert_eq!(text.parse::<Schedule>().unwrap_err().to_string(), message, "{text}");
     }
 }

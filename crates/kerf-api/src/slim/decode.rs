@@ -1,9 +1,9 @@
-//! Reading slim objects from the JSON of the API server.
+//! Decodes slim objects from the API server's JSON.
 //!
-//! Three things hold for every type here. `null` is the same as absent. What is not known is skipped without being looked at, for
-//! most of a pod is. And a value of the wrong type is an error that carries its path
-//! (`.spec.containers[0].resources.requests[cpu]: invalid quantity …`), never a default. Serde's derive gives none of the three, so
-//! objects are read by the macro below: one line per field that is kept.
+//! For every type here: `null` is equal to absent. Unknown fields, which are most of a pod, are
+//! skipped without parsing. A value of the wrong type is an error with its path
+//! (`.spec.containers[0].resources.requests[cpu]: invalid quantity …`), never a default. Serde's
+//! derive provides none of these, so the macro below decodes objects, with one line per field.
 
 mod interning;
 mod meta;
@@ -21,8 +21,9 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, M
 use super::meta::Str;
 use text::SharedText;
 
-/// Implements `Deserialize` for an object: `decode_object!(Type(out, field) { "wireName" => out.place = field.get()?, … })`.
-/// Reading begins with the type's default, or with what `from` says; `finally` runs once all fields are read.
+/// Implements `Deserialize` for an object: `decode_object!(Type(out, field) { "jsonName" =>
+/// out.name = field.get()?, … })`. Decoding starts from the type's default, or from the value after
+/// `from`. The code after `finally` runs when all fields have been read.
 macro_rules! decode_object {
     ($type:ident($out:ident, $field:ident) { $($wire:literal => $read:expr,)+ } $(finally $finish:expr)?) => {
         decode_object!($type($out, $field) from $type::default(); { $($wire => $read,)+ } $(finally $finish)?);
@@ -70,60 +71,61 @@ macro_rules! decode_object {
 
 pub(super) use decode_object;
 
-/// A field of an object whose value is about to be read.
+/// Field of an object whose value is read next.
 pub(super) struct ObjectField<'m, A> {
     pub(super) name: &'static str,
     pub(super) map: &'m mut A,
 }
 
 impl<'de, A: MapAccess<'de>> ObjectField<'_, A> {
-    /// The value, or none when it is `null`.
+    /// Reads the value. Returns `None` for `null`.
     fn optional<T: Deserialize<'de>>(self) -> Result<Option<T>, A::Error> {
         self.map.next_value().map_err(|error| prefix_error_path(format_args!(".{}", self.name), &error))
     }
 
-    /// The value, or the default when it is `null`.
+    /// Reads the value. Returns the default for `null`.
     fn get<T: Deserialize<'de> + Default>(self) -> Result<T, A::Error> {
         Ok(self.optional()?.unwrap_or_default())
     }
 
-    /// A string, empty when it is `null`.
+    /// Reads a string, interned. Returns an empty string for `null`.
     fn text(self) -> Result<Str, A::Error> {
         Ok(self.optional::<SharedText>()?.unwrap_or_default().0)
     }
 
-    /// A string that no other object has, such as a name.
+    /// Reads a string that occurs in no other object, such as a name. It is not interned.
     fn unique_text(self) -> Result<Str, A::Error> {
         self.get()
     }
 
-    /// A string that means nothing when it is empty.
+    /// Reads a string. Returns `None` if it is empty.
     fn non_empty_text(self) -> Result<Option<Str>, A::Error> {
         Ok(Some(self.text()?).filter(|text| !text.is_empty()))
     }
 
-    /// A list of objects, empty when it is `null`.
+    /// Reads a list. Returns an empty list for `null`.
     fn list<T: Deserialize<'de>>(self) -> Result<Vec<T>, A::Error> {
         Ok(self.optional::<List<T>>()?.map(|list| list.0).unwrap_or_default())
     }
 
-    /// A list of strings.
+    /// Reads a list of strings.
     fn text_list(self) -> Result<Vec<Str>, A::Error> {
         Ok(self.list::<SharedText>()?.into_iter().map(|text| text.0).collect())
     }
 
-    /// Whether there is anything at all, whatever it is.
+    /// Returns true if the value is not `null`.
     fn exists(self) -> Result<bool, A::Error> {
         Ok(self.optional::<IgnoredAny>()?.is_some())
     }
 
-    /// Whether there is a list with something in it.
+    /// Returns true if the value is a list that is not empty.
     fn has_items(self) -> Result<bool, A::Error> {
         Ok(!self.list::<IgnoredAny>()?.is_empty())
     }
 }
 
-/// Puts a step of the path in front of an error. Causes start with a letter, paths with a dot or a bracket.
+/// Prepends a step of the path to an error. Messages start with a letter, paths with a dot or a
+/// bracket.
 #[cold]
 fn prefix_error_path<E: Error>(step: fmt::Arguments<'_>, error: &E) -> E {
     let inner = error.to_string();
@@ -134,7 +136,7 @@ fn prefix_error_path<E: Error>(step: fmt::Arguments<'_>, error: &E) -> E {
     }
 }
 
-/// Reads a key and says what it is to the object, without keeping the text.
+/// Reads a key and maps it with `F`, without keeping its text.
 pub(super) struct FieldNameSeed<F>(pub(super) F);
 
 impl<'de, T, F: FnOnce(&str) -> T> DeserializeSeed<'de> for FieldNameSeed<F> {
@@ -157,7 +159,7 @@ impl<T, F: FnOnce(&str) -> T> Visitor<'_> for FieldNameSeed<F> {
     }
 }
 
-/// A list without spare room, whose errors name the position.
+/// List without spare capacity, whose errors contain the index of the item.
 struct List<T>(Vec<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
@@ -187,7 +189,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
     }
 }
 
-/// Reads an object of any keys, leaving out those that `keep` does not want, into pairs sorted by key.
+/// Reads an object with arbitrary keys into pairs, without the keys that `keep` rejects.
 struct EntriesVisitor<V> {
     keep: fn(&str) -> bool,
     value: PhantomData<V>,

@@ -1,4 +1,4 @@
-//! What every object has: names, labels, owners, times.
+//! Metadata of all objects: names, labels, owners, times.
 
 use std::sync::Arc;
 
@@ -6,48 +6,49 @@ use jiff::Timestamp;
 
 use crate::quantity::{Quantity, QuantityError};
 
-/// A short string: names and label values mostly fit in place, long ones are shared.
+/// String that is stored inline if it is short; clones of long strings share their text.
 pub type Str = smol_str::SmolStr;
 
-/// String pairs sorted by key, each key once: labels, annotations, node selectors. Clones share their pairs.
+/// String pairs sorted by key, with unique keys: labels, annotations, node selectors. Clones share
+/// their pairs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Labels(Arc<[(Str, Str)]>);
 
 impl Labels {
-    /// Pairs that are sorted by key, each key once.
+    /// Creates labels from pairs that are sorted by key, with unique keys.
     pub(super) fn from_sorted(pairs: Arc<[(Str, Str)]>) -> Self {
         debug_assert!(pairs.is_sorted_by(|a, b| a.0 < b.0), "labels are sorted");
         Self(pairs)
     }
 
-    /// The value of a key.
+    /// Returns the value of a key, or `None` if the key is absent.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.binary_search_by(|(k, _)| k.as_str().cmp(key)).ok().map(|i| self.0[i].1.as_str())
     }
 
-    /// Whether the key is there with exactly this value.
+    /// Returns true if the key has exactly this value.
     pub fn has_value(&self, key: &str, value: &str) -> bool {
         self.get(key) == Some(value)
     }
 
-    /// All pairs in key order.
+    /// Returns all pairs in key order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Str, &Str)> {
         self.0.iter().map(|(k, v)| (k, v))
     }
 
-    /// How many pairs there are.
+    /// Returns the number of pairs.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl FromIterator<(Str, Str)> for Labels {
-    /// Of a key that comes twice the last value counts, as in a JSON object.
+    /// Collects pairs. If a key occurs twice, the last value counts, as in a JSON object.
     fn from_iter<I: IntoIterator<Item = (Str, Str)>>(pairs: I) -> Self {
         Self(sorted(pairs).into())
     }
@@ -59,10 +60,10 @@ impl<const N: usize> From<[(&str, &str); N]> for Labels {
     }
 }
 
-/// Sorts pairs by key; of a key that comes twice the last one counts.
+/// Sorts pairs by key. If a key occurs twice, only the last pair is kept.
 pub(super) fn sorted<V>(pairs: impl IntoIterator<Item = (Str, V)>) -> Vec<(Str, V)> {
     let mut pairs: Vec<_> = pairs.into_iter().collect();
-    // The API server writes its maps in order.
+    // The API server sorts its maps, so this is usually true.
     if !pairs.is_sorted_by(|a, b| a.0 < b.0) {
         pairs.sort_by(|a, b| a.0.cmp(&b.0));
         pairs.reverse();
@@ -72,33 +73,33 @@ pub(super) fn sorted<V>(pairs: impl IntoIterator<Item = (Str, V)>) -> Vec<(Str, 
     pairs
 }
 
-/// Quantities by resource name, sorted by name, each name once. Clones share their pairs.
+/// Quantities by resource name, sorted by name, with unique names. Clones share their pairs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ResourceList(Arc<[(Str, Quantity)]>);
 
 impl ResourceList {
-    /// Pairs that are sorted by name, each name once.
+    /// Creates a list from pairs that are sorted by name, with unique names.
     pub(super) fn from_sorted(pairs: Arc<[(Str, Quantity)]>) -> Self {
         debug_assert!(pairs.is_sorted_by(|a, b| a.0 < b.0), "resources are sorted");
         Self(pairs)
     }
 
-    /// The quantity of a resource, if it is named.
+    /// Returns the quantity of a resource, or `None` if it is not listed.
     pub fn get(&self, name: &str) -> Option<Quantity> {
         self.0.binary_search_by(|(k, _)| k.as_str().cmp(name)).ok().map(|i| self.0[i].1)
     }
 
-    /// All resources in name order.
+    /// Returns all resources in name order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Str, Quantity)> {
         self.0.iter().map(|(k, q)| (k, *q))
     }
 
-    /// How many resources are named.
+    /// Returns the number of resources.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether no resource is named.
+    /// Returns true if there are no resources.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -116,7 +117,8 @@ impl<const N: usize> From<[(&str, Quantity); N]> for ResourceList {
     }
 }
 
-/// Quantities as they are written: `[("cpu", "500m"), ("memory", "1Gi")]`. A text that is no quantity is an error.
+/// Parses quantities from texts: `[("cpu", "500m"), ("memory", "1Gi")]`. Fails if a text is not a
+/// quantity.
 impl<const N: usize> TryFrom<[(&str, &str); N]> for ResourceList {
     type Error = QuantityError;
 
@@ -125,31 +127,31 @@ impl<const N: usize> TryFrom<[(&str, &str); N]> for ResourceList {
     }
 }
 
-/// The part of `metadata` that decisions read.
+/// Part of `metadata` that decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ObjectMeta {
-    /// The object's name.
+    /// Name of the object.
     pub name: Str,
-    /// The namespace; empty for cluster-scoped objects.
+    /// Namespace; empty for cluster-scoped objects.
     pub namespace: Str,
-    /// The identity that a re-created object of the same name does not share.
+    /// UID, which differs between an object and its re-created successor of the same name.
     pub uid: Str,
-    /// Labels.
+    /// All labels of the object.
     pub labels: Labels,
-    /// Annotations; only those that some decision reads are kept.
+    /// Annotations that some decision reads; all others are dropped.
     pub annotations: Labels,
-    /// When the object was created.
+    /// Time at which the object was created.
     pub creation_timestamp: Option<Timestamp>,
-    /// Set once the object is being deleted.
+    /// Time at which deletion was requested; `None` if it was not.
     pub deletion_timestamp: Option<Timestamp>,
-    /// Who owns the object.
+    /// Owners of the object.
     pub owner_references: Vec<OwnerReference>,
-    /// Who wants to finish something before the object may go.
+    /// Finalizers that delay the deletion of the object.
     pub finalizers: Vec<Str>,
 }
 
 impl ObjectMeta {
-    /// `namespace/name`, or the name alone for an object without a namespace.
+    /// Returns `namespace/name`, or only the name for an object without a namespace.
     pub fn namespaced_name(&self) -> Str {
         if self.namespace.is_empty() {
             self.name.clone()
@@ -158,23 +160,23 @@ impl ObjectMeta {
         }
     }
 
-    /// Whether the object has been told to go.
+    /// Returns true if deletion was requested.
     pub fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
-    /// The owner that manages the object.
+    /// Returns the owner that is the managing controller, or `None` if there is none.
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|owner| owner.controller)
     }
 
-    /// Whether some owner is of this version and kind.
+    /// Returns true if an owner has this API version and kind.
     pub fn is_owned_by(&self, api_version: &str, kind: &str) -> bool {
         self.owner_references.iter().any(|owner| owner.api_version == api_version && owner.kind == kind)
     }
 }
 
-/// One owner of an object.
+/// Owner of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnerReference {
     /// Group and version, for example `apps/v1`.
@@ -183,8 +185,8 @@ pub struct OwnerReference {
     pub kind: Str,
     /// Name of the owner.
     pub name: Str,
-    /// Uid of the owner.
+    /// UID of the owner.
     pub uid: Str,
-    /// Whether this owner is the managing controller.
+    /// True if this owner is the managing controller.
     pub controller: bool,
 }

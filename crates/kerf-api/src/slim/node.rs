@@ -1,65 +1,65 @@
-//! Nodes: labels, taints, what they can hold.
+//! Nodes: labels, taints, resources, conditions.
 
 use jiff::Timestamp;
 
 use super::meta::{ObjectMeta, ResourceList, Str};
 pub use crate::taints::TaintEffect;
 
-/// A node.
+/// Kubernetes Node, reduced to what decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Names, labels.
+    /// Name, labels and annotations.
     pub metadata: ObjectMeta,
-    /// Provider id, taints, cordon.
+    /// Provider ID, taints, cordon.
     pub spec: NodeSpec,
     /// Resources and conditions.
     pub status: NodeStatus,
 }
 
-/// The part of a node's spec that decisions read.
+/// Part of a node's spec that decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeSpec {
-    /// The machine behind the node.
+    /// Provider ID of the instance; empty if not set.
     pub provider_id: Str,
-    /// Taints.
+    /// Taints of the node.
     pub taints: Vec<Taint>,
-    /// Cordoned.
+    /// True if the node is cordoned.
     pub unschedulable: bool,
 }
 
-/// A taint.
+/// Taint of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Taint {
-    /// Key.
+    /// Taint key.
     pub key: Str,
     /// Value, often empty.
     pub value: Str,
-    /// What it does to pods that do not tolerate it.
+    /// Effect on pods that do not tolerate the taint.
     pub effect: TaintEffect,
 }
 
-/// The part of a node's status that decisions read.
+/// Part of a node's status that decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeStatus {
-    /// All resources.
+    /// Total resources of the node.
     pub capacity: ResourceList,
-    /// Resources for pods.
+    /// Resources available to pods.
     pub allocatable: ResourceList,
-    /// Conditions, for readiness and repair.
+    /// Conditions, for readiness and node repair.
     pub conditions: Vec<NodeCondition>,
 }
 
-/// A condition of a node.
+/// Condition of a node, reduced to what decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeCondition {
-    /// Type.
+    /// Type of the condition, such as `Ready`.
     pub condition_type: Str,
     /// `True`, `False` or `Unknown`.
     pub status: Str,
-    /// Why, in one word for programs.
+    /// Reason of the status, as one word for programs.
     pub reason: Str,
-    /// Why, for people.
+    /// Human-readable details.
     pub message: Str,
-    /// When the status last changed.
+    /// Time at which the status last changed.
     pub last_transition_time: Option<Timestamp>,
 }

@@ -1,4 +1,4 @@
-//! Pods: what they ask for, where they may run, and how far they are.
+//! Pods: resource requests, scheduling constraints, status.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -7,163 +7,164 @@ use super::meta::{Labels, ObjectMeta, ResourceList, Str};
 use super::node::TaintEffect;
 pub use crate::requirement::Operator as NodeSelectorOperator;
 
-/// A pod.
+/// Kubernetes Pod, reduced to what decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pod {
-    /// Names, labels, owners.
+    /// Name, labels, owners.
     pub metadata: ObjectMeta,
-    /// What is asked for.
+    /// Requests and scheduling constraints.
     pub spec: PodSpec,
-    /// What has become of it.
+    /// Phase, conditions and container statuses.
     pub status: PodStatus,
 }
 
 impl Pod {
-    /// `namespace/name`.
+    /// Returns `namespace/name`.
     pub fn namespaced_name(&self) -> Str {
         self.metadata.namespaced_name()
     }
 
-    /// Whether the pod has ended, well or badly.
+    /// Returns true if the pod has succeeded or failed.
     pub fn is_terminal(&self) -> bool {
         matches!(self.status.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
-    /// Whether the pod has been told to go.
+    /// Returns true if deletion of the pod was requested.
     pub fn is_terminating(&self) -> bool {
         self.metadata.is_terminating()
     }
 
-    /// Whether a daemon set owns the pod.
+    /// Returns true if a DaemonSet owns the pod.
     pub fn is_owned_by_daemonset(&self) -> bool {
         self.metadata.is_owned_by("apps/v1", "DaemonSet")
     }
 
-    /// Whether a stateful set owns the pod.
+    /// Returns true if a StatefulSet owns the pod.
     pub fn is_owned_by_statefulset(&self) -> bool {
         self.metadata.is_owned_by("apps/v1", "StatefulSet")
     }
 
-    /// Whether the pod is the shadow of a static pod on a node.
+    /// Returns true if the pod is the mirror of a static pod on a node.
     pub fn is_mirror(&self) -> bool {
         self.metadata.is_owned_by("v1", "Node")
     }
 
-    /// The condition of that type.
-    pub fn condition(&self, kind: &str) -> Option<&PodCondition> {
-        self.status.conditions.iter().find(|condition| condition.condition_type == kind)
+    /// Returns the condition of a type. Returns `None` if it is absent.
+    pub fn condition(&self, condition_type: &str) -> Option<&PodCondition> {
+        self.status.conditions.iter().find(|condition| condition.condition_type == condition_type)
     }
 }
 
-/// The part of a pod's spec that decisions read.
+/// Part of a pod's spec that decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct PodSpec {
-    /// The node that the pod is bound to.
+    /// Node that the pod is bound to; `None` if it is not scheduled.
     pub node_name: Option<Str>,
-    /// Labels that the node must carry.
+    /// Labels that the node must have.
     pub node_selector: Labels,
     /// Node affinity, pod affinity and anti-affinity.
     pub affinity: Option<Box<Affinity>>,
-    /// Taints that the pod puts up with.
+    /// Taints that the pod tolerates.
     pub tolerations: Vec<Toleration>,
-    /// How evenly pods like this one must be spread.
+    /// Topology spread constraints of the pod.
     pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
     /// Containers, for their resources and host ports.
     pub containers: Vec<Container>,
     /// Init containers and sidecars, for their resources.
     pub init_containers: Vec<Container>,
-    /// What the runtime class adds to the requests.
+    /// Overhead of the runtime class, added to the requests.
     pub overhead: ResourceList,
-    /// Requests on the level of the pod.
+    /// Pod-level requests.
     pub pod_requests: ResourceList,
-    /// Volumes that are backed by persistent volume claims.
+    /// Volumes with a PersistentVolumeClaim.
     pub volumes: Vec<PodVolume>,
-    /// The number behind the priority class.
+    /// Numeric priority of the pod's priority class.
     pub priority: Option<i32>,
-    /// Whether the priority class is one of the two that keep a cluster running; such pods are drained last.
+    /// True if the priority class is `system-cluster-critical` or `system-node-critical`. Such pods
+    /// are drained last.
     pub is_critical: bool,
-    /// How long the pod may take to end.
+    /// Time that the pod may take to terminate, in seconds.
     pub termination_grace_period_seconds: Option<i64>,
-    /// Whether the pod lists DRA resource claims, on itself or on a container.
+    /// True if the pod or one of its containers lists DRA resource claims.
     pub has_resource_claims: bool,
-    /// Whether scheduling gates hold the pod back.
+    /// True if the pod has scheduling gates.
     pub is_gated: bool,
 }
 
-/// A container's resources and host ports.
+/// Resources and host ports of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Container {
-    /// Its name, by which its status is found.
+    /// Name, by which the container's status is found.
     pub name: Str,
-    /// Requests and limits, and whether the container names DRA claims.
+    /// Requests, limits and use of DRA claims.
     pub resources: ContainerResources,
-    /// Ports opened on the host; others are dropped.
+    /// Ports opened on the host; other ports are dropped.
     pub ports: Vec<HostPort>,
-    /// `Always` makes an init container a sidecar.
+    /// True for a sidecar: an init container with `restartPolicy: Always`.
     pub is_sidecar: bool,
 }
 
-/// `resources` of a container.
+/// Requests, limits and claims under `resources` of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ContainerResources {
-    /// What is reserved.
+    /// Resources that are reserved.
     pub requests: ResourceList,
-    /// What is the most.
+    /// Upper bounds on the resources.
     pub limits: ResourceList,
-    /// Whether the container uses DRA claims.
+    /// True if the container uses DRA claims.
     pub has_claims: bool,
 }
 
-/// A port that a container opens on the host.
+/// Port that a container opens on the host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HostPort {
-    /// Address, `0.0.0.0` when not given.
+    /// Host address; `0.0.0.0` if not given.
     pub ip: Str,
-    /// Port number.
+    /// Port number on the host.
     pub port: i32,
     /// `TCP`, `UDP` or `SCTP`.
     pub protocol: Str,
 }
 
-/// A volume that is backed by a persistent volume claim.
+/// Volume with a PersistentVolumeClaim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PodVolume {
-    /// The volume's name in the pod.
+    /// Name of the volume in the pod.
     pub name: Str,
-    /// Where its claim comes from.
+    /// Source of the claim's name.
     pub source: VolumeClaimSource,
 }
 
-/// How a pod's volume names its claim.
+/// Source of the name of a volume's PersistentVolumeClaim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum VolumeClaimSource {
-    /// `persistentVolumeClaim.claimName`
+    /// Claim named in `persistentVolumeClaim.claimName`.
     Claim(Str),
-    /// `ephemeral`: the claim is named `<pod>-<volume>`
+    /// `ephemeral` volume, whose claim is named `<pod>-<volume>`.
     Ephemeral,
 }
 
-/// `spec.affinity`.
+/// `spec.affinity` of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Affinity {
-    /// Which nodes.
+    /// Nodes that the pod requires or prefers.
     pub node_affinity: NodeAffinity,
-    /// Near which pods.
+    /// Pods near which the pod must or should run.
     pub pod_affinity: PodAffinity,
-    /// Away from which pods.
+    /// Pods away from which the pod must or should run.
     pub pod_anti_affinity: PodAffinity,
 }
 
 /// Node affinity, required and preferred.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NodeAffinity {
-    /// Alternatives of which one must hold; `None` when there is no requirement at all.
+    /// Alternatives, of which at least one must match. `None` means no requirement.
     pub required: Option<Vec<NodeSelectorTerm>>,
-    /// Wishes with weights.
+    /// Preferences with weights.
     pub preferred: Vec<PreferredSchedulingTerm>,
 }
 
-/// One alternative of a node selector: all expressions must hold.
+/// One alternative of a node selector. All its expressions must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NodeSelectorTerm {
     /// Expressions on labels.
@@ -172,132 +173,133 @@ pub struct NodeSelectorTerm {
     pub match_fields: Vec<NodeSelectorRequirement>,
 }
 
-/// One expression of a node selector or of a node pool.
+/// Expression of a node selector or of a NodePool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NodeSelectorRequirement {
     /// Label key.
     pub key: Str,
-    /// How values are compared.
+    /// Relation between the label and the values.
     pub operator: NodeSelectorOperator,
-    /// Values.
+    /// Values of the operator.
     pub values: Vec<Str>,
 }
 
-/// A preferred node selector term.
+/// Preferred node selector term.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct PreferredSchedulingTerm {
-    /// 1 to 100.
+    /// Weight from 1 to 100.
     pub weight: i32,
-    /// The wish.
+    /// Preferred nodes.
     pub preference: NodeSelectorTerm,
 }
 
 /// Pod affinity or anti-affinity, required and preferred.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct PodAffinity {
-    /// All of these must hold.
+    /// Terms that must all match.
     pub required: Vec<PodAffinityTerm>,
-    /// Wishes with weights.
+    /// Preferences with weights.
     pub preferred: Vec<WeightedPodAffinityTerm>,
 }
 
-/// A preferred pod (anti-)affinity term.
+/// Preferred pod (anti-)affinity term.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct WeightedPodAffinityTerm {
-    /// 1 to 100.
+    /// Weight from 1 to 100.
     pub weight: i32,
-    /// The wish.
+    /// Preferred term.
     pub pod_affinity_term: PodAffinityTerm,
 }
 
-/// One pod (anti-)affinity term. `matchLabelKeys` and `mismatchLabelKeys` need no field: the API server has already merged
-/// them into the selector.
+/// Pod (anti-)affinity term. It needs no fields for `matchLabelKeys` and `mismatchLabelKeys`,
+/// because the API server merges them into the selector.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct PodAffinityTerm {
-    /// Which pods; without a selector, none.
+    /// Selects pods. `None` selects no pod.
     pub label_selector: Option<LabelSelector>,
     /// Namespaces by name.
     pub namespaces: Vec<Str>,
-    /// Namespaces by label; an empty selector means all.
+    /// Namespaces by label; an empty selector selects all namespaces.
     pub namespace_selector: Option<LabelSelector>,
-    /// The node label whose values are the domains.
+    /// Node label whose values are the domains.
     pub topology_key: Str,
 }
 
-/// A topology spread constraint.
+/// Topology spread constraint of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct TopologySpreadConstraint {
-    /// The most by which a domain may exceed the least filled one.
+    /// Largest allowed difference between the number of pods in a domain and in the domain with the
+    /// fewest pods.
     pub max_skew: i32,
-    /// The node label whose values are the domains.
+    /// Node label whose values are the domains.
     pub topology_key: Str,
-    /// Whether it is a must.
+    /// Required or preferred.
     pub when_unsatisfiable: WhenUnsatisfiable,
-    /// Which pods are counted; without a selector, none.
+    /// Selects the pods that are counted. `None` selects no pod.
     pub label_selector: Option<LabelSelector>,
-    /// Fewer domains than this count as a minimum of zero.
+    /// If there are fewer domains than this, the minimum number of pods counts as zero.
     pub min_domains: Option<i32>,
-    /// Whether nodes that the pod's node affinity excludes count.
+    /// Handling of nodes that the pod's node affinity excludes.
     pub node_affinity_policy: Option<NodeInclusionPolicy>,
-    /// Whether nodes whose taints the pod does not tolerate count.
+    /// Handling of nodes with taints that the pod does not tolerate.
     pub node_taints_policy: Option<NodeInclusionPolicy>,
-    /// Label keys whose value on the pod is added to the selector.
+    /// Label keys whose values on the pod are added to the selector.
     pub match_label_keys: Vec<Str>,
 }
 
-/// What to do when a spread cannot be kept.
+/// Behaviour if a spread constraint cannot be satisfied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 pub enum WhenUnsatisfiable {
-    /// The pod waits.
+    /// The pod stays pending.
     #[default]
     DoNotSchedule,
-    /// The pod runs all the same.
+    /// The pod is scheduled nevertheless.
     ScheduleAnyway,
 }
 
-/// Whether a rule is taken into account when nodes are counted.
+/// Handling of a rule when the nodes of a spread constraint are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 pub enum NodeInclusionPolicy {
-    /// Nodes that break the rule are left out.
+    /// Nodes that violate the rule are not counted.
     Honor,
-    /// The rule plays no part.
+    /// The rule is ignored.
     Ignore,
 }
 
-/// A label selector: all parts must hold; without parts it selects everything.
+/// Label selector. All parts must match; without parts it selects everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
-    /// Exact labels.
+    /// Labels with exact values.
     pub match_labels: Labels,
-    /// Expressions.
+    /// Expressions on labels.
     pub match_expressions: Vec<LabelSelectorRequirement>,
 }
 
-/// One expression of a label selector.
+/// Expression of a label selector.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelectorRequirement {
     /// Label key.
     pub key: Str,
-    /// How values are compared.
+    /// Relation between the label and the values.
     pub operator: LabelSelectorOperator,
-    /// Values.
+    /// Values of the operator.
     pub values: Vec<Str>,
 }
 
-/// Operators of label selectors.
+/// Relation between a label and the values of a label selector.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(from = "Str")]
 pub enum LabelSelectorOperator {
     /// One of the values.
     #[default]
     In,
-    /// None of the values, or no such label.
+    /// None of the values, or the label is absent.
     NotIn,
     /// Any value.
     Exists,
-    /// No such label.
+    /// The label is absent.
     DoesNotExist,
-    /// Something that is no operator: the selector selects nothing.
+    /// Unknown operator: the selector selects nothing.
     Unsupported(Str),
 }
 
@@ -313,35 +315,35 @@ impl From<Str> for LabelSelectorOperator {
     }
 }
 
-/// A toleration.
+/// Toleration of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Toleration {
     /// Taint key; empty with `Exists` means every taint.
     pub key: Str,
-    /// How the value is compared.
+    /// Relation between the taint's value and the toleration's value.
     pub operator: TolerationOperator,
     /// Value to compare with.
     pub value: Str,
-    /// Effect; none means every effect.
+    /// Effect; `None` means every effect.
     pub effect: Option<TaintEffect>,
-    /// How long an evicting taint is put up with.
+    /// Seconds for which a `NoExecute` taint is tolerated; `None` means for ever.
     pub toleration_seconds: Option<i64>,
 }
 
-/// Operators of tolerations.
+/// Relation between the values of a taint and of a toleration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(from = "Str")]
 pub enum TolerationOperator {
-    /// The value is the same.
+    /// The values are equal.
     #[default]
     Equal,
     /// Any value.
     Exists,
-    /// The taint's integer is below the toleration's.
+    /// The taint's integer is less than the toleration's.
     Lt,
-    /// The taint's integer is above the toleration's.
+    /// The taint's integer is greater than the toleration's.
     Gt,
-    /// Something that is no operator: nothing is tolerated.
+    /// Unknown operator: no taint is tolerated.
     Unsupported(Str),
 }
 
@@ -357,20 +359,20 @@ impl From<Str> for TolerationOperator {
     }
 }
 
-/// The part of a pod's status that decisions read.
+/// Part of a pod's status that decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodStatus {
-    /// How far the pod is.
+    /// Phase of the pod's lifecycle.
     pub phase: PodPhase,
     /// Conditions; only `PodScheduled`, `Ready` and `PodResizePending` are kept.
     pub conditions: Vec<PodCondition>,
-    /// Set while the pod preempts others.
+    /// Node for which the pod preempts other pods.
     pub nominated_node_name: Option<Str>,
-    /// When the kubelet took the pod on.
+    /// Time at which the kubelet accepted the pod.
     pub start_time: Option<Timestamp>,
-    /// Containers for which the kubelet says other resources than the spec.
+    /// Containers for which the kubelet reports other resources than the spec.
     pub container_statuses: Vec<ContainerStatus>,
-    /// The same for init containers.
+    /// Init containers for which the kubelet reports other resources than the spec.
     pub init_container_statuses: Vec<ContainerStatus>,
 }
 
@@ -381,11 +383,11 @@ pub enum PodPhase {
     /// Not running yet, or phase not set.
     #[default]
     Pending,
-    /// At least one container runs.
+    /// At least one container is running.
     Running,
-    /// Ended well.
+    /// All containers have succeeded.
     Succeeded,
-    /// Ended badly.
+    /// All containers have terminated, at least one with a failure.
     Failed,
     /// The kubelet cannot be reached.
     Unknown,
@@ -403,28 +405,28 @@ impl From<Str> for PodPhase {
     }
 }
 
-/// A condition of a pod.
+/// Condition of a pod, reduced to what decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodCondition {
-    /// Type.
+    /// Type of the condition, such as `PodScheduled`.
     pub condition_type: Str,
     /// `True`, `False` or `Unknown`.
     pub status: Str,
-    /// Machine-readable cause.
+    /// Machine-readable reason of the status.
     pub reason: Str,
-    /// When the status last changed.
+    /// Time at which the status last changed.
     pub last_transition_time: Option<Timestamp>,
 }
 
-/// What the kubelet says of a container whose resources differ from its spec.
+/// Resources that the kubelet reports for a container, if they differ from its spec.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContainerStatus {
-    /// The container's name.
+    /// Name of the container.
     pub name: Str,
-    /// Whether the status names `resources` at all; without them the spec alone counts.
+    /// True if the status contains `resources`. Without them only the spec counts.
     pub has_resources: bool,
     /// Requests in force.
     pub requests: ResourceList,
-    /// Requests that the node has set aside.
+    /// Requests that the node has allocated.
     pub allocated: ResourceList,
 }

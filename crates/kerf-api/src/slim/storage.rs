@@ -1,84 +1,84 @@
-//! Volumes: claims, volumes, classes, and what a node can attach.
+//! Volumes: claims, volumes, storage classes, and attachment limits of nodes.
 
 use serde::Deserialize;
 
 use super::meta::{ObjectMeta, Str};
 use super::pod::{NodeSelectorRequirement, NodeSelectorTerm};
 
-/// A persistent volume claim.
+/// PersistentVolumeClaim, reduced to what decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PersistentVolumeClaim {
-    /// Names; the annotation `pv.kubernetes.io/bind-completed` is kept.
+    /// Name and namespace; the annotation `pv.kubernetes.io/bind-completed` is kept.
     pub metadata: ObjectMeta,
-    /// The bound volume, or empty.
+    /// Name of the bound volume, or empty.
     pub volume_name: Str,
-    /// The storage class; `None` when not named.
+    /// Name of the storage class; `None` if not set.
     pub storage_class_name: Option<Str>,
     /// `Pending`, `Bound` or `Lost`.
     pub phase: Str,
 }
 
-/// A persistent volume.
+/// PersistentVolume, reduced to what decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PersistentVolume {
-    /// Names.
+    /// Name and other metadata.
     pub metadata: ObjectMeta,
-    /// The CSI driver (`ebs.csi.aws.com` for the in-tree EBS volume), or none.
+    /// CSI driver (`ebs.csi.aws.com` for an in-tree EBS volume); `None` if there is none.
     pub driver: Option<Str>,
-    /// Whether it is a `local` or `hostPath` volume, whose hostname pin does not bind Kerf.
+    /// True for a `local` or `hostPath` volume, whose affinity to a hostname Kerf ignores.
     pub is_local: bool,
-    /// Required node affinity: alternatives.
+    /// Required node affinity: alternatives, of which at least one must match.
     pub node_affinity: Vec<NodeSelectorTerm>,
 }
 
-/// A storage class.
+/// StorageClass, reduced to what decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StorageClass {
-    /// Names.
+    /// Name and other metadata.
     pub metadata: ObjectMeta,
-    /// Who makes the volumes.
+    /// Driver that creates the volumes.
     pub provisioner: Str,
-    /// When a volume is made.
+    /// Time at which a volume is created.
     pub volume_binding_mode: VolumeBindingMode,
-    /// Alternatives of where volumes may be, each expression an `In`.
+    /// Alternatives for the topology of volumes; the operator of each expression is `In`.
     pub allowed_topologies: Vec<Vec<NodeSelectorRequirement>>,
 }
 
-/// When a volume is made.
+/// Time at which a volume is created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum VolumeBindingMode {
-    /// At once.
+    /// When the claim is created.
     #[default]
     Immediate,
-    /// When a pod needs it.
+    /// When a pod that uses the claim is scheduled.
     WaitForFirstConsumer,
 }
 
-/// What a node can attach, per driver.
+/// Numbers of volumes that a node can attach, by driver.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CsiNode {
-    /// Named like its node.
+    /// Metadata; the name is that of the node.
     pub metadata: ObjectMeta,
-    /// The drivers of the node.
+    /// CSI drivers of the node.
     pub drivers: Vec<CsiNodeDriver>,
 }
 
-/// One driver of a node.
+/// CSI driver on a node and its attachment limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CsiNodeDriver {
-    /// Driver name.
+    /// Name of the driver.
     pub name: Str,
-    /// How many volumes it can attach; none means no limit.
+    /// Number of volumes that the driver can attach; `None` means no limit.
     pub count: Option<i32>,
 }
 
-/// A volume attached to a node.
+/// Volume attached to a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VolumeAttachment {
-    /// Names.
+    /// Name of the attachment.
     pub metadata: ObjectMeta,
-    /// The node.
+    /// Node that the volume is attached to.
     pub node_name: Str,
-    /// The volume.
+    /// Name of the PersistentVolume; `None` for an inline volume.
     pub persistent_volume_name: Option<Str>,
 }

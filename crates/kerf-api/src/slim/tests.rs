@@ -1,4 +1,4 @@
-//! Objects as a real API server sends them, and what becomes of bad ones.
+//! Tests with objects as a real API server sends them, and with invalid ones.
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its own fixture must fail")]
 
 mod pod;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 fn decode<T: DeserializeOwned>(object: Value) -> T {
     let text = object.to_string();
     let from_text = serde_json::from_str(&text).unwrap();
-    // `kerf plan` reads YAML through a value: both ways must work.
+    // `kerf plan` decodes YAML through a JSON value, so both ways must work.
     let _: T = serde_json::from_value(object).unwrap();
     from_text
 }
@@ -47,18 +47,18 @@ fn resource_lists_hold_exact_quantities() {
 }
 
 #[test]
-fn equal_values_are_shared_and_different_ones_never_mixed_up() {
+fn equal_values_are_shared_and_different_ones_are_not() {
     let labels = |value: &str| decode::<Labels>(json!({"app": value, "key-of-a-label-that-is-long": "x"}));
     let (a, b, other) = (labels("web"), labels("web"), labels("api"));
     assert!(std::ptr::eq(a.get("app").unwrap(), b.get("app").unwrap()), "one copy");
     assert_eq!((a.get("app"), other.get("app")), (Some("web"), Some("api")));
-    // Equal in value, but not in writing.
+    // The values are equal, but their formats differ.
     let memory = |text: &str| decode::<ResourceList>(json!({"memory": text})).get("memory").unwrap().to_string();
     for _ in 0..2 {
         assert_eq!(memory("1Gi"), "1Gi");
         assert_eq!(memory("1073741824"), "1073741824");
     }
-    // Far more values than are remembered.
+    // Far more values than the cache holds.
     for i in 0..5_000 {
         let name = format!("ip-10-0-{i}.eu-central-1.compute.internal");
         assert_eq!(decode::<Pod>(json!({"spec": {"nodeName": name}})).spec.node_name.unwrap(), name);
@@ -66,7 +66,7 @@ fn equal_values_are_shared_and_different_ones_never_mixed_up() {
 }
 
 #[test]
-fn only_annotations_that_someone_reads_are_kept() {
+fn only_annotations_that_decisions_read_are_kept() {
     let meta: ObjectMeta = decode(json!({"annotations": {
         "kubectl.kubernetes.io/last-applied-configuration": "{\"long\": true}",
         "karpenter.sh/do-not-disrupt": "true",
@@ -97,7 +97,7 @@ fn only_annotations_that_someone_reads_are_kept() {
 }
 
 #[test]
-fn nodes_are_read() {
+fn nodes_are_decoded() {
     let node: Node = decode(json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {
@@ -137,7 +137,7 @@ fn nodes_are_read() {
 }
 
 #[test]
-fn volumes_are_read() {
+fn volumes_are_decoded() {
     let claim: PersistentVolumeClaim = decode(json!({
         "metadata": {"name": "data", "namespace": "db", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
         "spec": {"accessModes": ["ReadWriteOnce"], "volumeName": "pvc-1", "storageClassName": "gp3", "volumeMode": "Filesystem"},
@@ -196,7 +196,7 @@ fn volumes_are_read() {
 }
 
 #[test]
-fn workloads_are_read() {
+fn workloads_are_decoded() {
     let set: DaemonSet = decode(json!({
         "metadata": {"name": "cni", "namespace": "kube-system"},
         "spec": {"selector": {"matchLabels": {"app": "cni"}}, "template": {
@@ -217,8 +217,9 @@ fn workloads_are_read() {
     let controller: ReplicaOwner =
         decode(json!({"kind": "ReplicationController", "spec": {"selector": {"app": "old", "tier": "x"}}}));
     assert_eq!(controller.selector.match_labels, Labels::from([("app", "old"), ("tier", "x")]));
-    let odd: ReplicaOwner = decode(json!({"spec": {"selector": {"matchLabels": "a label of that name"}}}));
-    assert!(odd.selector.match_labels.has_value("matchLabels", "a label of that name"));
+    let label_named_match_labels: ReplicaOwner =
+        decode(json!({"spec": {"selector": {"matchLabels": "a label of that name"}}}));
+    assert!(label_named_match_labels.selector.match_labels.has_value("matchLabels", "a label of that name"));
     assert!(
         decode_error::<ReplicaOwner>(&json!({"spec": {"selector": {"app": 1}}}))
             .starts_with(".spec.selector.app: invalid type")
@@ -235,7 +236,7 @@ fn workloads_are_read() {
 }
 
 #[test]
-fn disruption_budgets_are_read() {
+fn disruption_budgets_are_decoded() {
     let budget: PodDisruptionBudget = decode(json!({
         "metadata": {"name": "web", "namespace": "shop"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": "50%", "unhealthyPodEvictionPolicy": "AlwaysAllow"},
@@ -253,8 +254,8 @@ fn disruption_budgets_are_read() {
     for text in ["5", "%", "-5%", "+5%", "a%", "99999999999%", ""] {
         assert_eq!(max(json!(text)), Some(IntOrPercent::Invalid(text.into())), "{text}");
     }
-    let bare: PodDisruptionBudget = decode(json!({"spec": {"selector": null}}));
-    assert_eq!((bare.selector, bare.disruptions_allowed), (None, None));
+    let without_selector: PodDisruptionBudget = decode(json!({"spec": {"selector": null}}));
+    assert_eq!((without_selector.selector, without_selector.disruptions_allowed), (None, None));
     assert_eq!(
         decode::<PodDisruptionBudget>(json!({"spec": {"selector": {}}})).selector,
         Some(LabelSelector::default())
@@ -269,8 +270,8 @@ fn disruption_budgets_are_read() {
 }
 
 #[test]
-fn a_wrong_type_is_an_error_that_names_its_place() {
-    for (object, place) in [
+fn a_wrong_type_is_an_error_that_contains_its_path() {
+    for (object, message) in [
         (json!({"metadata": {"name": 5}}), ".metadata.name: invalid type: integer `5`, expected a string"),
         (json!({"metadata": {"labels": ["a"]}}), ".metadata.labels: invalid type: sequence, expected an object"),
         (json!({"metadata": {"labels": {"a": true}}}), ".metadata.labels[a]: invalid type: boolean `true`"),
@@ -299,7 +300,7 @@ fn a_wrong_type_is_an_error_that_names_its_place() {
         (json!({"status": {"phase": {}}}), ".status.phase: invalid type: map, expected a string"),
     ] {
         let error = decode_error::<Pod>(&object);
-        assert!(error.starts_with(place), "{error}");
+        assert!(error.starts_with(message), "{error}");
         assert!(error.contains(" at line 1 column "), "{error}");
     }
     assert!(serde_json::from_str::<Pod>("[]").is_err());

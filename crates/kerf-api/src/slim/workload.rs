@@ -1,77 +1,79 @@
-//! What stands behind pods: daemon sets, replica owners, disruption budgets, services, namespaces.
+//! Workloads and other objects about pods: DaemonSets, replica owners, disruption budgets,
+//! services, namespaces.
 
 use super::meta::{Labels, ObjectMeta, Str};
 use super::pod::{LabelSelector, PodSpec};
 
-/// A pod template.
+/// Template from which a controller creates pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodTemplate {
-    /// Labels of the pods.
+    /// Labels and annotations of the pods.
     pub metadata: ObjectMeta,
-    /// Their spec.
+    /// Spec of the pods.
     pub spec: PodSpec,
 }
 
-/// A daemon set.
+/// DaemonSet, reduced to what decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DaemonSet {
-    /// Names.
+    /// Name and namespace.
     pub metadata: ObjectMeta,
-    /// What its pods look like.
+    /// Template of its pods.
     pub template: PodTemplate,
 }
 
-/// A replica set, stateful set or replication controller: who it is, and whom it selects.
+/// ReplicaSet, StatefulSet or `ReplicationController`, reduced to what decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReplicaOwner {
-    /// Names.
+    /// Name and namespace.
     pub metadata: ObjectMeta,
-    /// Kind, for example `ReplicaSet`; empty when the object was an item of a list, which does not say.
+    /// Kind, for example `ReplicaSet`. Empty if the object was an item of a list, because such
+    /// items have no `kind`.
     pub kind: Str,
-    /// Whom it selects.
+    /// Selects the pods of the owner.
     pub selector: LabelSelector,
 }
 
-/// A service, for default spread constraints.
+/// Service, for default spread constraints.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Service {
-    /// Names.
+    /// Name and namespace.
     pub metadata: ObjectMeta,
-    /// Whom it selects; none selects nobody.
+    /// Selects the pods of the service. `None` selects no pod.
     pub selector: Option<Labels>,
 }
 
-/// A namespace.
+/// Namespace, reduced to what decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Namespace {
     /// Name and labels.
     pub metadata: ObjectMeta,
 }
 
-/// A pod disruption budget.
+/// PodDisruptionBudget, reduced to what decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodDisruptionBudget {
-    /// Names.
+    /// Name and namespace.
     pub metadata: ObjectMeta,
-    /// Whom it protects; none protects nobody.
+    /// Selects the protected pods. `None` selects no pod.
     pub selector: Option<LabelSelector>,
-    /// At least so many stay.
+    /// Smallest number of pods that must remain available.
     pub min_available: Option<IntOrPercent>,
-    /// At most so many go.
+    /// Largest number of pods that may be unavailable.
     pub max_unavailable: Option<IntOrPercent>,
-    /// Whether pods that are not ready may always be evicted (`AlwaysAllow`).
+    /// True if pods that are not ready may always be evicted (`AlwaysAllow`).
     pub always_allow_unhealthy: bool,
-    /// `status.disruptionsAllowed`; none when no controller has written it.
+    /// `status.disruptionsAllowed`; `None` if no controller has written it.
     pub disruptions_allowed: Option<i32>,
 }
 
-/// A count or a percentage.
+/// Number or percentage of pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IntOrPercent {
-    /// So many.
+    /// Absolute number.
     Int(i32),
-    /// So many of a hundred.
+    /// Percentage.
     Percent(i32),
-    /// Neither; it is reported where it is used.
+    /// Neither a number nor a percentage. It is reported where it is used.
     Invalid(Str),
 }

@@ -1,6 +1,8 @@
-//! The kubelet's settings of an EC2NodeClass (spec 01 §7.5): an open object at admission, checked here in full.
+//! Checks of the kubelet settings of an EC2NodeClass (spec 01 §7.5), which admission does not
+//! validate.
 //!
-//! Whatever passes decodes into [`MappedKubelet`], the settings that Kerf itself reads; a property test holds that together.
+//! Settings without failures can be decoded into [`MappedKubelet`], the settings that Kerf itself
+//! reads. A property test checks this.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -18,14 +20,15 @@ mod mapped;
 
 pub use mapped::{MappedKubelet, MaxPods};
 
-/// Reason of the condition when [`failures`] finds something.
+/// Reason of the condition if [`failures`] returns any.
 pub const INVALID_REASON: &str = "InvalidKubeletConfiguration";
-/// Reason of the condition when [`has_expression`] holds and the gate `NodeClassCEL` is off.
+/// Reason of the condition if [`has_expression`] is true and the feature gate `NodeClassCEL` is
+/// off.
 pub const EXPRESSIONS_DISABLED_REASON: &str = "KubeletExpressionsDisabled";
-/// Message that goes with [`EXPRESSIONS_DISABLED`].
+/// Message of the condition with [`EXPRESSIONS_DISABLED_REASON`].
 pub const EXPRESSIONS_DISABLED_MESSAGE: &str =
     "spec.kubelet contains a CEL expression, but the NodeClassCEL feature gate is disabled";
-/// Reason of the condition when [`unsupported`] finds something.
+/// Reason of the condition if [`unsupported_failures`] returns any.
 pub const UNSUPPORTED_REASON: &str = "UnsupportedKubeletConfiguration";
 
 const EVICTION_SIGNALS: [&str; 6] = [
@@ -38,7 +41,7 @@ const EVICTION_SIGNALS: [&str; 6] = [
 ];
 const RESERVABLE_RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
 
-/// Everything that is wrong with the settings themselves, whatever the image family.
+/// Returns all failures of the settings that do not depend on the AMI family.
 pub fn failures(kubelet: &Map<String, Value>) -> Vec<String> {
     let mut failures: Vec<String> =
         decode::failures(kubelet).into_iter().map(|why| format!("spec.kubelet: {why}")).collect();
@@ -70,7 +73,8 @@ pub fn failures(kubelet: &Map<String, Value>) -> Vec<String> {
     failures
 }
 
-/// Whether some value is meant to be computed per instance type: a text for `maxPods`, or a reservation that is no quantity.
+/// Returns true if a value must be computed per instance type: a text for `maxPods`, or a
+/// reservation that is not a quantity.
 pub fn has_expression(kubelet: &Map<String, Value>) -> bool {
     let is_expression = |value: &str| Quantity::from_str(value).is_err();
     kubelet.get("maxPods").is_some_and(Value::is_string)
@@ -79,7 +83,7 @@ pub fn has_expression(kubelet: &Map<String, Value>) -> bool {
             .any(|field| text_entries(kubelet, field).any(|(_, value)| is_expression(value)))
 }
 
-/// Settings that instances of a family would silently not get.
+/// Returns failures for settings that instances of an AMI family would silently ignore.
 pub fn unsupported_failures(kubelet: &Map<String, Value>, family: &AmiFamily) -> Vec<String> {
     let is_applied = |field: &str| match family {
         AmiFamily::Al2023 | AmiFamily::Custom => true,
@@ -120,7 +124,7 @@ fn threshold_failure(value: &str) -> Option<&'static str> {
     }
 }
 
-/// A plain decimal from 0 to 100.
+/// Returns true for a plain decimal number from 0 to 100.
 fn is_percentage(number: &str) -> bool {
     let is_plain = number.chars().all(|c| c.is_ascii_digit() || c == '.');
     is_plain && Quantity::from_str(number).is_ok_and(|share| share <= Quantity::from_units(100))
@@ -185,7 +189,8 @@ fn value_failures(
         .collect()
 }
 
-/// The texts of a map by key; what is no text is a type error and reported as that.
+/// Returns the string entries of a map, sorted by key. Values of other types are reported as type
+/// errors.
 fn text_entries<'a>(kubelet: &'a Map<String, Value>, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let mut entries: Vec<(&str, &str)> = kubelet
         .get(field)

@@ -1,4 +1,5 @@
-//! NodeOverlays (spec 01 §5): requirements, and resources that the provider reports itself.
+//! Checks of NodeOverlays (spec 01 §5): requirements, and resources that the provider reports
+//! itself.
 
 use super::requirement;
 use crate::labels::LabelRules;
@@ -9,7 +10,8 @@ use crate::requirement::Operator;
 /// Resources of the simulated provider's instance types, which no overlay may change.
 pub const KWOK_RESOURCES: &[&str] = &["cpu", "memory", "ephemeral-storage", "pods"];
 
-/// Resources of EC2 instance types, which no overlay may change. The GPU resources of device plugins are not among them.
+/// Resources of EC2 instance types, which no overlay may change. GPU resources of device plugins
+/// are not included.
 pub const AWS_RESOURCES: &[&str] = &[
     "cpu",
     "memory",
@@ -22,7 +24,8 @@ pub const AWS_RESOURCES: &[&str] = &[
     "vpc.amazonaws.com/efa",
 ];
 
-/// Everything that is wrong with an overlay for a provider whose types have these resources.
+/// Returns all failures of an overlay. `provider_resources` are the resources that the provider's
+/// instance types have.
 pub fn failures(spec: &NodeOverlaySpec, rules: &LabelRules, provider_resources: &[&str]) -> Vec<String> {
     let mut failures = Vec::new();
     for requirement in &spec.requirements {

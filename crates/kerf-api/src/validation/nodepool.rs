@@ -1,4 +1,5 @@
-//! NodePools (spec 01 §3.4): labels, taints, requirements, and texts that admission passes although they have no value.
+//! Checks of NodePools (spec 01 §3.4): labels, taints, requirements, and values that admission
+//! accepts but that cannot be parsed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +13,8 @@ use crate::quantity::Quantity;
 use crate::taints::{Taint, TaintEffect};
 use crate::unparsed::DurationText;
 
-/// Everything that is wrong with a pool. Schedules, weights and the sense of limits are not looked at: the first fail closed when
-/// they are evaluated, and admission bounds the others.
+/// Returns all failures of a pool. Schedules, weights and the meaning of limits are not checked: a
+/// schedule that cannot be evaluated blocks disruption, and admission limits the others.
 pub fn failures(spec: &NodePoolSpec, rules: &LabelRules) -> Vec<String> {
     let template = &spec.template;
     let mut failures = Vec::new();
@@ -77,8 +78,9 @@ fn taint_failures(taint: &Taint, field: &str) -> Vec<String> {
     details.iter().map(|why| format!("invalid value: {why} in {field}")).collect()
 }
 
-/// Durations and quantities that match their pattern and still mean nothing, such as `9999999999h`. Karpenter cannot read such an
-/// object at all; Kerf reads it and says which field it is.
+/// Returns failures for durations and quantities that match their pattern but cannot be parsed,
+/// such as `9999999999h`. Karpenter cannot decode such an object at all; Kerf decodes it and names
+/// the field.
 fn unparsable_value_failures(spec: &NodePoolSpec) -> Vec<String> {
     let disruption = spec.disruption.as_ref();
     let durations = [

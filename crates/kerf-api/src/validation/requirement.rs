@@ -1,5 +1,5 @@
-//! One requirement, wherever it comes from: a NodePool, a NodeOverlay, a pod's node selector or affinity (spec 01 §3.4 item 3,
-//! spec 02 §2.2.1).
+//! Checks of one requirement of a NodePool, a NodeOverlay, or a pod's node selector or affinity
+//! (spec 01 §3.4 item 3, spec 02 §2.2.1).
 
 use std::collections::BTreeSet;
 
@@ -8,23 +8,23 @@ use crate::admission::names;
 use crate::labels::LabelRules;
 use crate::requirement::{NodeSelectorRequirement, Operator, RequirementWithMinValues};
 
-/// What a pod's term is refused with when it selects nodes by their fields.
+/// Failure of a pod's node selector term that selects nodes by fields.
 pub const MATCH_FIELDS_NOT_SUPPORTED: &str = "node selector term with matchFields is not supported";
 
-/// A requirement, whatever type holds it.
+/// Borrowed requirement, independent of the type that holds it.
 #[derive(Debug)]
 pub struct RequirementRef<'a, Text> {
-    /// The label key as written.
+    /// Label key, unchanged from the object.
     pub key: &'a str,
-    /// How the values are meant.
+    /// Relation between the label and the values.
     pub operator: &'a Operator,
-    /// The values.
+    /// Values of the operator.
     pub values: &'a [Text],
-    /// How many values must stay possible.
+    /// Number of values that must remain possible; `None` if not set.
     pub min_values: Option<i64>,
 }
 
-// Derived impls would ask that the texts can be copied; only the references to them are.
+// Derived impls would require that `Text` is `Copy`; only references are copied.
 impl<Text> Clone for RequirementRef<'_, Text> {
     fn clone(&self) -> Self {
         *self
@@ -55,7 +55,7 @@ impl<'a> From<&'a NodeSelectorRequirement> for RequirementRef<'a, String> {
     }
 }
 
-/// Everything that is wrong with a requirement. Its key is read in today's spelling.
+/// Returns all failures of a requirement. A deprecated key counts as its current equivalent.
 pub fn failures<Text: AsRef<str>>(requirement: RequirementRef<'_, Text>, rules: &LabelRules) -> Vec<String> {
     let requirement = RequirementRef { key: rules.normalise(requirement.key), ..requirement };
     let RequirementRef { key, operator, values, .. } = requirement;
@@ -78,14 +78,15 @@ pub fn failures<Text: AsRef<str>>(requirement: RequirementRef<'_, Text>, rules: 
     failures
 }
 
-/// Failures of one requirement as a NodePool or NodeOverlay reports them; none if it is good.
+/// Returns the failures of one requirement as a NodePool or NodeOverlay reports them. Returns
+/// `None` if the requirement is valid.
 pub(super) fn requirement_failure(requirement: RequirementRef<'_, String>, rules: &LabelRules) -> Option<String> {
     let failures = failures(requirement, rules);
     (!failures.is_empty()).then(|| format!("invalid value: {} in requirements, restricted", super::join(&failures)))
 }
 
-/// Values outside the closed set of a key's known ones, where some others are in it. The requirement works all the same; a log
-/// line should say so.
+/// Returns values that are not among the known values of the key, if other values are. The
+/// requirement is valid nevertheless; the caller should log the values.
 pub fn ignored_values<'a, Text: AsRef<str>>(requirement: RequirementRef<'a, Text>, rules: &LabelRules) -> Vec<&'a str> {
     match partition_known_values(requirement, rules) {
         Some((known, unknown)) if !known.is_empty() => unknown.into_iter().collect(),
@@ -93,7 +94,7 @@ pub fn ignored_values<'a, Text: AsRef<str>>(requirement: RequirementRef<'a, Text
     }
 }
 
-/// Why a label may not be used on templates or asked for.
+/// Returns the message that a label may not be set or required.
 pub(super) fn restricted_label(key: &str, rules: &LabelRules) -> String {
     format!(
         "using label {key} is not allowed as it might interfere with the internal provisioning logic; specify a well known \
@@ -103,7 +104,8 @@ pub(super) fn restricted_label(key: &str, rules: &LabelRules) -> String {
     )
 }
 
-/// The different values of an `In` on a key with a closed set, those in it and those not.
+/// Splits the distinct values of an `In` requirement into known and unknown values of the key.
+/// Returns `None` for other operators, and for keys without a closed set of values.
 fn partition_known_values<'a, Text: AsRef<str>>(
     requirement: RequirementRef<'a, Text>,
     rules: &LabelRules,
@@ -124,9 +126,9 @@ fn known_value_failure<Text: AsRef<str>>(requirement: RequirementRef<'_, Text>, 
             "no valid values found in {values} for {key}, expected one of: {expected}, got: {unknown}"
         ));
     }
-    let wanted = requirement.min_values.filter(|wanted| (known.len() as i64) < *wanted)?;
+    let min_values = requirement.min_values.filter(|min_values| (known.len() as i64) < *min_values)?;
     Some(format!(
-        "not enough valid values found in {values} for {key}, expected at least {wanted} valid values from: {expected}, got: {}",
+        "not enough valid values found in {values} for {key}, expected at least {min_values} valid values from: {expected}, got: {}",
         known.len()
     ))
 }
@@ -139,7 +141,7 @@ fn operator_failures<Text: AsRef<str>>(requirement: RequirementRef<'_, Text>) ->
             if values.is_empty() {
                 failures.push(format!("key {key} with operator In must have a value defined"));
             }
-            if min_values.is_some_and(|wanted| (values.len() as i64) < wanted) {
+            if min_values.is_some_and(|min_values| (values.len() as i64) < min_values) {
                 failures.push(format!(
                     "key {key} with operator In must have at least minimum number of values defined in 'values' field"
                 ));

@@ -1,5 +1,5 @@
-//! What a scalar is, by the rules of go-yaml v2 (`resolve.go`): those of YAML 1.1 without numbers to base 60, and with Go's own ways to
-//! write numbers. Timestamps stay the text that they are, as they do for whoever reads into JSON.
+//! Resolves scalars by the rules of go-yaml v2 (`resolve.go`): those of YAML 1.1 without base-60
+//! numbers, and with Go's number syntax. Timestamps remain strings, as in a conversion to JSON.
 
 use std::borrow::Cow;
 
@@ -11,27 +11,28 @@ use serde_json::{Number, Value};
 
 use crate::admission::text;
 
-/// The namespace of YAML's own tags: `!!int` is `int` in it.
+/// Namespace of YAML's own tags: `!!int` is `int` in it.
 pub(super) const YAML_TAG_NAMESPACE: &str = "tag:yaml.org,2002:";
 
-/// Go's decoder does not mind bits that are left over in the last character.
+/// Go's decoder ignores extra bits in the last character.
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
-/// What one scalar says.
+/// Resolved scalar.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) enum Scalar {
     #[default]
     Null,
     Bool(bool),
     Int(i64),
-    /// Above what `Int` holds.
+    /// Integer that is too large for `Int`.
     Uint(u64),
     Float(f64),
     Text(String),
 }
 
-/// What a scalar with this text means: plain ones by their text, quoted ones are text, and a tag of YAML's own asks for a type.
+/// Resolves a scalar: a plain one by its text, a quoted one to a string. One of YAML's own tags
+/// requires a type.
 pub(super) fn resolve(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>) -> Result<Scalar, String> {
     let Some(tag) = tag else {
         let plain = (style == ScalarStyle::Plain).then(|| resolve_plain(&text)).flatten();
@@ -46,21 +47,23 @@ pub(super) fn resolve(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>)
         ("float", Some(Scalar::Int(value))) => Ok(Scalar::Float(value as f64)),
         ("timestamp", None) if is_date(&text) => Ok(Scalar::Text(text.into_owned())),
         ("null" | "bool" | "int" | "float" | "timestamp", value) => {
-            let found = value.as_ref().map_or("str", Scalar::tag);
-            Err(format!("cannot decode !!{found} `{text}` as a !!{name}"))
+            let actual_tag = value.as_ref().map_or("str", Scalar::tag);
+            Err(format!("cannot decode !!{actual_tag} `{text}` as a !!{name}"))
         }
         ("binary", _) => {
-            let written: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
-            let bytes = BASE64.decode(written).map_err(|_| "!!binary value contains invalid base64 data".to_owned())?;
+            let base64_text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+            let bytes =
+                BASE64.decode(base64_text).map_err(|_| "!!binary value contains invalid base64 data".to_owned())?;
             Ok(Scalar::Text(String::from_utf8_lossy(&bytes).into_owned()))
         }
-        // Tags of others ask for nothing that JSON knows.
+        // Tags of other namespaces have no meaning in JSON.
         _ => Ok(Scalar::Text(text.into_owned())),
     }
 }
 
 impl Scalar {
-    /// The scalar as a value. A whole number is an integer however it is written: JSON does not tell `1.0` from `1`.
+    /// Converts the scalar to a value. A whole number becomes an integer, because JSON does not
+    /// distinguish `1.0` from `1`.
     pub(super) fn into_value(self) -> Result<Value, String> {
         Ok(match self {
             Self::Null => Value::Null,
@@ -75,7 +78,7 @@ impl Scalar {
         })
     }
 
-    /// The scalar as the name of a field: numbers and booleans are allowed and become text.
+    /// Converts the scalar to the name of a field. Numbers and booleans become text.
     pub(super) fn into_key(self) -> Result<String, String> {
         match self {
             Self::Bool(value) => Ok(value.to_string()),
@@ -99,10 +102,10 @@ impl Scalar {
     }
 }
 
-/// Below it whole floats are integers of 64 bits.
+/// Whole floats below this bound fit into a 64-bit integer.
 const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
 
-/// A float as a key: as many digits as make it out among floats of 32 bits.
+/// Formats a float as a key, with the fewest digits that identify it as a 32-bit float.
 fn float_key(value: f64) -> String {
     let shortest = (value as f32).to_string().parse().unwrap_or(value);
     match text::float(shortest).as_str() {
@@ -112,7 +115,7 @@ fn float_key(value: f64) -> String {
     }
 }
 
-/// What a text without quotes is, unless it is just text.
+/// Resolves a text without quotes. Returns `None` if it is a string.
 fn resolve_plain(text: &str) -> Option<Scalar> {
     Some(match text {
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Scalar::Bool(true),
@@ -129,15 +132,15 @@ fn resolve_plain(text: &str) -> Option<Scalar> {
     })
 }
 
-/// A number that begins with a digit or a sign, its underscores taken out.
+/// Parses a number that begins with a digit or a sign and has no underscores.
 fn parse_number(text: &str) -> Option<Scalar> {
     parse_integer(text)
         .or_else(|| is_decimal(text).then(|| parse_finite_float(text)).flatten().map(Scalar::Float))
-        // Go's integers know `0b` too, but go-yaml is more generous: the sign may stand behind it.
+        // Go's integer syntax also has `0b`, but go-yaml also accepts a sign after it.
         .or_else(|| i64::from_str_radix(text.strip_prefix("0b")?, 2).ok().map(Scalar::Int))
 }
 
-/// An integer as Go writes it: a sign, a prefix that names the base (`0` alone means 8), digits.
+/// Parses an integer in Go's syntax: a sign, a prefix for the base (`0` alone means 8), digits.
 fn parse_integer(text: &str) -> Option<Scalar> {
     let (is_negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
@@ -151,7 +154,7 @@ fn parse_integer(text: &str) -> Option<Scalar> {
         [b'0', _, ..] => (8, &digits[1..]),
         _ => (10, digits),
     };
-    // The standard library would take another sign.
+    // The standard library would accept a second sign.
     if !digits.bytes().all(|digit| digit.is_ascii_alphanumeric()) {
         return None;
     }
@@ -160,14 +163,15 @@ fn parse_integer(text: &str) -> Option<Scalar> {
         return 0_i64.checked_sub_unsigned(magnitude).map(Scalar::Int);
     }
     Some(i64::try_from(magnitude).map_or_else(
-        // Go reads a number that large only if it has no sign.
+        // Go parses such a large number only if it has no sign.
         |_| (!text.starts_with('+')).then_some(Scalar::Uint(magnitude)),
         |value| Some(Scalar::Int(value)),
     ))
     .flatten()
 }
 
-/// Whether a text is a decimal float: digits with or without a point, and an exponent at most.
+/// Returns true if the text is a decimal float: digits with or without a point, and an optional
+/// exponent.
 fn is_decimal(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
@@ -182,17 +186,18 @@ fn is_decimal(text: &str) -> bool {
         && exponent.is_none_or(|exponent| !exponent.is_empty() && are_digits(exponent))
 }
 
-/// Whether a text begins as a date does. A date that no calendar has passes too; nobody reads it as one.
+/// Returns true if the text begins like a date. The rest is not checked, because the value stays a
+/// string.
 fn is_date(text: &str) -> bool {
     matches!(text.as_bytes(), [a, b, c, d, b'-', ..] if [a, b, c, d].iter().all(|digit| digit.is_ascii_digit()))
 }
 
-/// The float that a text is. One that is too large is just text.
+/// Parses a float. Returns `None` if it is too large; the text is then a string.
 fn parse_finite_float(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// Takes the underscores out of a text if each stands between two digits.
+/// Removes underscores between digits. Returns `None` if an underscore is elsewhere.
 fn without_separators(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('_') {
         return Some(Cow::Borrowed(text));

@@ -1,4 +1,5 @@
-//! What is read is compared with what kubectl's own reader said (`oracle/yaml` asks it again), and what it leaves open is told here.
+//! Compares the results with those of kubectl's YAML library (`oracle/yaml` records them), and
+//! tests what that library leaves open.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -10,7 +11,8 @@ fn errors(text: &str) -> Vec<String> {
     parse(text).unwrap_err().iter().map(|error| format!("line {}: {error}", error.line)).collect()
 }
 
-/// Equal, where large numbers may be written as an integer or as a float.
+/// Returns true if the values are equal. A large number may be an integer in one and a float in the
+/// other.
 fn is_same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b)),
@@ -23,26 +25,26 @@ fn is_same(a: &Value, b: &Value) -> bool {
 }
 
 #[test]
-fn documents_are_read_as_kubectl_reads_them() {
-    let answers = include_str!("testdata/sigs-yaml.jsonl");
+fn documents_are_parsed_as_kubectl_parses_them() {
+    let recordings = include_str!("testdata/sigs-yaml.jsonl");
     let mut differences = Vec::new();
-    for line in answers.lines() {
-        let answer: Value = serde_json::from_str(line).unwrap();
-        let text = answer["in"].as_str().unwrap();
-        let ours = parse(text);
-        let is_alike = match answer.get("out") {
-            Some(out) => ours.as_ref().is_ok_and(|ours| is_same(ours, out)),
-            None => ours.is_err(),
+    for line in recordings.lines() {
+        let recording: Value = serde_json::from_str(line).unwrap();
+        let text = recording["in"].as_str().unwrap();
+        let parsed = parse(text);
+        let is_equal = match recording.get("out") {
+            Some(expected) => parsed.as_ref().is_ok_and(|parsed| is_same(parsed, expected)),
+            None => parsed.is_err(),
         };
-        if !is_alike {
-            differences.push(format!("{line}\n    here: {ours:?}"));
+        if !is_equal {
+            differences.push(format!("{line}\n    here: {parsed:?}"));
         }
     }
-    assert!(answers.lines().count() > 2000 && differences.is_empty(), "{}", differences.join("\n"));
+    assert!(recordings.lines().count() > 2000 && differences.is_empty(), "{}", differences.join("\n"));
 }
 
 #[test]
-fn all_that_json_cannot_say_is_told_with_its_line() {
+fn values_that_json_cannot_represent_are_reported_with_their_line() {
     assert_eq!(
         errors("a: .inf\nb: [1,\n  .NaN]\n~: 1\nc: !!int x\n? [1]\n: 2\nd: !!binary x\n"),
         [
@@ -57,7 +59,7 @@ fn all_that_json_cannot_say_is_told_with_its_line() {
 }
 
 #[test]
-fn what_follows_the_document_is_not_dropped_in_silence() {
+fn text_after_the_document_is_an_error() {
     assert_eq!(
         errors("a: b\n...\nc: d\n"),
         ["line 3: is not valid YAML: a second document begins without `---` before it"]
@@ -66,12 +68,12 @@ fn what_follows_the_document_is_not_dropped_in_silence() {
 }
 
 #[test]
-fn tabs_indent_nothing_but_may_stand_inside() {
+fn tabs_may_not_indent_but_may_occur_elsewhere() {
     for (text, line) in
         [("a:\n\tb: 1\n", 2), ("a: 1\n \t\nb: 2\n", 2), ("- a\n\t# b\n", 2), ("a: |\n  b\nc:\n\t- d\n", 4)]
     {
-        let refused = errors(text);
-        assert!(refused[0].starts_with(&format!("line {line}: is not valid YAML: tab")), "{text:?}: {refused:?}");
+        let rejections = errors(text);
+        assert!(rejections[0].starts_with(&format!("line {line}: is not valid YAML: tab")), "{text:?}: {rejections:?}");
     }
     for text in ["a: \tb\n", "a: {b: 1,\n\tc: [2]\n\t}\n", "a: |\n  b\n  \tc\n", "a: 'b\n  \tc'\n", "a: b\t# c\n"] {
         assert!(parse(text).is_ok(), "{text:?}: {:?}", parse(text));
@@ -79,18 +81,18 @@ fn tabs_indent_nothing_but_may_stand_inside() {
 }
 
 #[test]
-fn no_text_makes_the_reader_hang_or_overflow() {
+fn no_text_makes_the_parser_hang_or_overflow() {
     for deep in ["[".repeat(100_000), "{a: ".repeat(100_000), "- ".repeat(100_000), "? ".repeat(10_000)] {
         assert!(parse(&deep).is_err());
     }
-    // A thousand millions of strings in a few lines.
+    // A billion strings in a few lines.
     let tenfold =
         (1..10).map(|level| format!("a{level}: &a{level} [{}]\n", vec![format!("*a{}", level - 1); 10].join(", ")));
     let text: String = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned()].into_iter().chain(tenfold).collect();
     assert_eq!(errors(&text), ["line 6: is not valid YAML: document contains excessive aliasing"]);
-    // Each level is flat where it is written.
+    // Each level is flat in the text.
     let deeper = (1..1000).map(|level| format!("a{level}: &a{level} [*a{}]\n", level - 1));
     let text: String = ["a0: &a0 [x]\n".to_owned()].into_iter().chain(deeper).collect();
-    let refused = errors(&text);
-    assert!(refused[0].contains("stand in each other more than 128 deep"), "{refused:?}");
+    let rejections = errors(&text);
+    assert!(rejections[0].contains("stand in each other more than 128 deep"), "{rejections:?}");
 }

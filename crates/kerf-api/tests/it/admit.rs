@@ -1,4 +1,4 @@
-//! One door to admission: a manifest that is good, one change to it, and what the API server answers.
+//! Test helper for admission: a valid manifest, a change to it, and the result.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -12,8 +12,8 @@ use serde_json::Value;
 static AWS: LazyLock<BTreeMap<&'static str, CustomResource>> = LazyLock::new(|| compiled(CrdVariant::Aws));
 static KWOK: LazyLock<BTreeMap<&'static str, CustomResource>> = LazyLock::new(|| compiled(CrdVariant::Kwok));
 
-fn compiled(flavour: CrdVariant) -> BTreeMap<&'static str, CustomResource> {
-    crds::all(flavour)
+fn compiled(variant: CrdVariant) -> BTreeMap<&'static str, CustomResource> {
+    crds::all(variant)
         .iter()
         .map(|crd| {
             (
@@ -24,7 +24,7 @@ fn compiled(flavour: CrdVariant) -> BTreeMap<&'static str, CustomResource> {
         .collect()
 }
 
-/// A manifest.
+/// Manifest under test.
 #[derive(Clone)]
 pub(crate) struct Manifest(pub(crate) Value);
 
@@ -33,21 +33,22 @@ impl Manifest {
         Self(serde_yaml_ng::from_str(yaml).unwrap())
     }
 
-    /// The manifest with one field changed. The path is a JSON pointer under the object; missing objects on the way are made.
+    /// Returns the manifest with one field changed. `pointer` is a JSON pointer; missing parent
+    /// objects are created.
     pub(crate) fn with(&self, pointer: &str, value: impl Into<Value>) -> Self {
         let mut changed = self.0.clone();
-        let mut place = &mut changed;
+        let mut target = &mut changed;
         for name in pointer.trim_start_matches('/').split('/').map(|name| name.replace("~1", "/")) {
-            place = match place {
+            target = match target {
                 Value::Array(elements) => &mut elements[name.parse::<usize>().unwrap()],
                 object => &mut object[name],
             };
         }
-        *place = value.into();
+        *target = value.into();
         Self(changed)
     }
 
-    /// The manifest without a field.
+    /// Returns the manifest without a field.
     pub(crate) fn without(&self, pointer: &str) -> Self {
         let (parent, name) = pointer.rsplit_once('/').unwrap();
         let mut changed = self.0.clone();
@@ -55,8 +56,8 @@ impl Manifest {
         Self(changed)
     }
 
-    fn admit(&self, flavour: CrdVariant, operation: Operation<'_>) -> Result<Value, AdmissionRejection> {
-        let resources = match flavour {
+    fn admit(&self, variant: CrdVariant, operation: Operation<'_>) -> Result<Value, AdmissionRejection> {
+        let resources = match variant {
             CrdVariant::Aws => &AWS,
             CrdVariant::Kwok => &KWOK,
         };
@@ -71,15 +72,15 @@ impl Manifest {
         Ok(admitted.object)
     }
 
-    /// The object as it is stored.
+    /// Returns the object as stored.
     #[track_caller]
     pub(crate) fn accepted(&self) -> Value {
         self.admit(CrdVariant::Aws, Operation::Create).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
     }
 
     #[track_caller]
-    pub(crate) fn accepted_by(&self, flavour: CrdVariant) -> Value {
-        self.admit(flavour, Operation::Create).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
+    pub(crate) fn accepted_by(&self, variant: CrdVariant) -> Value {
+        self.admit(variant, Operation::Create).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
     }
 
     #[track_caller]
@@ -87,7 +88,7 @@ impl Manifest {
         self.admit(CrdVariant::Aws, Operation::Snapshot).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
     }
 
-    /// The object as it is stored after this manifest replaced another.
+    /// Returns the object as stored after this manifest has replaced `old`.
     #[track_caller]
     pub(crate) fn accepted_after(&self, old: &Manifest) -> Value {
         let old = old.accepted();
@@ -96,35 +97,35 @@ impl Manifest {
     }
 
     #[track_caller]
-    pub(crate) fn refused(&self) -> RejectedFields {
-        self.refused_by(CrdVariant::Aws)
+    pub(crate) fn rejected(&self) -> RejectedFields {
+        self.rejected_by(CrdVariant::Aws)
     }
 
     #[track_caller]
-    pub(crate) fn refused_by(&self, flavour: CrdVariant) -> RejectedFields {
-        RejectedFields::from_result(self.admit(flavour, Operation::Create), &self.0)
+    pub(crate) fn rejected_by(&self, variant: CrdVariant) -> RejectedFields {
+        RejectedFields::from_result(self.admit(variant, Operation::Create), &self.0)
     }
 
     #[track_caller]
-    pub(crate) fn refused_with_status(&self) -> RejectedFields {
+    pub(crate) fn rejected_with_status(&self) -> RejectedFields {
         RejectedFields::from_result(self.admit(CrdVariant::Aws, Operation::Snapshot), &self.0)
     }
 
     #[track_caller]
-    pub(crate) fn refused_after(&self, old: &Manifest) -> RejectedFields {
+    pub(crate) fn rejected_after(&self, old: &Manifest) -> RejectedFields {
         let old = old.accepted();
         RejectedFields::from_result(self.admit(CrdVariant::Aws, Operation::Update { old: &old }), &self.0)
     }
 }
 
-/// What is wrong with an object.
+/// Field errors of a rejected object.
 pub(crate) struct RejectedFields(Vec<FieldError>);
 
 impl RejectedFields {
     #[track_caller]
-    fn from_result(answer: Result<Value, AdmissionRejection>, object: &Value) -> Self {
-        match answer {
-            // The remark that rules were skipped on account of other errors is no error of its own.
+    fn from_result(result: Result<Value, AdmissionRejection>, object: &Value) -> Self {
+        match result {
+            // The note that rules were skipped because of other errors is not an error.
             Err(AdmissionRejection::Invalid(mut errors)) => {
                 errors.retain(|error| error.detail != RULES_UNCHECKED);
                 Self(errors)
@@ -134,14 +135,14 @@ impl RejectedFields {
         }
     }
 
-    /// There is exactly one error, at this path and with this text somewhere in it.
+    /// Asserts that there is exactly one error, at this path and containing this text.
     #[track_caller]
     pub(crate) fn assert_only(&self, path: &str, text: &str) {
         self.assert_has(path, text);
         assert_eq!(self.0.len(), 1, "{}", self.texts());
     }
 
-    /// There is an error at this path with this text somewhere in it.
+    /// Asserts that there is an error at this path that contains this text.
     #[track_caller]
     pub(crate) fn assert_has(&self, path: &str, text: &str) -> &Self {
         assert!(

@@ -23,14 +23,14 @@ fn spec_01_86_one_reference_and_a_count() {
     template
         .with("/spec/replicas", 1)
         .with("/spec/scalableRef", workload.clone())
-        .refused()
+        .rejected()
         .assert_only("spec", "You must define either PodTemplateRef or ScalableRef, but not both");
-    template.refused().assert_only("spec", "If podTemplateRef is set, replicas or limits must also be set");
+    template.rejected().assert_only("spec", "If podTemplateRef is set, replicas or limits must also be set");
     template.with("/spec/replicas", 1).accepted();
     template.with("/spec/limits", json!({ "cpu": "1" })).accepted();
     buffer().with("/spec/scalableRef", workload).accepted();
     buffer().accepted();
-    buffer().without("/spec").refused().assert_only("spec", "Required value");
+    buffer().without("/spec").rejected().assert_only("spec", "Required value");
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn spec_01_87_numbers_and_names() {
     for field in ["replicas", "percentage"] {
         buffer()
             .with(&format!("/spec/{field}"), -1)
-            .refused()
+            .rejected()
             .assert_only(&format!("spec.{field}"), "should be greater than or equal to 0");
         buffer().with(&format!("/spec/{field}"), 0).accepted();
     }
@@ -46,13 +46,13 @@ fn spec_01_87_numbers_and_names() {
     buffer()
         .with("/spec/podTemplateRef/name", "")
         .with("/spec/replicas", 1)
-        .refused()
+        .rejected()
         .assert_only("spec.podTemplateRef.name", "should be at least 1 chars long");
     for field in ["kind", "name"] {
         buffer()
             .with("/spec/scalableRef", json!({ "kind": "Deployment", "name": "d" }))
             .with(&format!("/spec/scalableRef/{field}"), "")
-            .refused()
+            .rejected()
             .assert_only(&format!("spec.scalableRef.{field}"), "should be at least 1 chars long");
     }
 }

@@ -1,4 +1,4 @@
-//! The manifests of `examples/` are what a newcomer applies first: each of them must be admitted and be good.
+//! Tests that each manifest of `examples/` is admitted and valid. New users apply them first.
 
 use std::path::PathBuf;
 
@@ -35,10 +35,10 @@ fn every_example_is_admitted_and_valid() {
     let mut kinds = Vec::new();
     for (file, document) in documents() {
         let kind = document["kind"].as_str().unwrap().to_owned();
-        let is_ours = ["karpenter", "autoscaling.x-k8s.io"]
+        let is_kerf_kind = ["karpenter", "autoscaling.x-k8s.io"]
             .iter()
             .any(|group| document["apiVersion"].as_str().unwrap().starts_with(group));
-        if is_ours {
+        if is_kerf_kind {
             let stored = Manifest(document).accepted();
             assert_eq!(failures(&kind, stored), Vec::<String>::new(), "{file}");
         }

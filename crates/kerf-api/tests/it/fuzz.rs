@@ -1,4 +1,4 @@
-//! Parsing any bytes never panics, a few seconds at a time.
+//! Tests that parsing any bytes never panics, for a few seconds each.
 #![allow(clippy::unwrap_used, reason = "a fixture that is not JSON must fail the test")]
 
 use kerf_api::duration::Duration;
@@ -85,7 +85,7 @@ fn manifests() {
     });
 }
 
-/// Every place of every example in turn holds something of another type.
+/// Replaces each value of each example in turn by values of other types.
 #[test]
 fn manifests_with_wrong_types() {
     let others = [

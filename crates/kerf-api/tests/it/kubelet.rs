@@ -1,4 +1,5 @@
-//! The kubelet's settings of an EC2NodeClass: open at admission, checked in full after it (spec 01 §7.5).
+//! Tests of the kubelet settings of an EC2NodeClass: accepted by admission, then fully checked
+//! (spec 01 §7.5).
 
 use kerf_api::ec2nodeclass::{AmiFamily, EC2NodeClass};
 use kerf_api::validation::kubelet::{self, MappedKubelet, MaxPods, failures, has_expression, unsupported_failures};
@@ -11,7 +12,7 @@ fn settings(json: Value) -> Map<String, Value> {
     json.as_object().unwrap().clone()
 }
 
-/// What admission stored, as a controller reads it.
+/// Returns the settings that admission stored, as a controller reads them.
 #[track_caller]
 fn stored(json: Value) -> Map<String, Value> {
     let stored = node_class().with("/spec/kubelet", json.clone()).accepted();
@@ -20,7 +21,7 @@ fn stored(json: Value) -> Map<String, Value> {
 }
 
 #[test]
-fn nothing_and_everything_ordinary_is_valid() {
+fn empty_and_ordinary_settings_are_valid() {
     assert!(failures(&settings(json!({}))).is_empty());
     let ordinary = stored(json!({
         "clusterDNS": ["10.0.1.100"],
@@ -46,7 +47,7 @@ fn nothing_and_everything_ordinary_is_valid() {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
     }));
     assert_eq!(failures(&ordinary), Vec::<String>::new());
-    node_class().with("/spec/kubelet", 1).refused().assert_has("spec.kubelet", "must be of type object");
+    node_class().with("/spec/kubelet", 1).rejected().assert_has("spec.kubelet", "must be of type object");
 }
 
 #[test]
@@ -78,8 +79,8 @@ fn spec_01_107_nested_settings() {
 }
 
 #[test]
-fn spec_01_108_all_mistakes_at_once() {
-    let found = failures(&stored(json!({
+fn spec_01_108_all_failures_are_reported_at_once() {
+    let reported = failures(&stored(json!({
         "evictionHard": { "memory.free": "5%", "memory.available": "-1Gi", "pid.available": "101%" },
         "evictionSoft": { "nodefs.available": "lots" },
         "evictionSoftGracePeriod": { "imagefs.available": "-1s", "nodefs.inodesFree": "soon" },
@@ -114,7 +115,7 @@ fn spec_01_108_all_mistakes_at_once() {
         "spec.kubelet.evictionMaxPodGracePeriod: -3 can't be negative".to_owned(),
         "spec.kubelet.maxPods: -2 can't be negative".to_owned(),
     ];
-    assert_eq!(found, expected);
+    assert_eq!(reported, expected);
 }
 
 #[test]
@@ -130,11 +131,11 @@ fn spec_01_109_pairs_that_do_not_agree() {
 }
 
 #[test]
-fn spec_01_110_taints_are_not_the_users() {
+fn spec_01_110_register_with_taints_is_rejected() {
     for value in [json!([{ "key": "a", "effect": "NoSchedule" }]), json!([]), json!("a"), Value::Null] {
-        let found = failures(&settings(json!({ "registerWithTaints": value })));
+        let reported = failures(&settings(json!({ "registerWithTaints": value })));
         assert_eq!(
-            found,
+            reported,
             [
                 "spec.kubelet.registerWithTaints: can't be set, Karpenter sets it from the NodeClaim's taints so the node registers \
                  unschedulable until it's ready"
@@ -144,7 +145,7 @@ fn spec_01_110_taints_are_not_the_users() {
 }
 
 #[test]
-fn spec_01_111_expressions_are_found() {
+fn spec_01_111_expressions_are_detected() {
     let expression = stored(json!({ "maxPods": "vcpus * 10" }));
     assert!(failures(&expression).is_empty() && has_expression(&expression));
     assert_eq!(kubelet::EXPRESSIONS_DISABLED_REASON, "KubeletExpressionsDisabled");
@@ -161,7 +162,7 @@ fn spec_01_111_expressions_are_found() {
 }
 
 #[test]
-fn spec_01_112_families_that_take_only_some_settings() {
+fn spec_01_112_some_families_support_only_some_settings() {
     let settings = settings(json!({ "registryPullQPS": 5, "podsPerCore": 2, "maxPods": 5, "clusterDNS": ["a", "b"] }));
     assert!(unsupported_failures(&settings, &AmiFamily::Al2023).is_empty());
     assert!(unsupported_failures(&settings, &AmiFamily::Custom).is_empty());
@@ -179,7 +180,7 @@ fn spec_01_112_families_that_take_only_some_settings() {
     assert_eq!(kubelet::UNSUPPORTED_REASON, "UnsupportedKubeletConfiguration");
 }
 
-/// Values that are right for some field and wrong for most.
+/// Generates values that are valid for some field and invalid for most.
 fn any_value() -> impl Strategy<Value = Value> {
     let texts = ["5%", "100Mi", "-1", "1m", "", "abc", "1e1.5", "true"].map(|text| json!(text));
     let scalars = prop_oneof![
@@ -222,9 +223,10 @@ fn any_settings() -> impl Strategy<Value = Map<String, Value>> {
 }
 
 proptest! {
-    // spec 01 §7.5: anything that passes validation must be decodable into the 12 fields that the controllers read.
+    // spec 01 §7.5: settings that pass validation can be decoded into the 12 fields that the
+    // controllers read.
     #[test]
-    fn what_is_valid_can_be_read(settings in any_settings()) {
+    fn valid_settings_can_be_decoded(settings in any_settings()) {
         if failures(&settings).is_empty() {
             prop_assert!(MappedKubelet::from_settings(&settings).is_ok(), "{settings:?}");
         }

@@ -10,8 +10,8 @@ fn node_class() -> Manifest {
 }
 
 #[test]
-fn a_class_is_ready_at_birth() {
-    // A create drops the status, and reading defaults it: so it is there for every reader.
+fn a_class_is_ready_when_it_is_created() {
+    // Creating drops the status, and reading sets its default, so every reader sees it.
     let created = Manifest(node_class().accepted());
     let class: KWOKNodeClass = serde_json::from_value(created.accepted_with_status()).unwrap();
     let conditions = class.status.unwrap().conditions;
@@ -20,10 +20,10 @@ fn a_class_is_ready_at_birth() {
 }
 
 #[test]
-fn delays() {
+fn the_registration_delay_is_a_duration() {
     node_class().with("/spec/nodeRegistrationDelay", "30s").accepted();
     node_class()
         .with("/spec/nodeRegistrationDelay", "Never")
-        .refused()
+        .rejected()
         .assert_only("spec.nodeRegistrationDelay", "should match '^([0-9]+(s|m|h))+$'");
 }

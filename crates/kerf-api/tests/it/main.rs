@@ -1,5 +1,5 @@
-//! Kerf's own CRDs asked what a cluster would say (spec 01 §14), and what the controllers would say after it; and what must hold
-//! for every input of the parsers, however strange.
+//! Tests of Kerf's CRDs by admission as in a cluster (spec 01 §14), of the controllers' validation,
+//! and of properties that hold for every input of the parsers.
 #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
 
 mod admit;

@@ -1,4 +1,4 @@
-//! The good manifests that the cases start from.
+//! Valid manifests that the test cases start from.
 
 use serde_json::{Value, json};
 

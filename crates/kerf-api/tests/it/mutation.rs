@@ -1,10 +1,10 @@
-//! Strange inputs made from ordinary ones: a small fuzzer that needs no special toolchain.
+//! Small fuzzer that mutates ordinary inputs and needs no special toolchain.
 //!
-//! It is deterministic: the same seed makes the same inputs on every machine. Inputs that were accepted join those that mutations
-//! start from, so that a long run wanders further from where it began. `KERF_FUZZ_ROUNDS` makes a run longer, `KERF_FUZZ_SEED`
-//! makes another.
+//! It is deterministic: the same seed gives the same inputs on every machine. Accepted inputs are
+//! added to the pool that mutations start from, so that a long run covers more. `KERF_FUZZ_ROUNDS`
+//! sets the length of a run, `KERF_FUZZ_SEED` its seed.
 
-/// How many inputs are kept to start from.
+/// Maximum number of inputs in the pool.
 const POOL_INPUTS_MAX: usize = 256;
 
 pub(crate) struct Mutator {
@@ -14,13 +14,13 @@ pub(crate) struct Mutator {
 }
 
 impl Mutator {
-    /// Starts from some ordinary inputs; `words` are pieces that mean something to the parser.
+    /// Creates a mutator from ordinary inputs. `words` are tokens of the parser's syntax.
     pub(crate) fn new(inputs: impl IntoIterator<Item = Vec<u8>>, words: &'static [&'static str]) -> Self {
         let seed = from_environment("KERF_FUZZ_SEED").unwrap_or(1);
         Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, pool: inputs.into_iter().collect(), words }
     }
 
-    /// Calls `check` with that many inputs; it says whether the input was accepted.
+    /// Calls `check` with `rounds` inputs. `check` returns true if the parser accepted the input.
     pub(crate) fn run(&mut self, rounds: u64, mut check: impl FnMut(&[u8]) -> bool) {
         for _ in 0..from_environment("KERF_FUZZ_ROUNDS").unwrap_or(rounds) {
             let input = self.next();
@@ -42,9 +42,9 @@ impl Mutator {
         if self.pool.len() < POOL_INPUTS_MAX {
             self.pool.push(input);
         } else {
-            // The first half stays as it began.
-            let place = POOL_INPUTS_MAX / 2 + self.below(POOL_INPUTS_MAX / 2);
-            self.pool[place] = input;
+            // The first half of the pool is never replaced.
+            let index = POOL_INPUTS_MAX / 2 + self.below(POOL_INPUTS_MAX / 2);
+            self.pool[index] = input;
         }
     }
 
@@ -80,15 +80,15 @@ impl Mutator {
     }
 
     fn pick(&mut self) -> &Vec<u8> {
-        let place = self.below(self.pool.len());
-        &self.pool[place]
+        let index = self.below(self.pool.len());
+        &self.pool[index]
     }
 
     fn below(&mut self, end: usize) -> usize {
         (self.random() % end.max(1) as u64) as usize
     }
 
-    /// xorshift64*
+    /// Returns the next number of xorshift64*.
     fn random(&mut self) -> u64 {
         self.state ^= self.state >> 12;
         self.state ^= self.state << 25;

@@ -37,15 +37,15 @@ fn spec_01_21_restricted_keys() {
         ("kubernetes.io/hostname", "label \"kubernetes.io/hostname\" is restricted"),
         ("karpenter.k8s.aws/foo", "label domain \"karpenter.k8s.aws\" is restricted"),
     ] {
-        with_requirement(requirement(key, "In", &["a"])).refused().assert_only("spec.requirements[0].key", text);
+        with_requirement(requirement(key, "In", &["a"])).rejected().assert_only("spec.requirements[0].key", text);
     }
     with_requirement(requirement("karpenter.kwok.sh/foo", "In", &["a"]))
-        .refused_by(CrdVariant::Kwok)
+        .rejected_by(CrdVariant::Kwok)
         .assert_only("spec.requirements[0].key", "label domain \"karpenter.kwok.sh\" is restricted");
 }
 
 #[test]
-fn spec_01_22_kubernetes_keys_are_free() {
+fn spec_01_22_kubernetes_keys_are_not_restricted() {
     for key in ["kubernetes.io/test", "k8s.io/test", "subdomain.kubernetes.io/test"] {
         with_requirement(requirement(key, "In", &["a"])).accepted();
     }
@@ -53,12 +53,12 @@ fn spec_01_22_kubernetes_keys_are_free() {
 
 #[test]
 fn spec_01_26_to_29_requirements_have_the_pools_rules() {
-    with_requirement(requirement("a", "Gt", &["-1"])).refused().assert_only(
+    with_requirement(requirement("a", "Gt", &["-1"])).rejected().assert_only(
         "spec.requirements",
         "requirements operator 'Gt', 'Lt', 'Gte', or 'Lte' must have a single positive integer value",
     );
     with_requirement(requirement("a", "NotIn", &[])).accepted();
-    with_requirement(json!({ "key": "a", "operator": "In", "values": ["b"], "minValues": 2 })).refused().assert_only(
+    with_requirement(json!({ "key": "a", "operator": "In", "values": ["b"], "minValues": 2 })).rejected().assert_only(
         "spec.requirements",
         "requirements with 'minValues' must have at least that many values specified in the 'values' field",
     );
@@ -79,7 +79,7 @@ fn spec_01_56_the_spec_is_immutable() {
         old.with("/spec/startupTaints", json!([])),
         old.with("/spec/requirements", vec![requirement("a", "Exists", &[])]),
     ] {
-        changed.refused_after(&old).assert_only("spec", "spec is immutable");
+        changed.rejected_after(&old).assert_only("spec", "spec is immutable");
     }
     for same in [
         old.clone(),
@@ -92,11 +92,11 @@ fn spec_01_56_the_spec_is_immutable() {
 }
 
 #[test]
-fn spec_01_57_a_finalizer_can_be_removed_whatever_the_quantities_look_like() {
+fn spec_01_57_a_finalizer_can_be_removed_with_any_spelling_of_quantities() {
     let old = nodeclaim()
         .with("/metadata/finalizers", json!(["karpenter.sh/termination"]))
         .with("/spec/resources/requests", json!({ "memory": "50000", "cpu": 1 }));
-    // Through the typed object, as a controller would compute its patch.
+    // Computed from the typed object, like a controller's patch.
     let mut claim: NodeClaim = serde_json::from_value(old.accepted()).unwrap();
     claim.metadata.finalizers = None;
     let new = Manifest(serde_json::to_value(&claim).unwrap());
@@ -104,7 +104,7 @@ fn spec_01_57_a_finalizer_can_be_removed_whatever_the_quantities_look_like() {
     new.accepted_after(&old);
 }
 
-// spec 01 §2.6: reason and message may be left out here, and only here.
+// spec 01 §2.6: reason and message may be absent here, and only here.
 #[test]
 fn conditions_may_lack_reason_and_message() {
     let condition =
@@ -115,7 +115,7 @@ fn conditions_may_lack_reason_and_message() {
 }
 
 #[test]
-fn whatever_passes_admission_decodes() {
+fn everything_that_admission_accepts_can_be_decoded() {
     let stored = nodeclaim()
         .with("/spec/expireAfter", "9999999999h")
         .with("/spec/resources/requests", json!({ "a": "1e1.5", "b": 5, "c": "+.5" }))

@@ -1,4 +1,4 @@
-//! What the controllers check of a NodePool after admission (spec 01 §3.4).
+//! Tests of the controllers' checks of a NodePool after admission (spec 01 §3.4).
 
 use kerf_api::labels::{self, LabelRules};
 use kerf_api::nodepool::{NodePool, NodePoolSpec};
@@ -14,7 +14,7 @@ const NAME_PART: &str = "name part must consist of alphanumeric characters, '-',
     alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
     '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
-/// The spec as a controller reads it, whether or not admission would have let it pass.
+/// Returns the spec as a controller reads it, even if admission would reject it.
 fn spec(manifest: &Manifest) -> NodePoolSpec {
     serde_json::from_value::<NodePool>(manifest.0.clone()).unwrap().spec
 }
@@ -45,7 +45,7 @@ fn restricted_label_message(key: &str) -> String {
 }
 
 #[test]
-fn a_plain_pool_is_good() {
+fn a_minimal_pool_is_valid() {
     assert!(runtime_failures(&nodepool()).is_empty());
 }
 
@@ -108,7 +108,7 @@ fn spec_01_19_equal_taints() {
 }
 
 #[test]
-fn spec_01_20_nobody_asks_for_a_pool() {
+fn spec_01_20_the_label_of_a_pool_is_restricted() {
     assert_eq!(
         runtime_failures(&with_requirement(requirement(labels::NODEPOOL, "In", &["a"]))),
         ["invalid key: \"karpenter.sh/nodepool\" in requirements, restricted"]
@@ -155,7 +155,7 @@ fn spec_01_24_label_keys() {
 }
 
 #[test]
-fn spec_01_25_operators_beyond_the_schema_are_named() {
+fn spec_01_25_unsupported_operators_are_reported() {
     assert_eq!(
         runtime_failures(&with_requirement(requirement("a", "unknown", &["b"]))),
         [
@@ -222,13 +222,14 @@ fn spec_01_39_known_values() {
     for (key, values) in
         [(labels::CAPACITY_TYPE, ["on-demand", "xspot"]), (labels::aws::INSTANCE_TENANCY, ["default", "xdedicated"])]
     {
-        let facts = RequirementRef { key, operator: &Operator::In, values: &values, min_values: None };
-        assert!(checks::failures(facts, &LabelRules::aws()).is_empty());
-        assert_eq!(checks::ignored_values(facts, &LabelRules::aws()), [values[1]], "worth a line in the log");
+        let requirement = RequirementRef { key, operator: &Operator::In, values: &values, min_values: None };
+        assert!(checks::failures(requirement, &LabelRules::aws()).is_empty());
+        assert_eq!(checks::ignored_values(requirement, &LabelRules::aws()), [values[1]], "worth a line in the log");
     }
-    let few = json!({ "key": labels::CAPACITY_TYPE, "operator": "In", "values": ["spot", "xspot"], "minValues": 2 });
+    let too_few_values =
+        json!({ "key": labels::CAPACITY_TYPE, "operator": "In", "values": ["spot", "xspot"], "minValues": 2 });
     assert_eq!(
-        runtime_failures(&with_requirement(few)),
+        runtime_failures(&with_requirement(too_few_values)),
         [
             "invalid value: not enough valid values found in [spot xspot] for karpenter.sh/capacity-type, expected at least 2 valid \
              values from: [on-demand reserved spot], got: 1 in requirements, restricted"
@@ -242,7 +243,7 @@ fn spec_01_40_excluding_an_unknown_value_is_fine() {
 }
 
 #[test]
-fn spec_01_41_old_spellings_are_read_as_the_new_ones() {
+fn spec_01_41_deprecated_keys_count_as_the_current_ones() {
     assert!(runtime_failures(&with_requirement(requirement("beta.kubernetes.io/arch", "In", &["amd64"]))).is_empty());
     let [failure] =
         <[String; 1]>::try_from(runtime_failures(&with_requirement(requirement("beta.kubernetes.io/arch", "In", &[]))))
@@ -260,7 +261,7 @@ fn spec_01_42_the_node_class_label_passes_admission_only() {
     );
 }
 
-// spec 01 #43: the predicate; that nothing is written is the controllers' part.
+// spec 01 #43: only the predicate; the controllers' tests check that nothing is written.
 #[test]
 fn spec_01_43_a_pool_is_managed_by_group_and_kind() {
     let reference = spec(&nodepool()).template.spec.node_class_ref;
@@ -283,9 +284,9 @@ fn spec_01_55_of_equal_weights_the_later_name_comes_first() {
     assert_eq!(names, ["d", "e", "c", "b", "a"]);
 }
 
-// spec 01 §2.2, §2.1: what has no value decodes and is reported.
+// spec 01 §2.2, §2.1: values that cannot be parsed are decoded and reported.
 #[test]
-fn texts_without_a_value_are_reported() {
+fn values_that_cannot_be_parsed_are_reported() {
     let manifest = nodepool()
         .with("/spec/template/spec/expireAfter", "9999999999h")
         .with("/spec/template/spec/terminationGracePeriod", "2562048h")
@@ -307,7 +308,7 @@ fn texts_without_a_value_are_reported() {
 
 // spec 01 §3.4: all failures are collected.
 #[test]
-fn all_failures_come_at_once() {
+fn all_failures_are_reported_at_once() {
     let manifest =
         with_label("a b", "c/d").with("/spec/template/spec/taints", json!([{ "key": "/", "effect": "x" }])).with(
             "/spec/template/spec/requirements",
@@ -322,11 +323,12 @@ fn all_failures_come_at_once() {
     );
 }
 
-// spec 01 §3.4, last paragraph; spec 02 §2.2.1: the same check for pods, without the wrapper.
+// spec 01 §3.4, last paragraph; spec 02 §2.2.1: the same check for pods, without prefix and suffix.
 #[test]
-fn a_pods_requirement_is_checked_alike() {
-    let facts = RequirementRef { key: "karpenter.sh/x", operator: &Operator::In, values: &["a"], min_values: None };
-    assert_eq!(checks::failures(facts, &LabelRules::aws()), [restricted_label_message("karpenter.sh/x")]);
-    let facts = RequirementRef { key: "a", operator: &Operator::In, values: &["b c"], min_values: None };
-    assert_eq!(checks::failures(facts, &LabelRules::kwok()).len(), 1);
+fn a_requirement_of_a_pod_is_checked_in_the_same_way() {
+    let requirement =
+        RequirementRef { key: "karpenter.sh/x", operator: &Operator::In, values: &["a"], min_values: None };
+    assert_eq!(checks::failures(requirement, &LabelRules::aws()), [restricted_label_message("karpenter.sh/x")]);
+    let requirement = RequirementRef { key: "a", operator: &Operator::In, values: &["b c"], min_values: None };
+    assert_eq!(checks::failures(requirement, &LabelRules::kwok()).len(), 1);
 }

@@ -1,7 +1,8 @@
-//! What each parser promises for any bytes at all. A broken promise is a panic here.
+//! Properties that each parser has for all inputs. A violation is a panic.
 //!
-//! The mutation tests beside this file call these on the stable toolchain, a few seconds each; the targets under `fuzz/` include
-//! this file and call them with inputs that libFuzzer steers by coverage.
+//! The mutation tests of this crate run them on the stable toolchain, a few seconds each. The
+//! targets under `fuzz/` include this file and run them with inputs that libFuzzer generates by
+//! coverage.
 
 use std::fmt::Debug;
 
@@ -13,7 +14,7 @@ use kerf_api::{capacitybuffer, ec2nodeclass, hash, kwoknodeclass, nodeclaim, nod
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A quantity's canonical text says the same and is its own canonical text.
+/// The canonical text of a quantity has the same value and is its own canonical text.
 pub(crate) fn quantity(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let quantity = match text.parse::<Quantity>() {
@@ -23,17 +24,17 @@ pub(crate) fn quantity(input: &[u8]) {
         }
     };
     let canonical = quantity.to_string();
-    let again: Quantity = canonical.parse().expect("a canonical text is a quantity");
-    assert_eq!(again, quantity, "{text:?} became {canonical:?}");
-    assert_eq!(again.to_string(), canonical);
+    let reparsed: Quantity = canonical.parse().expect("a canonical text is a quantity");
+    assert_eq!(reparsed, quantity, "{text:?} became {canonical:?}");
+    assert_eq!(reparsed.to_string(), canonical);
     let json = serde_json::to_string(&quantity).expect("a quantity can be written");
     assert_eq!(serde_json::from_str::<Quantity>(&json).expect("and read"), quantity);
-    assert!((quantity - again).is_zero() && quantity + Quantity::ZERO == quantity);
+    assert!((quantity - reparsed).is_zero() && quantity + Quantity::ZERO == quantity);
     assert_eq!(quantity.is_negative(), quantity.value() < 0);
     assert_eq!(quantity.is_zero(), quantity.milli_value() == 0);
 }
 
-/// A duration's text says the same, and every judgement over it comes to an end.
+/// The text of a duration parses to the same value, and every evaluation of it terminates.
 pub(crate) fn duration(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     match text.parse::<Duration>() {
@@ -48,7 +49,7 @@ pub(crate) fn duration(input: &[u8]) {
     }
 }
 
-/// The next hit lies ahead, and nothing lies before it.
+/// The next match is in the future, and there is no earlier one.
 pub(crate) fn schedule(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let Ok(schedule) = text.parse::<Schedule>() else { return };
@@ -56,17 +57,21 @@ pub(crate) fn schedule(input: &[u8]) {
     for instant in [Timestamp::MIN, Timestamp::UNIX_EPOCH, noon, Timestamp::MAX] {
         let window = Duration::from_secs(3600);
         match schedule.next_after(instant) {
-            Some(hit) => {
-                assert!(hit > instant, "{text:?} hits at {hit}, not after {instant}");
-                assert_eq!(schedule.next_after(Duration::from_nanos(1).before(hit)), Some(hit), "{text:?}");
-                assert!(schedule.is_active(window, hit), "{text:?} is not active at its own hit {hit}");
+            Some(next_match) => {
+                assert!(next_match > instant, "{text:?} hits at {next_match}, not after {instant}");
+                assert_eq!(
+                    schedule.next_after(Duration::from_nanos(1).before(next_match)),
+                    Some(next_match),
+                    "{text:?}"
+                );
+                assert!(schedule.is_active(window, next_match), "{text:?} is not active at its own hit {next_match}");
             }
             None => assert!(schedule.is_active(Duration::ZERO, instant), "{text:?} never hits, so it is active"),
         }
     }
 }
 
-/// Any JSON is decoded or refused, and what is decoded can be written and read again.
+/// Any JSON is decoded or rejected. A decoded object can be serialized and decoded again.
 pub(crate) fn manifest(input: &[u8]) {
     check_round_trip::<nodepool::NodePool>(input, |pool| {
         let _ = hash::nodepool_hash(&pool.spec.template);
@@ -106,10 +111,10 @@ fn decode<T: DeserializeOwned>(input: &[u8]) -> Option<T> {
     }
 }
 
-fn check_round_trip<T: DeserializeOwned + Serialize + PartialEq + Debug>(input: &[u8], look: impl FnOnce(&T)) {
+fn check_round_trip<T: DeserializeOwned + Serialize + PartialEq + Debug>(input: &[u8], inspect: impl FnOnce(&T)) {
     let Some(object) = decode::<T>(input) else { return };
     let json = serde_json::to_string(&object).expect("what was read can be written");
-    let again: T = serde_json::from_str(&json).expect("and read again");
-    assert_eq!(again, object);
-    look(&object);
+    let reparsed: T = serde_json::from_str(&json).expect("and read again");
+    assert_eq!(reparsed, object);
+    inspect(&object);
 }

@@ -182,7 +182,8 @@ fn fault_rules() -> Vec<FaultRule> {
         (Fault::LostResponse, 50_000),
         (Fault::DroppedWatch { after: Duration::from_secs(3) }, 1_000_000),
     ];
-    let rule = |(fault, per_million)| FaultRule { agent: "kerf".into(), ..FaultRule::new(fault, per_million) };
+    let rule =
+        |(fault, per_million)| FaultRule { user_agent_prefix: "kerf".into(), ..FaultRule::new(fault, per_million) };
     weather.into_iter().map(rule).collect()
 }
 

@@ -174,7 +174,7 @@ async fn a_replacement_that_only_the_server_has_forgotten_is_waited_for() {
     town.deploy_oversized().await;
     town.env.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "5m"}})).await;
     let late = FaultRule {
-        agent: "kerf".into(),
+        user_agent_prefix: "kerf".into(),
         ..FaultRule::new(Fault::LateWatch { by: Duration::from_secs(20) }, 1_000_000)
     };
     town.env.server.set_faults(vec![late], 1);

@@ -125,7 +125,7 @@ async fn a_write_that_fails_after_a_launch_does_not_launch_twice() {
     rig.wait(5).await;
     // Every write to a claim fails for a while, after the finalizer.
     let fails = FaultRule {
-        agent: "kerf".into(),
+        user_agent_prefix: "kerf".into(),
         resources: vec!["nodeclaims".into()],
         verbs: vec![Verb::Patch],
         ..FaultRule::new(Fault::InternalError, 700_000)

@@ -93,7 +93,7 @@ async fn create_pods_for_seconds(rig: &TestEnv, seconds: usize) {
 /// When each of the two wrote something, leases aside: its first and its last time.
 fn span(writes: &[AuditedWrite], agent: &str) -> Option<(Timestamp, Timestamp)> {
     let mut times =
-        writes.iter().filter(|write| write.agent == agent && write.resource != "leases").map(|write| write.at);
+        writes.iter().filter(|write| write.user_agent == agent && write.resource != "leases").map(|write| write.at);
     let first = times.next()?;
     Some((first, times.next_back().unwrap_or(first)))
 }
@@ -127,7 +127,7 @@ async fn after_sigterm_the_other_works_within_two_seconds() {
     assert!(one.running.await.unwrap().is_ok());
     let leases: Api<coordination::Lease> = Api::namespaced(rig.client.clone(), "kube-system");
     let writes = rig.server.take_audit();
-    let released = writes.iter().rfind(|write| write.agent == one.agent && write.resource == "leases").unwrap().at;
+    let released = writes.iter().rfind(|write| write.user_agent == one.agent && write.resource == "leases").unwrap().at;
     assert!(released.duration_since(asked).as_secs_f64() < 1.0, "the holder is cleared before the process ends");
     rig.pending_pod("next", "60", json!({})).await;
     rig.wait(4).await;
@@ -158,7 +158,7 @@ async fn nobody_works_while_somebody_else_holds_the_lease() {
         leases.patch("karpenter-leader-election", &PatchParams::default(), &Patch::Merge(renew)).await.unwrap();
     }
     assert!(!one.is_leader());
-    assert!(rig.server.take_audit().iter().all(|write| write.agent != one.agent));
+    assert!(rig.server.take_audit().iter().all(|write| write.user_agent != one.agent));
     rig.wait(20).await;
     assert!(one.is_leader(), "a lease that nobody renews runs out");
     let spec = leases.get("karpenter-leader-election").await.unwrap().spec.unwrap();
@@ -170,7 +170,7 @@ async fn nobody_works_while_somebody_else_holds_the_lease() {
 async fn a_leader_that_is_cut_off_stops_in_time() {
     let (rig, one, two) = start_two_under_load().await;
     let cut = rig.clock.now();
-    let rule = FaultRule { agent: "kerf-one".into(), ..FaultRule::new(Fault::InternalError, 1_000_000) };
+    let rule = FaultRule { user_agent_prefix: "kerf-one".into(), ..FaultRule::new(Fault::InternalError, 1_000_000) };
     let only_writes = FaultRule { resources: vec!["leases".into()], ..rule };
     rig.server.set_faults(vec![only_writes], 1);
     create_pods_for_seconds(&rig, 25).await;

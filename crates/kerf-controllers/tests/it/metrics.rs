@@ -115,7 +115,7 @@ async fn a_claims_namesake_has_a_life_of_its_own() {
     rig.create::<NodePool>(pool("general", json!({}))).await;
     // Nobody hears of claims for a while, and then only which there are.
     let to = |verb: Verb, fault: Fault, from: u64, until: u64| FaultRule {
-        agent: "kerf".into(),
+        user_agent_prefix: "kerf".into(),
         resources: vec!["nodeclaims".into()],
         verbs: vec![verb],
         from: Duration::from_secs(from),

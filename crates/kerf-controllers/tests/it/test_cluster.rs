@@ -11,7 +11,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::nodepool::NodePool;
 use kerf_kwok::{AvailabilityError, Catalogue, InstanceAvailability, Kwok, parse_catalogue};
 use kerf_runtime::Clock;
-use kerf_sandbox::sim::Witness;
+use kerf_sandbox::sim::InvariantWatcher;
 use kerf_sandbox::{Cluster, ClusterConfig, Delay, Timing};
 use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
@@ -67,7 +67,7 @@ impl InstanceAvailability for SoldOut {
 pub(crate) struct TestCluster {
     pub(crate) env: TestEnv,
     pub(crate) cluster: Cluster,
-    pub(crate) invariant_watcher: Witness,
+    pub(crate) invariant_watcher: InvariantWatcher,
     pub(crate) sold_out: Arc<SoldOut>,
     pub(crate) catalogue: Catalogue,
 }
@@ -78,7 +78,7 @@ impl TestCluster {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let config = ClusterConfig { clock, seed: 7, timing: TIMING };
         let cluster = Cluster::start_from(installed_server().await, config);
-        let witness = Witness::of(&cluster);
+        let witness = InvariantWatcher::start(&cluster);
         let mut rig = TestEnv::from_server(cluster.api().clone());
         rig.settings.pause_disruption = false;
         rig.create::<NodePool>(pool("general", spec)).await;

@@ -194,7 +194,12 @@ impl TestEnv {
     /// From now on this happens to every request of the controllers of this kind.
     pub(crate) fn inject_fault(&self, fault: Fault, verb: Verb, resource: &str) {
         let always = FaultRule::new(fault, 1_000_000);
-        let rule = FaultRule { agent: "kerf".into(), resources: vec![resource.into()], verbs: vec![verb], ..always };
+        let rule = FaultRule {
+            user_agent_prefix: "kerf".into(),
+            resources: vec![resource.into()],
+            verbs: vec![verb],
+            ..always
+        };
         self.server.set_faults(vec![rule], 1);
     }
 

@@ -1,4 +1,5 @@
-//! The cluster of the benchmarks: pods in the mix of Karpenter's own scheduling benchmark, 400 instance types, nodes of one size.
+//! The cluster of the benchmarks: pods in the mix of Karpenter's own scheduling benchmark, 400
+//! instance types, nodes of one size.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -31,8 +32,8 @@ pub(crate) fn settings(effort: Effort) -> Settings {
     }
 }
 
-/// Time of this thread on the processor, so that other work on the machine does not count. What a second thread does at the same
-/// time is not counted either.
+/// Measures the CPU time of this thread, so that other processes do not count. The work of other
+/// threads does not count either.
 pub(crate) struct Stopwatch {
     wall: Instant,
     start_cpu_seconds: Option<f64>,
@@ -43,7 +44,8 @@ impl Stopwatch {
         Self { wall: Instant::now(), start_cpu_seconds: thread_cpu_seconds() }
     }
 
-    /// Seconds since the start, by the wall where the system does not tell more.
+    /// Returns the seconds since the start: CPU time, or wall-clock time if the system does not
+    /// report CPU time.
     pub(crate) fn seconds(&self) -> f64 {
         self.start_cpu_seconds
             .zip(thread_cpu_seconds())
@@ -56,7 +58,7 @@ fn thread_cpu_seconds() -> Option<f64> {
     text.split_whitespace().next()?.parse::<f64>().ok().map(|nanos| nanos / 1e9)
 }
 
-/// A small generator of numbers that repeats itself (splitmix64).
+/// A small deterministic random number generator (splitmix64).
 pub(crate) struct SplitMix64(pub(crate) u64);
 
 impl SplitMix64 {
@@ -116,23 +118,23 @@ pub(crate) fn term(key: &str, label: &str) -> PodAffinityTerm {
 }
 
 pub(crate) fn diverse(count: usize) -> Vec<Pod> {
-    let mut dice = SplitMix64(7);
+    let mut rng = SplitMix64(7);
     (0..count)
         .map(|i| {
-            let cpu = dice.pick(&["100m", "250m", "500m", "1", "1500m"]);
-            let memory = dice.pick(&["100Mi", "256Mi", "512Mi", "1Gi", "2Gi", "4Gi"]);
-            let label = dice.pick(&LABELS);
+            let cpu = rng.pick(&["100m", "250m", "500m", "1", "1500m"]);
+            let memory = rng.pick(&["100Mi", "256Mi", "512Mi", "1Gi", "2Gi", "4Gi"]);
+            let label = rng.pick(&LABELS);
             let name = format!("pod-{i:06}");
             match i % 5 {
                 0 => pod(name, label, cpu, memory),
                 1 => {
                     let mut p = pod(name, label, cpu, memory);
-                    spread(&mut p, labels::ZONE, dice.pick(&LABELS));
+                    spread(&mut p, labels::ZONE, rng.pick(&LABELS));
                     p
                 }
                 2 => {
                     let mut p = pod(name, label, cpu, memory);
-                    spread(&mut p, labels::HOSTNAME, dice.pick(&LABELS));
+                    spread(&mut p, labels::HOSTNAME, rng.pick(&LABELS));
                     p
                 }
                 3 => {
@@ -221,13 +223,13 @@ pub(crate) fn node(i: usize) -> Node {
     node
 }
 
-/// Type i has i CPUs, 2i GiB and room for 10i pods; spot in two zones, on-demand in three.
+/// Type i has i CPUs, 2i GiB and capacity for 10i pods; spot in two zones, on-demand in three.
 pub(crate) fn instance_type(i: i64) -> InstanceType {
     instance_type_with(&format!("t-{i}"), i, 2 * i, i * 100_000_000 + 2 * i * 1024 * 1024 * 1024 / 10)
 }
 
-/// A type with that many CPUs and gigabytes, for so many nano-dollars an hour.
-pub(crate) fn instance_type_with(name: &str, i: i64, gibibytes: i64, nanos: i64) -> InstanceType {
+/// Returns a type with `cpus` CPUs and `gibibytes` GiB that costs `nanos` nano-dollars per hour.
+pub(crate) fn instance_type_with(name: &str, cpus: i64, gibibytes: i64, nanos: i64) -> InstanceType {
     let name = Str::from(name);
     let one = |key: &str, values: &[&str]| Requirement::one_of(key, values.iter().map(|v| Str::from(*v)));
     let memory = gibibytes * 1024 * 1024 * 1024;
@@ -259,9 +261,9 @@ pub(crate) fn instance_type_with(name: &str, i: i64, gibibytes: i64, nanos: i64)
             offering("zone-3", "on-demand"),
         ],
         capacity: resources(&[
-            ("cpu", &i.to_string()),
+            ("cpu", &cpus.to_string()),
             ("memory", &memory.to_string()),
-            ("pods", &(10 * i).to_string()),
+            ("pods", &(10 * cpus).to_string()),
         ]),
         overhead: Overhead::default(),
     }

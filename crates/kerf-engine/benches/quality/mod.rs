@@ -1,4 +1,4 @@
-//! What plans are worth: how much they save on clusters that a day of churn has left behind, and how much any plan could.
+//! Measures how much plans save on clusters after a day of churn, and how much any plan could save.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use kerf_engine::{DisruptionSettings, Effort, Input, Passes, disrupt};
 use super::cluster::{SplitMix64, instance_type_with, pod, resources, settings};
 use super::{ClusterShape, cluster_with_nodes};
 
-/// What plans save on clusters of 50 to 300 nodes that a day of churn has left behind: with the methods that Karpenter has, with moves
-/// on top, and at best, if pods could be cut to fit.
+/// Prints the price of `clusters` clusters of 50 to 300 nodes after a day of churn: before, with
+/// the methods that Karpenter has, with moves as well, and a lower bound for any plan.
 pub(crate) fn report(clusters: u64) {
     println!(
         "{:<10} {:>7} {:>10} {:>11} {:>11} {:>11}",
@@ -21,7 +21,7 @@ pub(crate) fn report(clusters: u64) {
     let (mut nodes, mut sums) = (0, [0.0_f64; 4]);
     for seed in 0..clusters {
         let input = churned_cluster(seed);
-        let of = |moves| {
+        let plan_with = |moves| {
             let scheduling = settings(Effort::Search);
             disrupt(
                 &input,
@@ -33,13 +33,13 @@ pub(crate) fn report(clusters: u64) {
                 },
             )
         };
-        let (compatible, moved) = (of(false), of(true));
-        assert!(moved.price_after <= compatible.price_after, "moves come on top");
+        let (compatible, with_moves) = (plan_with(false), plan_with(true));
+        assert!(with_moves.price_after <= compatible.price_after, "moves come on top");
         nodes += input.nodes.len();
         let prices = [
             compatible.price_before.dollars(),
             compatible.price_after.dollars(),
-            moved.price_after.dollars(),
+            with_moves.price_after.dollars(),
             lower_bound_price(&input),
         ];
         sums.iter_mut().zip(prices).for_each(|(sum, price)| *sum += price);
@@ -47,50 +47,52 @@ pub(crate) fn report(clusters: u64) {
     println!("{clusters:<10} {nodes:>7} {:>10.2} {:>11.2} {:>11.2} {:>11.2}", sums[0], sums[1], sums[2], sums[3]);
 }
 
-/// Gigabytes per CPU of the three families.
+/// The three families with their GiB of memory per CPU.
 const FAMILIES: [(&str, i64); 3] = [("c", 2), ("s", 4), ("m", 8)];
 
-/// Nodes of three families and five sizes, filled with pods of which most have gone since; nothing else can be bought.
+/// Returns a cluster with nodes of three families and five sizes. Most of the pods that filled the
+/// nodes are deleted. No other instance types are offered.
 fn churned_cluster(seed: u64) -> Input {
-    let mut dice = SplitMix64(seed);
-    let nodes = 50 + dice.below(251);
+    let mut rng = SplitMix64(seed);
+    let nodes = 50 + rng.below(251);
     let mut input = cluster_with_nodes(nodes, ClusterShape { pools: 1, has_zone_spread: false, is_full: false });
     input.pools[0].disruption.budgets.clear();
     input.pods.clear();
     let sizes = [2, 4, 8, 16, 32];
-    // About what clouds take: most of the price is for the CPUs.
+    // Approximately as clouds charge: most of the price is for the CPUs.
     let price = |cpus: i64, gibibytes: i64| cpus * 35_500_000 + gibibytes * 3_400_000;
     let types: Vec<InstanceType> = FAMILIES
         .iter()
         .flat_map(|(family, per_cpu)| {
-            let of_size = |cpus: i64| {
+            let type_of_size = |cpus: i64| {
                 instance_type_with(&format!("{family}-{cpus}"), cpus, per_cpu * cpus, price(cpus, per_cpu * cpus))
             };
-            sizes.map(of_size)
+            sizes.map(type_of_size)
         })
         .collect();
     input.catalogues[0] = Arc::new(types);
     for i in 0..nodes {
-        let (cpus, (family, per_cpu)) = (dice.pick(&[2, 4, 8, 16, 32]), dice.pick(&FAMILIES));
+        let (cpus, (family, per_cpu)) = (rng.pick(&[2, 4, 8, 16, 32]), rng.pick(&FAMILIES));
         let gibibytes = cpus * per_cpu as usize;
-        let has = [("cpu", cpus.to_string()), ("memory", format!("{gibibytes}Gi")), ("pods", (10 * cpus).to_string())];
-        let has: Vec<(&str, &str)> = has.iter().map(|(name, amount)| (*name, amount.as_str())).collect();
+        let node_resources =
+            [("cpu", cpus.to_string()), ("memory", format!("{gibibytes}Gi")), ("pods", (10 * cpus).to_string())];
+        let node_resources: Vec<(&str, &str)> =
+            node_resources.iter().map(|(name, amount)| (*name, amount.as_str())).collect();
         let (node, claim) = (Arc::make_mut(&mut input.nodes[i]), &mut input.node_claims[i]);
         node.metadata.labels = (node.metadata.labels.iter().map(|(k, v)| (k.clone(), v.clone())))
             .chain([(Str::from(labels::INSTANCE_TYPE), Str::from(format!("{family}-{cpus}")))])
             .collect();
         claim.labels = node.metadata.labels.clone();
-        node.status.allocatable = resources(&has);
+        node.status.allocatable = resources(&node_resources);
         node.status.capacity = node.status.allocatable.clone();
         let (mut milli, mut mebi) = (1_000 * cpus, 1_024 * gibibytes);
         for j in 0.. {
-            let (cpu, memory) =
-                (dice.pick(&[100, 250, 500, 1_000, 2_000]), dice.pick(&[128, 512, 1_024, 4_096, 8_192]));
+            let (cpu, memory) = (rng.pick(&[100, 250, 500, 1_000, 2_000]), rng.pick(&[128, 512, 1_024, 4_096, 8_192]));
             if cpu > milli || memory > mebi {
                 break;
             }
             (milli, mebi) = (milli - cpu, mebi - memory);
-            if dice.below(5) < 2 {
+            if rng.below(5) < 2 {
                 let mut p = pod(format!("p{i}-{j}"), "churn", &format!("{cpu}m"), &format!("{memory}Mi"));
                 p.spec.node_name = Some(input.nodes[i].metadata.name.clone());
                 p.status.phase = PodPhase::Running;
@@ -101,24 +103,25 @@ fn churned_cluster(seed: u64) -> Input {
     input
 }
 
-/// A bound: what all that the pods ask for costs at least if machines could be bought in parts. That is a linear program with a row for
-/// each resource. Its dual has as few unknowns as there are rows, the price of one unit of each resource, so that the best of its
-/// corners is found by looking at all of them.
+/// Returns a lower bound: the price of all requested resources if instances could be bought in
+/// parts. That is a linear program with one row per resource. Its dual has one unknown per row, the
+/// price of one unit of each resource, so its optimum is found by checking all corners.
 fn lower_bound_price(input: &Input) -> f64 {
     let amount = |q: Option<Quantity>| q.map_or(0.0, |q| q.nanos() as f64 / 1e9);
-    let asked = |p: &Pod| {
+    let pod_requests = |p: &Pod| {
         let of = |name: &str| p.spec.containers.iter().map(|c| amount(c.resources.requests.get(name))).sum::<f64>();
         [of("cpu"), of("memory") / GIBIBYTE, 1.0]
     };
-    let mut wanted = [0.0; 3];
+    let mut total_requests = [0.0; 3];
     for pod in &input.pods {
-        wanted.iter_mut().zip(asked(pod)).for_each(|(sum, more)| *sum += more);
+        total_requests.iter_mut().zip(pod_requests(pod)).for_each(|(sum, more)| *sum += more);
     }
-    // No machine is worth more than it costs, and no resource less than nothing.
+    // The resources of an instance are worth at most its price, and no resource has a negative
+    // price.
     let mut faces: Vec<([f64; 3], f64)> = Vec::new();
-    for described in input.catalogues[0].iter() {
-        let of = |name: &str| amount(described.capacity.get(name));
-        let cheapest = described.offerings.iter().map(|o| o.price.dollars()).fold(f64::INFINITY, f64::min);
+    for instance_type in input.catalogues[0].iter() {
+        let of = |name: &str| amount(instance_type.capacity.get(name));
+        let cheapest = instance_type.offerings.iter().map(|o| o.price.dollars()).fold(f64::INFINITY, f64::min);
         faces.push(([of("cpu"), of("memory") / GIBIBYTE, of("pods")], cheapest));
     }
     faces.extend([[-1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, -1.0]].map(|face| (face, 0.0)));
@@ -127,8 +130,8 @@ fn lower_bound_price(input: &Input) -> f64 {
         for j in 0..i {
             for k in 0..j {
                 let Some(corner) = plane_intersection([faces[i], faces[j], faces[k]]) else { continue };
-                if faces.iter().all(|(face, most)| dot(*face, corner) <= most + 1e-9) {
-                    best = best.max(dot(wanted, corner));
+                if faces.iter().all(|(face, bound)| dot(*face, corner) <= bound + 1e-9) {
+                    best = best.max(dot(total_requests, corner));
                 }
             }
         }
@@ -142,7 +145,7 @@ fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
     a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
-/// Where three planes meet (Cramer's rule), if they do.
+/// Returns the point in which three planes intersect (Cramer's rule), if there is one.
 fn plane_intersection([(a, p), (b, q), (c, r)]: [([f64; 3], f64); 3]) -> Option<[f64; 3]> {
     let cross =
         |u: [f64; 3], v: [f64; 3]| [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];

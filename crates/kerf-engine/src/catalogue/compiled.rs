@@ -1,8 +1,9 @@
-//! A catalogue as columns: "which rows satisfy these requirements with an available offering" is a handful of ANDs over masks
-//! that are built once per distinct requirement.
+//! A catalogue as bit sets. The rows that satisfy a requirement set and have an available offering
+//! are the AND of a few sets, one per requirement.
 //!
-//! A row is an instance type together with one group of its available offerings that share an allocatable; without
-//! per-offering overrides a type is exactly one row. Unavailable offerings belong to no row (spec 02 §4.4).
+//! A row is an instance type together with those of its available offerings that have equal
+//! allocatable resources. Without overrides a type is exactly one row. Unavailable offerings belong
+//! to no row (spec 02 §4.4).
 
 use kerf_api::labels;
 use kerf_api::quantity::Quantity;
@@ -16,26 +17,26 @@ use crate::requirement::Requirement;
 use crate::requirement_table::{KeyIx, RequirementIx, RequirementSetIx, RequirementTable};
 use crate::resources::{Amounts, ResourceIx, ResourceNames};
 
-/// A row of a catalogue.
+/// Index of a row of a catalogue.
 pub(crate) type RowIx = usize;
 
-/// One catalogue, compiled.
+/// Instance types, rows and offerings of one catalogue, with their requirements by label key.
 #[derive(Debug, Clone)]
 pub(crate) struct CompiledCatalogue {
     pub(crate) types: Vec<CompiledType>,
     pub(crate) rows: Vec<CatalogueRow>,
     pub(crate) offerings: Vec<CompiledOffering>,
-    /// Per key the requirement of each type, for keys that some type declares.
+    /// For each key that some type defines, the requirement of each type.
     type_keys: FxHashMap<KeyIx, Vec<Option<RequirementIx>>>,
-    /// Per key the requirement of each offering.
+    /// For each key that some offering defines, the requirement of each offering.
     offering_keys: Vec<(KeyIx, Vec<Option<RequirementIx>>)>,
-    /// Slots of every reservation, also of those that cannot be launched now.
+    /// ID and slots of every reservation, including those that cannot be launched now.
     pub(crate) reservations: Vec<(Str, i32)>,
-    /// The label that names a reservation.
+    /// Label key of the reservation ID. `None` if the catalogue has no reservation.
     pub(crate) reservation_key: Option<Str>,
 }
 
-/// What the solver needs to know of a type.
+/// An instance type as the solver needs it.
 #[derive(Debug, Clone)]
 pub(crate) struct CompiledType {
     pub(crate) name: Str,
@@ -43,7 +44,7 @@ pub(crate) struct CompiledType {
     pub(crate) capacity: Amounts,
 }
 
-/// A type with one of its allocatables.
+/// An instance type with one of its allocatable resources.
 #[derive(Debug, Clone)]
 pub(crate) struct CatalogueRow {
     pub(crate) type_ix: usize,
@@ -65,17 +66,18 @@ pub(crate) struct CompiledOffering {
 pub(crate) struct RowView {
     /// Rows whose type is compatible and that have a compatible available offering.
     pub(crate) rows: Bits,
-    /// Compatible available offerings, whatever their type says.
+    /// Compatible available offerings, also of incompatible types.
     pub(crate) offerings: Bits,
     /// Rows whose type is compatible, with or without an offering.
     pub(crate) compatible: Bits,
-    /// The kept rows by the price of their cheapest compatible offering, ties by type name.
+    /// `rows` with the price of their cheapest compatible offering, sorted by price, ties by type
+    /// name.
     pub(crate) by_price: Vec<(Price, RowIx)>,
 }
 
 impl CompiledCatalogue {
     pub(crate) fn new(types: &[InstanceType], names: &mut ResourceNames, table: &mut RequirementTable) -> Self {
-        let mut columns = Self {
+        let mut catalogue = Self {
             types: Vec::with_capacity(types.len()),
             rows: Vec::new(),
             offerings: Vec::new(),
@@ -85,35 +87,35 @@ impl CompiledCatalogue {
             reservation_key: None,
         };
         let mut offering_sets = Vec::new();
-        for (type_ix, described) in types.iter().enumerate() {
-            let set = table.intern(&described.requirements);
-            for (key, one) in table.pairs(set).to_vec() {
-                let column = columns.type_keys.entry(key).or_insert_with(|| vec![None; types.len()]);
-                column[type_ix] = Some(one);
+        for (type_ix, instance_type) in types.iter().enumerate() {
+            let set = table.intern(&instance_type.requirements);
+            for (key, requirement) in table.pairs(set).to_vec() {
+                let column = catalogue.type_keys.entry(key).or_insert_with(|| vec![None; types.len()]);
+                column[type_ix] = Some(requirement);
             }
-            columns.types.push(CompiledType {
-                name: described.name.clone(),
+            catalogue.types.push(CompiledType {
+                name: instance_type.name.clone(),
                 requirements: set,
-                capacity: names.amounts(&described.capacity),
+                capacity: names.amounts(&instance_type.capacity),
             });
-            columns.add_rows(type_ix, described, names, table, &mut offering_sets);
+            catalogue.add_rows(type_ix, instance_type, names, table, &mut offering_sets);
         }
-        columns.index_offerings(&offering_sets, table);
-        columns
+        catalogue.index_offerings(&offering_sets, table);
+        catalogue
     }
 
     fn add_rows(
         &mut self,
         type_ix: usize,
-        described: &InstanceType,
+        instance_type: &InstanceType,
         names: &mut ResourceNames,
         table: &mut RequirementTable,
         offering_sets: &mut Vec<RequirementSetIx>,
     ) {
         let mut groups: Vec<(&Offering, RowIx)> = Vec::new();
         let base = self.rows.len();
-        self.rows.push(CatalogueRow { type_ix, allocatable: allocatable(described, None, names) });
-        for offering in &described.offerings {
+        self.rows.push(CatalogueRow { type_ix, allocatable: allocatable(instance_type, None, names) });
+        for offering in &instance_type.offerings {
             let capacity_type = single(offering, labels::CAPACITY_TYPE);
             let reservation = (capacity_type == "reserved").then(|| reservation_id(offering)).flatten();
             if let Some((key, id)) = &reservation {
@@ -124,15 +126,15 @@ impl CompiledCatalogue {
                 continue;
             }
             let overridden = offering.capacity_override.is_some() || offering.overhead_override.is_some();
-            let same = |o: &Offering| {
+            let has_same_overrides = |o: &Offering| {
                 o.capacity_override == offering.capacity_override && o.overhead_override == offering.overhead_override
             };
-            let known = groups.iter().find(|(o, _)| same(o)).map(|(_, row)| *row);
-            let row = match known {
+            let existing_row = groups.iter().find(|(o, _)| has_same_overrides(o)).map(|(_, row)| *row);
+            let row = match existing_row {
                 Some(row) => row,
                 None if overridden => {
                     self.rows
-                        .push(CatalogueRow { type_ix, allocatable: allocatable(described, Some(offering), names) });
+                        .push(CatalogueRow { type_ix, allocatable: allocatable(instance_type, Some(offering), names) });
                     groups.push((offering, self.rows.len() - 1));
                     self.rows.len() - 1
                 }
@@ -149,7 +151,8 @@ impl CompiledCatalogue {
         }
     }
 
-    /// The same reservation seen with different capacities keeps the smallest (spec 02 §10).
+    /// Records the slots of a reservation. If its offerings disagree, the smallest number counts
+    /// (spec 02 §10).
     fn record_reservation(&mut self, id: &Str, capacity: i32) {
         match self.reservations.iter_mut().find(|(known, _)| known == id) {
             Some((_, slots)) => *slots = (*slots).min(capacity),
@@ -165,32 +168,34 @@ impl CompiledCatalogue {
             keys.into_iter().map(|key| (key, sets.iter().map(|set| table.get(*set, key)).collect())).collect();
     }
 
-    /// What satisfies a requirement set (spec 02 §7.1, the parts without resources).
+    /// Returns the rows and offerings that satisfy a requirement set (spec 02 §7.1, without
+    /// resources).
     pub(crate) fn view(&self, set: RequirementSetIx, table: &mut RequirementTable) -> RowView {
         let mut type_mask = Bits::full(self.types.len());
-        for (key, asked) in table.pairs(set).to_vec() {
-            // Also where no type says anything of the label: no machine will do, and the API would refuse the claim.
-            if table.requirement(asked).is_unsatisfiable() {
+        for (key, required) in table.pairs(set).to_vec() {
+            // Also if no type defines the label: no node can satisfy the requirement, and the API
+            // server would reject a NodeClaim with it.
+            if table.requirement(required).is_unsatisfiable() {
                 type_mask = Bits::new();
             }
             let Some(column) = self.type_keys.get(&key) else { continue };
-            let agree: Bits = (0..self.types.len())
-                .filter(|t| column[*t].is_none_or(|declared| table.intersect_requirements(declared, asked).1))
+            let matching: Bits = (0..self.types.len())
+                .filter(|t| column[*t].is_none_or(|declared| table.intersect_requirements(declared, required).1))
                 .collect();
-            type_mask.and_with(&agree);
+            type_mask.and_with(&matching);
         }
         let mut offerings = Bits::full(self.offerings.len());
         for (key, column) in &self.offering_keys {
-            let asked = table.get(set, *key);
-            let open = table.is_well_known(*key);
-            let agree: Bits = (0..self.offerings.len())
-                .filter(|o| match (column[*o], asked) {
+            let required = table.get(set, *key);
+            let is_well_known = table.is_well_known(*key);
+            let matching: Bits = (0..self.offerings.len())
+                .filter(|o| match (column[*o], required) {
                     (None, _) => true,
-                    (Some(declared), Some(asked)) => table.intersect_requirements(asked, declared).1,
-                    (Some(declared), None) => open || table.requirement(declared).may_be_absent(),
+                    (Some(declared), Some(required)) => table.intersect_requirements(required, declared).1,
+                    (Some(declared), None) => is_well_known || table.requirement(declared).may_be_absent(),
                 })
                 .collect();
-            offerings.and_with(&agree);
+            offerings.and_with(&matching);
         }
         let compatible: Bits = (0..self.rows.len()).filter(|r| type_mask.contains(self.rows[*r].type_ix)).collect();
         let mut cheapest: Vec<Option<Price>> = vec![None; self.rows.len()];
@@ -217,7 +222,7 @@ fn single(offering: &Offering, key: &str) -> Str {
     offering.requirements.get(key).and_then(single_value).unwrap_or_default()
 }
 
-/// The value of a requirement that leaves exactly one.
+/// Returns the value of a requirement that allows exactly one.
 fn single_value(requirement: &Requirement) -> Option<Str> {
     match requirement.allowed_values() {
         Some([value]) => Some(value.clone()),
@@ -225,7 +230,8 @@ fn single_value(requirement: &Requirement) -> Option<Str> {
     }
 }
 
-/// The label besides zone and capacity type whose name says that it is a reservation's id, and its single value.
+/// Returns key and value of the label that holds the reservation ID. Its key ends with
+/// `reservation-id`.
 fn reservation_id(offering: &Offering) -> Option<(Str, Str)> {
     offering
         .requirements
@@ -234,9 +240,9 @@ fn reservation_id(offering: &Offering) -> Option<(Str, Str)> {
         .and_then(|r| Some((r.key().clone(), single_value(r)?)))
 }
 
-/// Capacity less overhead, with huge pages taken out of memory (spec 02 §4.4).
-fn allocatable(described: &InstanceType, overrides: Option<&Offering>, names: &mut ResourceNames) -> Amounts {
-    let mut capacity: Vec<(Str, i128)> = described.capacity.iter().map(|(k, q)| (k.clone(), q.nanos())).collect();
+/// Returns capacity minus overhead, with huge pages subtracted from memory (spec 02 §4.4).
+fn allocatable(instance_type: &InstanceType, overrides: Option<&Offering>, names: &mut ResourceNames) -> Amounts {
+    let mut capacity: Vec<(Str, i128)> = instance_type.capacity.iter().map(|(k, q)| (k.clone(), q.nanos())).collect();
     if let Some(list) = overrides.and_then(|o| o.capacity_override.as_ref()) {
         for (name, quantity) in list.iter() {
             match capacity.iter_mut().find(|(k, _)| k == name) {
@@ -253,7 +259,7 @@ fn allocatable(described: &InstanceType, overrides: Option<&Offering>, names: &m
     };
     let overhead_of = |name: &str| {
         let replaced = overrides.and_then(|o| o.overhead_override.as_ref()).and_then(|o| total(o, name));
-        replaced.or_else(|| total(&described.overhead, name)).unwrap_or(0)
+        replaced.or_else(|| total(&instance_type.overhead, name)).unwrap_or(0)
     };
     let mut amounts = Amounts::default();
     for (name, quantity) in &capacity {
@@ -297,7 +303,7 @@ mod tests {
             capacity_override: None,
             overhead_override,
         };
-        let described = InstanceType {
+        let instance_type = InstanceType {
             name: "t".into(),
             requirements: [Requirement::one_of(labels::INSTANCE_TYPE, ["t".into()])].into_iter().collect(),
             offerings: vec![
@@ -310,8 +316,8 @@ mod tests {
             overhead: reserved("1"),
         };
         let (mut names, mut table) = (ResourceNames::default(), RequirementTable::new([]));
-        let columns = CompiledCatalogue::new(&[described], &mut names, &mut table);
-        let rows: Vec<(String, String)> = columns
+        let catalogue = CompiledCatalogue::new(&[instance_type], &mut names, &mut table);
+        let rows: Vec<(String, String)> = catalogue
             .rows
             .iter()
             .map(|row| {
@@ -322,7 +328,7 @@ mod tests {
         let row = |cpu: &str| (cpu.to_owned(), "3Gi".to_owned());
         assert_eq!(rows, [row("7"), row("5")], "the plain one first; three instead of one, and memory as it was");
         let zones = |ix: RowIx| -> Vec<&str> {
-            columns.offerings.iter().filter(|o| o.row == ix).map(|o| o.zone.as_str()).collect()
+            catalogue.offerings.iter().filter(|o| o.row == ix).map(|o| o.zone.as_str()).collect()
         };
         assert_eq!((zones(0), zones(1)), (vec!["b", "d"], vec!["a", "c"]));
     }

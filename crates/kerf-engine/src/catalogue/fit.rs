@@ -1,10 +1,11 @@
-//! Which machines have room for this much? Per resource the rows are ranked by what they can give to pods, with one mask per
-//! rank, so that the answer is a binary search and an AND per requested resource.
+//! An index of the rows that have enough free resources. For each resource the rows are ranked by
+//! the amount they have for pods, with one bit set per rank. So a query is a binary search and an
+//! AND per requested resource.
 
 use crate::bits::Bits;
 use crate::resources::{Amounts, ResourceIx};
 
-/// Rows ranked by what is left for pods after daemons.
+/// Rows ranked by the resources that remain for pods after daemons.
 #[derive(Debug, Clone)]
 pub(crate) struct FitIndex {
     viable: Bits,
@@ -13,14 +14,15 @@ pub(crate) struct FitIndex {
 
 #[derive(Debug, Clone, Default)]
 struct Ranked {
-    /// Distinct amounts, ascending.
+    /// Distinct amounts in ascending order.
     amounts: Vec<i128>,
-    /// For each of them the rows that give at least so much.
+    /// For each amount, the rows that have at least that much.
     rows: Vec<Bits>,
 }
 
 impl FitIndex {
-    /// `net[row]` is what the row has for pods. A row with a negative amount takes nothing.
+    /// Builds the index. `net[row]` is what the row has for pods. A row with a negative amount
+    /// never fits.
     pub(crate) fn new(net: &[Amounts]) -> Self {
         let viable: Bits = (0..net.len()).filter(|i| !net[*i].any_negative()).collect();
         let width = net.iter().map(|a| a.as_slice().len()).max().unwrap_or(0);
@@ -28,7 +30,7 @@ impl FitIndex {
         Self { viable, by_resource }
     }
 
-    /// Keeps only the rows that have room for the requests.
+    /// Keeps the rows that have enough of every requested resource.
     pub(crate) fn keep_fitting(&self, rows: &mut Bits, requests: &Amounts) {
         rows.and_with(&self.viable);
         for (resource, need) in requests.iter() {
@@ -94,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_that_no_row_has_fits_nowhere_unless_nothing_is_asked() {
+    fn a_resource_that_no_row_has_fits_only_a_request_of_zero() {
         let index = FitIndex::new(&[Amounts::default()]);
         let mut need = Amounts::default();
         need.set(ResourceIx(7), 1);

@@ -1,4 +1,4 @@
-//! What a provider says about its machines: instance types and the offerings that can be bought of each.
+//! Instance types and their offerings, as a cloud provider describes them.
 
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{ResourceList, Str};
@@ -6,51 +6,52 @@ use kerf_api::slim::{ResourceList, Str};
 use crate::price::Price;
 use crate::requirement::Requirements;
 
-/// A kind of machine (spec 04 §2.3).
+/// An instance type of a provider (spec 04 §2.3).
 #[derive(Debug, Clone)]
 pub struct InstanceType {
-    /// The value of `node.kubernetes.io/instance-type`.
+    /// The value of the label `node.kubernetes.io/instance-type`.
     pub name: Str,
-    /// Label values that such a machine can have.
+    /// Label values that nodes of this type can have.
     pub requirements: Requirements,
-    /// What can be bought, pairwise distinct.
+    /// Offerings, pairwise distinct.
     pub offerings: Vec<Offering>,
-    /// All resources of the machine.
+    /// All resources of an instance.
     pub capacity: ResourceList,
-    /// What is not for pods.
+    /// Resources that are not available to pods.
     pub overhead: Overhead,
 }
 
-/// What of a machine is not for pods.
+/// Resources of an instance that are not available to pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Overhead {
-    /// For the kubelet.
+    /// Reserved for the kubelet and the container runtime.
     pub kube_reserved: ResourceList,
-    /// For the system.
+    /// Reserved for the operating system.
     pub system_reserved: ResourceList,
-    /// Held back so that the kubelet can evict in time.
+    /// Kept free so that the kubelet can evict pods before memory or storage runs out.
     pub eviction_threshold: ResourceList,
 }
 
 /// One way to buy an instance type (spec 04 §2.4).
 #[derive(Debug, Clone)]
 pub struct Offering {
-    /// Zone, capacity type, and for reserved capacity the reservation's id.
+    /// Zone, capacity type, and for reserved capacity the reservation ID.
     pub requirements: Requirements,
     /// Price per hour.
     pub price: Price,
-    /// Whether it can be launched now.
+    /// True if an instance can be launched now.
     pub available: bool,
-    /// Slots left, for reserved capacity.
+    /// Number of free slots of a reservation; zero for other capacity types.
     pub reservation_capacity: i32,
-    /// Replaces or adds resources of the type's capacity.
+    /// Replaces or adds resources of the type's capacity. `None` to use the type's capacity.
     pub capacity_override: Option<ResourceList>,
-    /// Replaces resources of the type's total overhead.
+    /// Replaces the type's overhead of each resource that it names. `None` to use the type's
+    /// overhead.
     pub overhead_override: Option<Overhead>,
 }
 
 impl Overhead {
-    /// How much of a resource is held back, whatever for.
+    /// Returns the sum of all overheads of a resource.
     fn total(&self, resource: &str) -> Quantity {
         [&self.kube_reserved, &self.system_reserved, &self.eviction_threshold]
             .into_iter()
@@ -60,16 +61,22 @@ impl Overhead {
 }
 
 impl InstanceType {
-    /// What such a machine has for pods (spec 04 §2.3), overrides of offerings aside. Huge pages are taken from memory, which never
-    /// falls below nothing; another resource may, and then nothing fits.
+    /// Returns the resources for pods of an instance without offering overrides (spec 04 §2.3).
+    ///
+    /// Huge pages are subtracted from memory, which is never negative. Any other resource may be
+    /// negative; then no pod fits.
     pub fn allocatable(&self) -> ResourceList {
-        let huge: Quantity =
+        let huge_pages: Quantity =
             self.capacity.iter().filter(|(name, _)| name.starts_with("hugepages-")).map(|(_, q)| q).sum();
         self.capacity
             .iter()
             .map(|(name, amount)| {
                 let left = amount - self.overhead.total(name);
-                let left = if *name == "memory" && !huge.is_zero() { (left - huge).max(Quantity::ZERO) } else { left };
+                let left = if *name == "memory" && !huge_pages.is_zero() {
+                    (left - huge_pages).max(Quantity::ZERO)
+                } else {
+                    left
+                };
                 (name.clone(), left)
             })
             .collect()
@@ -84,18 +91,20 @@ mod tests {
     // spec 04 #36
     #[test]
     fn huge_pages_are_taken_from_memory() {
-        let memory = |huge: &str| {
-            let described = InstanceType {
+        let memory = |huge_pages: &str| {
+            let instance_type = InstanceType {
                 name: Str::new_static("a"),
                 requirements: Requirements::default(),
                 offerings: Vec::new(),
-                capacity: [("memory", "20Gi"), ("hugepages-2Mi", "5Gi"), ("hugepages-1Gi", huge)].try_into().unwrap(),
+                capacity: [("memory", "20Gi"), ("hugepages-2Mi", "5Gi"), ("hugepages-1Gi", huge_pages)]
+                    .try_into()
+                    .unwrap(),
                 overhead: Overhead {
                     kube_reserved: [("memory", "1Gi"), ("cpu", "1")].try_into().unwrap(),
                     ..Overhead::default()
                 },
             };
-            let allocatable = described.allocatable();
+            let allocatable = instance_type.allocatable();
             assert_eq!(allocatable.get("cpu"), None, "an overhead adds no resource");
             allocatable.get("memory").unwrap().to_string()
         };

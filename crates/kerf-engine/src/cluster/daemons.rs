@@ -1,4 +1,5 @@
-//! Daemon sets: what each of them would put on a node, judged for every pool, type and node by itself (spec 02 §4.5).
+//! DaemonSets: the pod that each of them adds to a node, decided separately for every pool,
+//! instance type and node (spec 02 §4.5).
 
 use std::sync::Arc;
 
@@ -13,19 +14,21 @@ use crate::requirement::Requirement;
 use crate::requirement_table::{RequirementSetIx, RequirementTable, UndefinedKeys};
 use crate::resources::{Amounts, ResourceNames};
 
-/// The pod that stands for a daemon set.
+/// The pod that represents a DaemonSet.
 #[derive(Debug, Clone)]
 pub(crate) struct Daemon {
     pub(crate) requests: Amounts,
     pub(crate) ports: Vec<HostPort>,
     tolerations: Vec<Toleration>,
-    /// What its node affinity leaves: any one must hold.
+    /// Alternatives of its required node affinity, as label requirements and hostname. One must be
+    /// satisfied.
     alternatives: Vec<(RequirementSetIx, Option<Requirement>)>,
     pub(crate) needs_devices: bool,
 }
 
 impl Daemon {
-    /// From the newest live pod of the set, else from its template.
+    /// Builds it from the newest pod of the DaemonSet that has not finished, otherwise from the
+    /// template.
     pub(crate) fn new(
         set: &DaemonSet,
         pods: &[Arc<Pod>],
@@ -33,7 +36,7 @@ impl Daemon {
         names: &mut ResourceNames,
         table: &mut RequirementTable,
     ) -> Self {
-        let live = pods
+        let newest = pods
             .iter()
             .filter(|pod| {
                 pod.metadata.namespace == set.metadata.namespace
@@ -46,7 +49,7 @@ impl Daemon {
             })
             .filter(|pod| !pod.is_terminal())
             .max_by_key(|pod| (pod.metadata.creation_timestamp, pod.metadata.name.clone()));
-        let mut pod = live.map_or_else(|| from_template(set), |pod| pod.as_ref().clone());
+        let mut pod = newest.map_or_else(|| from_template(set), |pod| pod.as_ref().clone());
         let template_affinity = set.template.spec.affinity.as_ref().and_then(|a| a.node_affinity.required.clone());
         if template_affinity.is_some() {
             pod.spec.affinity.get_or_insert_default().node_affinity.required = template_affinity;
@@ -59,13 +62,13 @@ impl Daemon {
             tolerations,
             alternatives: node_affinity_alternatives(&pod.spec, rules)
                 .into_iter()
-                .map(|demands| (table.intern(&demands.labels), demands.hostname))
+                .map(|requirements| (table.intern(&requirements.labels), requirements.hostname))
                 .collect(),
             needs_devices: needs_devices(&pod),
         }
     }
 
-    /// Whether it runs on machines of this type from this template.
+    /// Returns true if the daemon runs on nodes of this instance type from this template.
     pub(crate) fn runs_on_type(
         &self,
         template: RequirementSetIx,
@@ -74,13 +77,13 @@ impl Daemon {
         table: &mut RequirementTable,
     ) -> bool {
         tolerates_all(&self.tolerations, taints)
-            && self.alternatives.iter().any(|(asked, _)| {
-                table.intersect_sets(template, *asked, UndefinedKeys::AllowWellKnown).is_some()
-                    && sets_intersect(type_set, *asked, table)
+            && self.alternatives.iter().any(|(required, _)| {
+                table.intersect_sets(template, *required, UndefinedKeys::AllowWellKnown).is_some()
+                    && sets_intersect(type_set, *required, table)
             })
     }
 
-    /// Whether it runs on this node.
+    /// Returns true if the daemon runs on this node.
     pub(crate) fn runs_on_node(
         &self,
         labels: RequirementSetIx,
@@ -89,17 +92,17 @@ impl Daemon {
         table: &mut RequirementTable,
     ) -> bool {
         tolerates_all(&self.tolerations, taints)
-            && self.alternatives.iter().any(|(asked, host)| {
+            && self.alternatives.iter().any(|(required, host)| {
                 host.as_ref().is_none_or(|h| h.has(hostname))
-                    && table.intersect_sets(labels, *asked, UndefinedKeys::Reject).is_some()
+                    && table.intersect_sets(labels, *required, UndefinedKeys::Reject).is_some()
             })
     }
 }
 
-/// Keys that both sides name agree; others do not matter.
+/// Returns true if the requirements on every key that both sets have can be satisfied together.
 fn sets_intersect(a: RequirementSetIx, b: RequirementSetIx, table: &mut RequirementTable) -> bool {
-    table.pairs(b).to_vec().into_iter().all(|(key, asked)| match table.get(a, key) {
-        Some(declared) => table.intersect_requirements(declared, asked).1,
+    table.pairs(b).to_vec().into_iter().all(|(key, required)| match table.get(a, key) {
+        Some(declared) => table.intersect_requirements(declared, required).1,
         None => true,
     })
 }
@@ -114,7 +117,7 @@ fn from_template(set: &DaemonSet) -> Pod {
     pod
 }
 
-/// Whether the pod asks for dynamic resources, itself or in a container.
+/// Returns true if the pod or one of its containers requests dynamic resources.
 pub(crate) fn needs_devices(pod: &Pod) -> bool {
     pod.spec.has_resource_claims
         || pod.spec.containers.iter().chain(&pod.spec.init_containers).any(|c| c.resources.has_claims)

@@ -1,6 +1,8 @@
-//! Everything that a decision may depend on, as plain data. The caller fills it from files, from watches or from a fixture;
-//! the instant, the seed and the settings are part of it, because nothing else may be. What there are thousands of is shared with whoever
-//! keeps it, so that an input is made without copying the cluster.
+//! The input of all decisions, as plain data: the state of the cluster, the time, the seed and the
+//! settings. Decisions depend on nothing else.
+//!
+//! The caller fills it from files, from watches or from a test fixture. Lists with thousands of
+//! objects are shared by `Arc`, so that building an input does not copy the cluster.
 
 use std::sync::Arc;
 
@@ -14,190 +16,195 @@ use kerf_api::slim::{
 use crate::catalogue::InstanceType;
 use crate::disrupt::{ClaimLifecycle, LaunchBackoff, PoolDisruption};
 
-/// A cluster and what can be bought for it, at one instant.
+/// A cluster and its instance types at one time.
 #[derive(Debug, Clone)]
 pub struct Input {
-    /// The instant to decide for.
+    /// Time of the decision.
     pub at: Timestamp,
-    /// Node pools, in any order.
+    /// NodePools, in any order.
     pub pools: Vec<PoolInput>,
-    /// Lists of instance types; pools name theirs by index.
+    /// Lists of instance types. Pools refer to theirs by index.
     pub catalogues: Vec<Arc<Vec<InstanceType>>>,
-    /// What the provider says of labels: which are known, which are off limits.
+    /// The provider's label rules: well-known and restricted labels.
     pub label_rules: LabelRules,
-    /// Node claims.
+    /// NodeClaims.
     pub node_claims: Vec<NodeClaimInput>,
-    /// Nodes.
+    /// Nodes, managed or not.
     pub nodes: Vec<Arc<Node>>,
-    /// All pods: bound, pending, terminal.
+    /// All pods: bound, pending and finished.
     pub pods: Vec<Arc<Pod>>,
-    /// Daemon sets, for what they put on every node.
+    /// DaemonSets, for their overhead on every node.
     pub daemon_sets: Vec<DaemonSet>,
-    /// Persistent volume claims.
+    /// PersistentVolumeClaims.
     pub volume_claims: Vec<PersistentVolumeClaim>,
-    /// Persistent volumes.
+    /// PersistentVolumes.
     pub volumes: Vec<PersistentVolume>,
-    /// Storage classes.
+    /// StorageClasses.
     pub storage_classes: Vec<StorageClass>,
-    /// What each node can attach.
+    /// CSINodes, for the attach limits of nodes.
     pub csi_nodes: Vec<CsiNode>,
     /// Namespaces, for namespace selectors.
     pub namespaces: Vec<Namespace>,
-    /// Disruption budgets.
+    /// PodDisruptionBudgets.
     pub disruption_budgets: Vec<PodDisruptionBudget>,
-    /// Services, for whom default spread constraints select.
+    /// Services, for the selectors of default spread constraints.
     pub services: Vec<Service>,
-    /// Replica sets, stateful sets and replication controllers, for the same.
+    /// ReplicaSets, StatefulSets and ReplicationControllers, for the selectors of default spread
+    /// constraints.
     pub replica_owners: Vec<ReplicaOwner>,
-    /// Storage that the provider's machines cannot use.
+    /// Storage that the provider's nodes cannot use.
     pub unsupported_storage: UnsupportedStorage,
-    /// Offerings whose launch failed and that replacements leave alone for now.
+    /// Offerings whose launch failed and that replacements do not use for now.
     pub launch_backoffs: Vec<LaunchBackoff>,
 }
 
-/// Storage that a provider's machines cannot use; pods that ask for it wait.
+/// Storage that a provider's nodes cannot use. Pods that need it stay pending.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnsupportedStorage {
     /// Provisioners, by the name of their CSI driver.
     pub provisioners: Vec<Str>,
-    /// Keys that a storage class's allowed topologies may not name.
+    /// Label keys that a StorageClass's `allowedTopologies` may not use.
     pub topology_keys: Vec<Str>,
 }
 
-/// A node pool as decisions see it.
+/// A NodePool as decisions read it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolInput {
-    /// Name.
+    /// Name of the NodePool.
     pub name: Str,
-    /// Higher is tried first.
+    /// Pools with a higher weight are tried first.
     pub weight: i32,
-    /// Labels that every node of the pool gets, the pool's and the node class's own label included.
+    /// Labels of every node of the pool, including the labels for NodePool and NodeClass.
     pub labels: Labels,
-    /// What nodes of the pool may be.
+    /// Requirements on the nodes of the pool.
     pub requirements: Vec<PoolRequirement>,
-    /// Taints of its nodes.
+    /// Taints of the pool's nodes.
     pub taints: Vec<Taint>,
-    /// Taints of its nodes that go away before they are ready.
+    /// Taints of the pool's nodes that are removed before a node is ready.
     pub startup_taints: Vec<Taint>,
-    /// The most of each resource that the pool may have, `nodes` among them.
+    /// Maximum amount of each resource in the pool, including `nodes`. A missing resource is not
+    /// limited.
     pub limits: ResourceList,
-    /// Which of the input's catalogues the pool launches from; none when its types cannot be listed.
+    /// Index into [`Input::catalogues`]. `None` if the provider cannot list the pool's instance
+    /// types.
     pub catalogue: Option<usize>,
-    /// Whether and why the pool takes no new pods.
+    /// Tells whether the pool accepts new pods, and why not.
     pub availability: PoolAvailability,
-    /// What it says about taking its nodes away.
+    /// Disruption settings and state of the pool.
     pub disruption: PoolDisruption,
 }
 
-/// Whether a pool takes part in scheduling.
+/// The part that a NodePool takes in scheduling.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum PoolAvailability {
-    /// It does.
+    /// The pool accepts pods.
     #[default]
     Ready,
-    /// It has a fixed number of nodes.
+    /// The pool has a fixed number of nodes, so scheduling launches none.
     Static,
-    /// Its `Ready` condition is not True, for the reason given.
+    /// The pool's condition `Ready` is not True, for this reason.
     NotReady(Str),
-    /// It is being deleted.
+    /// The pool is being deleted.
     Deleting,
 }
 
-/// A requirement of a pool.
+/// A requirement of a NodePool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolRequirement {
-    /// Key, operator, values.
+    /// Key, operator and values.
     pub expression: NodeSelectorRequirement,
-    /// How many distinct values must stay in play.
+    /// Minimum number of distinct values that the instance types of a claim must offer
+    /// (`minValues`).
     pub min_values: Option<u32>,
 }
 
-/// A node claim as decisions see it.
+/// A NodeClaim as decisions read it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeClaimInput {
-    /// Name.
+    /// Name of the NodeClaim.
     pub name: Str,
-    /// Labels.
+    /// Labels of the NodeClaim.
     pub labels: Labels,
     /// Annotations that decisions read.
     pub annotations: Labels,
-    /// The machine; empty until it is launched.
+    /// Provider ID of the instance. Empty until it is launched.
     pub provider_id: Str,
-    /// Taints of the node to be.
+    /// Taints of the node.
     pub taints: Vec<Taint>,
-    /// Taints that go away before the node is ready.
+    /// Taints that are removed before the node is ready.
     pub startup_taints: Vec<Taint>,
-    /// All resources of the machine.
+    /// All resources of the instance.
     pub capacity: ResourceList,
     /// Resources for pods.
     pub allocatable: ResourceList,
-    /// Whether it is being deleted, or its machine is being terminated.
+    /// True if the claim is being deleted or its instance is being terminated.
     pub is_deleting: bool,
-    /// Whether disruption has marked it.
+    /// True if a disruption command has marked the claim.
     pub is_marked_for_disruption: bool,
-    /// How far it is; only disruption asks.
+    /// Lifecycle state, which only disruption reads.
     pub lifecycle: ClaimLifecycle,
 }
 
-/// How hard constraints and wishes are treated.
+/// Options for placing pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether wishes count.
+    /// Treatment of preferences.
     pub preference_policy: PreferencePolicy,
-    /// Whether `minValues` may be lowered.
+    /// Treatment of `minValues`.
     pub min_values_policy: MinValuesPolicy,
-    /// Whether reserved capacity is used at all (feature gate `ReservedCapacity`).
+    /// True if reserved capacity may be used (feature gate `ReservedCapacity`).
     pub reserved_capacity: bool,
-    /// What to do when reservations are spoken for.
+    /// Treatment of pods that could use a reservation which other pods hold.
     pub reserved_mode: ReservedMode,
-    /// Spread constraints of pods that have none of their own; their selectors are deduced for each pod.
+    /// Spread constraints of pods that have none. Their selectors are deduced for each pod.
     pub default_spread: Vec<TopologySpreadConstraint>,
-    /// Whether pods that ask for dynamic resources are refused.
+    /// True if pods that request dynamic resources are rejected.
     pub ignore_dra: bool,
-    /// Whether a pending pod must carry `PodScheduled` with reason `Unschedulable`; files seldom do.
+    /// True if a pending pod must have the condition `PodScheduled` with reason `Unschedulable`.
+    /// Pods in files seldom have it.
     pub require_unschedulable: bool,
-    /// How many instance types a claim lists at most.
+    /// Maximum number of instance types that a claim lists.
     pub max_instance_types: usize,
-    /// Breaks ties; the same seed gives the same answer.
+    /// Seed for breaking ties. Equal seeds give equal results.
     pub seed: u64,
-    /// Threads to search with; the answer does not depend on it.
+    /// Number of threads to search with. The result does not depend on it.
     pub threads: usize,
-    /// How hard to look for something cheaper than first fit.
+    /// Amount of search for something cheaper than first fit.
     pub effort: Effort,
 }
 
-/// Whether wishes of pods count.
+/// Treatment of the preferences of pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PreferencePolicy {
-    /// They are kept as long as they can be.
+    /// Preferences are satisfied as far as possible.
     Respect,
-    /// They are not looked at.
+    /// Preferences are ignored.
     Ignore,
 }
 
-/// Whether a pool's `minValues` may be lowered.
+/// Treatment of a pool's `minValues` when too few values are available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MinValuesPolicy {
     /// Never.
     Strict,
-    /// On a new claim, to what is there.
+    /// On a new claim, to the number of values that the remaining instance types have.
     BestEffort,
 }
 
-/// What to do when a reservation that a pod could use is spoken for.
+/// Treatment of a pod that could use a reservation which other pods hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReservedMode {
     /// The pod waits for the next pass.
     Strict,
-    /// The pod takes other capacity.
+    /// The pod uses other capacity.
     Fallback,
 }
 
-/// How hard to look for something cheaper than first fit.
+/// Amount of search for something cheaper than first fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
-    /// First fit in Karpenter's order, and nothing more.
+    /// First fit in Karpenter's order, and no search.
     FirstFit,
-    /// A bounded search on top; its size depends only on the size of the input.
+    /// First fit and a bounded search. Its effort depends only on the size of the input.
     Search,
 }

@@ -1,4 +1,5 @@
-//! Which pods a pass is about (spec 02 §2): pending ones that capacity could help, and those on nodes that are leaving.
+//! Selects the pods that a scheduling pass places (spec 02 §2): pending pods that a new node could
+//! help, and pods on nodes that are marked for deletion.
 
 use jiff::Timestamp;
 use kerf_api::duration::evaluate_do_not_disrupt;
@@ -12,12 +13,13 @@ use crate::pod::selector;
 use crate::pod::tolerations::tolerates;
 use crate::requirement::EffectiveOperator;
 
-/// Whether a new node could help this pod (spec 02 §2.1).
+/// Returns true if a new node could help this pending pod (spec 02 §2.1).
 pub fn is_provisionable(pod: &Pod, settings: &Settings) -> bool {
     let mut scheduled = pod.status.conditions.iter().filter(|c| c.condition_type == "PodScheduled").peekable();
-    // In files the condition may be missing; one that is there is believed: a scheduler that says something else wants no node.
-    let is_silent = scheduled.peek().is_none() && !settings.require_unschedulable;
-    (is_silent || scheduled.any(|c| c.reason == "Unschedulable"))
+    // In files the condition may be missing. If it is present, its reason decides: a scheduler that
+    // reports another reason does not need a node.
+    let lacks_condition = scheduled.peek().is_none() && !settings.require_unschedulable;
+    (lacks_condition || scheduled.any(|c| c.reason == "Unschedulable"))
         && pod.spec.node_name.is_none()
         && pod.status.nominated_node_name.is_none()
         && !pod.is_owned_by_daemonset()
@@ -27,21 +29,22 @@ pub fn is_provisionable(pod: &Pod, settings: &Settings) -> bool {
         && !pod.is_terminating()
 }
 
-/// The pod says that it does not want a node of ours.
+/// Returns true if the pod requires a node that belongs to no NodePool.
 pub(crate) fn excludes_managed_nodes(pod: &Pod, rules: &LabelRules) -> bool {
     if pod.spec.node_selector.is_empty() && pod.spec.affinity.is_none() {
         return false;
     }
-    let demands = pod_requirements(&pod.spec, Preferences::Included, rules);
-    demands.labels.get(labels::NODEPOOL).is_some_and(|r| r.operator() == EffectiveOperator::DoesNotExist)
+    let requirements = pod_requirements(&pod.spec, Preferences::Included, rules);
+    requirements.labels.get(labels::NODEPOOL).is_some_and(|r| r.operator() == EffectiveOperator::DoesNotExist)
 }
 
-/// Whether a pod on a leaving node needs a place elsewhere now (spec 02 §2.3).
+/// Returns true if a pod on a node that is marked for deletion must be placed elsewhere now (spec
+/// 02 §2.3).
 pub(crate) fn is_currently_reschedulable(pod: &Pod, budgets: &[PodDisruptionBudget], at: Timestamp) -> bool {
     let active = !pod.is_terminal() && !pod.is_terminating();
-    let stays_known = active || (pod.is_terminating() && pod.is_owned_by_statefulset());
+    let is_present = active || (pod.is_terminating() && pod.is_owned_by_statefulset());
     let may_move = !active || !has_do_not_disrupt(pod, at);
-    stays_known && may_move && !pod.is_owned_by_daemonset() && !pod.is_mirror() && !is_fully_blocked(pod, budgets, at)
+    is_present && may_move && !pod.is_owned_by_daemonset() && !pod.is_mirror() && !is_fully_blocked(pod, budgets, at)
 }
 
 fn has_do_not_disrupt(pod: &Pod, at: Timestamp) -> bool {
@@ -51,7 +54,8 @@ fn has_do_not_disrupt(pod: &Pod, at: Timestamp) -> bool {
         .is_some_and(|value| evaluate_do_not_disrupt(value, pod.status.start_time, at).is_protected())
 }
 
-/// No eviction will ever be allowed: several budgets, or one that allows none (spec 02 §2.3).
+/// Returns true if the pod can never be evicted: several budgets select it, or one that never
+/// allows a disruption (spec 02 §2.3).
 fn is_fully_blocked(pod: &Pod, budgets: &[PodDisruptionBudget], at: Timestamp) -> bool {
     let evictable = !pod.is_terminal()
         && !pod.is_terminating()
@@ -77,7 +81,7 @@ fn is_fully_blocked(pod: &Pod, budgets: &[PodDisruptionBudget], at: Timestamp) -
         || matches!(budget.min_available, Some(IntOrPercent::Percent(100)))
 }
 
-/// The taint of a node that is about to go.
+/// Returns the taint of nodes that are being disrupted.
 pub(crate) fn disrupted_taint() -> Taint {
     Taint { key: Str::new_static(taints::DISRUPTED), value: Str::default(), effect: TaintEffect::NoSchedule }
 }

@@ -1,5 +1,5 @@
-//! Volumes: is a pod's claim usable, where must the pod therefore run, and does a node have room for one more attachment
-//! (spec 02 §9.1 and §9.2).
+//! Volumes (spec 02 §9.1 and §9.2): whether a pod's claims can be used, where the pod must
+//! therefore run, and which attachments it needs.
 
 use kerf_api::labels::{self, LabelRules};
 use kerf_api::slim::{
@@ -13,7 +13,7 @@ use crate::requirement::Requirements;
 
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
-/// All storage objects, by name.
+/// All storage objects by name.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StorageObjects {
     claims: FxHashMap<(Str, Str), PersistentVolumeClaim>,
@@ -22,11 +22,11 @@ pub(crate) struct StorageObjects {
     unsupported: UnsupportedStorage,
 }
 
-/// A claim that counts against a driver's limit on a node.
+/// A PersistentVolumeClaim that counts against a driver's attach limit on a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Attachment {
     pub(crate) driver: Str,
-    /// `namespace/name` of the claim.
+    /// `namespace/name` of the PersistentVolumeClaim.
     pub(crate) claim: Str,
 }
 
@@ -52,7 +52,7 @@ impl StorageObjects {
         self.claims.get(&(namespace.clone(), name.clone()))
     }
 
-    /// The first problem with a pending pod's claims, in spec 02 §9.1's words.
+    /// Returns the first problem with a pending pod's claims, in the words of spec 02 §9.1.
     pub(crate) fn first_claim_error(&self, pod: &Pod) -> Option<String> {
         pod.spec.volumes.iter().find_map(|volume| self.claim_problem(pod, volume))
     }
@@ -128,7 +128,8 @@ impl StorageObjects {
         failed_with("storage class uses unsupported topology key", &format!(", TopologyKey={key}"))
     }
 
-    /// Why it cannot be said where the pod's volumes let it run (spec 02 §9.2, Q16). Pending pods have been checked more closely.
+    /// Returns an error if the topology of the pod's volumes cannot be determined (spec 02 §9.2,
+    /// Q16). Pending pods have passed the stricter [`Self::first_claim_error`] already.
     pub(crate) fn topology_error(&self, pod: &Pod) -> Option<String> {
         let missing = |volume: &PodVolume| {
             let name = claim_name(pod, volume);
@@ -143,7 +144,8 @@ impl StorageObjects {
         Some(format!("failed getting volume topology requirements, {missing}"))
     }
 
-    /// Where the pod's volumes let it run: alternatives, or none when they do not care.
+    /// Returns the alternatives of node requirements that the pod's volumes allow. Empty if the pod
+    /// can run anywhere.
     pub(crate) fn topology_alternatives(&self, pod: &Pod, rules: &LabelRules) -> Vec<NodeRequirements> {
         let mut combined: Vec<Requirements> = Vec::new();
         for volume in &pod.spec.volumes {
@@ -179,7 +181,7 @@ impl StorageObjects {
         })
     }
 
-    /// What the pod would attach, per driver.
+    /// Returns the pod's attachments, sorted, each once.
     pub(crate) fn attachments(&self, pod: &Pod) -> Vec<Attachment> {
         let mut all: Vec<Attachment> = pod
             .spec
@@ -225,7 +227,8 @@ fn claim_name(pod: &Pod, volume: &PodVolume) -> Str {
     }
 }
 
-/// Every pair that can hold at once; if none can, all pairs, so that the pod fails for what it asks.
+/// Intersects every pair of alternatives and keeps those that can be satisfied. If none can, keeps
+/// all of them, so that the pod is rejected with its real requirements.
 fn combine_alternatives(left: &[Requirements], right: &[Requirements]) -> Vec<Requirements> {
     let pairs = || left.iter().flat_map(|l| right.iter().map(move |r| (l, r)));
     let join = |(l, r): (&Requirements, &Requirements)| {
@@ -237,7 +240,7 @@ fn combine_alternatives(left: &[Requirements], right: &[Requirements]) -> Vec<Re
     if agreeing.is_empty() { pairs().map(join).collect() } else { agreeing }
 }
 
-/// The CSI driver that took over from an in-tree provisioner.
+/// Returns the CSI driver that replaces an in-tree provisioner.
 fn csi_name(provisioner: &Str) -> Str {
     let name = match provisioner.as_str() {
         "kubernetes.io/aws-ebs" => "ebs.csi.aws.com",

@@ -1,8 +1,11 @@
-//! The world after a command: its nodes are gone, their pods run where the simulation put them, and each replacement is the machine
-//! that was expected, up and running. Passes are repeated on it, and planning on it again must find nothing more.
+//! Applies commands to an input, in one of two ways.
 //!
-//! The world beside a command is what others may count on while it is carried out: its nodes are gone and the room that its pods
-//! take elsewhere is taken, but its machines are not there yet.
+//! *Done*: the nodes are removed, their pods run where the simulation placed them, and each
+//! replacement is running as estimated. Repeated passes work on this input, and planning on it
+//! again must find nothing.
+//!
+//! *Reserved*: what other commands may count on while these are carried out. The nodes are removed
+//! and the capacity that their pods need elsewhere is used, but the replacements do not exist yet.
 
 use std::sync::Arc;
 
@@ -18,7 +21,7 @@ use crate::catalogue::{InstanceType, Offering};
 use crate::cluster::{Input, NodeClaimInput, PoolInput};
 use crate::solve::{LaunchEstimate, PlannedClaim};
 
-/// Gives every machine that the commands launch a name that no node of the input has.
+/// Sets `replacement_names` of the commands to node names that do not exist in the input.
 pub(crate) fn name_replacements(input: &Input, commands: &mut [DisruptionCommand]) {
     let mut names = ReplacementNames::of(input);
     for command in commands {
@@ -28,10 +31,10 @@ pub(crate) fn name_replacements(input: &Input, commands: &mut [DisruptionCommand
     }
 }
 
-/// Names that are free.
+/// Generates node names that do not exist yet.
 struct ReplacementNames<'i> {
     existing: FxHashSet<&'i str>,
-    /// How many have been given to machines of each pool.
+    /// The last number used, by pool.
     last_number: FxHashMap<Str, usize>,
 }
 
@@ -45,11 +48,11 @@ impl<'i> ReplacementNames<'i> {
 
     fn next(&mut self, pool: &Str) -> Str {
         let stem = format!("{pool}-replacement-");
-        let alike = || self.existing.iter().filter(|name| name.starts_with(&stem)).count();
-        let given = self.last_number.entry(pool.clone()).or_insert_with(alike);
+        let with_stem = || self.existing.iter().filter(|name| name.starts_with(&stem)).count();
+        let number = self.last_number.entry(pool.clone()).or_insert_with(with_stem);
         loop {
-            *given += 1;
-            let name = format!("{stem}{given}");
+            *number += 1;
+            let name = format!("{stem}{number}");
             if !self.existing.contains(name.as_str()) {
                 return Str::from(name);
             }
@@ -57,7 +60,7 @@ impl<'i> ReplacementNames<'i> {
     }
 }
 
-/// Turns the input into the world after the commands.
+/// Returns the input as it is after the commands have been carried out.
 pub fn with_commands_done(mut input: Input, commands: &[DisruptionCommand]) -> Input {
     for command in commands {
         apply_command(&mut input, command);
@@ -65,111 +68,117 @@ pub fn with_commands_done(mut input: Input, commands: &[DisruptionCommand]) -> I
     input
 }
 
-/// Turns the input into the world beside the commands. Who takes in pods rests no longer for that: it is one decision with these commands
-/// that sends more pods there.
+/// Returns the input as other commands may count on it while these commands are carried out.
+///
+/// Nodes that receive pods keep their `consolidateAfter` state: all these commands are one
+/// decision, which may move further pods to the same nodes.
 pub(crate) fn with_commands_reserved(mut input: Input, commands: &[DisruptionCommand]) -> Input {
     for command in commands {
-        let places = target_nodes(command);
-        let going: FxHashSet<&Str> = command.replacements.iter().flat_map(|claim| &claim.pods).collect();
-        if !going.is_empty() {
-            input.pods.retain(|pod| !going.contains(&pod.namespaced_name()));
+        let targets = target_nodes(command);
+        let on_replacements: FxHashSet<&Str> = command.replacements.iter().flat_map(|claim| &claim.pods).collect();
+        if !on_replacements.is_empty() {
+            input.pods.retain(|pod| !on_replacements.contains(&pod.namespaced_name()));
         }
-        remove_nodes(&mut input, command, &places);
+        remove_nodes(&mut input, command, &targets);
     }
     input
 }
 
-/// Where the pods go that go to nodes which are there.
+/// Returns the target node of each pod that moves to an existing node.
 fn target_nodes(command: &DisruptionCommand) -> FxHashMap<Str, Str> {
     let placed = command.placements.iter();
     placed.flat_map(|placement| placement.pods.iter().map(|pod| (pod.clone(), placement.node.clone()))).collect()
 }
 
 fn apply_command(input: &mut Input, command: &DisruptionCommand) {
-    let mut places = target_nodes(command);
+    let mut targets = target_nodes(command);
     for (ix, claim) in command.replacements.iter().enumerate() {
         let name =
             command.replacement_names.get(ix).cloned().unwrap_or_else(|| ReplacementNames::of(input).next(&claim.pool));
         if add_replacement(input, claim, &name).is_some() {
-            // Pods that were pending, or run on a node that is leaving, are still to come: until then it is not empty.
-            let expects = claim.pods.iter().any(|pod| command.pods.binary_search(pod).is_err());
-            if let Some(launched) = input.node_claims.last_mut().filter(|_| expects) {
+            // Pods that were pending, or that run on a node that is being deleted, are still to be
+            // bound. The nomination keeps the replacement from being treated as empty until then.
+            let has_pending_pods = claim.pods.iter().any(|pod| command.pods.binary_search(pod).is_err());
+            if let Some(launched) = input.node_claims.last_mut().filter(|_| has_pending_pods) {
                 launched.lifecycle.nominated_until = Some(Timestamp::MAX);
             }
-            places.extend(claim.pods.iter().map(|pod| (pod.clone(), name.clone())));
+            targets.extend(claim.pods.iter().map(|pod| (pod.clone(), name.clone())));
         }
     }
-    let receiving = remove_nodes(input, command, &places);
+    let receiving = remove_nodes(input, command, &targets);
     let at = input.at;
     for claim in input.node_claims.iter_mut().filter(|c| receiving.contains(&c.provider_id)) {
         claim.lifecycle.last_pod_event = Some(at);
     }
 }
 
-/// Takes the command's nodes away and puts their pods where they go. Gives the machines that take pods in.
-fn remove_nodes(input: &mut Input, command: &DisruptionCommand, places: &FxHashMap<Str, Str>) -> FxHashSet<Str> {
+/// Removes the command's nodes and moves their pods to `targets`. A pod without an entry there
+/// becomes pending. Returns the provider IDs of the nodes that receive pods.
+fn remove_nodes(input: &mut Input, command: &DisruptionCommand, targets: &FxHashMap<Str, Str>) -> FxHashSet<Str> {
     let claims: FxHashSet<&Str> = command.nodes.iter().map(|n| &n.claim).collect();
-    let machines: FxHashSet<Str> =
+    let provider_ids: FxHashSet<Str> =
         input.node_claims.iter().filter(|c| claims.contains(&c.name)).map(|c| c.provider_id.clone()).collect();
-    let gone: FxHashSet<Str> = input
+    let removed: FxHashSet<Str> = input
         .nodes
         .iter()
-        .filter(|n| machines.contains(&n.spec.provider_id))
+        .filter(|n| provider_ids.contains(&n.spec.provider_id))
         .map(|n| n.metadata.name.clone())
         .collect();
-    let moved: FxHashSet<&Str> = command.pods.iter().collect();
+    let evicted: FxHashSet<&Str> = command.pods.iter().collect();
     let at = input.at;
     let mut receiving: FxHashSet<Str> = FxHashSet::default();
     input.pods.retain_mut(|pod| {
-        if !pod.spec.node_name.as_ref().is_some_and(|n| gone.contains(n)) {
+        if !pod.spec.node_name.as_ref().is_some_and(|n| removed.contains(n)) {
             return true;
         }
         let name = pod.namespaced_name();
-        if !moved.contains(&name) {
+        if !evicted.contains(&name) {
             return false;
         }
-        let place = places.get(&name).cloned();
-        receiving.extend(place.clone());
-        // A pod that nobody has found a place for yet is made again and waits; no scheduler has said a word about it.
+        let target = targets.get(&name).cloned();
+        receiving.extend(target.clone());
+        // The pod's controller creates a pod without a target again. It is pending, and the
+        // scheduler has not set its condition yet.
         let pod = Arc::make_mut(pod);
-        pod.status.conditions.retain(|c| place.is_some() || c.condition_type != "PodScheduled");
-        pod.status.phase = if place.is_some() { PodPhase::Running } else { PodPhase::Pending };
-        // It starts anew, and so does the time for which its annotation protects it.
-        pod.status.start_time = place.is_some().then_some(at);
+        pod.status.conditions.retain(|c| target.is_some() || c.condition_type != "PodScheduled");
+        pod.status.phase = if target.is_some() { PodPhase::Running } else { PodPhase::Pending };
+        // The moved pod starts again, and with it the time for which its annotation protects it.
+        pod.status.start_time = target.is_some().then_some(at);
         pod.metadata.deletion_timestamp = None;
-        pod.spec.node_name = place;
+        pod.spec.node_name = target;
         true
     });
-    input.nodes.retain(|node| !gone.contains(&node.metadata.name));
+    input.nodes.retain(|node| !removed.contains(&node.metadata.name));
     input.node_claims.retain(|claim| !claims.contains(&claim.name));
     input.nodes.iter().filter(|n| receiving.contains(&n.metadata.name)).map(|n| n.spec.provider_id.clone()).collect()
 }
 
-/// Adds the machine that a replacement is expected to become; none if nothing is expected of it.
+/// Adds the node and claim that a replacement is expected to become. Returns `None`, and adds
+/// nothing, if the replacement has no estimate or its offering does not exist.
 fn add_replacement(input: &mut Input, planned: &PlannedClaim, name: &Str) -> Option<()> {
     let estimate = planned.launch.estimate.as_ref()?;
     let pool = input.pools.iter().find(|p| p.name == planned.pool)?.clone();
     let types = input.catalogues.get_mut(pool.catalogue?)?;
-    let described = Arc::make_mut(types).iter_mut().find(|t| t.name == estimate.instance_type)?;
-    let offering = described.offerings.iter_mut().find(|o| matches_estimate(o, estimate, planned))?;
+    let instance_type = Arc::make_mut(types).iter_mut().find(|t| t.name == estimate.instance_type)?;
+    let offering = instance_type.offerings.iter_mut().find(|o| matches_estimate(o, estimate, planned))?;
     if estimate.capacity_type == labels::CAPACITY_TYPE_RESERVED {
         offering.reservation_capacity -= 1;
         offering.available = offering.reservation_capacity > 0;
     }
     let offering = offering.clone();
-    let described = input.catalogues.get(pool.catalogue?)?.iter().find(|t| t.name == estimate.instance_type)?;
-    let (node, claim) = replacement_node_and_claim(name, &pool, planned, described, &offering, input.at);
+    let instance_type = input.catalogues.get(pool.catalogue?)?.iter().find(|t| t.name == estimate.instance_type)?;
+    let (node, claim) = replacement_node_and_claim(name, &pool, planned, instance_type, &offering, input.at);
     input.nodes.push(Arc::new(node));
     input.node_claims.push(claim);
     Some(())
 }
 
 fn matches_estimate(offering: &Offering, estimate: &LaunchEstimate, planned: &PlannedClaim) -> bool {
-    let is = |key: &str, value: &Str| offering.requirements.get(key).is_none_or(|r| r.has(value));
+    let allows = |key: &str, value: &Str| offering.requirements.get(key).is_none_or(|r| r.has(value));
     offering.available
         && offering.price == estimate.price
-        && is(labels::ZONE, &estimate.zone)
-        && is(labels::CAPACITY_TYPE, &estimate.capacity_type)
+        && allows(labels::ZONE, &estimate.zone)
+        && allows(labels::CAPACITY_TYPE, &estimate.capacity_type)
         && planned.launch.requirements.intersects(&offering.requirements).is_ok()
 }
 
@@ -177,32 +186,33 @@ fn replacement_node_and_claim(
     name: &Str,
     pool: &PoolInput,
     planned: &PlannedClaim,
-    described: &InstanceType,
+    instance_type: &InstanceType,
     offering: &Offering,
     at: Timestamp,
 ) -> (Node, NodeClaimInput) {
-    let own = [
+    let own_labels = [
         (labels::HOSTNAME, name.clone()),
         (labels::REGISTERED, Str::new_static("true")),
         (labels::INITIALIZED, Str::new_static("true")),
     ];
-    let of_machine = described.requirements.iter().chain(&offering.requirements);
-    let single = of_machine.filter_map(|r| match r.allowed_values() {
+    let requirements = instance_type.requirements.iter().chain(&offering.requirements);
+    let from_type = requirements.filter_map(|r| match r.allowed_values() {
         Some([value]) => Some((r.key().clone(), value.clone())),
         Some(_) | None => None,
     });
-    let written = planned.launch.labels.iter().map(|(key, value)| (key.clone(), value.clone()));
-    let carried: Labels = single.chain(written).chain(own.map(|(k, v)| (Str::new_static(k), v))).collect();
+    let from_claim = planned.launch.labels.iter().map(|(key, value)| (key.clone(), value.clone()));
+    let node_labels: Labels =
+        from_type.chain(from_claim).chain(own_labels.map(|(k, v)| (Str::new_static(k), v))).collect();
     let provider_id = Str::from(format!("plan:///{name}"));
-    let allocatable = allocatable(described, offering);
+    let allocatable = allocatable(instance_type, offering);
     let mut node = Node::default();
     node.metadata.name = name.clone();
     node.metadata.uid = name.clone();
     node.metadata.creation_timestamp = Some(at);
-    node.metadata.labels = carried.clone();
+    node.metadata.labels = node_labels.clone();
     node.spec.provider_id = provider_id.clone();
     node.spec.taints.clone_from(&pool.taints);
-    node.status.capacity = described.capacity.clone();
+    node.status.capacity = instance_type.capacity.clone();
     node.status.allocatable = allocatable.clone();
     node.status.conditions = vec![NodeCondition {
         condition_type: "Ready".into(),
@@ -215,12 +225,12 @@ fn replacement_node_and_claim(
     });
     let claim = NodeClaimInput {
         name: name.clone(),
-        labels: carried,
+        labels: node_labels,
         annotations: hash.map(|(key, value)| (Str::new_static(key), value.clone())).collect(),
         provider_id,
         taints: pool.taints.clone(),
         startup_taints: pool.startup_taints.clone(),
-        capacity: described.capacity.clone(),
+        capacity: instance_type.capacity.clone(),
         allocatable,
         lifecycle: ClaimLifecycle {
             created: Some(at),
@@ -234,12 +244,12 @@ fn replacement_node_and_claim(
     (node, claim)
 }
 
-/// What the machine has for pods.
-fn allocatable(described: &InstanceType, offering: &Offering) -> ResourceList {
-    let overhead = offering.overhead_override.as_ref().unwrap_or(&described.overhead);
+/// Returns the resources that the node has for pods.
+fn allocatable(instance_type: &InstanceType, offering: &Offering) -> ResourceList {
+    let overhead = offering.overhead_override.as_ref().unwrap_or(&instance_type.overhead);
     let capacity = offering.capacity_override.as_ref().map_or_else(
-        || described.capacity.clone(),
-        |own| described.capacity.iter().chain(own.iter()).map(|(name, q)| (name.clone(), q)).collect(),
+        || instance_type.capacity.clone(),
+        |overrides| instance_type.capacity.iter().chain(overrides.iter()).map(|(name, q)| (name.clone(), q)).collect(),
     );
     let reserved = |name: &str| -> i128 {
         let parts = [&overhead.kube_reserved, &overhead.system_reserved, &overhead.eviction_threshold];

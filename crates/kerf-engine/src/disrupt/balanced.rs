@@ -1,5 +1,8 @@
-//! The `Balanced` policy (spec 03 §8.8): a move is made if its share of the pool's money is at least half its share of the pool's
-//! disruption. Shares are numbers without a unit, so this is the one place where money meets floating point.
+//! The `Balanced` policy (spec 03 §8.8): a command is approved if its share of the pool's price is
+//! at least half its share of the pool's disruption cost.
+//!
+//! Shares are ratios without a unit, so prices become floating-point numbers here. The only other
+//! such place is the savings ratio by which candidates are sorted (`survey`).
 
 use kerf_api::labels;
 use kerf_api::nodepool::ConsolidationPolicy;
@@ -9,38 +12,38 @@ use super::block_reason::BALANCED_THRESHOLD;
 use super::survey::{DisruptionClass, NodeFacts, Survey, price_of};
 use crate::price::Price;
 
-/// What the policy of one pool makes of a move.
+/// The score of a command under the `Balanced` policy of one NodePool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BalancedScore {
-    /// The pool.
+    /// Name of the NodePool.
     pub pool: Str,
-    /// What the move saves for this pool.
+    /// Savings per hour of the command in this pool.
     pub saved: Price,
-    /// What it disrupts there.
+    /// Disruption cost of the command in this pool.
     pub disruption: f64,
-    /// What all nodes of the pool cost.
+    /// Price per hour of all nodes of the pool.
     pub total_price: Price,
-    /// What all nodes of the pool would disrupt.
+    /// Disruption cost of all nodes of the pool.
     pub total_disruption: f64,
-    /// Share of the saving.
+    /// `saved` as a share of `total_price`.
     pub saved_share: f64,
-    /// Share of the disruption.
+    /// `disruption` as a share of `total_disruption`.
     pub disruption_share: f64,
-    /// The one over the other; infinite for a saving that disrupts nothing.
+    /// `saved_share / disruption_share`. Infinite if the command saves money and disrupts nothing.
     pub score: f64,
 }
 
 impl BalancedScore {
-    /// The least score with which a move is approved.
+    /// Minimum score at which a command is approved.
     pub const THRESHOLD: f64 = BALANCED_THRESHOLD;
 
-    /// Whether the pool approves of the move.
+    /// Returns true if the score reaches the threshold.
     pub fn is_approved(&self) -> bool {
         self.score >= Self::THRESHOLD
     }
 }
 
-/// What all nodes of each pool cost and would disrupt, by the pool's place in the input.
+/// Total price and disruption cost of each NodePool, by the pool's index in the input.
 #[derive(Debug)]
 pub(crate) struct Totals(Vec<Total>);
 
@@ -53,17 +56,17 @@ struct Total {
 impl Totals {
     pub(crate) fn new(survey: &Survey<'_>) -> Self {
         let mut all = vec![Total::default(); survey.input.pools.len()];
-        let mut of_candidates = vec![Price::ZERO; all.len()];
+        let mut candidate_prices = vec![Price::ZERO; all.len()];
         for facts in &survey.nodes {
             let Some(pool) = facts.pool else { continue };
             let is_candidate = facts.is_candidate(DisruptionClass::Graceful);
             all[pool].disruption += if is_candidate { facts.disruption_cost } else { facts.non_daemon_cost };
             if is_candidate {
-                of_candidates[pool] += facts.known_price();
+                candidate_prices[pool] += facts.known_price();
             }
             all[pool].price += claim_price(survey, facts, pool).unwrap_or(Price::ZERO);
         }
-        for (total, candidates) in all.iter_mut().zip(of_candidates) {
+        for (total, candidates) in all.iter_mut().zip(candidate_prices) {
             if total.price <= Price::ZERO {
                 total.price = candidates;
             }
@@ -71,7 +74,8 @@ impl Totals {
         Self(all)
     }
 
-    /// The score of a move for one pool: its share of the saving over its share of the disruption.
+    /// Returns the score of a command for one pool: its share of the savings divided by its share
+    /// of the disruption.
     fn score(&self, pool: usize, saved: f64, disruption: f64) -> f64 {
         let (saved, disrupted) = self.shares(pool, saved, disruption);
         if saved <= 0.0 {
@@ -83,7 +87,8 @@ impl Totals {
         }
     }
 
-    /// The shares of a pool's money and of its disruption; nothing of what has no price or disrupts nobody.
+    /// Returns the shares of the pool's price and disruption cost. Both are zero if the pool has no
+    /// price or no disruption cost.
     fn shares(&self, pool: usize, saved: f64, disruption: f64) -> (f64, f64) {
         let total = self.0[pool];
         if total.price <= Price::ZERO || total.disruption <= 0.0 {
@@ -92,20 +97,20 @@ impl Totals {
         (saved / total.price.nanos() as f64, disruption / total.disruption)
     }
 
-    /// The scores of a move, for each of its pools that asks for one.
+    /// Returns the scores of a command, one for each of its pools with the `Balanced` policy.
     pub(crate) fn scores(&self, survey: &Survey<'_>, batch: &[&NodeFacts<'_>], saved: Price) -> Vec<BalancedScore> {
         let mut pools: Vec<usize> = batch.iter().filter_map(|f| f.pool).collect();
         pools.sort_unstable();
         pools.dedup();
-        let whole: Price = batch.iter().map(|f| f.known_price()).sum();
+        let batch_price: Price = batch.iter().map(|f| f.known_price()).sum();
         let score_of = |pool: usize| {
-            let own = || batch.iter().filter(|f| f.pool == Some(pool));
-            let price: Price = own().map(|f| f.known_price()).sum();
-            let disruption: f64 = own().map(|f| f.disruption_cost).sum();
-            let share = if pools.len() == 1 || whole == Price::ZERO {
+            let pool_nodes = || batch.iter().filter(|f| f.pool == Some(pool));
+            let price: Price = pool_nodes().map(|f| f.known_price()).sum();
+            let disruption: f64 = pool_nodes().map(|f| f.disruption_cost).sum();
+            let share = if pools.len() == 1 || batch_price == Price::ZERO {
                 saved.nanos() as f64
             } else {
-                saved.nanos() as f64 * (price.nanos() as f64 / whole.nanos() as f64)
+                saved.nanos() as f64 * (price.nanos() as f64 / batch_price.nanos() as f64)
             };
             let (saved_share, disruption_share) = self.shares(pool, share, disruption);
             BalancedScore {
@@ -122,7 +127,8 @@ impl Totals {
         pools.iter().copied().filter(|pool| is_balanced(survey, *pool)).map(score_of).collect()
     }
 
-    /// Whether not even deleting the node would be approved; then there is no need to ask what it would take.
+    /// Returns the score of deleting the node if even that is rejected. Then no simulation is
+    /// needed, because a replacement would score lower.
     pub(crate) fn rejected_deletion_score(&self, survey: &Survey<'_>, facts: &NodeFacts<'_>) -> Option<f64> {
         let pool = facts.pool.filter(|p| is_balanced(survey, *p) && self.0[*p].price > Price::ZERO)?;
         let score = self.score(pool, facts.known_price().nanos() as f64, facts.disruption_cost);
@@ -134,11 +140,12 @@ fn is_balanced(survey: &Survey<'_>, pool: usize) -> bool {
     survey.input.pools[pool].disruption.policy == ConsolidationPolicy::Balanced
 }
 
-/// What the cluster's tally counts for a claim: the offering that its labels name, once it has them all (spec 03 §3.3).
+/// Returns the price of the offering that the claim's labels name, as in the cluster cost of spec
+/// 03 §3.3. Returns `None` until the claim has all the labels.
 fn claim_price(survey: &Survey<'_>, facts: &NodeFacts<'_>, pool: usize) -> Option<Price> {
-    let carried = &facts.claim?.labels;
-    let described = survey.type_of(pool, carried.get(labels::INSTANCE_TYPE)?)?;
-    price_of(described, carried.get(labels::ZONE)?, carried.get(labels::CAPACITY_TYPE)?)
+    let claim_labels = &facts.claim?.labels;
+    let instance_type = survey.type_of(pool, claim_labels.get(labels::INSTANCE_TYPE)?)?;
+    price_of(instance_type, claim_labels.get(labels::ZONE)?, claim_labels.get(labels::CAPACITY_TYPE)?)
 }
 
 #[cfg(test)]
@@ -152,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worked_values_of_the_specification_hold() {
+    fn scores_match_the_examples_of_the_spec() {
         assert!((score(58.08, 7.26, 4.0) - 2.8125).abs() < 1e-9);
         assert!((score(58.08, 4.84, 5.0) - 1.5).abs() < 1e-9);
         // spec 03 #106
@@ -162,7 +169,7 @@ mod tests {
 
     // spec 03 #108
     #[test]
-    fn without_a_saving_or_a_price_nothing_is_approved_and_without_disruption_everything() {
+    fn the_score_is_zero_without_savings_or_price_and_infinite_without_disruption() {
         let is_zero = |score: f64| score.abs() < f64::EPSILON;
         assert!(is_zero(score(58.08, 0.0, 11.0)));
         assert!(is_zero(score(58.08, -1.0, 1.0)));

@@ -1,4 +1,5 @@
-//! Why a node stays: a closed set of codes (`docs/reasons.md`), each with the sentence of spec 03 §5, §6 and §8.
+//! Block reasons: why a node is not disrupted. A closed set of codes (`docs/reasons.md`), each with
+//! the sentence of spec 03 §5, §6 and §8.
 
 use std::fmt;
 
@@ -9,104 +10,109 @@ use kerf_api::slim::Str;
 /// A reason why a node is not disrupted. A node can have several.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BlockReason {
-    /// A command under way is about it already.
+    /// An active command already removes the node.
     AlreadyDisrupting,
-    /// It has no claim, so it is not ours.
+    /// The node has no NodeClaim, so Kerf does not manage it.
     NotManaged,
     /// The claim has no Node.
     NoNode,
     /// The Node is not initialized.
     NotInitialized,
-    /// It is on its way out.
+    /// The node is being deleted or is marked for deletion.
     Deleting,
-    /// Pods are expected on it.
+    /// Pods are expected to be bound to the node soon.
     Nominated,
-    /// Its annotation says so.
+    /// The Node has the annotation `karpenter.sh/do-not-disrupt`.
     DoNotDisrupt,
-    /// Its pool's disruption is paused.
+    /// The NodePool has the annotation `kerf.sh/pause-disruption`.
     Paused {
-        /// The pool.
+        /// Name of the NodePool.
         pool: Str,
-        /// When the pause ends; the end of time if nobody said.
+        /// End of the pause. [`Timestamp::MAX`] if the annotation gives no end.
         until: Timestamp,
     },
-    /// It does not say which pool it belongs to.
+    /// The node has no label `karpenter.sh/nodepool`.
     NoPoolLabel,
-    /// Its pool does not exist or has no instance types.
+    /// The NodePool with this name does not exist or has no instance types.
     PoolNotFound(Str),
-    /// A pod must be left alone, by its annotation.
+    /// This pod has the annotation `karpenter.sh/do-not-disrupt`.
     PodDoNotDisrupt(Str),
-    /// The budget of a pod allows no eviction now.
+    /// A PodDisruptionBudget currently allows no eviction of a pod.
     PodDisruptionBudget {
-        /// The budget.
+        /// `namespace/name` of the budget.
         budget: Str,
-        /// The first pod that it keeps.
+        /// `namespace/name` of the first pod that the budget protects.
         pod: Str,
     },
-    /// A pod has more than one budget, which eviction does not support.
+    /// A pod is selected by more than one PodDisruptionBudget, which the eviction API does not
+    /// support.
     MultiplePodDisruptionBudgets(Vec<Str>),
-    /// A budget in a pod's namespace has a selector that cannot be read, so it may protect the pod.
+    /// This PodDisruptionBudget in a pod's namespace has an invalid selector, so it may protect the
+    /// pod.
     InvalidPodDisruptionBudget(Str),
-    /// Its pool is static: its nodes are replaced when they drift, and never taken away.
+    /// This NodePool is static: its nodes are replaced when they drift, and never removed to save
+    /// money.
     StaticPool(Str),
-    /// Its pool has `consolidateAfter: Never`.
+    /// This NodePool has `consolidateAfter: Never`.
     ConsolidationDisabled(Str),
-    /// Room on it is kept by a capacity buffer.
+    /// A capacity buffer keeps free capacity on this node.
     BufferPods(Str),
-    /// Its instance type is not known.
+    /// This instance type is not in the pool's catalogue.
     InstanceTypeNotFound(Str),
-    /// It lacks a label without which it has no price.
+    /// The node lacks this label, without which its price is unknown.
     MissingLabel(&'static str),
-    /// Its pool consolidates empty nodes only.
+    /// This NodePool consolidates empty nodes only.
     OnlyWhenEmpty(Str),
-    /// Pods came or went not long enough ago.
+    /// The pool's `consolidateAfter` has not passed since the last pod event.
     InConsolidateAfter {
-        /// When the wait is over.
+        /// End of the wait.
         until: Timestamp,
     },
-    /// The claim's own `Initialized` condition is not True.
+    /// The claim's own condition `Initialized` is not True.
     ClaimNotInitialized,
-    /// The budgets of its pool allow no further disruption for this reason.
+    /// The budgets of the NodePool allow no further disruption for this reason.
     DisruptionBudget(DisruptionReason),
-    /// Replacements for drifted nodes of its pool failed; the pool is left alone for a while.
+    /// Replacements for drifted nodes of the NodePool failed, so drift waits.
     DriftBackoff {
-        /// When drift goes on.
+        /// End of the wait.
         until: Timestamp,
     },
-    /// A static pool has more nodes than it should; they go first.
+    /// This static NodePool has more nodes than replicas. The surplus is deleted before drift
+    /// continues.
     ScaleDownFirst(Str),
-    /// A static pool's limit leaves no room for a replacement.
+    /// The node limit of this static NodePool does not allow another node for a replacement.
     NodeLimit(Str),
-    /// Pods of it would find no place; the sentence says which.
+    /// Some of the node's pods could not be scheduled elsewhere. The sentence names them.
     PodsUnschedulable(String),
-    /// It is only planned: a command launches it, and no other command of the same plan takes it away.
+    /// A command of this plan launches the node. It could be removed later, but no command of the
+    /// same plan removes it.
     LaunchedByPlan,
-    /// Its pods would need more than one new machine.
+    /// The node's pods would need this many new nodes, and the method allows only one.
     TooManyReplacements(usize),
-    /// No machine that would do is cheaper.
+    /// No instance type that fits the pods is cheaper.
     NoCheaperReplacement,
-    /// Taking it away would save nothing.
+    /// Removing the node would save nothing.
     NoSaving,
-    /// A spot node may not be replaced by a spot node.
+    /// The node is spot, and `SpotToSpotConsolidation` is disabled.
     SpotToSpotDisabled,
-    /// Too few cheaper types for a spot node to be replaced by a spot node.
+    /// Only this many cheaper instance types exist, too few to replace a spot node by a spot node.
     SpotToSpotFlexibility(usize),
-    /// The cheaper types do not meet the pool's `minValues`.
+    /// The cheaper instance types do not satisfy the pool's `minValues`.
     MinValues(String),
-    /// Under the `Balanced` policy the saving does not outweigh the disruption.
+    /// Under the `Balanced` policy the savings do not outweigh the disruption.
     BelowBalancedThreshold {
-        /// Share of the saving over share of the disruption.
+        /// Share of the savings divided by share of the disruption.
         score: f64,
     },
 }
 
-/// The least score with which a move is approved (spec 03 §8.8).
+/// Minimum score at which the `Balanced` policy approves a command (spec 03 §8.8).
 pub(crate) const BALANCED_THRESHOLD: f64 = 0.5;
-/// How many cheaper types a spot node needs to be replaced by a spot node.
+/// Minimum number of cheaper instance types for replacing a spot node by a spot node.
 pub(crate) const SPOT_TO_SPOT_MIN_TYPES: usize = 15;
 
 impl BlockReason {
-    /// The stable code.
+    /// Returns the stable code. Codes are documented in `docs/reasons.md` and never change.
     pub fn code(&self) -> &'static str {
         match self {
             Self::AlreadyDisrupting => "AlreadyDisrupting",
@@ -146,7 +152,8 @@ impl BlockReason {
         }
     }
 
-    /// Whether the node is kept by its pods, which a termination grace period can overrule for drift (spec 03 §5.3).
+    /// Returns true if a pod causes the block. Drift ignores such a block if the claim has a
+    /// termination grace period (spec 03 §5.3).
     pub(crate) fn is_caused_by_pods(&self) -> bool {
         matches!(
             self,
@@ -159,13 +166,14 @@ impl BlockReason {
 }
 
 impl BlockReason {
-    /// Whether another block is told in the same words: of all pods that one budget keeps, the first is named.
+    /// Returns true if a report need not list both. Of all pods that one budget protects, a report
+    /// names only the first.
     pub(crate) fn has_same_text(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::PodDisruptionBudget { budget, .. }, Self::PodDisruptionBudget { budget: other, .. }) => {
                 budget == other
             }
-            (one, other) => one == other,
+            (this, other) => this == other,
         }
     }
 }
@@ -245,7 +253,7 @@ impl fmt::Display for BlockReason {
     }
 }
 
-/// The first letter in upper case, as in events.
+/// Returns the text with its first letter in upper case, as Events need it.
 pub(crate) fn capitalize_first(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())

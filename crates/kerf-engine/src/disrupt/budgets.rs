@@ -1,5 +1,8 @@
-//! How many nodes of each pool may still go (spec 03 §6). Nodes that are going already count for every reason alike, and what the
-//! commands of one plan take is counted over the whole plan, as of its instant.
+//! NodePool budgets: how many nodes of each NodePool may still be disrupted (spec 03 §6). Not to be
+//! confused with PodDisruptionBudgets.
+//!
+//! Nodes that are already being disrupted count for every reason. All commands of a plan count
+//! together, and the budgets are evaluated at the plan's time only.
 
 use kerf_api::labels;
 use kerf_api::nodepool::DisruptionReason;
@@ -9,7 +12,7 @@ use super::command::{BudgetUse, InputWarning};
 use super::survey::{NodeFacts, REASONS, Survey};
 use crate::cluster::Input;
 
-/// The budgets of all pools, by their place in the input.
+/// The budgets of all NodePools, by the pool's index in the input.
 #[derive(Debug, Clone)]
 pub(crate) struct NodePoolBudgets {
     pools: Vec<PoolBudget>,
@@ -17,15 +20,16 @@ pub(crate) struct NodePoolBudgets {
 
 #[derive(Debug, Clone, Default)]
 struct PoolBudget {
-    /// For each of [`REASONS`].
+    /// Number of allowed disruptions for each of [`REASONS`].
     allowed: [u32; 3],
     disrupting: u32,
     charged: u32,
 }
 
 impl NodePoolBudgets {
-    /// Counts the nodes of every pool. A budget that cannot be read allows nothing and is noted.
-    pub(crate) fn new(survey: &Survey<'_>, notices: &mut Vec<InputWarning>) -> Self {
+    /// Counts the nodes of every NodePool. An invalid budget allows no disruption and adds a
+    /// warning.
+    pub(crate) fn new(survey: &Survey<'_>, warnings: &mut Vec<InputWarning>) -> Self {
         let input = survey.input;
         let mut counts = vec![(0_u32, 0_u32); input.pools.len()];
         for facts in &survey.nodes {
@@ -41,7 +45,7 @@ impl NodePoolBudgets {
                 *slot = allowed_disruptions(&pool.disruption.budgets, reason, total, input.at).unwrap_or(0);
             }
             if let Err(error) = allowed_disruptions(&pool.disruption.budgets, &REASONS[0], total, input.at) {
-                notices.push(InputWarning {
+                warnings.push(InputWarning {
                     object: format!("NodePool {}", pool.name),
                     code: "InvalidDisruptionBudget",
                     message: format!("invalid disruption budgets in nodepool {}, {error}", pool.name),
@@ -52,14 +56,14 @@ impl NodePoolBudgets {
         Self { pools }
     }
 
-    /// How many more nodes of the pool may go for this reason.
+    /// Returns how many more nodes of the pool may be disrupted for this reason.
     pub(crate) fn remaining(&self, pool: usize, reason: &DisruptionReason) -> u32 {
         let budget = &self.pools[pool];
-        let allowed = REASONS.iter().position(|r| r == reason).map_or(0, |at| budget.allowed[at]);
+        let allowed = REASONS.iter().position(|r| r == reason).map_or(0, |ix| budget.allowed[ix]);
         allowed.saturating_sub(budget.disrupting.saturating_add(budget.charged))
     }
 
-    /// One more node of the pool goes.
+    /// Counts one more disrupted node of the pool.
     pub(crate) fn charge_node(&mut self, pool: usize) {
         self.pools[pool].charged += 1;
     }
@@ -79,8 +83,8 @@ impl NodePoolBudgets {
     }
 }
 
-/// The pool whose budgets count the node; unmanaged nodes, nodes that are not initialized and machines that are being terminated
-/// count for none.
+/// Returns the pool whose budgets count the node. Returns `None` for unmanaged nodes, nodes that
+/// are not initialized, and nodes whose instance is being terminated.
 fn budget_pool(facts: &NodeFacts<'_>, input: &Input) -> Option<usize> {
     let claim = facts.claim.filter(|c| !c.lifecycle.is_instance_terminating)?;
     let node = facts.node.filter(|n| n.metadata.labels.has_value(labels::INITIALIZED, "true"))?;
@@ -88,7 +92,7 @@ fn budget_pool(facts: &NodeFacts<'_>, input: &Input) -> Option<usize> {
     input.pools.iter().position(|p| p.name == name)
 }
 
-/// A node that is not ready, or that goes for whatever cause.
+/// Returns true if the node is not ready or is being deleted for whatever cause.
 fn is_disrupting(facts: &NodeFacts<'_>) -> bool {
     let ready = facts
         .node

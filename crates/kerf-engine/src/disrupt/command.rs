@@ -1,5 +1,5 @@
-//! What the caller gets: commands in the order of execution, every node that stays with all its reasons, money, and what is odd about
-//! the input.
+//! The result of disruption planning: commands in order of execution, every node that stays with
+//! its reasons, prices, and warnings about the input.
 
 use kerf_api::nodepool::DisruptionReason;
 use kerf_api::slim::Str;
@@ -9,104 +9,109 @@ use super::block_reason::BlockReason;
 use crate::price::Price;
 use crate::solve::{NodePlacement, PlannedClaim};
 
-/// Which nodes go, which are replaced and by what, and why the others stay.
+/// All commands for one input, and why every other node stays.
 #[derive(Debug, Clone, Default)]
 pub struct DisruptionPlan {
-    /// What to do, in this order.
+    /// The commands, in order of execution.
     pub commands: Vec<DisruptionCommand>,
-    /// Nodes that stay, by name, each with everything that keeps it.
+    /// Nodes that stay, sorted by name, each with all its block reasons.
     pub blocked: Vec<BlockedNode>,
-    /// Moves that pools with the `Balanced` policy refused in the last pass: of single nodes all, of several nodes the last one, if
-    /// nothing else was found.
+    /// Commands that the `Balanced` policy rejected in the last pass. Of single-node consolidation
+    /// all are listed; of multi-node consolidation only the last one, and only if no command was
+    /// found.
     pub rejected_commands: Vec<RejectedCommand>,
-    /// What is odd about the input; the rest was planned all the same.
+    /// Problems of the input. They do not stop planning for the rest of the input.
     pub warnings: Vec<InputWarning>,
-    /// Price of all managed nodes before.
+    /// Price per hour of all managed nodes before the plan.
     pub price_before: Price,
-    /// Price of all managed nodes afterwards.
+    /// Price per hour of all managed nodes after the plan.
     pub price_after: Price,
-    /// How much there was to do.
+    /// Counters for logs and metrics.
     pub stats: DisruptionStats,
 }
 
-/// One decision: nodes that go together, and what is launched for their pods first.
+/// One decision: nodes that are removed together, and the NodeClaims that are launched for their
+/// pods first.
 #[derive(Debug, Clone)]
 pub struct DisruptionCommand {
-    /// How it was found.
+    /// The method that found the command.
     pub method: Method,
-    /// The nodes that go.
+    /// The nodes to remove.
     pub nodes: Vec<CommandNode>,
-    /// Machines to launch before they go.
+    /// NodeClaims to launch before the nodes are removed.
     pub replacements: Vec<PlannedClaim>,
-    /// What later commands of the plan call those machines, one by one.
+    /// Node names under which later commands of the plan refer to `replacements`, by index. Set by
+    /// [`disrupt`](super::disrupt) only; empty otherwise.
     pub replacement_names: Vec<Str>,
     /// Pods that are evicted and run again elsewhere, as `namespace/name`, sorted.
     pub pods: Vec<Str>,
-    /// Nodes that exist and take pods in, moved ones and pending ones.
+    /// Existing nodes that receive pods. Besides evicted pods this includes pending ones.
     pub placements: Vec<NodePlacement>,
-    /// Price of the nodes that go.
+    /// Price per hour of the nodes to remove.
     pub price_before: Price,
-    /// Price of their replacements.
+    /// Expected price per hour of the replacements.
     pub price_after: Price,
-    /// What pools with the `Balanced` policy make of it, if it consolidates.
+    /// Scores of the command for each NodePool with the `Balanced` policy. Empty if no pool has it
+    /// or the command does not consolidate.
     pub scores: Vec<BalancedScore>,
 }
 
-/// A move that saves too little for what it disrupts.
+/// A command that the `Balanced` policy rejected: it saves too little for what it disrupts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RejectedCommand {
-    /// How it was found.
+    /// The method that found the command.
     pub method: Method,
-    /// The pools of its nodes.
+    /// The NodePools of its nodes.
     pub pools: Vec<Str>,
-    /// How many nodes would go.
+    /// Number of nodes it would remove.
     pub nodes: usize,
-    /// What would be done, as [`Command::decision`] says it.
+    /// `delete` or `replace`, as [`DisruptionCommand::decision`] returns it.
     pub decision: &'static str,
-    /// What pools make of it; at least one of them does not approve.
+    /// Scores by NodePool. At least one of them is below the threshold.
     pub scores: Vec<BalancedScore>,
 }
 
-/// A node of a command.
+/// A node that a command removes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandNode {
-    /// The Node.
+    /// Name of the Node.
     pub name: Str,
-    /// Its claim.
+    /// Name of its NodeClaim.
     pub claim: Str,
-    /// Its pool.
+    /// Name of its NodePool.
     pub pool: Str,
-    /// Its instance type, as labelled.
+    /// Instance type, from the Node's label.
     pub instance_type: Str,
-    /// Its capacity type, as labelled.
+    /// Capacity type, from the Node's label.
     pub capacity_type: Str,
-    /// What it costs.
+    /// Price per hour; zero if unknown.
     pub price: Price,
 }
 
-/// How a command was found; methods are tried in this order.
+/// The way in which a command was found. Methods are tried in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Method {
-    /// Nodes without pods.
+    /// Deletes nodes without reschedulable pods.
     Emptiness,
-    /// Nodes of static pools that are no longer what their pool says.
+    /// Replaces drifted nodes of static NodePools.
     StaticDrift,
-    /// Nodes that are no longer what their pool says.
+    /// Replaces drifted nodes of all other NodePools.
     Drift,
-    /// Several nodes whose pods fit elsewhere or on one cheaper machine.
+    /// Removes several nodes whose pods fit on existing nodes or on one cheaper node.
     MultiNode,
-    /// A node whose pods fit elsewhere or on a cheaper machine.
+    /// Removes one node whose pods fit on existing nodes or on one cheaper node.
     SingleNode,
-    /// Nodes whose pods fit on a few machines that are cheaper together; only after all others have found nothing.
+    /// Replaces nodes by up to three nodes that are cheaper together. Runs only if all other
+    /// methods found nothing. Karpenter does not have this method.
     Move,
 }
 
 impl Method {
-    /// All methods, in their order.
+    /// All methods, in the order in which they are tried.
     pub const ALL: [Self; 6] =
         [Self::Emptiness, Self::StaticDrift, Self::Drift, Self::MultiNode, Self::SingleNode, Self::Move];
 
-    /// The reason that budgets know it by.
+    /// Returns the disruption reason that budgets count the method under.
     pub fn reason(self) -> DisruptionReason {
         match self {
             Self::Emptiness => DisruptionReason::Empty,
@@ -115,7 +120,8 @@ impl Method {
         }
     }
 
-    /// Whether it moves pods to save money; nodes that are empty or drifted go whatever that saves.
+    /// Returns true if the method moves pods to save money. The other methods remove nodes because
+    /// they are empty or drifted, whatever that saves.
     pub fn is_for_savings(self) -> bool {
         match self {
             Self::MultiNode | Self::SingleNode | Self::Move => true,
@@ -123,7 +129,7 @@ impl Method {
         }
     }
 
-    /// The label `consolidation_type` of metrics.
+    /// Returns the value of the metrics label `consolidation_type`; empty for drift.
     pub fn consolidation_type(self) -> &'static str {
         match self {
             Self::Emptiness => "empty",
@@ -135,27 +141,28 @@ impl Method {
 }
 
 impl DisruptionCommand {
-    /// The reason that budgets and events name.
+    /// Returns the disruption reason that budgets and Events name.
     pub fn reason(&self) -> DisruptionReason {
         self.method.reason()
     }
 
-    /// `replace` if machines are launched first, else `delete`.
+    /// Returns `replace` if nodes are launched first, otherwise `delete`.
     pub fn decision(&self) -> &'static str {
         if self.replacements.is_empty() { "delete" } else { "replace" }
     }
 
-    /// Whether a pod is among those that it evicts.
+    /// Returns true if the command evicts the pod.
     pub(crate) fn evicts(&self, pod: &Str) -> bool {
         self.pods.binary_search(pod).is_ok()
     }
 
-    /// The nodes that take in pods which it evicts. Others take in pods that wait anyway.
+    /// Returns the nodes that receive pods which the command evicts. Nodes that receive only
+    /// pending pods are left out.
     pub(crate) fn receiving_nodes(&self) -> impl Iterator<Item = &Str> {
         self.placements.iter().filter(|placement| placement.pods.iter().any(|pod| self.evicts(pod))).map(|p| &p.node)
     }
 
-    /// The pools of its nodes, each once.
+    /// Returns the NodePools of its nodes, sorted, each once.
     pub fn pools(&self) -> Vec<Str> {
         let mut pools: Vec<Str> = self.nodes.iter().map(|node| node.pool.clone()).collect();
         pools.sort_unstable();
@@ -163,7 +170,7 @@ impl DisruptionCommand {
         pools
     }
 
-    /// What is saved an hour; less than nothing when drift leads to something dearer.
+    /// Returns the savings per hour. Negative if drift leads to a more expensive node.
     pub fn saved(&self) -> Price {
         self.price_before - self.price_after
     }
@@ -172,49 +179,49 @@ impl DisruptionCommand {
 /// A node that stays.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlockedNode {
-    /// The Node, or the claim that has none.
+    /// Name of the Node, or of a NodeClaim without a Node.
     pub node: Str,
-    /// Everything that keeps it.
+    /// All reasons why the node is not disrupted.
     pub reasons: Vec<BlockReason>,
 }
 
-/// Something odd about the input.
+/// A problem of the input that did not stop planning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputWarning {
-    /// Kind and name.
+    /// Kind and name of the object.
     pub object: String,
-    /// The stable code.
+    /// Stable code.
     pub code: &'static str,
-    /// What is odd, and what it leads to.
+    /// The problem and its effect on the plan.
     pub message: String,
 }
 
-/// How much there was to do; the caller measures time.
+/// Counters of one planning run. The caller measures time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DisruptionStats {
-    /// Nodes that some method might have taken.
+    /// Nodes that some method could have removed.
     pub candidates: usize,
-    /// Those of them on which a verdict was reached.
+    /// Candidates for which a command or a block reason was found.
     pub candidates_evaluated: usize,
-    /// Questions asked of the simulator.
+    /// Number of simulations.
     pub simulations: usize,
-    /// Passes over all methods, the last and fruitless one included.
+    /// Number of passes over all methods, including the last one, which found nothing.
     pub passes: usize,
-    /// Budgets by pool and reason.
+    /// Budgets by NodePool and reason.
     pub budgets: Vec<BudgetUse>,
 }
 
-/// How much of a pool's budget is used.
+/// Use of a NodePool's budgets for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetUse {
-    /// The pool.
+    /// Name of the NodePool.
     pub pool: Str,
-    /// The reason.
+    /// The disruption reason.
     pub reason: DisruptionReason,
-    /// How many nodes may be disrupted at once.
+    /// Number of nodes that may be disrupted at once.
     pub allowed: u32,
-    /// How many are already, for whatever cause.
+    /// Number of nodes that are not ready or are already being deleted, for whatever cause.
     pub disrupting: u32,
-    /// How many the commands add.
+    /// Number of nodes that the plan's commands add.
     pub planned: u32,
 }

@@ -1,5 +1,8 @@
-//! Nodes whose pods fit elsewhere, or on one cheaper machine (spec 03 §8.4 to §8.8). Several nodes are tried together first, the most
-//! profitable ones in ever longer or shorter lists; then each by itself.
+//! Consolidation: removes nodes whose pods fit on other nodes or on one cheaper new node (spec 03
+//! §8.4 to §8.8).
+//!
+//! Multi-node consolidation tries several nodes together: prefixes of a sorted list of candidates.
+//! Single-node consolidation then tries each node by itself.
 
 use kerf_api::nodepool::DisruptionReason;
 
@@ -14,17 +17,17 @@ use super::simulate::Purpose;
 use super::survey::{DisruptionClass, NodeFacts};
 use crate::cluster::Input;
 
-/// The most nodes that go together.
+/// Maximum number of nodes in one command.
 pub(crate) const MAX_BATCH_NODES: usize = 100;
-/// Lists of up to so many nodes are all tried.
+/// All prefixes up to this length are tried; longer ones by binary search.
 const EXHAUSTIVE_MAX_NODES: usize = 12;
 
-/// Whether consolidation looks at a candidate.
+/// Returns true if consolidation considers the candidate.
 pub(crate) fn accepts(facts: &NodeFacts<'_>, input: &Input) -> bool {
     !facts.is_empty() && facts.consolidation_blocks(input).is_empty()
 }
 
-/// The nodes that consolidation looks at, the most profitable first.
+/// Returns the candidates of consolidation, highest savings ratio first.
 pub(crate) fn candidates(pass: &DisruptionPass<'_, '_>) -> Vec<SurveyIx> {
     let input = pass.survey.input;
     let mut candidates = pass.candidates_including_planned(DisruptionClass::Graceful, |facts| accepts(facts, input));
@@ -32,49 +35,55 @@ pub(crate) fn candidates(pass: &DisruptionPass<'_, '_>) -> Vec<SurveyIx> {
     candidates
 }
 
-/// The list of nodes that saves most if they go together: the most profitable ones, as Karpenter lists them, or those that stand emptiest,
-/// whose pods find room where many small ones do not.
+/// Returns the command that removes several nodes together and saves most.
+///
+/// Two lists of candidates are searched: by savings ratio, as Karpenter does, and by usage,
+/// emptiest first. The second helps because the pods of the emptiest nodes often fit elsewhere when
+/// the pods of many small nodes do not.
 pub(crate) fn multi_node(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionCommand> {
     let candidates = candidates(pass);
-    let kept = select_within_budgets(pass, &candidates, &DisruptionReason::Underutilized);
-    if kept.len() < 2 {
+    let within_budget = select_within_budgets(pass, &candidates, &DisruptionReason::Underutilized);
+    if within_budget.len() < 2 {
         return Vec::new();
     }
     let totals = Totals::new(pass.survey);
     let mut search = MultiNodeSearch { totals, best: None, rejected: None };
-    search.search_prefixes(pass, &kept);
-    // Of short lists all were tried.
-    if kept.len() > EXHAUSTIVE_MAX_NODES {
+    search.search_prefixes(pass, &within_budget);
+    // For short lists all prefixes have been tried already.
+    if within_budget.len() > EXHAUSTIVE_MAX_NODES {
         let emptiest = pass.emptiest_first(&candidates);
         let emptiest = select_within_budgets(pass, &emptiest, &DisruptionReason::Underutilized);
         search.search_longest_prefix(pass, &emptiest);
     }
-    if let Some(refused) = search.rejected.filter(|_| search.best.is_none()) {
-        pass.record_rejected(refused);
+    if let Some(rejected) = search.rejected.filter(|_| search.best.is_none()) {
+        pass.record_rejected(rejected);
     }
     search.best.into_iter().collect()
 }
 
-/// A look for nodes that can go together.
+/// A search for nodes that can be removed together.
 struct MultiNodeSearch {
     totals: Totals,
     best: Option<DisruptionCommand>,
-    /// What some pool did not approve of.
+    /// The last command that the `Balanced` policy of some pool rejected.
     rejected: Option<DisruptionCommand>,
 }
 
 impl MultiNodeSearch {
-    /// The first so many of a list. Short lists are all tried, longer ones by halving, as Karpenter does it; but Karpenter takes the longest
-    /// that can go, which may need a machine that costs more than a shorter one saves.
+    /// Tries prefixes of a list: all short ones, and longer ones by binary search, as Karpenter
+    /// does.
+    ///
+    /// Karpenter takes the longest prefix that works. Kerf takes the one that saves most: the
+    /// longest may need a replacement that costs more than the additional nodes save.
     fn search_prefixes(&mut self, pass: &mut DisruptionPass<'_, '_>, nodes: &[SurveyIx]) {
-        let most = nodes.len().min(MAX_BATCH_NODES);
-        let short: Vec<bool> = (0..=most.min(EXHAUSTIVE_MAX_NODES))
+        let max_len = nodes.len().min(MAX_BATCH_NODES);
+        let short_results: Vec<bool> = (0..=max_len.min(EXHAUSTIVE_MAX_NODES))
             .map(|length| length >= 2 && self.try_batch(pass, &nodes[..length]))
             .collect();
-        let (mut low, mut high) = (2, most);
+        let (mut low, mut high) = (2, max_len);
         while low <= high {
             let middle = usize::midpoint(low, high);
-            if short.get(middle).copied().unwrap_or_else(|| self.try_batch(pass, &nodes[..middle])) {
+            if short_results.get(middle).copied().unwrap_or_else(|| self.try_batch(pass, &nodes[..middle])) {
                 low = middle + 1;
             } else {
                 high = middle - 1;
@@ -82,12 +91,14 @@ impl MultiNodeSearch {
         }
     }
 
-    /// The longest that can go of the first so many, found from above: that some list cannot go says nothing of shorter ones, each of which
-    /// may need two machines by chance. Short lists are left to the most profitable nodes, as Karpenter has them.
+    /// Searches for the longest prefix that works, from the longest down. A binary search alone
+    /// would not do: if a prefix fails because it needs two new nodes, a shorter or longer one may
+    /// still need only one. Prefixes of up to 12 nodes are left to the search by savings ratio, as
+    /// in Karpenter.
     fn search_longest_prefix(&mut self, pass: &mut DisruptionPass<'_, '_>, nodes: &[SurveyIx]) {
-        let most = nodes.len().min(MAX_BATCH_NODES);
-        let lengths = std::iter::successors(Some(most), |length| Some(length - length.div_ceil(5)));
-        let mut too_long = most + 1;
+        let max_len = nodes.len().min(MAX_BATCH_NODES);
+        let lengths = std::iter::successors(Some(max_len), |length| Some(length - length.div_ceil(5)));
+        let mut too_long = max_len + 1;
         for length in lengths.take_while(|length| *length > EXHAUSTIVE_MAX_NODES) {
             if !self.try_batch(pass, &nodes[..length]) {
                 too_long = length;
@@ -119,33 +130,33 @@ impl MultiNodeSearch {
     }
 }
 
-/// Every node by itself, one of each pool in turn.
+/// Tries every node by itself, with the pools in turn. Returns independent commands.
 pub(crate) fn single_node(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionCommand> {
     let totals = Totals::new(pass.survey);
-    let mut batch = IndependentCommands::new(pass);
+    let mut commands = IndependentCommands::new(pass);
     for ix in interleave_pools(pass, &candidates(pass)) {
-        if !batch.accepts_more() {
+        if !commands.accepts_more() {
             break;
         }
-        if batch.uses_node(pass, ix) {
+        if commands.uses_node(pass, ix) {
             continue;
         }
-        match single_node_command(pass, ix, &totals, &batch) {
-            Ok(command) => batch.add_if_independent(pass, ix, command),
+        match single_node_command(pass, ix, &totals, &commands) {
+            Ok(command) => commands.add_if_independent(pass, ix, command),
             Err(block) => pass.record_block(ix, block),
         }
     }
-    batch.into_commands()
+    commands.into_commands()
 }
 
 fn single_node_command(
     pass: &mut DisruptionPass<'_, '_>,
     ix: SurveyIx,
     totals: &Totals,
-    batch: &IndependentCommands,
+    commands: &IndependentCommands,
 ) -> Result<DisruptionCommand, BlockReason> {
     let reason = DisruptionReason::Underutilized;
-    if !pass.is_within_budget(&batch.budgets, ix, &reason) {
+    if !pass.is_within_budget(&commands.budgets, ix, &reason) {
         return Err(BlockReason::DisruptionBudget(reason));
     }
     if let Some(score) = totals.rejected_deletion_score(pass.survey, pass.facts(ix)) {
@@ -160,7 +171,7 @@ fn single_node_command(
     Ok(command)
 }
 
-/// The command, unless a pool with the `Balanced` policy finds that it saves too little for what it disrupts.
+/// Returns the command, or an error if the `Balanced` policy of a pool rejects it.
 pub(crate) fn check_balanced(
     pass: &DisruptionPass<'_, '_>,
     batch: &[SurveyIx],
@@ -171,7 +182,7 @@ pub(crate) fn check_balanced(
     balanced_rejection(&command).map_or(Ok(command), Err)
 }
 
-/// The command, with what pools with the `Balanced` policy make of it.
+/// Returns the command with the scores of all pools that have the `Balanced` policy.
 fn with_scores(
     pass: &DisruptionPass<'_, '_>,
     batch: &[SurveyIx],
@@ -182,24 +193,25 @@ fn with_scores(
     DisruptionCommand { scores: totals.scores(pass.survey, &facts, command.saved()), ..command }
 }
 
-/// Whether some pool does not approve of the command: the least score.
+/// Returns the lowest score below the threshold as a block reason, or `None` if all pools approve.
 fn balanced_rejection(command: &DisruptionCommand) -> Option<BlockReason> {
-    let refusing = command.scores.iter().filter(|score| !score.is_approved());
-    refusing.map(|score| score.score).min_by(f64::total_cmp).map(|score| BlockReason::BelowBalancedThreshold { score })
+    let rejecting = command.scores.iter().filter(|score| !score.is_approved());
+    rejecting.map(|score| score.score).min_by(f64::total_cmp).map(|score| BlockReason::BelowBalancedThreshold { score })
 }
 
-/// What it takes to let these nodes go together (spec 03 §8.5).
+/// Computes the command that removes these nodes together (spec 03 §8.5), or why it is not
+/// possible.
 pub(crate) fn compute(
     pass: &mut DisruptionPass<'_, '_>,
     method: Method,
     batch: &[SurveyIx],
 ) -> Result<DisruptionCommand, BlockReason> {
-    let what_if = pass.simulate_removal(batch, Purpose::Consolidation).ok_or(BlockReason::NoNode)?;
-    if !what_if.all_scheduled() {
-        return Err(BlockReason::PodsUnschedulable(capitalize_first(&what_if.to_string())));
+    let simulation = pass.simulate_removal(batch, Purpose::Consolidation).ok_or(BlockReason::NoNode)?;
+    if !simulation.all_scheduled() {
+        return Err(BlockReason::PodsUnschedulable(capitalize_first(&simulation.to_string())));
     }
     let facts: Vec<&NodeFacts<'_>> = batch.iter().map(|ix| pass.facts(*ix)).collect();
-    let replacements = match what_if.claims.as_slice() {
+    let replacements = match simulation.claims.as_slice() {
         [] => Vec::new(),
         [claim] => {
             let mut replacement = ReplacementFilter::new(pass.survey, claim);
@@ -211,11 +223,12 @@ pub(crate) fn compute(
         }
         several => return Err(BlockReason::TooManyReplacements(several.len())),
     };
-    Ok(pass.build_command(method, batch, replacements, Some(what_if)))
+    Ok(pass.build_command(method, batch, replacements, Some(simulation)))
 }
 
-/// One candidate of each pool in turn, so that a large pool does not keep the others waiting; in each round the most profitable first.
-/// (Karpenter takes pools in an order left to chance.)
+/// Orders candidates in rounds with one candidate of each pool, so that a large pool does not delay
+/// the others. Within a round the highest savings ratio comes first; Karpenter orders pools
+/// randomly.
 fn interleave_pools(pass: &DisruptionPass<'_, '_>, candidates: &[SurveyIx]) -> Vec<SurveyIx> {
     let mut seen = vec![0_usize; pass.survey.input.pools.len()];
     let mut rounds: Vec<(usize, SurveyIx)> = Vec::with_capacity(candidates.len());

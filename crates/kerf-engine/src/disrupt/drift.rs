@@ -1,7 +1,8 @@
-//! Nodes that are no longer what their pool says are replaced one at a time, the longest drifted first, whatever that costs (spec 03 §8.3).
+//! Drift (spec 03 §8.3): replaces nodes that no longer match their NodePool or NodeClass, whatever
+//! that costs. Empty nodes come first, then those that have been drifted the longest.
 //!
-//! Their pods are not sent to nodes that have drifted themselves, if there is another way: they would only have to move again, and the
-//! node that takes them in would have to wait for them.
+//! Pods of drifted nodes are not moved to other drifted nodes if there is another way. They would
+//! have to move again, and the node that receives them would have to wait for them.
 
 use kerf_api::nodepool::DisruptionReason;
 
@@ -20,54 +21,57 @@ pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionComma
         let facts = pass.facts(*ix);
         (!facts.reschedulable.is_empty(), drifted_at(facts, input.at), &facts.name)
     });
-    let mut batch = IndependentCommands::new(pass);
-    // Where nobody may go, the cluster need not be prepared for questions.
-    let may_go = |ix: &SurveyIx| pass.is_within_budget(&batch.budgets, *ix, &DisruptionReason::Drifted);
-    let mut leaving = if candidates.iter().any(may_go) { pass.simulator_nodes(&candidates) } else { Bits::new() };
+    let mut commands = IndependentCommands::new(pass);
+    // Building the simulator is expensive. Skip it if the budgets allow no node at all.
+    let is_within_budget = |ix: &SurveyIx| pass.is_within_budget(&commands.budgets, *ix, &DisruptionReason::Drifted);
+    let mut drifted_nodes =
+        if candidates.iter().any(is_within_budget) { pass.simulator_nodes(&candidates) } else { Bits::new() };
     for ix in candidates {
-        if !batch.accepts_more() {
+        if !commands.accepts_more() {
             break;
         }
-        if batch.uses_node(pass, ix) {
+        if commands.uses_node(pass, ix) {
             continue;
         }
-        match drift_command(pass, ix, &batch, &leaving) {
-            Ok(command) => batch.add_if_independent(pass, ix, command),
+        match drift_command(pass, ix, &commands, &drifted_nodes) {
+            Ok(command) => commands.add_if_independent(pass, ix, command),
             Err(block) => {
-                // One that only waits for its turn will go all the same.
+                // A node that only waits for its budget will be removed, too.
                 if !matches!(block, BlockReason::DisruptionBudget(_)) {
-                    leaving.and_not_with(&pass.simulator_nodes(&[ix]));
+                    drifted_nodes.and_not_with(&pass.simulator_nodes(&[ix]));
                 }
                 pass.record_block(ix, block);
             }
         }
     }
-    batch.into_commands()
+    commands.into_commands()
 }
 
 fn drift_command(
     pass: &mut DisruptionPass<'_, '_>,
     ix: SurveyIx,
-    batch: &IndependentCommands,
-    leaving: &Bits,
+    commands: &IndependentCommands,
+    drifted_nodes: &Bits,
 ) -> Result<DisruptionCommand, BlockReason> {
     let input = pass.survey.input;
     let reason = DisruptionReason::Drifted;
-    let pool = pass.facts(ix).pool.filter(|pool| batch.budgets.remaining(*pool, &reason) > 0);
+    let pool = pass.facts(ix).pool.filter(|pool| commands.budgets.remaining(*pool, &reason) > 0);
     let Some(pool) = pool else { return Err(BlockReason::DisruptionBudget(reason)) };
     if let Some(until) = input.pools[pool].disruption.drift_backoff_until.filter(|until| input.at < *until) {
         return Err(BlockReason::DriftBackoff { until });
     }
-    let once = pass.simulate_removal_avoiding(ix, leaving).filter(SimulationResult::all_scheduled);
-    let what_if = once.or_else(|| pass.simulate_removal(&[ix], Purpose::Drift)).ok_or(BlockReason::NoNode)?;
-    if !what_if.all_scheduled() {
-        return Err(BlockReason::PodsUnschedulable(capitalize_first(&what_if.to_string())));
+    let avoiding_drifted = pass.simulate_removal_avoiding(ix, drifted_nodes).filter(SimulationResult::all_scheduled);
+    let simulation =
+        avoiding_drifted.or_else(|| pass.simulate_removal(&[ix], Purpose::Drift)).ok_or(BlockReason::NoNode)?;
+    if !simulation.all_scheduled() {
+        return Err(BlockReason::PodsUnschedulable(capitalize_first(&simulation.to_string())));
     }
-    let replacements = what_if.claims.clone();
-    Ok(pass.build_command(Method::Drift, &[ix], replacements, Some(what_if)))
+    let replacements = simulation.claims.clone();
+    Ok(pass.build_command(Method::Drift, &[ix], replacements, Some(simulation)))
 }
 
-/// Since when it has drifted; a drift that nobody has noted yet begins now.
+/// Returns the time since when the claim has drifted, or `now` if no controller has recorded it
+/// yet.
 pub(crate) fn drifted_at(facts: &NodeFacts<'_>, now: jiff::Timestamp) -> jiff::Timestamp {
     facts.claim.and_then(|c| c.lifecycle.drifted_at).unwrap_or(now)
 }

@@ -1,4 +1,5 @@
-//! Nodes without pods that would have to move go first, all at once and without a question (spec 03 §8.1).
+//! Emptiness (spec 03 §8.1): deletes all nodes without reschedulable pods in one command, without a
+//! simulation.
 
 use kerf_api::nodepool::DisruptionReason;
 
@@ -8,7 +9,7 @@ use super::pass::{DisruptionPass, SurveyIx, sort_by_savings_ratio};
 use super::survey::{DisruptionClass, NodeFacts};
 use crate::cluster::Input;
 
-/// Whether emptiness accepts a candidate.
+/// Returns true if emptiness accepts the candidate.
 pub(crate) fn accepts(facts: &NodeFacts<'_>, input: &Input) -> bool {
     facts.is_empty() && facts.emptiness_blocks(input).is_empty()
 }
@@ -17,25 +18,30 @@ pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionComma
     let input = pass.survey.input;
     let mut candidates = pass.candidates(DisruptionClass::Graceful, |facts| accepts(facts, input));
     sort_by_savings_ratio(pass, &mut candidates);
-    let taken = select_within_budgets(pass, &candidates, &DisruptionReason::Empty);
-    if taken.is_empty() { Vec::new() } else { vec![pass.build_command(Method::Emptiness, &taken, Vec::new(), None)] }
+    let selected = select_within_budgets(pass, &candidates, &DisruptionReason::Empty);
+    if selected.is_empty() {
+        Vec::new()
+    } else {
+        vec![pass.build_command(Method::Emptiness, &selected, Vec::new(), None)]
+    }
 }
 
-/// The candidates that the budgets of their pools let go together.
+/// Returns the candidates, in order, that the budgets of their pools allow to remove together.
+/// Records a block reason for each of the others.
 pub(crate) fn select_within_budgets(
     pass: &mut DisruptionPass<'_, '_>,
     candidates: &[SurveyIx],
     reason: &DisruptionReason,
 ) -> Vec<SurveyIx> {
     let mut budgets = pass.budgets.clone();
-    let mut taken = Vec::new();
+    let mut selected = Vec::new();
     for ix in candidates.iter().copied() {
         if pass.is_within_budget(&budgets, ix, reason) {
             pass.charge_budget(&mut budgets, ix);
-            taken.push(ix);
+            selected.push(ix);
         } else {
             pass.record_block(ix, BlockReason::DisruptionBudget(reason.clone()));
         }
     }
-    taken
+    selected
 }

@@ -1,9 +1,10 @@
-//! Commands of one pass that have nothing to do with each other. A controller looks again after each command; whoever plans ahead may
-//! take several at once if none changes what another rests on, and saves a pass for each.
+//! Commands of one pass that do not depend on each other, so that they can be decided together.
+//! Karpenter decides one command per pass.
 //!
-//! Commands are independent when no node of one gives up or takes in pods of another, and nothing ties them together from afar: no pod with a
-//! constraint on other pods than those of its node or with a volume, no machine that is also for pods which wait anyway, no pool limit, no
-//! reservation, no pool in which moves are weighed against each other.
+//! Two commands are independent if no node of one loses or receives pods of the other, and if none
+//! of the following connects them: a pod with a volume or with a constraint on pods of other nodes;
+//! a replacement that is also for pending pods; pool limits; a reservation; a pool with the
+//! `Balanced` policy, which scores a command against all of its pool.
 
 use kerf_api::labels;
 use kerf_api::nodepool::ConsolidationPolicy;
@@ -19,10 +20,10 @@ use super::pass::{DisruptionPass, SurveyIx};
 #[derive(Debug)]
 pub(crate) struct IndependentCommands {
     commands: Vec<DisruptionCommand>,
-    /// The budgets that are left with these commands.
+    /// The budgets after these commands.
     pub(crate) budgets: NodePoolBudgets,
     used_nodes: FxHashSet<Str>,
-    /// Whether more commands may be taken.
+    /// True if further commands may be added.
     accepts_more: bool,
 }
 
@@ -36,30 +37,32 @@ impl IndependentCommands {
         }
     }
 
-    /// Whether the node takes part in a command already; then it must wait for the next pass.
+    /// Returns true if the node already takes part in a command. Then it must wait for the next
+    /// pass.
     pub(crate) fn uses_node(&self, pass: &DisruptionPass<'_, '_>, ix: SurveyIx) -> bool {
         self.used_nodes.contains(&pass.facts(ix).name)
     }
 
-    /// Whether more commands may be taken.
+    /// Returns true if further commands may be added.
     pub(crate) fn accepts_more(&self) -> bool {
         self.accepts_more
     }
 
-    /// Takes a command about a node if it goes with the others; the first always does.
+    /// Adds a command for a node if it is independent of the others. The first command is always
+    /// added.
     pub(crate) fn add_if_independent(
         &mut self,
         pass: &DisruptionPass<'_, '_>,
         ix: SurveyIx,
         command: DisruptionCommand,
     ) {
-        let stands_alone = is_independent(pass, &[ix], &command);
-        let is_free = command.receiving_nodes().all(|node| !self.used_nodes.contains(node));
-        let goes_with_the_others = stands_alone && is_free;
-        if !self.commands.is_empty() && !goes_with_the_others {
+        let independent = is_independent(pass, &[ix], &command);
+        let nodes_unused = command.receiving_nodes().all(|node| !self.used_nodes.contains(node));
+        let can_join = independent && nodes_unused;
+        if !self.commands.is_empty() && !can_join {
             return;
         }
-        self.accepts_more = stands_alone && pass.settings.passes == Passes::All;
+        self.accepts_more = independent && pass.settings.passes == Passes::All;
         self.used_nodes.extend(command.nodes.iter().map(|node| node.name.clone()));
         self.used_nodes.extend(command.receiving_nodes().cloned());
         pass.charge_budget(&mut self.budgets, ix);
@@ -71,51 +74,54 @@ impl IndependentCommands {
     }
 }
 
-/// Whether nothing ties the command, which is about these nodes, to others from afar.
+/// Returns true if nothing connects the command, which removes these nodes, with other commands.
 pub(crate) fn is_independent(pass: &DisruptionPass<'_, '_>, nodes: &[SurveyIx], command: &DisruptionCommand) -> bool {
     let input = pass.survey.input;
     let settings = &pass.settings.scheduling;
-    let only_moved = command.replacements.iter().flat_map(|c| &c.pods).all(|pod| command.evicts(pod));
-    let unbounded = command.replacements.iter().all(|claim| {
+    let only_evicted_pods = command.replacements.iter().flat_map(|c| &c.pods).all(|pod| command.evicts(pod));
+    let without_limits = command.replacements.iter().all(|claim| {
         input.pools.iter().filter(|p| p.name == claim.pool).all(|pool| {
-            let reserved = pass.survey.types_of(pool).iter().flat_map(|t| &t.offerings);
-            pool.limits.is_empty() && reserved.into_iter().all(|o| o.reservation_capacity == 0)
+            let offerings = pass.survey.types_of(pool).iter().flat_map(|t| &t.offerings);
+            pool.limits.is_empty() && offerings.into_iter().all(|o| o.reservation_capacity == 0)
         })
     });
-    // Under this policy a move is weighed against all of its pool, which the move before it has changed.
+    // The `Balanced` policy scores a command against all nodes of its pool, which an earlier
+    // command changes.
     let facts = || nodes.iter().map(|ix| pass.facts(*ix));
-    let is_weighed = command.method.is_for_savings()
+    let is_scored = command.method.is_for_savings()
         && facts()
             .filter_map(|facts| pass.survey.pool(facts))
             .any(|p| p.disruption.policy == ConsolidationPolicy::Balanced);
-    only_moved
-        && unbounded
-        && !is_weighed
+    only_evicted_pods
+        && without_limits
+        && !is_scored
         && settings.default_spread.is_empty()
         && facts().flat_map(|facts| &facts.reschedulable).all(|pod| has_no_constraints_beyond_host(pod))
 }
 
-/// Whether a pod does not care for others beyond its own node, nor has a volume. What two such pods ask for cannot meet if they go to different
-/// nodes: each new machine is a node of its own.
+/// Returns true if the pod has no volume and no constraint on pods of other nodes. Two such pods
+/// cannot affect each other if they move to different nodes, and each replacement is a node of its
+/// own.
 fn has_no_constraints_beyond_host(pod: &Pod) -> bool {
     !has_constraints_on_others(pod, |key| key != labels::HOSTNAME)
 }
 
-/// Whether no constraint ties a pod to others, and no volume to a place.
+/// Returns true if the pod has no volume and no constraint on other pods.
 pub(crate) fn has_no_constraints_on_others(pod: &Pod) -> bool {
     !has_constraints_on_others(pod, |_| true)
 }
 
-/// Whether a pod seeks others, keeps away from others or is spread where nodes share a label that counts, or has a volume.
+/// Returns true if the pod has a volume, pod affinity, or an anti-affinity or spread constraint
+/// whose topology key `counts`.
 fn has_constraints_on_others(pod: &Pod, counts: impl Fn(&str) -> bool) -> bool {
-    let seeks_or_avoids = pod.spec.affinity.as_deref().is_some_and(|affinity| {
-        let (seeks, avoids) = (&affinity.pod_affinity, &affinity.pod_anti_affinity);
-        let wishes = avoids.preferred.iter().map(|wish| &wish.pod_affinity_term);
-        !seeks.required.is_empty()
-            || !seeks.preferred.is_empty()
-            || avoids.required.iter().chain(wishes).any(|term| counts(&term.topology_key))
+    let has_affinity = pod.spec.affinity.as_deref().is_some_and(|affinity| {
+        let (pod_affinity, anti_affinity) = (&affinity.pod_affinity, &affinity.pod_anti_affinity);
+        let preferred = anti_affinity.preferred.iter().map(|weighted| &weighted.pod_affinity_term);
+        !pod_affinity.required.is_empty()
+            || !pod_affinity.preferred.is_empty()
+            || anti_affinity.required.iter().chain(preferred).any(|term| counts(&term.topology_key))
     });
-    seeks_or_avoids
+    has_affinity
         || pod.spec.topology_spread_constraints.iter().any(|spread| counts(&spread.topology_key))
         || !pod.spec.volumes.is_empty()
 }

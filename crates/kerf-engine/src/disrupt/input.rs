@@ -1,6 +1,6 @@
-//! What decides whether a node may go, beyond what placing pods needs: what its pool allows, how far its claim is, and what only the
-//! caller's memory knows (nominations, commands under way, launches that just failed). All of it is plain data, like the rest
-//! of the input.
+//! The part of the input that only disruption reads: the disruption settings of NodePools, the
+//! lifecycle of NodeClaims, and facts that only the caller remembers (nominations, active commands,
+//! failed launches). All of it is plain data.
 
 use jiff::Timestamp;
 use kerf_api::duration::Duration;
@@ -9,49 +9,56 @@ use kerf_api::slim::Str;
 
 use crate::cluster::Settings;
 
-/// How nodes are chosen.
+/// Options of a disruption pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DisruptionSettings {
-    /// How pods are placed when it is asked what would become of them.
+    /// Options for placing pods in simulations.
     pub scheduling: Settings,
-    /// Whether a spot node may be replaced by a cheaper spot node (feature gate `SpotToSpotConsolidation`).
+    /// True if a spot node may be replaced by a cheaper spot node (feature gate
+    /// `SpotToSpotConsolidation`).
     pub allows_spot_to_spot: bool,
-    /// Whether to look for moves that Karpenter does not know: nodes that become a few cheaper machines, and not just one.
+    /// True if the method [`Method::Move`](super::Method::Move) may run. Karpenter does not have
+    /// it: it replaces nodes by up to three cheaper nodes.
     pub allows_moves: bool,
-    /// How far to look ahead.
+    /// Number of passes.
     pub passes: Passes,
 }
 
-/// How far to look ahead.
+/// Number of passes of a planning run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passes {
-    /// Until the first method that acts: what a controller does before it looks again.
+    /// A single pass. Drift and single-node consolidation return only their first command, and the
+    /// commands are not extended to a wave.
     First,
-    /// Passes are repeated, each on the world that the last one leaves behind, until nothing is left to do.
+    /// Repeated passes, each on the cluster that the last one leaves behind, until one finds
+    /// nothing. In [`next_commands`](super::next_commands()): one pass with all independent
+    /// commands, extended to a wave.
     All,
 }
 
-/// What a pool says about taking its nodes away.
+/// The disruption settings of a NodePool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolDisruption {
-    /// How long pods must have left a node alone before it is consolidated; none for `Never`.
+    /// Time that must pass after the last pod event on a node before consolidation may remove the
+    /// node or move pods to it. `None` stands for `Never`.
     pub consolidate_after: Option<Duration>,
-    /// Which nodes consolidation looks at.
+    /// The consolidation policy: which nodes consolidation considers.
     pub policy: ConsolidationPolicy,
-    /// How many nodes may go at once.
+    /// Limits on the number of nodes that may be disrupted at once. An empty list sets no limit.
     pub budgets: Vec<Budget>,
-    /// The hash of the pool's template; none when it has none yet.
+    /// Hash of the pool's template. `None` until a controller has written it.
     pub hash: Option<TemplateHash>,
-    /// The number of nodes of a static pool.
+    /// Desired number of nodes of a static pool. `None` for all other pools.
     pub replicas: Option<u32>,
-    /// Until when drift leaves the pool alone because replacements failed.
+    /// Time until which drift ignores the pool because replacements failed. `None` if none failed.
     pub drift_backoff_until: Option<Timestamp>,
-    /// Until when its nodes are left alone because somebody said so; the end of time for somebody who did not say until when.
+    /// Time until which the annotation `kerf.sh/pause-disruption` forbids disruption of the pool's
+    /// nodes. [`Timestamp::MAX`] if the annotation gives no end.
     pub paused_until: Option<Timestamp>,
 }
 
 impl Default for PoolDisruption {
-    /// What the API fills in for a pool that says nothing.
+    /// The API server's defaults for a NodePool without a `disruption` section.
     fn default() -> Self {
         Self {
             consolidate_after: Some(Duration::ZERO),
@@ -65,57 +72,57 @@ impl Default for PoolDisruption {
     }
 }
 
-/// The hash of a template.
+/// Hash of a NodePool template, as its annotations store it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateHash {
     /// The hash in decimal.
     pub hash: Str,
-    /// Which function made it.
+    /// Version of the hash function. Hashes of different versions cannot be compared.
     pub version: Str,
 }
 
-/// How far a claim is, and what is known of it that is not in its labels.
+/// State of a NodeClaim that disruption needs and its labels do not show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClaimLifecycle {
-    /// When the claim was created.
+    /// Creation time of the claim.
     pub created: Option<Timestamp>,
-    /// Whether its condition `Launched` is True.
+    /// True if the condition `Launched` is True.
     pub is_launched: bool,
-    /// Whether its condition `Initialized` is True.
+    /// True if the condition `Initialized` is True.
     pub is_initialized: bool,
-    /// When that last changed.
+    /// Time of the last transition of the condition `Initialized`.
     pub initialized_at: Option<Timestamp>,
-    /// When a pod last came to its node or left it.
+    /// Time at which a pod was last bound to the node or removed from it.
     pub last_pod_event: Option<Timestamp>,
-    /// Since when it carries `Drifted`; none if it does not.
+    /// Time at which the condition `Drifted` became True. `None` if the claim has not drifted.
     pub drifted_at: Option<Timestamp>,
-    /// What the provider says of drift; none if it knows of none.
+    /// Drift reason of the cloud provider. `None` if the provider reports no drift.
     pub provider_drift: Option<Str>,
-    /// Until when its instance type counts as verified without another look.
+    /// Time until which the claim's instance type counts as verified.
     pub type_verified_until: Option<Timestamp>,
-    /// The age at which it must go; none for `Never`.
+    /// Age at which the claim expires. `None` stands for `Never`.
     pub expire_after: Option<Duration>,
-    /// How long a drain may take; none for as long as it takes.
+    /// Maximum duration of a drain. `None` if a drain may take any time.
     pub termination_grace_period: Option<Duration>,
-    /// Whether its condition `InstanceTerminating` is True.
+    /// True if the condition `InstanceTerminating` is True.
     pub is_instance_terminating: bool,
-    /// Until when pods are expected on its node.
+    /// Time until which pods are expected to be bound to the node. `None` if none are expected.
     pub nominated_until: Option<Timestamp>,
-    /// Whether a command under way is about it.
+    /// True if an active command removes the node.
     pub is_disrupting: bool,
-    /// How many pods of capacity buffers were last placed on its node.
+    /// Number of capacity buffer pods that the last scheduling pass placed on the node.
     pub buffer_pods: u32,
 }
 
-/// An offering whose launch failed for want of capacity. It is not tried again before its time.
+/// An offering whose launch failed for lack of capacity. Replacements do not use it before `until`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchBackoff {
-    /// Instance type.
+    /// Name of the instance type.
     pub instance_type: Str,
-    /// Zone.
+    /// Zone of the offering.
     pub zone: Str,
-    /// Capacity type.
+    /// Capacity type of the offering.
     pub capacity_type: Str,
-    /// When it may be tried again.
+    /// End of the backoff.
     pub until: Timestamp,
 }

@@ -1,10 +1,15 @@
-//! No machine is launched to be taken away again. Passes are repeated on the world that the last one leaves behind, so a later command
-//! may want a machine that an earlier one of the same plan launches. Then the two are one decision, and are told as one: the nodes of
-//! both go, and pods move once, to where they end up.
+//! Merges a command with earlier commands of the plan whose replacements it removes, so that no
+//! node is launched only to be removed again.
 //!
-//! The world after the one command is the world after the two. That can be said only if nothing in between counts on the machine or on
-//! the earlier command's nodes being gone, and if the one keeps the budgets and price rules by itself. If it cannot be
-//! said, the machine is left alone, and the plan says so.
+//! Passes are repeated on the cluster that the last one leaves behind, so a later command may
+//! remove a node that an earlier one launches. The merged command removes the nodes of both, and
+//! pods move once, to their final node. The cluster after the merged command equals the cluster
+//! after both.
+//!
+//! That holds only if no command between them depends on the launched node or on the removal of the
+//! earlier command's nodes, and if the merged command by itself keeps the budgets and price rules.
+//! Otherwise the commands are not merged: the launched node stays, and the plan reports it as
+//! `LaunchedByPlan`.
 
 use kerf_api::labels;
 use kerf_api::slim::{Pod, Str};
@@ -21,63 +26,69 @@ use crate::cluster::Input;
 use crate::price::Price;
 use crate::solve::NodePlacement;
 
-/// The machines that commands launch.
+/// Returns the names of the nodes that the commands launch.
 pub(crate) fn launched_node_names(commands: &[DisruptionCommand]) -> FxHashSet<Str> {
     commands.iter().flat_map(|command| &command.replacement_names).cloned().collect()
 }
 
-/// The commands made so far with a later one that takes machines of theirs, all of these as one; none if that cannot be.
+/// Merges `later` with those commands of `earlier` that launch the nodes it removes, or that move
+/// pods to them. Returns all commands of the plan, or `None` if they cannot be merged.
 pub(crate) fn merge_into_earlier(
     input: &Input,
     settings: &DisruptionSettings,
     budgets: &NodePoolBudgets,
-    made: &[DisruptionCommand],
+    earlier: &[DisruptionCommand],
     later: &DisruptionCommand,
 ) -> Option<Vec<DisruptionCommand>> {
-    let planned = launched_node_names(made);
-    let taken: FxHashSet<&Str> = later.nodes.iter().map(|n| &n.name).filter(|name| planned.contains(*name)).collect();
-    let has_part = |command: &&DisruptionCommand| {
-        let receives = |p: &NodePlacement| taken.contains(&p.node) && p.pods.iter().any(|pod| command.evicts(pod));
-        command.replacement_names.iter().any(|machine| taken.contains(machine))
-            || command.placements.iter().any(receives)
+    let planned = launched_node_names(earlier);
+    let dropped: FxHashSet<&Str> = later.nodes.iter().map(|n| &n.name).filter(|name| planned.contains(*name)).collect();
+    let is_part = |command: &&DisruptionCommand| {
+        let receives = |p: &NodePlacement| dropped.contains(&p.node) && p.pods.iter().any(|pod| command.evicts(pod));
+        command.replacement_names.iter().any(|name| dropped.contains(name)) || command.placements.iter().any(receives)
     };
-    let first = made.iter().position(|command| has_part(&command))?;
-    let (before, since) = made.split_at(first);
-    let (parts, between): (Vec<&DisruptionCommand>, Vec<&DisruptionCommand>) = since.iter().partition(has_part);
-    if !are_independent(input, &parts, &between, later, &taken) {
+    let first = earlier.iter().position(|command| is_part(&command))?;
+    let (before, since) = earlier.split_at(first);
+    let (parts, between): (Vec<&DisruptionCommand>, Vec<&DisruptionCommand>) = since.iter().partition(is_part);
+    if !are_independent(input, &parts, &between, later, &dropped) {
         return None;
     }
-    let one = merge(settings, &parts, later, &taken)?;
-    let all: Vec<DisruptionCommand> = before.iter().chain(between).cloned().chain([one]).collect();
-    are_within_budgets(budgets, input, &all).then_some(all)
+    let merged = merge(settings, &parts, later, &dropped)?;
+    let commands: Vec<DisruptionCommand> = before.iter().chain(between).cloned().chain([merged]).collect();
+    are_within_budgets(budgets, input, &commands).then_some(commands)
 }
 
-/// Whether the parts can wait for the later command, and their pods go straight to where that one puts them.
+/// Returns true if the parts can wait for the later command and their pods can move directly to
+/// where the later command places them.
 fn are_independent(
     input: &Input,
     parts: &[&DisruptionCommand],
     between: &[&DisruptionCommand],
     later: &DisruptionCommand,
-    taken: &FxHashSet<&Str>,
+    dropped: &FxHashSet<&Str>,
 ) -> bool {
-    // Whoever is moved by a command in between must not be moved by a part, and must not go to a machine of a part.
-    let machines: FxHashSet<&Str> = parts.iter().flat_map(|part| &part.replacement_names).collect();
-    let apart = between.iter().all(|command| {
+    // A command in between must not move a pod that a part moves, and must not use a node that a
+    // part launches.
+    let launched: FxHashSet<&Str> = parts.iter().flat_map(|part| &part.replacement_names).collect();
+    let is_disjoint = between.iter().all(|command| {
         command.pods.iter().all(|pod| !parts.iter().any(|part| part.evicts(pod)))
-            && command.placements.iter().all(|placement| !machines.contains(&placement.node))
+            && command.placements.iter().all(|placement| !launched.contains(&placement.node))
     });
-    // A machine that stays was chosen for the pods that it had then.
-    let untouched = later.placements.iter().all(|placement| !machines.contains(&placement.node));
-    if !apart || !untouched {
+    // A launched node that stays was chosen for the pods that it had at that time.
+    let uses_no_launched = later.placements.iter().all(|placement| !launched.contains(&placement.node));
+    if !is_disjoint || !uses_no_launched {
         return false;
     }
-    // All that the parts had moved is moved again, from a world in which nothing else has changed: it is the later question that was asked.
-    let whole = between.is_empty()
+    // The later command moves again all that the parts moved, and nothing else has changed: the
+    // later simulation is exactly the simulation of the merged command.
+    let moves_all_again = between.is_empty()
         && parts.iter().all(|part| {
-            part.replacement_names.iter().all(|machine| taken.contains(machine))
-                && part.placements.iter().all(|p| taken.contains(&p.node) || !p.pods.iter().any(|pod| part.evicts(pod)))
+            part.replacement_names.iter().all(|name| dropped.contains(name))
+                && part
+                    .placements
+                    .iter()
+                    .all(|p| dropped.contains(&p.node) || !p.pods.iter().any(|pod| part.evicts(pod)))
         });
-    if whole {
+    if moves_all_again {
         return true;
     }
     let pods: FxHashMap<Str, &Pod> = input.pods.iter().map(|pod| (pod.namespaced_name(), pod.as_ref())).collect();
@@ -86,46 +97,48 @@ fn are_independent(
         && moved.into_iter().all(|pod| pods.get(pod).is_some_and(|pod| has_no_constraints_on_others(pod)))
 }
 
-/// The parts and the later command as one.
+/// Builds the command that does what the parts and the later command do. Returns `None` if its
+/// method's rules forbid it.
 fn merge(
     settings: &DisruptionSettings,
     parts: &[&DisruptionCommand],
     later: &DisruptionCommand,
-    taken: &FxHashSet<&Str>,
+    dropped: &FxHashSet<&Str>,
 ) -> Option<DisruptionCommand> {
-    let real = later.nodes.iter().filter(|node| !taken.contains(&node.name));
-    let nodes: Vec<CommandNode> = parts.iter().flat_map(|part| &part.nodes).chain(real).cloned().collect();
-    let launched = parts.iter().copied().chain([later]).flat_map(|c| c.replacement_names.iter().zip(&c.replacements));
-    let (machines, replacements): (Vec<_>, Vec<_>) =
-        launched.filter(|(machine, _)| !taken.contains(machine)).map(|(m, r)| (m.clone(), r.clone())).unzip();
+    let existing = later.nodes.iter().filter(|node| !dropped.contains(&node.name));
+    let nodes: Vec<CommandNode> = parts.iter().flat_map(|part| &part.nodes).chain(existing).cloned().collect();
+    let launches = parts.iter().copied().chain([later]).flat_map(|c| c.replacement_names.iter().zip(&c.replacements));
+    let (replacement_names, replacements): (Vec<_>, Vec<_>) =
+        launches.filter(|(name, _)| !dropped.contains(name)).map(|(m, r)| (m.clone(), r.clone())).unzip();
     let mut pods: Vec<Str> = parts.iter().copied().chain([later]).flat_map(|command| &command.pods).cloned().collect();
     pods.sort_unstable();
     pods.dedup();
-    let before = nodes.iter().map(|node| node.price).sum();
-    let mut one = DisruptionCommand {
+    let price_before = nodes.iter().map(|node| node.price).sum();
+    let mut merged = DisruptionCommand {
         method: later.method,
         nodes,
-        price_before: before,
+        price_before,
         price_after: replacement_price(&replacements),
         replacements,
-        replacement_names: machines,
+        replacement_names,
         pods,
-        placements: merged_placements(parts, later, taken),
+        placements: merged_placements(parts, later, dropped),
         scores: later.scores.clone(),
     };
-    one.method = merged_method(settings, parts, &one)?;
-    Some(one)
+    merged.method = merged_method(settings, parts, &merged)?;
+    Some(merged)
 }
 
-/// Where pods go that go to nodes which are there. Pods that were pending go where the later command puts them.
+/// Returns the merged placements on existing nodes. Pods that were pending are placed as by the
+/// later command.
 fn merged_placements(
     parts: &[&DisruptionCommand],
     later: &DisruptionCommand,
-    taken: &FxHashSet<&Str>,
+    dropped: &FxHashSet<&Str>,
 ) -> Vec<NodePlacement> {
     let mut all: Vec<NodePlacement> = later.placements.clone();
     for part in parts {
-        for placement in part.placements.iter().filter(|p| !taken.contains(&p.node)) {
+        for placement in part.placements.iter().filter(|p| !dropped.contains(&p.node)) {
             let moved = placement.pods.iter().filter(|pod| part.evicts(pod)).cloned();
             match all.iter_mut().find(|other| other.node == placement.node) {
                 Some(other) => other.pods.extend(moved),
@@ -141,56 +154,64 @@ fn merged_placements(
     all
 }
 
-/// The method by which the one could have been found, if its rules allow it. The dearest launch of each machine costs less than what it
-/// was for, and so does what was launched for that: what is left to ask is what depends on which nodes go together.
+/// Returns the method whose rules allow the merged command, or `None`.
+///
+/// The most expensive launch of each replacement costs less than the nodes that it replaces, also
+/// over several steps. So only rules that depend on the combination of nodes are checked here.
 fn merged_method(
     settings: &DisruptionSettings,
     parts: &[&DisruptionCommand],
-    one: &DisruptionCommand,
+    merged: &DisruptionCommand,
 ) -> Option<Method> {
     let is_drift = |part: &&&DisruptionCommand| part.method == Method::Drift;
     if parts.iter().any(|part| is_drift(&part)) {
-        // What drifted goes whatever it costs; others may not go along with it.
-        let alone = parts.len() == 1 && one.nodes.len() == parts[0].nodes.len();
-        return alone.then_some(Method::Drift);
+        // Drifted nodes are replaced whatever that costs. Other nodes may not be removed in the
+        // same command.
+        let only_drifted = parts.len() == 1 && merged.nodes.len() == parts[0].nodes.len();
+        return only_drifted.then_some(Method::Drift);
     }
-    let estimates = || one.replacements.iter().filter_map(|claim| claim.launch.estimate.as_ref());
-    let all_spot = one.nodes.iter().all(|node| node.capacity_type == labels::CAPACITY_TYPE_SPOT);
+    let estimates = || merged.replacements.iter().filter_map(|claim| claim.launch.estimate.as_ref());
+    let all_spot = merged.nodes.iter().all(|node| node.capacity_type == labels::CAPACITY_TYPE_SPOT);
     if all_spot && estimates().any(|estimate| estimate.capacity_type == labels::CAPACITY_TYPE_SPOT) {
-        let choice = one.replacements.iter().map(|claim| claim.launch.instance_types.len()).min();
-        let enough = one.nodes.len() > 1 || choice.is_some_and(|types| types >= SPOT_TO_SPOT_MIN_TYPES);
-        if !settings.allows_spot_to_spot || !enough {
+        let min_types = merged.replacements.iter().map(|claim| claim.launch.instance_types.len()).min();
+        let is_flexible = merged.nodes.len() > 1 || min_types.is_some_and(|types| types >= SPOT_TO_SPOT_MIN_TYPES);
+        if !settings.allows_spot_to_spot || !is_flexible {
             return None;
         }
     }
-    // A reservation is taken once, and a type that goes does not come back.
-    let reserved = parts
+    // A reservation can be used only once, and a removed instance type must not be launched again.
+    let uses_reservation = parts
         .iter()
         .flat_map(|part| &part.replacements)
         .any(|claim| claim.launch.estimate.as_ref().is_some_and(|e| e.capacity_type == labels::CAPACITY_TYPE_RESERVED));
-    let comes_back = |node: &CommandNode| {
-        one.replacements.iter().any(|claim| claim.launch.instance_types.contains(&node.instance_type))
+    let is_launched_again = |node: &CommandNode| {
+        merged.replacements.iter().any(|claim| claim.launch.instance_types.contains(&node.instance_type))
     };
-    if reserved || (one.nodes.len() > 1 && one.nodes.iter().any(comes_back)) || one.saved() <= Price::ZERO {
+    if uses_reservation
+        || (merged.nodes.len() > 1 && merged.nodes.iter().any(is_launched_again))
+        || merged.saved() <= Price::ZERO
+    {
         return None;
     }
-    match (one.nodes.len(), one.replacements.len()) {
+    match (merged.nodes.len(), merged.replacements.len()) {
         (1, 0..=1) => Some(Method::SingleNode),
         (_, 0..=1) => Some(Method::MultiNode),
-        (_, 2..=MAX_REPLACEMENTS) if one.price_after <= max_replacement_price(one.price_before) => Some(Method::Move),
+        (_, 2..=MAX_REPLACEMENTS) if merged.price_after <= max_replacement_price(merged.price_before) => {
+            Some(Method::Move)
+        }
         (_, _) => None,
     }
 }
 
-/// Whether the commands, in this order, keep the budgets.
+/// Returns true if the commands, in this order, keep the budgets.
 fn are_within_budgets(budgets: &NodePoolBudgets, input: &Input, commands: &[DisruptionCommand]) -> bool {
-    let mut left = budgets.clone();
+    let mut budgets_left = budgets.clone();
     commands.iter().all(|command| {
         command.nodes.iter().all(|node| {
             let pool = input.pools.iter().position(|pool| pool.name == node.pool);
-            let pool = pool.filter(|pool| left.remaining(*pool, &command.reason()) > 0);
+            let pool = pool.filter(|pool| budgets_left.remaining(*pool, &command.reason()) > 0);
             pool.is_some_and(|pool| {
-                left.charge_node(pool);
+                budgets_left.charge_node(pool);
                 true
             })
         })

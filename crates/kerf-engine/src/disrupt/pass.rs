@@ -1,5 +1,8 @@
-//! One pass over the methods in their order (spec 03 §4): the first that acts ends it. What a pass learns of nodes that stay is kept with
-//! them, so that the last pass, in which nothing acts, knows a reason for every node.
+//! One pass over the disruption methods in their order (spec 03 §4). The first method that finds a
+//! command ends the pass.
+//!
+//! Methods record why they leave a node alone. So the last pass, in which no method finds a
+//! command, has a reason for every node that stays.
 
 use kerf_api::labels;
 use kerf_api::nodepool::DisruptionReason;
@@ -17,10 +20,11 @@ use crate::bits::Bits;
 use crate::price::Price;
 use crate::solve::PlannedClaim;
 
-/// A node of the survey, by its place there.
+/// Index of a node in [`Survey::nodes`].
 pub(crate) type SurveyIx = usize;
 
-/// One pass.
+/// One run over the methods on one survey, with what it has learned so far. The simulator is built
+/// at its first use.
 #[derive(Debug)]
 pub(crate) struct DisruptionPass<'a, 'i> {
     pub(crate) survey: &'a Survey<'i>,
@@ -28,59 +32,50 @@ pub(crate) struct DisruptionPass<'a, 'i> {
     pub(crate) budgets: &'a NodePoolBudgets,
     planned: Option<&'a PlannedNodes>,
     simulator: Option<Simulator>,
-    /// What methods found against each node.
+    /// Block reasons that methods recorded, by [`SurveyIx`].
     blocks_by_node: Vec<Vec<BlockReason>>,
     rejected: Vec<RejectedCommand>,
     simulations: usize,
 }
 
-/// Machines that commands of the plan launch, in a world in which they are there already.
+/// Nodes that earlier commands of the plan launch and that this pass treats as running.
 #[derive(Debug, Default)]
 pub(crate) struct PlannedNodes {
     pub(crate) launched: FxHashSet<Str>,
-    /// Those that a later command may not take.
+    /// Nodes that commands of this pass must not remove.
     pub(crate) excluded: FxHashSet<Str>,
 }
 
-/// What a pass has to say besides its commands.
+/// The results of a pass besides its commands.
 #[derive(Debug)]
 pub(crate) struct PassReport {
-    /// Nodes that stay.
+    /// Nodes that stay, with reasons.
     pub(crate) blocked: Vec<BlockedNode>,
-    /// Moves that a pool's policy refused.
+    /// Commands that the `Balanced` policy of a NodePool rejected.
     pub(crate) rejected: Vec<RejectedCommand>,
-    /// Questions asked of the simulator.
+    /// Number of simulations.
     pub(crate) simulations: usize,
 }
 
 impl<'a, 'i> DisruptionPass<'a, 'i> {
     pub(crate) fn new(survey: &'a Survey<'i>, settings: &'a DisruptionSettings, budgets: &'a NodePoolBudgets) -> Self {
-        let verdicts = vec![Vec::new(); survey.nodes.len()];
-        let refused = Vec::new();
-        Self {
-            survey,
-            settings,
-            budgets,
-            planned: None,
-            simulator: None,
-            blocks_by_node: verdicts,
-            rejected: refused,
-            simulations: 0,
-        }
+        let blocks_by_node = vec![Vec::new(); survey.nodes.len()];
+        let rejected = Vec::new();
+        Self { survey, settings, budgets, planned: None, simulator: None, blocks_by_node, rejected, simulations: 0 }
     }
 
-    /// The same on a world in which some machines are only planned.
+    /// Sets the nodes that exist only in the plan.
     pub(crate) fn with_planned_nodes(self, planned: &'a PlannedNodes) -> Self {
         Self { planned: Some(planned), ..self }
     }
 
-    /// The commands of the first method that acts.
+    /// Tries all methods and returns the commands of the first one that finds any.
     pub(crate) fn run(&mut self) -> Vec<DisruptionCommand> {
-        let mut found = Method::ALL.into_iter().map(|method| self.commands_of(method));
-        found.find(|commands| !commands.is_empty()).unwrap_or_default()
+        let mut results = Method::ALL.into_iter().map(|method| self.commands_of(method));
+        results.find(|commands| !commands.is_empty()).unwrap_or_default()
     }
 
-    /// What one method wants to do.
+    /// Returns the commands of one method.
     pub(crate) fn commands_of(&mut self, method: Method) -> Vec<DisruptionCommand> {
         match method {
             Method::Emptiness => emptiness::commands(self),
@@ -92,7 +87,7 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
         }
     }
 
-    /// How many nodes one method could take, budgets aside.
+    /// Returns the number of nodes that a method could remove if budgets allowed all of them.
     pub(crate) fn count_eligible(&self, method: Method) -> usize {
         let input = self.survey.input;
         match method {
@@ -115,50 +110,52 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
         &self.survey.nodes[ix]
     }
 
-    /// Nodes that a method of this class may take and its filter accepts.
+    /// Returns the nodes that no reason blocks for this class and that the filter accepts. Nodes
+    /// that exist only in the plan are left out.
     pub(crate) fn candidates(&self, class: DisruptionClass, filter: impl Fn(&NodeFacts<'i>) -> bool) -> Vec<SurveyIx> {
         let mut all = self.candidates_including_planned(class, filter);
         all.retain(|ix| !self.is_planned(*ix));
         all
     }
 
-    /// The same, and machines that are only planned, but for those that are spared.
+    /// Like [`Self::candidates`], with nodes that exist only in the plan unless they are excluded.
     pub(crate) fn candidates_including_planned(
         &self,
         class: DisruptionClass,
         filter: impl Fn(&NodeFacts<'i>) -> bool,
     ) -> Vec<SurveyIx> {
-        let is_spared =
+        let is_excluded =
             |facts: &NodeFacts<'_>| self.planned.is_some_and(|planned| planned.excluded.contains(&facts.name));
         let nodes = self.survey.nodes.iter().enumerate();
-        let may_go = |facts: &NodeFacts<'i>| facts.is_candidate(class) && filter(facts) && !is_spared(facts);
-        nodes.filter(|(_, facts)| may_go(facts)).map(|(ix, _)| ix).collect()
+        let is_eligible = |facts: &NodeFacts<'i>| facts.is_candidate(class) && filter(facts) && !is_excluded(facts);
+        nodes.filter(|(_, facts)| is_eligible(facts)).map(|(ix, _)| ix).collect()
     }
 
     fn is_planned(&self, ix: SurveyIx) -> bool {
         self.planned.is_some_and(|planned| planned.launched.contains(&self.facts(ix).name))
     }
 
-    /// Whether budgets let a node go. What is only planned is nobody's disruption.
+    /// Returns true if the budgets allow the removal of the node. A node that exists only in the
+    /// plan counts against no budget.
     pub(crate) fn is_within_budget(&self, budgets: &NodePoolBudgets, ix: SurveyIx, reason: &DisruptionReason) -> bool {
         self.is_planned(ix) || self.facts(ix).pool.is_some_and(|pool| budgets.remaining(pool, reason) > 0)
     }
 
-    /// Takes a node off what budgets leave.
+    /// Counts the removal of the node against the budgets.
     pub(crate) fn charge_budget(&self, budgets: &mut NodePoolBudgets, ix: SurveyIx) {
         if let Some(pool) = self.facts(ix).pool.filter(|_| !self.is_planned(ix)) {
             budgets.charge_node(pool);
         }
     }
 
-    /// Remembers why a method leaves a node alone.
+    /// Records why a method leaves a node alone.
     pub(crate) fn record_block(&mut self, ix: SurveyIx, block: BlockReason) {
         if !self.blocks_by_node[ix].contains(&block) {
             self.blocks_by_node[ix].push(block);
         }
     }
 
-    /// Remembers a move that a pool's policy refuses.
+    /// Records a command that a pool's `Balanced` policy rejects.
     pub(crate) fn record_rejected(&mut self, command: DisruptionCommand) {
         self.rejected.push(RejectedCommand {
             method: command.method,
@@ -169,54 +166,64 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
         });
     }
 
-    /// What would become of everything without these nodes.
+    /// Simulates the scheduling of all pods without these nodes. Returns `None` if the simulator
+    /// does not know one of the nodes.
     pub(crate) fn simulate_removal(&mut self, batch: &[SurveyIx], purpose: Purpose) -> Option<SimulationResult> {
         self.simulations += 1;
         let (simulator, nodes) = self.simulator_for(batch)?;
         Some(simulator.simulate_removal(&nodes, purpose))
     }
 
-    /// What would become of everything without a node that has drifted, if its pods do not go to any of the others.
+    /// Simulates the removal of a drifted node whose pods may not move to any of the nodes in
+    /// `others`.
     pub(crate) fn simulate_removal_avoiding(&mut self, ix: SurveyIx, others: &Bits) -> Option<SimulationResult> {
         self.simulations += 1;
         let (simulator, nodes) = self.simulator_for(&[ix])?;
         Some(simulator.simulate_removal_avoiding(&nodes, others))
     }
 
-    /// Those of the nodes that the simulator knows, as it knows them.
+    /// Returns the given nodes as simulator indices. Nodes that the simulator does not know are
+    /// left out.
     pub(crate) fn simulator_nodes(&mut self, nodes: &[SurveyIx]) -> Bits {
         let survey = self.survey;
         let simulator = self.simulator();
         nodes.iter().filter_map(|ix| simulator.node(&survey.nodes[*ix].name)).map(|node| node.0).collect()
     }
 
-    /// The same, with a look for cheaper machines than first fit finds; nothing if none could cost less than `most`.
-    pub(crate) fn simulate_cheapest_removal(&mut self, batch: &[SurveyIx], most: Price) -> Option<SimulationResult> {
+    /// Simulates the removal with a search for cheaper replacements than first fit finds. Returns
+    /// `None` if no replacements could cost less than `max_price`.
+    pub(crate) fn simulate_cheapest_removal(
+        &mut self,
+        batch: &[SurveyIx],
+        max_price: Price,
+    ) -> Option<SimulationResult> {
         self.simulations += 1;
         let (simulator, nodes) = self.simulator_for(batch)?;
-        simulator.simulate_cheapest_removal(&nodes, most)
+        simulator.simulate_cheapest_removal(&nodes, max_price)
     }
 
-    /// What it would come to without these nodes, roughly; nothing if some pod had no place.
+    /// Estimates the price and node usage without these nodes. Returns `None` if some pod could not
+    /// be scheduled.
     pub(crate) fn estimate_removal(&mut self, batch: &[SurveyIx]) -> Option<SimulationEstimate> {
         self.simulations += 1;
         let (simulator, nodes) = self.simulator_for(batch)?;
         simulator.estimate_removal(&nodes)
     }
 
-    /// How much of a node would be taken, in thousandths; nothing if the simulator does not know it.
-    pub(crate) fn estimated_usage_permille(&mut self, sketch: &SimulationEstimate, ix: SurveyIx) -> Option<i128> {
+    /// Returns the estimated usage of a node in thousandths. Returns `None` if the simulator does
+    /// not know the node.
+    pub(crate) fn estimated_usage_permille(&mut self, estimate: &SimulationEstimate, ix: SurveyIx) -> Option<i128> {
         let name = &self.facts(ix).name;
         let node = self.simulator().node(name)?;
-        sketch.node_usage_permille.get(node.0).copied()
+        estimate.node_usage_permille.get(node.0).copied()
     }
 
-    /// The same nodes, those first of which the least is taken: their pods find room most easily.
+    /// Returns the nodes sorted by usage, least used first: their pods fit elsewhere most easily.
     pub(crate) fn emptiest_first(&mut self, nodes: &[SurveyIx]) -> Vec<SurveyIx> {
-        let Some((simulator, known)) = self.simulator_for(nodes) else { return Vec::new() };
+        let Some((simulator, simulator_nodes)) = self.simulator_for(nodes) else { return Vec::new() };
         let mut all: Vec<(i128, SurveyIx)> =
-            known.into_iter().map(|node| simulator.usage_permille(node)).zip(nodes.iter().copied()).collect();
-        all.sort_by_key(|(filled, _)| *filled);
+            simulator_nodes.into_iter().map(|node| simulator.usage_permille(node)).zip(nodes.iter().copied()).collect();
+        all.sort_by_key(|(usage, _)| *usage);
         all.into_iter().map(|(_, ix)| ix).collect()
     }
 
@@ -227,7 +234,8 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
             .get_or_insert_with(|| Simulator::new(survey.input, settings, survey.nodes_in_consolidate_after()))
     }
 
-    /// The simulator and the nodes as it knows them; nothing if it does not know one of them.
+    /// Returns the simulator and the nodes as simulator indices. Returns `None` if the simulator
+    /// does not know one of the nodes.
     fn simulator_for(&mut self, batch: &[SurveyIx]) -> Option<(&mut Simulator, Vec<NodeIx>)> {
         let survey = self.survey;
         let simulator = self.simulator();
@@ -235,13 +243,14 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
         Some((simulator, nodes?))
     }
 
-    /// A command of these nodes. `what_if` is the answer that it rests on, if one was needed.
+    /// Builds the command that removes these nodes. `simulation` is the simulation that the command
+    /// is based on, if the method needed one.
     pub(crate) fn build_command(
         &self,
         method: Method,
         batch: &[SurveyIx],
         replacements: Vec<PlannedClaim>,
-        what_if: Option<SimulationResult>,
+        simulation: Option<SimulationResult>,
     ) -> DisruptionCommand {
         let facts = || batch.iter().map(|ix| self.facts(*ix));
         let mut pods: Vec<Str> = facts().flat_map(|f| &f.reschedulable).map(|pod| pod.namespaced_name()).collect();
@@ -254,7 +263,7 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
             replacements,
             replacement_names: Vec::new(),
             pods,
-            placements: what_if.map(|w| w.nodes).unwrap_or_default(),
+            placements: simulation.map(|s| s.nodes).unwrap_or_default(),
             scores: Vec::new(),
         }
     }
@@ -271,17 +280,17 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
         }
     }
 
-    /// Ends the pass: everything that keeps each node that stays.
+    /// Ends the pass and returns all block reasons of each node that no command removes.
     pub(crate) fn into_report(self, commands: &[DisruptionCommand]) -> PassReport {
         let input = self.survey.input;
-        let gone: FxHashSet<&Str> = commands.iter().flat_map(|c| &c.nodes).map(|n| &n.name).collect();
+        let removed: FxHashSet<&Str> = commands.iter().flat_map(|c| &c.nodes).map(|n| &n.name).collect();
         let mut all = Vec::new();
-        for (facts, verdicts) in self.survey.nodes.iter().zip(self.blocks_by_node) {
-            if gone.contains(&facts.name) {
+        for (facts, recorded) in self.survey.nodes.iter().zip(self.blocks_by_node) {
+            if removed.contains(&facts.name) {
                 continue;
             }
             let mut blocks: Vec<BlockReason> = facts.blocks_for(DisruptionClass::Graceful).cloned().collect();
-            for block in facts.method_blocks(input).into_iter().chain(verdicts) {
+            for block in facts.method_blocks(input).into_iter().chain(recorded) {
                 if !blocks.contains(&block) {
                     blocks.push(block);
                 }
@@ -294,12 +303,12 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
     }
 }
 
-/// What replacements are expected to cost.
+/// Returns the expected price of replacements per hour.
 pub(crate) fn replacement_price(claims: &[PlannedClaim]) -> Price {
     claims.iter().filter_map(|c| c.launch.estimate.as_ref()).map(|e| e.price).sum()
 }
 
-/// The most saved for the least disruption first, ties by name (spec 03 §8.4).
+/// Sorts by savings per unit of disruption cost, highest first, ties by name (spec 03 §8.4).
 pub(crate) fn sort_by_savings_ratio(pass: &DisruptionPass<'_, '_>, candidates: &mut [SurveyIx]) {
     candidates.sort_by(|a, b| {
         let (a, b) = (pass.facts(*a), pass.facts(*b));

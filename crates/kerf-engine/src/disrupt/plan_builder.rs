@@ -1,4 +1,5 @@
-//! A plan while passes still add to it: what was there at the start, what has been decided since, and how much of the budgets that takes.
+//! A [`DisruptionPlan`] while passes still add commands to it: the nodes and budgets at the start,
+//! the commands so far, and what the budgets allow after them.
 
 use kerf_api::slim::Str;
 use rustc_hash::FxHashSet;
@@ -13,80 +14,84 @@ use super::survey::{DisruptionClass, NodeFacts, Survey};
 use crate::cluster::Input;
 use crate::price::Price;
 
-/// A plan in the making.
+/// A plan under construction.
 #[derive(Debug)]
 pub(crate) struct PlanBuilder {
     pub(crate) budgets: NodePoolBudgets,
     pub(crate) planned: PlannedNodes,
-    /// What the budgets left at the start.
+    /// The budgets before the first command.
     initial_budgets: NodePoolBudgets,
     plan: DisruptionPlan,
-    /// All nodes that were there at the start.
+    /// Names of all nodes at the start.
     initial_nodes: FxHashSet<Str>,
-    /// Those that some method might have taken and on which there is no verdict yet.
+    /// Nodes that some method could have removed and for which there is no command or block reason
+    /// yet.
     unevaluated: FxHashSet<Str>,
 }
 
 impl PlanBuilder {
-    /// Begins with the world as it is.
+    /// Starts a plan without commands.
     pub(crate) fn new(survey: &Survey<'_>) -> Self {
         let mut plan = DisruptionPlan { warnings: survey.warnings.clone(), ..DisruptionPlan::default() };
         plan.price_before = survey.nodes.iter().filter(|f| f.claim.is_some()).map(NodeFacts::known_price).sum();
         let budgets = NodePoolBudgets::new(survey, &mut plan.warnings);
-        let might_go = survey.nodes.iter().filter(|facts| {
+        let candidates = survey.nodes.iter().filter(|facts| {
             facts.is_candidate(DisruptionClass::Graceful)
                 || (facts.drift.is_some() && facts.is_candidate(DisruptionClass::Eventual))
         });
-        let open: FxHashSet<Str> = might_go.map(|facts| facts.name.clone()).collect();
-        plan.stats.candidates = open.len();
-        let known = survey.nodes.iter().map(|f| f.name.clone()).collect();
+        let unevaluated: FxHashSet<Str> = candidates.map(|facts| facts.name.clone()).collect();
+        plan.stats.candidates = unevaluated.len();
+        let initial_nodes = survey.nodes.iter().map(|f| f.name.clone()).collect();
         Self {
             initial_budgets: budgets.clone(),
             budgets,
             planned: PlannedNodes::default(),
             plan,
-            initial_nodes: known,
-            unevaluated: open,
+            initial_nodes,
+            unevaluated,
         }
     }
 
-    /// Counts a pass.
-    pub(crate) fn count_pass(&mut self, said: &PassReport) {
+    /// Adds a pass to the counters.
+    pub(crate) fn count_pass(&mut self, report: &PassReport) {
         self.plan.stats.passes += 1;
-        self.plan.stats.simulations += said.simulations;
+        self.plan.stats.simulations += report.simulations;
     }
 
-    /// Adds what a pass has found and returns what of it is to be done. A command that takes machines which are only planned becomes one
-    /// with those that launch them, or is not done at all, and the machines are spared.
+    /// Adds the commands of a pass and returns those that are part of the plan.
+    ///
+    /// A command that removes nodes which the plan itself launches is merged with the commands that
+    /// launch them. If that is impossible, the command is dropped, and later passes must not remove
+    /// these nodes.
     pub(crate) fn add_commands(
         &mut self,
         input: &Input,
         settings: &DisruptionSettings,
-        found: Vec<DisruptionCommand>,
+        commands: Vec<DisruptionCommand>,
     ) -> Vec<DisruptionCommand> {
-        let mut done = Vec::with_capacity(found.len());
-        for command in found {
+        let mut added = Vec::with_capacity(commands.len());
+        for command in commands {
             let names = || command.nodes.iter().map(|node| &node.name);
             if names().any(|name| self.planned.launched.contains(name)) {
-                let Some(all) = merge_commands::merge_into_earlier(
+                let Some(merged) = merge_commands::merge_into_earlier(
                     input,
                     settings,
                     &self.initial_budgets,
                     &self.plan.commands,
                     &command,
                 ) else {
-                    let spared: Vec<Str> = names().filter(|n| self.planned.launched.contains(*n)).cloned().collect();
-                    self.planned.excluded.extend(spared);
+                    let excluded: Vec<Str> = names().filter(|n| self.planned.launched.contains(*n)).cloned().collect();
+                    self.planned.excluded.extend(excluded);
                     continue;
                 };
-                self.plan.commands = all;
+                self.plan.commands = merged;
             } else {
                 self.plan.commands.push(command.clone());
             }
             for name in names() {
                 self.plan.stats.candidates_evaluated += usize::from(self.unevaluated.remove(name));
             }
-            done.push(command);
+            added.push(command);
         }
         self.planned.launched = merge_commands::launched_node_names(&self.plan.commands);
         self.budgets = self.initial_budgets.clone();
@@ -95,15 +100,15 @@ impl PlanBuilder {
                 self.budgets.charge_node(pool);
             }
         }
-        done
+        added
     }
 
-    /// What has been decided so far.
+    /// Returns the commands so far.
     pub(crate) fn commands(&self) -> &[DisruptionCommand] {
         &self.plan.commands
     }
 
-    /// Decides otherwise.
+    /// Replaces all commands by one.
     pub(crate) fn replace_commands(
         &mut self,
         input: &Input,
@@ -114,23 +119,25 @@ impl PlanBuilder {
         self.add_commands(input, settings, vec![command]);
     }
 
-    /// Whether some command of the plan takes the node.
+    /// Returns true if some command of the plan removes the node.
     pub(crate) fn removes_node(&self, name: &Str) -> bool {
         self.plan.commands.iter().flat_map(|command| &command.nodes).any(|node| node.name == *name)
     }
 
-    /// Takes over what the last pass said of the nodes that stay. Of machines that are only planned, those are told that could go.
-    pub(crate) fn add_blocked_nodes(&mut self, said: PassReport) {
-        self.plan.rejected_commands = said.rejected;
-        let mut spared: Vec<Str> = self.planned.excluded.iter().cloned().collect();
-        spared.sort_unstable();
-        for blocked in said.blocked.into_iter().filter(|blocked| self.initial_nodes.contains(&blocked.node)) {
+    /// Adds the block reasons of the last pass. Of the nodes that the plan launches, only those are
+    /// listed that a dropped command would have removed.
+    pub(crate) fn add_blocked_nodes(&mut self, report: PassReport) {
+        self.plan.rejected_commands = report.rejected;
+        let mut excluded: Vec<Str> = self.planned.excluded.iter().cloned().collect();
+        excluded.sort_unstable();
+        for blocked in report.blocked.into_iter().filter(|blocked| self.initial_nodes.contains(&blocked.node)) {
             if self.unevaluated.remove(&blocked.node) {
                 self.plan.stats.candidates_evaluated += 1;
             }
             self.plan.blocked.push(blocked);
         }
-        let launched = spared.into_iter().map(|node| BlockedNode { node, reasons: vec![BlockReason::LaunchedByPlan] });
+        let launched =
+            excluded.into_iter().map(|node| BlockedNode { node, reasons: vec![BlockReason::LaunchedByPlan] });
         self.plan.blocked.extend(launched);
         self.plan.blocked.sort_by(|a, b| a.node.cmp(&b.node));
     }

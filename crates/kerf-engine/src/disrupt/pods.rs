@@ -1,4 +1,5 @@
-//! What pods mean for their node (spec 03 §5.3 to §5.5): which must move, which keep it from going, and what moving them costs.
+//! The influence of pods on the disruption of their node (spec 03 §5.3 to §5.5): which pods must be
+//! rescheduled, which pods block disruption, and how much an eviction costs.
 
 use jiff::Timestamp;
 use kerf_api::annotations;
@@ -18,7 +19,8 @@ fn is_active(pod: &Pod) -> bool {
     !pod.is_terminal() && !pod.is_terminating()
 }
 
-/// What its annotation says at an instant, if it has one.
+/// Evaluates the pod's `karpenter.sh/do-not-disrupt` annotation at a time. Returns `None` if the
+/// pod does not have it.
 pub(crate) fn protection(pod: &Pod, at: Timestamp) -> Option<DoNotDisrupt> {
     let value = pod.metadata.annotations.get(annotations::DO_NOT_DISRUPT)?;
     Some(evaluate_do_not_disrupt(value, pod.status.start_time, at))
@@ -28,10 +30,11 @@ fn is_protected(pod: &Pod, at: Timestamp) -> bool {
     protection(pod, at).is_some_and(|p| p.is_protected())
 }
 
-/// Whether the pod has to run somewhere else when its node goes.
+/// Returns true if the pod must run on another node when its node is removed. DaemonSet, mirror and
+/// finished pods need not; terminating pods only if they belong to a StatefulSet.
 pub(crate) fn is_reschedulable(pod: &Pod) -> bool {
-    let runs_on = is_active(pod) || (pod.is_owned_by_statefulset() && pod.is_terminating());
-    runs_on && !pod.is_owned_by_daemonset() && !pod.is_mirror()
+    let is_running = is_active(pod) || (pod.is_owned_by_statefulset() && pod.is_terminating());
+    is_running && !pod.is_owned_by_daemonset() && !pod.is_mirror()
 }
 
 fn is_evictable(pod: &Pod, at: Timestamp) -> bool {
@@ -41,11 +44,14 @@ fn is_evictable(pod: &Pod, at: Timestamp) -> bool {
         && !is_protected(pod, at)
 }
 
-/// What evicting the pod costs (spec 03 §5.4). A deletion cost that is no finite number is not counted.
+/// Returns the cost of evicting the pod (spec 03 §5.4), between -10 and 10. It is 1.0 plus a share
+/// for the pod's deletion cost and priority. A deletion cost that is not a finite number is
+/// ignored.
 pub fn eviction_cost(pod: &Pod) -> f64 {
     let mut cost = 1.0;
-    let written = pod.metadata.annotations.get(POD_DELETION_COST_ANNOTATION).and_then(|text| text.parse::<f64>().ok());
-    if let Some(deletion_cost) = written.filter(|cost| cost.is_finite()) {
+    let annotation_cost =
+        pod.metadata.annotations.get(POD_DELETION_COST_ANNOTATION).and_then(|text| text.parse::<f64>().ok());
+    if let Some(deletion_cost) = annotation_cost.filter(|cost| cost.is_finite()) {
         cost += deletion_cost / f64::from(1_u32 << 27);
     }
     if let Some(priority) = pod.spec.priority {
@@ -54,12 +60,14 @@ pub fn eviction_cost(pod: &Pod) -> f64 {
     cost.clamp(-10.0, 10.0)
 }
 
-/// `1.0` for the node itself, and what its pods cost.
+/// Returns the disruption cost of a node: 1.0 for the node itself plus the eviction cost of each
+/// pod.
 pub(crate) fn disruption_cost<'p>(pods: impl IntoIterator<Item = &'p Pod>) -> f64 {
     pods.into_iter().fold(1.0, |cost, pod| cost + eviction_cost(pod).max(0.0))
 }
 
-/// Disruption budgets of pods by whom they select; what is learned of one pod holds for all that carry the same labels.
+/// PodDisruptionBudgets by namespace, with a cache: pods with equal namespace and labels are
+/// selected by the same budgets.
 #[derive(Debug)]
 pub(crate) struct PdbIndex<'i> {
     by_namespace: FxHashMap<&'i str, Vec<&'i PodDisruptionBudget>>,
@@ -80,7 +88,7 @@ impl<'i> PdbIndex<'i> {
         Self { by_namespace, by_pod_labels: FxHashMap::default() }
     }
 
-    /// Everything about the pod that keeps its node from going.
+    /// Returns everything about the pod that blocks the disruption of its node.
     pub(crate) fn blocks(&mut self, pod: &'i Pod, at: Timestamp) -> Vec<BlockReason> {
         let mut blocks = Vec::new();
         if is_active(pod) && is_protected(pod, at) {
@@ -95,17 +103,17 @@ impl<'i> PdbIndex<'i> {
             return None;
         }
         let selecting = self.budgets_selecting(pod);
-        if let Some(unreadable) = selecting.iter().find(|b| !has_valid_selector(b)) {
-            return Some(BlockReason::InvalidPodDisruptionBudget(unreadable.metadata.namespaced_name()));
+        if let Some(invalid) = selecting.iter().find(|b| !has_valid_selector(b)) {
+            return Some(BlockReason::InvalidPodDisruptionBudget(invalid.metadata.namespaced_name()));
         }
         match selecting.as_slice() {
             [] => None,
             [budget] => {
                 let unready = pod.condition("Ready").is_some_and(|c| c.status == "False");
-                let waived = budget.always_allow_unhealthy && unready;
-                // A status that nobody has written yet allows nothing.
+                let ignores_budget = budget.always_allow_unhealthy && unready;
+                // A budget without a status allows no disruption.
                 let allowed = budget.disruptions_allowed.unwrap_or(0);
-                (!waived && allowed == 0).then(|| BlockReason::PodDisruptionBudget {
+                (!ignores_budget && allowed == 0).then(|| BlockReason::PodDisruptionBudget {
                     budget: budget.metadata.namespaced_name(),
                     pod: pod.namespaced_name(),
                 })
@@ -119,8 +127,8 @@ impl<'i> PdbIndex<'i> {
     fn budgets_selecting(&mut self, pod: &'i Pod) -> &SelectingBudgets<'i> {
         let by_namespace = &self.by_namespace;
         self.by_pod_labels.entry((&pod.metadata.namespace, &pod.metadata.labels)).or_insert_with(|| {
-            let there = by_namespace.get(pod.metadata.namespace.as_str()).into_iter().flatten();
-            there
+            let in_namespace = by_namespace.get(pod.metadata.namespace.as_str()).into_iter().flatten();
+            in_namespace
                 .filter(|b| {
                     b.selector
                         .as_ref()
@@ -132,7 +140,7 @@ impl<'i> PdbIndex<'i> {
     }
 }
 
-/// Whether the budget's selector has a meaning.
+/// Returns true if the budget has no selector or a valid one.
 pub(crate) fn has_valid_selector(budget: &PodDisruptionBudget) -> bool {
     budget.selector.as_ref().is_none_or(selector::is_valid)
 }

@@ -1,10 +1,16 @@
-//! Which nodes should go, asked of all at once. A wave is a sum of commands each of which pays by itself, found one after the other, and each takes
-//! the room that the next might have used better: of nodes that are full, but of the wrong pods, none pays by itself, and together they would.
-//! Where a wave takes much of a cluster, it is held against the best set of nodes that a search finds.
+//! Repacking: a search for one command that saves more than a large wave.
 //!
-//! The search starts from the wave. It takes away nodes that would still have much unused, several at a time, and gives back those that
-//! need not go after all, for as long as either pays and only so many pods have been placed. Always: it is one command, which keeps the budgets
-//! and price rules of moves; no more than one machine is launched for it; and it saves more than the wave.
+//! A wave is a sum of commands that each save money by themselves. They are found one after
+//! another, and each uses free capacity that a later one might have used better. Removing one of
+//! several nodes that are full, but with a bad mix of pods, saves nothing. Removing some of them
+//! together may.
+//!
+//! The search starts from the wave. It removes further nodes that would have much unused capacity,
+//! several at a time, and restores nodes whose removal does not pay. It ends when neither step
+//! reduces the cost, or when about [`MAX_PODS_PLACED`] pods have been placed.
+//!
+//! The result is one command that keeps the budgets and price rules of moves, launches at most one
+//! node, and saves more than the wave.
 
 use kerf_api::nodepool::DisruptionReason;
 
@@ -20,19 +26,22 @@ use super::survey::Survey;
 use super::wave::{can_extend, is_large_wave};
 use crate::price::Price;
 
-/// That a node goes must save one part in so many of its price.
+/// Removing a node counts as if it cost 1/50 of the node's price.
 const REMOVAL_COST_DIVISOR: i64 = 50;
-/// A machine counts for one part in so many more than it costs, and for more the next time, until there is no more than one: pods do not go where
-/// they are meant to, and machines that were chosen for some of them are the wrong ones for the others.
+/// A launched node counts for its price plus 1/divisor of it. Each value is tried in turn until the
+/// search needs at most one new node. Launches are penalized because the cluster's scheduler may
+/// bind pods elsewhere than planned; then nodes that were chosen for certain pods do not suit the
+/// others.
 const LAUNCH_PENALTY_DIVISORS: [i64; 3] = [100, 4, 1];
-/// How many more nodes are tried at a time.
+/// Numbers of further nodes that one step tries to remove.
 const TRIED_NODE_COUNTS: [usize; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
-/// Nodes of which less than this is taken, in thousandths, are tried.
+/// A step tries to remove nodes whose usage is below this, in thousandths.
 const MAX_USAGE_PERMILLE: i128 = 999;
-/// About how many pods are placed in all.
+/// Approximate limit on the number of pods placed in all simulations together.
 const MAX_PODS_PLACED: usize = 150_000;
 
-/// A command that saves more than the wave, in place of it.
+/// Returns a command that saves more than the wave, or `None` if the wave is not large or the
+/// search finds nothing better.
 pub(crate) fn find_better_command(
     survey: &Survey<'_>,
     settings: &DisruptionSettings,
@@ -45,8 +54,8 @@ pub(crate) fn find_better_command(
     }
     let mut pass = DisruptionPass::new(survey, settings, budgets);
     let mut search = RepackSearch::new(&mut pass, wave)?;
-    let command = LAUNCH_PENALTY_DIVISORS.into_iter().find_map(|unwanted| {
-        search.launch_penalty_divisor = unwanted;
+    let command = LAUNCH_PENALTY_DIVISORS.into_iter().find_map(|divisor| {
+        search.launch_penalty_divisor = divisor;
         search.run();
         let command = moves::compute(search.pass, &search.removed).ok();
         command.filter(|command| command.replacements.len() <= 1 && command.nodes.len() <= MAX_BATCH_NODES)
@@ -57,31 +66,31 @@ pub(crate) fn find_better_command(
 
 struct RepackSearch<'p, 'a, 'i> {
     pass: &'p mut DisruptionPass<'a, 'i>,
-    /// Nodes that may go.
+    /// Nodes that may be removed.
     candidates: Vec<SurveyIx>,
-    /// Those that go, in the survey's order.
+    /// Nodes that are removed, in the survey's order.
     removed: Vec<SurveyIx>,
     estimate: SimulationEstimate,
-    /// One of [`UNWANTED`].
+    /// One of [`LAUNCH_PENALTY_DIVISORS`].
     launch_penalty_divisor: i64,
     pods_left: usize,
 }
 
 impl<'p, 'a, 'i> RepackSearch<'p, 'a, 'i> {
-    /// Starts from the wave; not at all, if that is not possible as one.
+    /// Starts from the wave. Returns `None` if the wave is not possible as one command.
     fn new(pass: &'p mut DisruptionPass<'a, 'i>, wave: &[DisruptionCommand]) -> Option<Self> {
         let all = candidates(pass);
-        let free = select_within_budgets(pass, &all, &DisruptionReason::Underutilized);
-        let mut gone: Vec<SurveyIx> =
+        let candidates = select_within_budgets(pass, &all, &DisruptionReason::Underutilized);
+        let mut removed: Vec<SurveyIx> =
             wave.iter().flat_map(|command| &command.nodes).filter_map(|node| pass.survey.find(&node.name)).collect();
-        gone.sort_unstable();
-        let sketch = pass.estimate_removal(&gone)?;
-        let is_allowed = gone.iter().all(|ix| free.contains(ix));
+        removed.sort_unstable();
+        let estimate = pass.estimate_removal(&removed)?;
+        let is_allowed = removed.iter().all(|ix| candidates.contains(ix));
         is_allowed.then_some(Self {
             pass,
-            candidates: free,
-            removed: gone,
-            estimate: sketch,
+            candidates,
+            removed,
+            estimate,
             launch_penalty_divisor: LAUNCH_PENALTY_DIVISORS[0],
             pods_left: MAX_PODS_PLACED,
         })
@@ -91,64 +100,67 @@ impl<'p, 'a, 'i> RepackSearch<'p, 'a, 'i> {
         while self.remove_more() | self.restore_nodes() {}
     }
 
-    /// Takes away those nodes that would have most unused, as many as pays best.
+    /// Removes the nodes with the lowest estimated usage, in the number that reduces the cost most.
+    /// Returns true if that reduces the cost.
     fn remove_more(&mut self) -> bool {
-        let mut kept: Vec<(i128, SurveyIx)> = Vec::new();
+        let mut by_usage: Vec<(i128, SurveyIx)> = Vec::new();
         for ix in self.candidates.iter().copied().filter(|ix| self.removed.binary_search(ix).is_err()) {
-            let filled = self.pass.estimated_usage_permille(&self.estimate, ix);
-            kept.extend(filled.filter(|filled| *filled < MAX_USAGE_PERMILLE).map(|filled| (filled, ix)));
+            let usage = self.pass.estimated_usage_permille(&self.estimate, ix);
+            by_usage.extend(usage.filter(|usage| *usage < MAX_USAGE_PERMILLE).map(|usage| (usage, ix)));
         }
-        kept.sort_unstable();
-        let lists = TRIED_NODE_COUNTS.iter().filter_map(|step| kept.get(..*step));
-        let tried: Vec<Vec<SurveyIx>> = lists
-            .map(|more| {
+        by_usage.sort_unstable();
+        let lists = TRIED_NODE_COUNTS.iter().filter_map(|count| by_usage.get(..*count));
+        let batches: Vec<Vec<SurveyIx>> = lists
+            .map(|additional| {
                 let mut all: Vec<SurveyIx> =
-                    more.iter().map(|(_, ix)| *ix).chain(self.removed.iter().copied()).collect();
+                    additional.iter().map(|(_, ix)| *ix).chain(self.removed.iter().copied()).collect();
                 all.sort_unstable();
                 all
             })
             .collect();
         let mut best = (self.cost(&self.removed, &self.estimate), None);
-        for gone in tried {
-            let Some(sketch) = self.estimate_removal(&gone) else { continue };
-            let cost = self.cost(&gone, &sketch);
+        for removed in batches {
+            let Some(estimate) = self.estimate_removal(&removed) else { continue };
+            let cost = self.cost(&removed, &estimate);
             if cost < best.0 {
-                best = (cost, Some((gone, sketch)));
+                best = (cost, Some((removed, estimate)));
             }
         }
-        let Some((gone, sketch)) = best.1 else { return false };
-        (self.removed, self.estimate) = (gone, sketch);
+        let Some((removed, estimate)) = best.1 else { return false };
+        (self.removed, self.estimate) = (removed, estimate);
         true
     }
 
-    /// Gives back the nodes, one by one, without which it costs no more; those of which most is taken first.
+    /// Restores nodes one by one, those with the highest usage first, if that does not increase the
+    /// cost. Returns true if the cost has decreased.
     fn restore_nodes(&mut self) -> bool {
-        let mut fullest = self.pass.emptiest_first(&self.removed);
-        fullest.reverse();
+        let mut by_usage = self.pass.emptiest_first(&self.removed);
+        by_usage.reverse();
         let mut cost = self.cost(&self.removed, &self.estimate);
         let mut has_changed = false;
-        for ix in fullest {
-            let rest: Vec<SurveyIx> = self.removed.iter().copied().filter(|other| *other != ix).collect();
-            let Some(sketch) = self.estimate_removal(&rest) else { continue };
-            let without = self.cost(&rest, &sketch);
-            if without <= cost {
-                has_changed |= without < cost;
-                (self.removed, self.estimate, cost) = (rest, sketch, without);
+        for ix in by_usage {
+            let remaining: Vec<SurveyIx> = self.removed.iter().copied().filter(|other| *other != ix).collect();
+            let Some(estimate) = self.estimate_removal(&remaining) else { continue };
+            let new_cost = self.cost(&remaining, &estimate);
+            if new_cost <= cost {
+                has_changed |= new_cost < cost;
+                (self.removed, self.estimate, cost) = (remaining, estimate, new_cost);
             }
         }
         has_changed
     }
 
-    fn estimate_removal(&mut self, gone: &[SurveyIx]) -> Option<SimulationEstimate> {
-        let pods: usize = gone.iter().map(|ix| self.pass.facts(*ix).reschedulable.len()).sum();
+    fn estimate_removal(&mut self, removed: &[SurveyIx]) -> Option<SimulationEstimate> {
+        let pods: usize = removed.iter().map(|ix| self.pass.facts(*ix).reschedulable.len()).sum();
         self.pods_left = self.pods_left.checked_sub(pods)?;
-        self.pass.estimate_removal(gone)
+        self.pass.estimate_removal(removed)
     }
 
-    /// What the machines cost less what the nodes do, in nanos; that nodes have to go costs something, too.
-    fn cost(&self, gone: &[SurveyIx], sketch: &SimulationEstimate) -> i64 {
-        let nodes: Price = gone.iter().map(|ix| self.pass.facts(*ix).known_price()).sum();
-        let (machines, nodes) = (sketch.price.nanos(), nodes.nanos());
-        machines + machines / self.launch_penalty_divisor - nodes + nodes / REMOVAL_COST_DIVISOR
+    /// Returns the cost of the plan in nano-dollars per hour: price of the launched nodes minus
+    /// price of the removed nodes, plus the penalties for launches and removals.
+    fn cost(&self, removed: &[SurveyIx], estimate: &SimulationEstimate) -> i64 {
+        let nodes: Price = removed.iter().map(|ix| self.pass.facts(*ix).known_price()).sum();
+        let (launched, nodes) = (estimate.price.nanos(), nodes.nanos());
+        launched + launched / self.launch_penalty_divisor - nodes + nodes / REMOVAL_COST_DIVISOR
     }
 }

@@ -1,5 +1,7 @@
-//! What a replacement may cost (spec 03 §8.5 to §8.7). A machine that would do is kept only if the dearest launch that it could lead
-//! to is cheaper than what goes; so no launch, whatever the provider has in stock, can cost more than was promised.
+//! Selects the instance types that a replacement may have (spec 03 §8.5 to §8.7).
+//!
+//! An instance type is kept only if the most expensive launch that it allows is cheaper than the
+//! removed nodes. So no launch, whatever capacity the provider has, costs more than planned.
 
 use std::sync::Arc;
 
@@ -14,14 +16,14 @@ use crate::price::Price;
 use crate::requirement::{MinValues, Requirement, Requirements, UndefinedLabels, check_min_values};
 use crate::solve::{LaunchEstimate, LaunchOptions, PlannedClaim};
 
-/// A replacement while it is being narrowed.
+/// A replacement whose instance types are being filtered.
 #[derive(Debug)]
 pub(crate) struct ReplacementFilter<'s, 'i> {
     rules: &'i LabelRules,
     claim: &'s PlannedClaim,
     requirements: Requirements,
     types: Vec<&'i InstanceType>,
-    /// Whether it could be a spot machine but for what is in stock; not if it holds a reservation.
+    /// True if the claim allows spot capacity, available or not. False if it holds a reservation.
     can_be_spot: bool,
 }
 
@@ -36,19 +38,21 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
             .and_then(Requirement::allowed_values)
             .is_some_and(|values| values.len() == 1 && values[0] == labels::CAPACITY_TYPE_RESERVED);
         let pool = pool.map(|ix| &survey.input.pools[ix]);
-        let refuses_spot = pool.is_some_and(|p| {
+        let excludes_spot = pool.is_some_and(|p| {
             let of_key = p.requirements.iter().filter(|r| r.expression.key == labels::CAPACITY_TYPE);
             of_key.into_iter().any(|r| !expression_requirement(&r.expression, rules).has(labels::CAPACITY_TYPE_SPOT))
         });
-        Self { rules, claim, requirements, types, can_be_spot: !holds_reservation && !refuses_spot }
+        Self { rules, claim, requirements, types, can_be_spot: !holds_reservation && !excludes_spot }
     }
 
-    /// Narrows the machine to what is cheaper than the nodes that go (spec 03 §8.5, steps 5 to 9).
+    /// Keeps the instance types that are cheaper than the removed nodes (spec 03 §8.5, steps 5 to
+    /// 9).
     pub(crate) fn keep_cheaper(&mut self, batch: &[&NodeFacts<'_>], spot_to_spot: bool) -> Result<(), BlockReason> {
         self.keep_cheaper_than(batch.iter().map(|facts| facts.known_price()).sum(), batch, spot_to_spot)
     }
 
-    /// The same with another price than that of the nodes: what this one of several machines may cost.
+    /// Like [`Self::keep_cheaper`], with `price` as the limit: the share of one of several
+    /// replacements.
     pub(crate) fn keep_cheaper_than(
         &mut self,
         price: Price,
@@ -59,7 +63,7 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
         if batch.iter().all(is_spot) && self.can_be_spot {
             return self.keep_cheaper_spot(batch, price, spot_to_spot);
         }
-        // Nothing can be cheaper if the cheapest is not.
+        // If the cheapest launch is not cheaper, none is.
         if self.claim.launch.estimate.as_ref().is_none_or(|cheapest| cheapest.price >= price) {
             return Err(BlockReason::NoCheaperReplacement);
         }
@@ -69,17 +73,19 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
             launches
                 .any(|o| o.requirements.get(labels::CAPACITY_TYPE).is_none_or(|r| r.has(labels::CAPACITY_TYPE_SPOT)))
         };
-        // Of what is left some may only be had on demand; if all of it, there is no spot to choose.
+        // Of the remaining types, some may have only on-demand offerings. If all have, the launch
+        // is on-demand.
         let chooses_spot = self.allows_capacity_type(labels::CAPACITY_TYPE_SPOT) && self.types.iter().any(has_spot);
         if chooses_spot && self.allows_capacity_type(labels::CAPACITY_TYPE_ON_DEMAND) {
-            // The prices that were compared are those of spot; without spot in stock the launch must fail rather than cost more.
+            // The compared prices are spot prices. If spot capacity is gone at launch, the launch
+            // must fail instead of costing more.
             self.restrict_to_spot();
             return self.check_min_values();
         }
         Ok(())
     }
 
-    /// Spec 03 §8.6.
+    /// Applies the rules for spot-to-spot consolidation (spec 03 §8.6).
     fn keep_cheaper_spot(
         &mut self,
         batch: &[&NodeFacts<'_>],
@@ -97,44 +103,46 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
         if self.types.len() < SPOT_TO_SPOT_MIN_TYPES {
             return Err(BlockReason::SpotToSpotFlexibility(self.types.len()));
         }
-        // Among the cheapest few the machine that is launched is not replaced again at once.
-        let needed = match check_min_values(self.types.iter().map(|t| &t.requirements), &self.requirements) {
+        // The launch must choose among the cheapest few types. Otherwise the new node could be
+        // replaced by a cheaper one at once.
+        let types_needed = match check_min_values(self.types.iter().map(|t| &t.requirements), &self.requirements) {
             MinValues::Met { types_needed } => types_needed,
             MinValues::Unmet(_) => 0,
         };
-        self.types.truncate(SPOT_TO_SPOT_MIN_TYPES.max(needed));
+        self.types.truncate(SPOT_TO_SPOT_MIN_TYPES.max(types_needed));
         Ok(())
     }
 
-    /// Drops the types that would make the replacement the same as what goes (spec 03 §8.7): one machine of a type that the batch
-    /// has is reached by deleting the others.
+    /// Drops the types that would make the replacement equal to a removed node (spec 03 §8.7): one
+    /// node of a type that the batch has can be kept instead, by deleting only the others.
     pub(crate) fn filter_out_same_types(&mut self, batch: &[&NodeFacts<'_>]) -> Result<(), BlockReason> {
         let shared = batch
             .iter()
             .filter(|facts| facts.instance_type.is_some_and(|t| self.types.iter().any(|mine| mine.name == t.name)));
         let cheapest = |facts: &&NodeFacts<'_>| {
-            let described = facts.instance_type?;
-            let carried = Requirements::from_labels(self.rules, &facts.node?.metadata.labels);
-            let like = described.offerings.iter().filter(|o| is_compatible(&carried, o, self.rules));
-            Some(like.map(|o| o.price).min().unwrap_or(Price::ZERO))
+            let instance_type = facts.instance_type?;
+            let node_requirements = Requirements::from_labels(self.rules, &facts.node?.metadata.labels);
+            let matching = instance_type.offerings.iter().filter(|o| is_compatible(&node_requirements, o, self.rules));
+            Some(matching.map(|o| o.price).min().unwrap_or(Price::ZERO))
         };
         match shared.filter_map(cheapest).min() {
-            Some(most) => self.keep_below_price(most),
+            Some(max_price) => self.keep_below_price(max_price),
             None => Ok(()),
         }
     }
 
-    /// Keeps the types whose dearest launch is below a price.
+    /// Keeps the types whose most expensive launch is below a price.
     fn keep_below_price(&mut self, price: Price) -> Result<(), BlockReason> {
         let (requirements, rules) = (&self.requirements, self.rules);
         self.types.retain(|t| worst_launch_price(t, requirements, rules).is_some_and(|worst| worst < price));
         self.check_min_values()
     }
 
-    /// Whether some types are left, and as many as the pool demands.
+    /// Returns an error if no type is left or the pool's `minValues` are not satisfied.
     fn check_min_values(&self) -> Result<(), BlockReason> {
-        let counts_kinds = self.requirements.get(labels::CAPACITY_TYPE).is_some_and(|r| r.min_values().is_some());
-        let narrowed = counts_kinds.then(|| {
+        let counts_capacity_types =
+            self.requirements.get(labels::CAPACITY_TYPE).is_some_and(|r| r.min_values().is_some());
+        let narrowed = counts_capacity_types.then(|| {
             let mut requirements = self.requirements.clone();
             requirements.add(Requirement::one_of(labels::CAPACITY_TYPE, self.capacity_types()));
             requirements
@@ -147,7 +155,7 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
         }
     }
 
-    /// The capacity types that the launch may come to.
+    /// Returns the capacity types that a launch may use.
     fn capacity_types(&self) -> Vec<Str> {
         let offered = self.types.iter().flat_map(|t| launchable_offerings(t, &self.requirements, self.rules));
         offered.filter_map(|o| single_value(o, labels::CAPACITY_TYPE)).collect()
@@ -157,7 +165,7 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
         self.requirements.get(labels::CAPACITY_TYPE).is_none_or(|r| r.has(capacity_type))
     }
 
-    /// Narrows to spot, the types to those that have it, and orders them anew.
+    /// Restricts the claim to spot, keeps the types that have it, and sorts them by price.
     fn restrict_to_spot(&mut self) {
         self.requirements
             .add(Requirement::one_of(labels::CAPACITY_TYPE, [Str::new_static(labels::CAPACITY_TYPE_SPOT)]));
@@ -171,7 +179,7 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
         self.types = priced.into_iter().map(|(_, t)| t).collect();
     }
 
-    /// The claim as it is to be created.
+    /// Returns the claim to create.
     pub(crate) fn into_claim(mut self) -> PlannedClaim {
         let names: Vec<Str> = self.types.iter().map(|t| t.name.clone()).collect();
         let offered: Vec<(&InstanceType, &Offering)> = self
@@ -204,22 +212,23 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
     }
 }
 
-/// The offerings of a type that could be launched.
+/// Returns the available offerings of a type that satisfy the requirements.
 fn launchable_offerings<'t>(
-    described: &'t InstanceType,
+    instance_type: &'t InstanceType,
     requirements: &'t Requirements,
     rules: &'t LabelRules,
 ) -> impl Iterator<Item = &'t Offering> {
-    described.offerings.iter().filter(move |o| o.available && is_compatible(requirements, o, rules))
+    instance_type.offerings.iter().filter(move |o| o.available && is_compatible(requirements, o, rules))
 }
 
-/// What a launch of the type costs at most: reserved capacity is taken before spot, and spot before on-demand.
-fn worst_launch_price(described: &InstanceType, requirements: &Requirements, rules: &LabelRules) -> Option<Price> {
+/// Returns the highest price that a launch of the type can have. A launch uses reserved capacity
+/// before spot, and spot before on-demand.
+fn worst_launch_price(instance_type: &InstanceType, requirements: &Requirements, rules: &LabelRules) -> Option<Price> {
     let preferred = [labels::CAPACITY_TYPE_RESERVED, labels::CAPACITY_TYPE_SPOT, labels::CAPACITY_TYPE_ON_DEMAND];
     preferred.into_iter().find_map(|capacity_type| {
-        let of_kind = launchable_offerings(described, requirements, rules)
+        let of_capacity_type = launchable_offerings(instance_type, requirements, rules)
             .filter(|o| o.requirements.get(labels::CAPACITY_TYPE).is_none_or(|r| r.has(capacity_type)));
-        of_kind.map(|o| o.price).max()
+        of_capacity_type.map(|o| o.price).max()
     })
 }
 

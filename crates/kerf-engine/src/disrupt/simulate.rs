@@ -1,11 +1,14 @@
-//! What if these nodes were gone? Their pods look for a place together with those that are pending anyway (spec 03 §7), on the
-//! nodes that stay and on machines yet to be launched, and nothing is changed by the question.
+//! Simulations (spec 03 §7): schedules the pods of removed nodes together with all pending pods, on
+//! the remaining nodes and on new ones. A simulation changes nothing.
 //!
-//! Nodes that are leaving already are gone in every answer. The order of work is Karpenter's first fit, so that an answer is never
-//! worse than Karpenter's; reserved capacity is used as far as it goes, without waiting for it.
+//! Nodes that are already being deleted count as removed in every simulation. Pods are placed by
+//! Karpenter's first fit, so a result is never worse than Karpenter's. Reserved capacity is used as
+//! far as it is available; no pod waits for it.
 //!
-//! A question costs the pods that have to move and those that wait, never the cluster: everything that it changes goes through a log
-//! and is rolled back (`solve::fork`, `benches/disrupting.rs`). Only preparing the cluster, once per pass, costs what there is.
+//! The cost of a simulation depends on the pods that move and the pending pods, never on the size
+//! of the cluster: all changes of the solver state are logged and rolled back
+//! (`solve::node_removal`, `benches/disrupting.rs`). Only [`Simulator::new`], once per pass,
+//! depends on the size of the cluster.
 
 use std::fmt;
 
@@ -22,25 +25,25 @@ use crate::solve::{
     look_for_cheaper, lower_bound_price, node_placements, planned_claims,
 };
 
-/// How often the pods are placed again, in other orders, when something cheaper is looked for.
+/// Maximum number of further passes, in other orders of pods, in a search for cheaper nodes.
 const CHEAPER_SEARCH_MAX_PASSES: usize = 6;
-/// So many worked-out launches are kept between questions.
+/// Maximum number of entries in the cache of launch options.
 const LAUNCH_CACHE_MAX: usize = 1_000;
 
-/// A node or a launched claim, among those that the simulator knows.
+/// Index of a node, or of a launched claim without a node, in the simulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct NodeIx(pub(crate) usize);
 
-/// What the question is for.
+/// The kind of method that asks for a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Nodes that rest (they are under their pool's `consolidateAfter`) take no pod that could stay where it is.
+    /// Nodes in their pool's `consolidateAfter` receive no pods of removed nodes.
     Consolidation,
-    /// Resting nodes are nodes like any other.
+    /// Nodes in `consolidateAfter` are treated like all others.
     Drift,
 }
 
-/// Answers what-if questions about one cluster at one instant.
+/// Runs simulations on one cluster at one time.
 #[derive(Debug)]
 pub(crate) struct Simulator {
     problem: SchedulingProblem,
@@ -50,137 +53,147 @@ pub(crate) struct Simulator {
     launches: LaunchCache,
 }
 
-/// What would become of everything if the nodes were gone.
+/// The outcome of scheduling all pods without the removed nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct SimulationResult {
-    /// Machines that would have to be launched.
+    /// NodeClaims that would have to be launched.
     pub(crate) claims: Vec<PlannedClaim>,
-    /// Pods that fit on what stays.
+    /// Pods that fit on remaining nodes.
     pub(crate) nodes: Vec<NodePlacement>,
-    /// Pods without a place that counts, by name; those that were pending before are among them if they have none at all.
+    /// Pods that would not run, sorted by name. Includes pending pods that stay pending.
     pub(crate) failures: Vec<SimulationFailure>,
 }
 
-/// The same, roughly: what first fit makes of it, before machines are worked out.
+/// The outcome of first fit, without the details of the claims to launch.
 #[derive(Debug)]
 pub(crate) struct SimulationEstimate {
-    /// What the machines would cost.
+    /// Price per hour of all claims that would be launched.
     pub(crate) price: Price,
-    /// How much of each node would be taken, in thousandths of the resource of which it has least left.
+    /// Usage of each node in thousandths of the scarcer one of CPU and memory, by [`NodeIx`].
     pub(crate) node_usage_permille: Vec<i128>,
 }
 
-/// A pod that has no place, or none that counts.
+/// A pod that would not run, or only on a node that may never become ready.
 #[derive(Debug, Clone)]
 pub(crate) struct SimulationFailure {
-    /// `namespace/name`
+    /// The pod as `namespace/name`.
     pub(crate) pod: Str,
-    /// Where the pod comes from.
+    /// Origin of the pod.
     pub(crate) origin: PodOrigin,
-    /// Why.
+    /// The reason why the pod would not run.
     pub(crate) cause: FailureCause,
 }
 
-/// Where a pod of a simulation comes from.
+/// Origin of a pod in a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PodOrigin {
-    /// It was pending before, and may stay so.
+    /// The pod was pending before. It may stay so.
     Pending,
-    /// It runs on a node that is leaving whatever the answer.
+    /// The pod runs on a node that is being deleted anyway.
     OnDeletingNode,
-    /// It runs on a node of the question.
+    /// The pod runs on a node that the simulation removes.
     OnRemovedNode,
 }
 
-/// Why a pod has no place that counts.
+/// The reason why a pod would not run.
 #[derive(Debug, Clone)]
 pub(crate) enum FailureCause {
-    /// It was pending, and nothing accepts it still.
+    /// The pod was pending, and still no node accepts it.
     StaysPending,
-    /// Nothing accepts it.
+    /// No existing or new node accepts the pod.
     Unplaced(Reason),
-    /// It would have to wait for a machine that may never come up.
+    /// The pod would have to wait for a node that may never be initialized.
     Uninitialized {
-        /// The machine's claim.
+        /// Name of the NodeClaim.
         claim: Option<Str>,
-        /// The machine's node, if it has come that far.
+        /// Name of the Node. `None` if it is not registered yet.
         node: Option<Str>,
     },
 }
 
 impl Simulator {
-    /// Prepares a cluster for questions; `resting` names the nodes that are under their pool's `consolidateAfter`.
-    pub(crate) fn new(input: &Input, settings: &Settings, resting: impl IntoIterator<Item = Str>) -> Self {
+    /// Prepares a cluster for simulations. `in_consolidate_after` names the nodes that are in their
+    /// pool's `consolidateAfter`.
+    pub(crate) fn new(input: &Input, settings: &Settings, in_consolidate_after: impl IntoIterator<Item = Str>) -> Self {
         let settings = Settings { reserved_mode: ReservedMode::Fallback, ..settings.clone() };
         let (mut problem, state) = SchedulingProblem::with_running_pods(input, &settings);
-        // Every question sorts those who wait together with those who move: most of the order is found here, once.
-        let mut waiting = std::mem::take(&mut problem.pods_to_place);
-        problem.sort_for_queue(&mut waiting);
-        problem.pods_to_place = waiting;
+        // Every simulation sorts the pending pods together with the moved ones. Sorting the pending
+        // pods here, once, makes that sort cheap.
+        let mut pending = std::mem::take(&mut problem.pods_to_place);
+        problem.sort_for_queue(&mut pending);
+        problem.pods_to_place = pending;
         let by_name: FxHashMap<Str, NodeIx> =
             problem.cluster.nodes.iter().enumerate().map(|(ix, node)| (node.name.clone(), NodeIx(ix))).collect();
-        let resting = resting.into_iter().filter_map(|name| by_name.get(&name)).map(|node| node.0).collect();
-        Self { problem, state, by_name, in_consolidate_after: resting, launches: LaunchCache::default() }
+        let in_consolidate_after =
+            in_consolidate_after.into_iter().filter_map(|name| by_name.get(&name)).map(|node| node.0).collect();
+        Self { problem, state, by_name, in_consolidate_after, launches: LaunchCache::default() }
     }
 
-    /// The node of that name: a Node's once it is registered, else its claim's.
+    /// Returns the node with this name: the Node's name if it is registered, otherwise the claim's.
     pub(crate) fn node(&self, name: &str) -> Option<NodeIx> {
         self.by_name.get(name).copied()
     }
 
-    /// How much of a node is taken, in thousandths of the resource of which it has least left.
+    /// Returns the usage of a node in thousandths of the scarcer one of CPU and memory.
     pub(crate) fn usage_permille(&self, node: NodeIx) -> i128 {
         node_usage_permille(&self.problem, &self.state, node.0)
     }
 
-    /// What happens when these nodes go.
+    /// Simulates the removal of these nodes.
     pub(crate) fn simulate_removal(&mut self, removed: &[NodeIx], purpose: Purpose) -> SimulationResult {
-        let resting = if purpose == Purpose::Consolidation { self.in_consolidate_after.clone() } else { Bits::new() };
-        self.run_removal(removed, purpose, resting)
+        let avoided = if purpose == Purpose::Consolidation { self.in_consolidate_after.clone() } else { Bits::new() };
+        self.run_removal(removed, purpose, avoided)
     }
 
-    /// What happens when these nodes go because they have drifted, and their pods do not go to any of the others.
+    /// Simulates the removal of drifted nodes whose pods may not move to any of the nodes in
+    /// `others`.
     pub(crate) fn simulate_removal_avoiding(&mut self, removed: &[NodeIx], others: &Bits) -> SimulationResult {
         self.run_removal(removed, Purpose::Drift, others.clone())
     }
 
-    fn run_removal(&mut self, removed: &[NodeIx], purpose: Purpose, resting: Bits) -> SimulationResult {
-        let (mut pass, queue) = begin_pass_without(&self.problem, &mut self.state, removed, resting, purpose);
+    fn run_removal(&mut self, removed: &[NodeIx], purpose: Purpose, avoided: Bits) -> SimulationResult {
+        let (mut pass, queue) = begin_pass_without(&self.problem, &mut self.state, removed, avoided, purpose);
         pass.run(&queue);
-        let answer = collect_result(&mut pass, &mut self.launches);
+        let result = collect_result(&mut pass, &mut self.launches);
         pass.state.roll_back();
         self.state = pass.state;
-        answer
+        result
     }
 
-    /// The same for consolidation, roughly; nothing if some pod has no place that counts.
+    /// Estimates the removal of these nodes for consolidation. Returns `None` if some running pod
+    /// would not run again.
     pub(crate) fn estimate_removal(&mut self, removed: &[NodeIx]) -> Option<SimulationEstimate> {
-        let (resting, purpose) = (self.in_consolidate_after.clone(), Purpose::Consolidation);
-        let (mut pass, queue) = begin_pass_without(&self.problem, &mut self.state, removed, resting, purpose);
+        let (avoided, purpose) = (self.in_consolidate_after.clone(), Purpose::Consolidation);
+        let (mut pass, queue) = begin_pass_without(&self.problem, &mut self.state, removed, avoided, purpose);
         pass.run(&queue);
-        let counts = |pod: &PodIx| match pass.state.placements[pod.0 as usize] {
+        let would_run = |pod: &PodIx| match pass.state.placements[pod.0 as usize] {
             None => pass.problem.pods[pod.0 as usize].node.is_none(),
             Some(PlacementTarget::Node(node)) => pass.problem.cluster.nodes[node].is_initialized,
             Some(PlacementTarget::Claim(_)) => true,
         };
-        let all_count = queue.iter().all(counts) && unplaceable_failures(&pass).is_empty();
+        let all_run = queue.iter().all(would_run) && unplaceable_failures(&pass).is_empty();
         let nodes = 0..pass.problem.cluster.nodes.len();
-        let answer = all_count.then(|| SimulationEstimate {
+        let result = all_run.then(|| SimulationEstimate {
             price: pass.total_price(),
             node_usage_permille: nodes.map(|node| node_usage_permille(pass.problem, &pass.state, node)).collect(),
         });
         pass.state.roll_back();
         self.state = pass.state;
-        answer
+        result
     }
 
-    /// The same for consolidation, with a look for machines that cost less in all than those of first fit. Nothing, if no machines could
-    /// cost less than `most`.
-    pub(crate) fn simulate_cheapest_removal(&mut self, removed: &[NodeIx], most: Price) -> Option<SimulationResult> {
-        let (resting, purpose) = (self.in_consolidate_after.clone(), Purpose::Consolidation);
-        let (mut pass, queue) = begin_pass_without(&self.problem, &mut self.state, removed, resting, purpose);
+    /// Simulates the removal of these nodes for consolidation, and searches for new nodes that cost
+    /// less in total than those of first fit. Returns `None` if no new nodes could cost less than
+    /// `max_price`.
+    pub(crate) fn simulate_cheapest_removal(
+        &mut self,
+        removed: &[NodeIx],
+        max_price: Price,
+    ) -> Option<SimulationResult> {
+        let (avoided, purpose) = (self.in_consolidate_after.clone(), Purpose::Consolidation);
+        let (mut pass, queue) = begin_pass_without(&self.problem, &mut self.state, removed, avoided, purpose);
         pass.run(&queue);
-        let answer = if lower_bound_price(&mut pass) < most {
+        let result = if lower_bound_price(&mut pass) < max_price {
             pass.state.undo_pass();
             look_for_cheaper(&mut pass, &queue, CHEAPER_SEARCH_MAX_PASSES * queue.len());
             Some(collect_result(&mut pass, &mut self.launches))
@@ -189,25 +202,25 @@ impl Simulator {
         };
         pass.state.roll_back();
         self.state = pass.state;
-        answer
+        result
     }
 }
 
 fn node_usage_permille(problem: &SchedulingProblem, state: &SolverState, node: usize) -> i128 {
-    let (all, left) = (&problem.cluster.nodes[node].allocatable, &state.remaining[node]);
-    let taken = |resource: ResourceIx| {
-        let (all, left) = (all.get(resource), left.get(resource));
-        if all > 0 { (all - left) * 1000 / all } else { 0 }
+    let (total, free) = (&problem.cluster.nodes[node].allocatable, &state.remaining[node]);
+    let usage = |resource: ResourceIx| {
+        let (total, free) = (total.get(resource), free.get(resource));
+        if total > 0 { (total - free) * 1000 / total } else { 0 }
     };
-    taken(ResourceIx::CPU).max(taken(ResourceIx::MEMORY))
+    usage(ResourceIx::CPU).max(usage(ResourceIx::MEMORY))
 }
 
-/// A pass over a world without the nodes, and the pods that look for a place in it.
+/// Starts a placement pass without the removed nodes. Returns the pass and the pods to place.
 fn begin_pass_without<'p>(
     problem: &'p SchedulingProblem,
     state: &mut SolverState,
     removed: &[NodeIx],
-    resting: Bits,
+    avoided: Bits,
     purpose: Purpose,
 ) -> (PlacementPass<'p>, Vec<PodIx>) {
     let mut pass = PlacementPass::new(problem, std::mem::take(state));
@@ -215,14 +228,15 @@ fn begin_pass_without<'p>(
     for node in removed {
         pass.simulate_node_removal(node.0, &mut moved);
     }
-    pass.state.avoided_nodes = resting;
+    pass.state.avoided_nodes = avoided;
     pass.state.mark_pass_start();
     match purpose {
         Purpose::Consolidation => {
             queue.append(&mut moved);
             problem.sort_for_queue(&mut queue);
         }
-        // Machines that are on their way were launched for those who wait.
+        // NodeClaims that are being launched were created for the pending pods, so these come
+        // first.
         Purpose::Drift => {
             problem.sort_for_queue(&mut queue);
             problem.sort_for_queue(&mut moved);
@@ -232,7 +246,7 @@ fn begin_pass_without<'p>(
     (pass, queue)
 }
 
-/// The answer that the pass has come to.
+/// Collects the outcome of the pass.
 fn collect_result(pass: &mut PlacementPass<'_>, launches: &mut LaunchCache) -> SimulationResult {
     if launches.len() > LAUNCH_CACHE_MAX {
         launches.clear();
@@ -245,10 +259,10 @@ fn collect_result(pass: &mut PlacementPass<'_>, launches: &mut LaunchCache) -> S
     SimulationResult { claims, nodes, failures }
 }
 
-/// Pods that have to move and could not be placed whatever is tried.
+/// Returns the pods that have to move and cannot be placed on any node, whatever the others do.
 fn unplaceable_failures(pass: &PlacementPass<'_>) -> Vec<SimulationFailure> {
     let problem = pass.problem;
-    let stuck = problem.unplaceable_pods.iter().filter_map(|(pod, reason)| {
+    let unplaceable = problem.unplaceable_pods.iter().filter_map(|(pod, reason)| {
         let entry = &problem.pods[pod.0 as usize];
         let origin = match entry.node? as usize {
             node if pass.state.removed_nodes.contains(node) => PodOrigin::OnRemovedNode,
@@ -257,16 +271,16 @@ fn unplaceable_failures(pass: &PlacementPass<'_>) -> Vec<SimulationFailure> {
         };
         Some(SimulationFailure { pod: entry.name.clone(), origin, cause: FailureCause::Unplaced(reason.clone()) })
     });
-    stuck.collect()
+    unplaceable.collect()
 }
 
-/// Pods without a place that counts.
+/// Returns the pods of the queue that would not run.
 fn failures(pass: &mut PlacementPass<'_>, unlaunched: Vec<(PodIx, Reason)>) -> Vec<SimulationFailure> {
     let problem = pass.problem;
-    let gone = pass.state.removed_nodes.clone();
+    let removed = pass.state.removed_nodes.clone();
     let origin = |pod: PodIx| match problem.pods[pod.0 as usize].node {
         None => PodOrigin::Pending,
-        Some(node) if gone.contains(node as usize) => PodOrigin::OnRemovedNode,
+        Some(node) if removed.contains(node as usize) => PodOrigin::OnRemovedNode,
         Some(_) => PodOrigin::OnDeletingNode,
     };
     let mut causes: Vec<(PodIx, FailureCause)> = Vec::new();
@@ -291,14 +305,14 @@ fn failures(pass: &mut PlacementPass<'_>, unlaunched: Vec<(PodIx, Reason)>) -> V
 }
 
 impl SimulationResult {
-    /// Whether every pod that runs now would run again; those that were pending may stay so.
+    /// Returns true if every running pod would run again. Pending pods may stay pending.
     pub(crate) fn all_scheduled(&self) -> bool {
         self.failures.iter().all(|f| f.origin == PodOrigin::Pending)
     }
 }
 
 impl fmt::Display for SimulationResult {
-    /// The summary of spec 03 §7: at most five pods, then how many more.
+    /// Writes the summary of spec 03 §7: at most five pods, then the number of further ones.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 5;
         let all: Vec<&SimulationFailure> = self.failures.iter().filter(|f| f.origin != PodOrigin::Pending).collect();

@@ -1,4 +1,5 @@
-//! Drifted nodes of static pools are replaced one for one from the pool's template; pods have no say in what they get (spec 03 §8.2).
+//! Drift of static NodePools (spec 03 §8.2): each drifted node is replaced by one node from the
+//! pool's template. The node's pods do not influence the replacement.
 
 use std::sync::Arc;
 
@@ -27,16 +28,16 @@ pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionComma
     });
     let mut commands = Vec::new();
     let nodes = &pass.survey.nodes;
-    for of_pool in candidates.chunk_by(|a, b| nodes[*a].pool == nodes[*b].pool) {
-        if let Some(pool) = of_pool.first().and_then(|ix| pass.facts(*ix).pool) {
-            let (granted, block) = count_within_limits(pass, pool, of_pool);
-            for ix in &of_pool[granted..] {
+    for pool_candidates in candidates.chunk_by(|a, b| nodes[*a].pool == nodes[*b].pool) {
+        if let Some(pool) = pool_candidates.first().and_then(|ix| pass.facts(*ix).pool) {
+            let (count, block) = count_within_limits(pass, pool, pool_candidates);
+            for ix in &pool_candidates[count..] {
                 pass.record_block(*ix, block.clone());
             }
-            for ix in &of_pool[..granted] {
-                let described = &input.pools[pool];
-                let types = pass.survey.types_of(described);
-                let replacement = claim_from_template(described, types, &input.label_rules);
+            for ix in &pool_candidates[..count] {
+                let pool_input = &input.pools[pool];
+                let types = pass.survey.types_of(pool_input);
+                let replacement = claim_from_template(pool_input, types, &input.label_rules);
                 commands.push(pass.build_command(Method::StaticDrift, &[*ix], vec![replacement], None));
             }
         }
@@ -44,42 +45,43 @@ pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionComma
     commands
 }
 
-/// How many of the pool's candidates may go now, and what keeps the others.
+/// Returns how many of the pool's candidates may be replaced now, and the block reason of the
+/// others.
 fn count_within_limits(pass: &DisruptionPass<'_, '_>, pool: usize, candidates: &[SurveyIx]) -> (usize, BlockReason) {
-    let described = &pass.survey.input.pools[pool];
+    let pool_input = &pass.survey.input.pools[pool];
     let left = pass.budgets.remaining(pool, &DisruptionReason::Drifted) as usize;
     if left == 0 {
         return (0, BlockReason::DisruptionBudget(DisruptionReason::Drifted));
     }
     let claims = || {
         let all = pass.survey.nodes.iter().filter_map(|f| f.claim);
-        all.filter(|c| c.labels.has_value(labels::NODEPOOL, &described.name))
+        all.filter(|c| c.labels.has_value(labels::NODEPOOL, &pool_input.name))
     };
-    // Nodes that a command is about are still counted: their replacements are on the way.
-    let staying = claims().filter(|c| !c.is_deleting).count();
-    if staying > described.disruption.replicas.unwrap_or(0) as usize {
-        return (0, BlockReason::ScaleDownFirst(described.name.clone()));
+    // Nodes of active commands still count, because their replacements are being launched.
+    let claim_count = claims().filter(|c| !c.is_deleting).count();
+    if claim_count > pool_input.disruption.replicas.unwrap_or(0) as usize {
+        return (0, BlockReason::ScaleDownFirst(pool_input.name.clone()));
     }
-    let room = described.limits.get(NODES_RESOURCE).map_or(usize::MAX, |limit| {
+    let free_slots = pool_input.limits.get(NODES_RESOURCE).map_or(usize::MAX, |limit| {
         usize::try_from(limit.nanos() / NANOS).unwrap_or(0).saturating_sub(claims().count())
     });
     let by_budget = left.min(candidates.len());
-    if room < by_budget {
-        (room, BlockReason::NodeLimit(described.name.clone()))
+    if free_slots < by_budget {
+        (free_slots, BlockReason::NodeLimit(pool_input.name.clone()))
     } else {
         (by_budget, BlockReason::DisruptionBudget(DisruptionReason::Drifted))
     }
 }
 
-/// A claim that asks for what the pool's template asks for and nothing more. `types` are the pool's instance types, for an estimate of
-/// what it costs; without any there is none.
-pub fn claim_from_template(described: &PoolInput, types: &[InstanceType], rules: &LabelRules) -> PlannedClaim {
-    let mut requirements: Requirements = described
+/// Builds a claim with exactly the requirements of the pool's template. `types` are the pool's
+/// instance types and serve only to estimate the price. If none fits, the claim has no estimate.
+pub fn claim_from_template(pool: &PoolInput, types: &[InstanceType], rules: &LabelRules) -> PlannedClaim {
+    let mut requirements: Requirements = pool
         .requirements
         .iter()
         .map(|r| expression_requirement(&r.expression, rules).with_min_values(r.min_values))
         .collect();
-    requirements.add_all(&Requirements::from_labels(rules, &described.labels));
+    requirements.add_all(&Requirements::from_labels(rules, &pool.labels));
     let fitting = types.iter().filter(|t| t.requirements.intersects(&requirements).is_ok());
     let launches = fitting.flat_map(|t| {
         let offered = t.offerings.iter().filter(|o| o.available);
@@ -98,9 +100,9 @@ pub fn claim_from_template(described: &PoolInput, types: &[InstanceType], rules:
     });
     let estimate =
         estimates.min_by(|a, b| (a.price, &a.instance_type, &a.zone).cmp(&(b.price, &b.instance_type, &b.zone)));
-    let launch = LaunchOptions { instance_types: Vec::new(), labels: described.labels.clone(), requirements, estimate };
+    let launch = LaunchOptions { instance_types: Vec::new(), labels: pool.labels.clone(), requirements, estimate };
     PlannedClaim {
-        pool: described.name.clone(),
+        pool: pool.name.clone(),
         pods: Vec::new(),
         launch: Arc::new(launch),
         requests: kerf_api::slim::ResourceList::default(),

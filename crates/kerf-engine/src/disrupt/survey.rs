@@ -1,7 +1,8 @@
-//! Every node of the cluster with all that decides whether it may go (spec 03 §5): collected once and then read by all methods.
+//! All facts that decide whether each node may be disrupted (spec 03 §5), collected once per pass
+//! and read by all methods.
 //!
-//! A node is a candidate of a method when nothing here blocks it; all that blocks it is kept, not only the first, so that whoever asks
-//! why a node stays is told everything at once.
+//! A node is a candidate of a method if nothing here blocks it. The survey keeps all block reasons
+//! and not only the first, so that a user sees everything that blocks a node at once.
 
 use kerf_api::duration::{DoNotDisrupt, is_node_protected};
 use kerf_api::nodepool::{ConsolidationPolicy, DisruptionReason};
@@ -17,45 +18,47 @@ use crate::catalogue::InstanceType;
 use crate::cluster::{Input, NodeClaimInput, PoolAvailability, PoolInput};
 use crate::price::Price;
 
-/// How gently a method goes about it.
+/// Karpenter's distinction between methods that pods can block and methods that pods can only
+/// delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DisruptionClass {
-    /// Pods can keep their node.
+    /// Blocking pods stop the method.
     Graceful,
-    /// Pods can keep their node only if its drain has no end.
+    /// Blocking pods stop the method only if the NodeClaim has no `terminationGracePeriod`.
     Eventual,
 }
 
-/// A node, a claim, or both.
+/// The facts about a Node, a NodeClaim, or both.
 #[derive(Debug)]
 pub(crate) struct NodeFacts<'i> {
-    /// The Node's name once it is registered or if it has no claim, else the claim's.
+    /// The Node's name if it is registered or has no claim, otherwise the claim's name.
     pub(crate) name: Str,
     pub(crate) node: Option<&'i Node>,
     pub(crate) claim: Option<&'i NodeClaimInput>,
-    /// Its pool in the input, if that is known and has instance types.
+    /// Index of the pool in the input. `None` if the pool is unknown or has no instance types.
     pub(crate) pool: Option<usize>,
-    /// Pods that have to run somewhere else when it goes.
+    /// Pods that must run on another node when this one is removed.
     pub(crate) reschedulable: Vec<&'i Pod>,
     pub(crate) instance_type: Option<&'i InstanceType>,
-    /// What it costs an hour, if its offering is known.
+    /// Price per hour. `None` if the node's offering is not in the catalogue.
     pub(crate) price: Option<Price>,
-    /// What disrupting it costs, by its reschedulable pods (spec 03 §5.4).
+    /// Disruption cost by reschedulable pods (spec 03 §5.4).
     pub(crate) disruption_cost: f64,
-    /// The same by all pods but daemons, for nodes that are no candidates (spec 03 §3.4).
+    /// Disruption cost by all pods except those of DaemonSets. Used for nodes that are not
+    /// candidates (spec 03 §3.4).
     pub(crate) non_daemon_cost: f64,
-    /// Why it has drifted.
+    /// Drift reason of the claim. `None` if it has not drifted.
     pub(crate) drift: Option<Str>,
-    /// What keeps it from being a candidate.
+    /// Reasons why the node is not a candidate.
     blocks: Vec<BlockReason>,
 }
 
-/// The cluster as disruption sees it.
+/// All nodes of an input, sorted by name.
 #[derive(Debug)]
 pub(crate) struct Survey<'i> {
     pub(crate) input: &'i Input,
     pub(crate) nodes: Vec<NodeFacts<'i>>,
-    /// What is odd about the input.
+    /// Problems of the input that the plan reports.
     pub(crate) warnings: Vec<InputWarning>,
     types: Vec<FxHashMap<&'i str, &'i InstanceType>>,
 }
@@ -82,7 +85,7 @@ impl<'i> Survey<'i> {
         survey
     }
 
-    /// The node of that name.
+    /// Returns the index of the node with this name.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         self.nodes.binary_search_by(|facts| facts.name.as_str().cmp(name)).ok()
     }
@@ -98,14 +101,14 @@ impl<'i> Survey<'i> {
         let at = self.input.at;
         let registered = node.filter(|n| claim.is_none() || n.metadata.labels.has_value(labels::REGISTERED, "true"));
         let name = registered.map(|n| n.metadata.name.clone()).or_else(|| claim.map(|c| c.name.clone()));
-        let carried = registered.map(|n| &n.metadata.labels).or_else(|| claim.map(|c| &c.labels));
-        let label = |key: &str| carried.and_then(|l| l.get(key));
+        let node_labels = registered.map(|n| &n.metadata.labels).or_else(|| claim.map(|c| &c.labels));
+        let label = |key: &str| node_labels.and_then(|l| l.get(key));
         let known_pool = label(labels::NODEPOOL).and_then(|name| pools.get(name)).copied();
         let pool = known_pool.filter(|ix| !self.types_of(&self.input.pools[*ix]).is_empty());
-        let all: &[&'i Pod] =
-            node.and_then(|n| bound.get(n.metadata.name.as_str())).map_or(&[], |types| types.as_slice());
-        let reschedulable: Vec<&Pod> = all.iter().copied().filter(|p| pods::is_reschedulable(p)).collect();
-        let standing = all.iter().copied().filter(|p| !p.is_terminal() && !p.is_owned_by_daemonset());
+        let bound_pods: &[&'i Pod] =
+            node.and_then(|n| bound.get(n.metadata.name.as_str())).map_or(&[], |pods| pods.as_slice());
+        let reschedulable: Vec<&Pod> = bound_pods.iter().copied().filter(|p| pods::is_reschedulable(p)).collect();
+        let non_daemon_pods = bound_pods.iter().copied().filter(|p| !p.is_terminal() && !p.is_owned_by_daemonset());
         let instance_type = label(labels::INSTANCE_TYPE).and_then(|name| {
             let catalogue = self.input.pools[pool?].catalogue?;
             self.types.get(catalogue)?.get(name).copied()
@@ -126,7 +129,7 @@ impl<'i> Survey<'i> {
             claim,
             pool,
             disruption_cost: pods::disruption_cost(reschedulable.iter().copied()),
-            non_daemon_cost: pods::disruption_cost(standing),
+            non_daemon_cost: pods::disruption_cost(non_daemon_pods),
             reschedulable,
             instance_type,
             price,
@@ -135,7 +138,7 @@ impl<'i> Survey<'i> {
         };
         facts.blocks = facts.node_blocks(label(labels::NODEPOOL), self.input);
         if claim.is_some() {
-            for pod in all {
+            for pod in bound_pods {
                 for block in budgets.blocks(pod, at) {
                     if !facts.blocks.iter().any(|known| known.has_same_text(&block)) {
                         facts.blocks.push(block);
@@ -146,12 +149,12 @@ impl<'i> Survey<'i> {
         facts
     }
 
-    /// The instance types of a pool; none if they cannot be listed.
+    /// Returns the instance types of a pool. Empty if the provider cannot list them.
     pub(crate) fn types_of(&self, pool: &PoolInput) -> &'i [InstanceType] {
         pool.catalogue.and_then(|ix| self.input.catalogues.get(ix)).map_or(&[], |types| types.as_slice())
     }
 
-    /// A type of a pool by its name.
+    /// Returns an instance type of a pool by name.
     pub(crate) fn type_of(&self, pool: usize, name: &str) -> Option<&'i InstanceType> {
         self.types.get(self.input.pools[pool].catalogue?)?.get(name).copied()
     }
@@ -160,15 +163,16 @@ impl<'i> Survey<'i> {
         facts.pool.map(|ix| &self.input.pools[ix])
     }
 
-    /// Names of nodes on which pods came or went not long enough ago: consolidation moves no pod there.
+    /// Returns the names of the nodes that are in their pool's `consolidateAfter`. Consolidation
+    /// moves no pod to them.
     pub(crate) fn nodes_in_consolidate_after(&self) -> impl Iterator<Item = Str> + '_ {
-        let is_resting = |facts: &&NodeFacts<'i>| match (facts.claim, self.pool(facts)) {
+        let is_in_consolidate_after = |facts: &&NodeFacts<'i>| match (facts.claim, self.pool(facts)) {
             (Some(claim), Some(pool)) => {
                 matches!(consolidatable(claim, pool, self.input.at), Consolidatable::Waiting { .. })
             }
             (Some(_), None) | (None, _) => false,
         };
-        self.nodes.iter().filter(is_resting).map(|facts| facts.name.clone())
+        self.nodes.iter().filter(is_in_consolidate_after).map(|facts| facts.name.clone())
     }
 
     fn collect_warnings(&mut self) {
@@ -190,9 +194,9 @@ impl<'i> Survey<'i> {
                 ("had its last pod event", claim.lifecycle.last_pod_event),
                 ("was initialized", claim.lifecycle.initialized_at),
             ];
-            for (what, time) in times {
+            for (event, time) in times {
                 if let Some(time) = time.filter(|time| *time > input.at) {
-                    let message = format!("it {what} at {time}, which is after {}", input.at);
+                    let message = format!("it {event} at {time}, which is after {}", input.at);
                     let object = format!("NodeClaim {}", claim.name);
                     self.warnings.push(InputWarning { object, code: "ClockAhead", message });
                 }
@@ -218,19 +222,19 @@ impl<'i> NodeFacts<'i> {
     fn node_blocks(&self, pool_label: Option<&str>, input: &Input) -> Vec<BlockReason> {
         let at = input.at;
         let Some(claim) = self.claim else { return vec![BlockReason::NotManaged] };
-        let life = &claim.lifecycle;
+        let lifecycle = &claim.lifecycle;
         let mut blocks = Vec::new();
         let mut add = |holds: bool, block: BlockReason| {
             if holds {
                 blocks.push(block);
             }
         };
-        add(life.is_disrupting, BlockReason::AlreadyDisrupting);
+        add(lifecycle.is_disrupting, BlockReason::AlreadyDisrupting);
         let initialized = self.node.is_some_and(|n| n.metadata.labels.has_value(labels::INITIALIZED, "true"));
         add(self.node.is_none(), BlockReason::NoNode);
         add(self.node.is_some() && !initialized, BlockReason::NotInitialized);
         add(claim.is_deleting || claim.is_marked_for_disruption, BlockReason::Deleting);
-        add(life.nominated_until.is_some_and(|until| at < until), BlockReason::Nominated);
+        add(lifecycle.nominated_until.is_some_and(|until| at < until), BlockReason::Nominated);
         let protected =
             self.node.is_some_and(|n| is_node_protected(n.metadata.annotations.get(annotations::DO_NOT_DISRUPT)));
         add(protected, BlockReason::DoNotDisrupt);
@@ -245,34 +249,34 @@ impl<'i> NodeFacts<'i> {
         blocks
     }
 
-    /// Whether a method of this class may take it.
+    /// Returns true if no reason blocks methods of this class.
     pub(crate) fn is_candidate(&self, class: DisruptionClass) -> bool {
         self.blocks_for(class).next().is_none()
     }
 
-    /// What keeps methods of this class from taking it.
+    /// Returns the reasons that block methods of this class.
     pub(crate) fn blocks_for(&self, class: DisruptionClass) -> impl Iterator<Item = &BlockReason> {
-        let drain_ends = self.claim.is_some_and(|c| c.lifecycle.termination_grace_period.is_some());
-        let waives = class == DisruptionClass::Eventual && drain_ends;
-        self.blocks.iter().filter(move |block| !(waives && block.is_caused_by_pods()))
+        let has_grace_period = self.claim.is_some_and(|c| c.lifecycle.termination_grace_period.is_some());
+        let ignores_pods = class == DisruptionClass::Eventual && has_grace_period;
+        self.blocks.iter().filter(move |block| !(ignores_pods && block.is_caused_by_pods()))
     }
 
-    /// No pod that has to move costs anything.
+    /// Returns true if no reschedulable pod has an eviction cost above zero.
     pub(crate) fn is_empty(&self) -> bool {
         self.disruption_cost <= 1.0
     }
 
-    /// What it costs an hour; nothing if that is not known.
+    /// Returns the price per hour, or zero if it is unknown.
     pub(crate) fn known_price(&self) -> Price {
         self.price.unwrap_or(Price::ZERO)
     }
 
-    /// What is saved for each unit of disruption.
+    /// Returns the price in dollars per unit of disruption cost.
     pub(crate) fn savings_ratio(&self) -> f64 {
         self.known_price().dollars() / self.disruption_cost
     }
 
-    /// A label of the Node.
+    /// Returns a label of the Node.
     pub(crate) fn label(&self, key: &str) -> Option<&'i str> {
         self.node.and_then(|n| n.metadata.labels.get(key))
     }
@@ -284,12 +288,14 @@ impl<'i> NodeFacts<'i> {
         })
     }
 
-    /// What keeps the method that it is for, emptiness or consolidation, from looking at it.
+    /// Returns the reasons that block emptiness, for an empty node, or consolidation, for any
+    /// other.
     pub(crate) fn method_blocks(&self, input: &Input) -> Vec<BlockReason> {
         if self.is_empty() { self.emptiness_blocks(input) } else { self.consolidation_blocks(input) }
     }
 
-    /// What keeps emptiness from taking it (spec 03 §8.1), besides its not being empty.
+    /// Returns the reasons that block emptiness (spec 03 §8.1). Whether the node is empty is not
+    /// among them.
     pub(crate) fn emptiness_blocks(&self, input: &Input) -> Vec<BlockReason> {
         let Some((pool, claim)) = self.pool.map(|ix| &input.pools[ix]).zip(self.claim) else { return Vec::new() };
         if self.is_static(input) {
@@ -303,7 +309,8 @@ impl<'i> NodeFacts<'i> {
         blocks
     }
 
-    /// What keeps consolidation from looking at it (spec 03 §8.4), besides its being empty.
+    /// Returns the reasons that block consolidation (spec 03 §8.4). Whether the node is empty is
+    /// not among them.
     pub(crate) fn consolidation_blocks(&self, input: &Input) -> Vec<BlockReason> {
         let Some((pool, claim)) = self.pool.map(|ix| &input.pools[ix]).zip(self.claim) else { return Vec::new() };
         if self.is_static(input) {
@@ -311,8 +318,8 @@ impl<'i> NodeFacts<'i> {
         }
         let mut blocks = Vec::new();
         if self.instance_type.is_none() && self.node.is_some() {
-            let named = self.label(labels::INSTANCE_TYPE).unwrap_or_default();
-            blocks.push(BlockReason::InstanceTypeNotFound(Str::new(named)));
+            let type_name = self.label(labels::INSTANCE_TYPE).unwrap_or_default();
+            blocks.push(BlockReason::InstanceTypeNotFound(Str::new(type_name)));
         }
         for key in [labels::CAPACITY_TYPE, labels::ZONE] {
             if self.node.is_some() && self.label(key).is_none() {
@@ -339,34 +346,38 @@ fn not_consolidatable(claim: &NodeClaimInput, pool: &PoolInput, input: &Input) -
     }
 }
 
-/// The price of the first offering of that zone and capacity type, whether or not it could be bought again.
-pub(crate) fn price_of(described: &InstanceType, zone: &str, capacity_type: &str) -> Option<Price> {
-    let is = |offering: &crate::catalogue::Offering, key: &str, value: &str| {
+/// Returns the price of the first offering with this zone and capacity type, available or not.
+/// Returns `None` if there is none or its price is unknown.
+pub(crate) fn price_of(instance_type: &InstanceType, zone: &str, capacity_type: &str) -> Option<Price> {
+    let has_value = |offering: &crate::catalogue::Offering, key: &str, value: &str| {
         offering.requirements.get(key).and_then(|r| r.allowed_values()).is_some_and(|v| v.len() == 1 && v[0] == value)
     };
-    let same =
-        described.offerings.iter().find(|o| is(o, labels::ZONE, zone) && is(o, labels::CAPACITY_TYPE, capacity_type));
-    same.map(|o| o.price).filter(|price| *price != Price::UNKNOWN)
+    let offering = instance_type
+        .offerings
+        .iter()
+        .find(|o| has_value(o, labels::ZONE, zone) && has_value(o, labels::CAPACITY_TYPE, capacity_type));
+    offering.map(|o| o.price).filter(|price| *price != Price::UNKNOWN)
 }
 
-/// Nodes and claims by their machine. A machine belongs to the first claim and the first Node that name it.
+/// Joins Nodes and NodeClaims by provider ID. If several Nodes or claims have one provider ID, the
+/// first Node is joined with the first claim; the others stay alone.
 fn join_nodes_and_claims(input: &Input) -> Vec<(Option<&Node>, Option<&NodeClaimInput>)> {
     let mut by_provider: FxHashMap<&Str, &NodeClaimInput> = FxHashMap::default();
-    let mut alone: Vec<&NodeClaimInput> = Vec::new();
+    let mut unjoined: Vec<&NodeClaimInput> = Vec::new();
     for claim in &input.node_claims {
         if claim.provider_id.is_empty() || by_provider.contains_key(&claim.provider_id) {
-            alone.push(claim);
+            unjoined.push(claim);
         } else {
             by_provider.insert(&claim.provider_id, claim);
         }
     }
     let mut all: Vec<(Option<&Node>, Option<&NodeClaimInput>)> =
         input.nodes.iter().map(|node| (Some(node.as_ref()), by_provider.remove(&node.spec.provider_id))).collect();
-    alone.extend(by_provider.into_values());
-    all.extend(alone.into_iter().map(|claim| (None, Some(claim))));
+    unjoined.extend(by_provider.into_values());
+    all.extend(unjoined.into_iter().map(|claim| (None, Some(claim))));
     all
 }
 
-/// The reasons in the order in which the budgets' map is shown.
+/// The disruption reasons, in the order of the arrays in `budgets`.
 pub(crate) const REASONS: [DisruptionReason; 3] =
     [DisruptionReason::Empty, DisruptionReason::Drifted, DisruptionReason::Underutilized];

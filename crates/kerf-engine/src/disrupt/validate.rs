@@ -1,5 +1,10 @@
-//! The second look (spec 03 §9): a command that was computed on one world is held against a newer one before it is carried out. Where the
-//! same nodes can go in a way that saves no less by now, because somebody has made room, they go that way.
+//! Validation (spec 03 §9): checks commands against a newer cluster state before they are carried
+//! out.
+//!
+//! The nodes must still be candidates, the budgets must still allow the command, and a new
+//! simulation must still place all pods. If the same nodes can now be removed in another way that
+//! saves no less, validation returns that command instead. For example, other pods may have been
+//! deleted meanwhile.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,19 +22,19 @@ use super::survey::{DisruptionClass, Survey};
 use super::{consolidation, emptiness, moves, next_commands, without_failed_launches};
 use crate::cluster::Input;
 
-/// Why a command no longer holds.
+/// The reason why a command is no longer valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValidationFailure {
-    /// Its nodes are no longer candidates.
+    /// Some of its nodes are no longer candidates.
     Churn,
-    /// The budgets no longer allow it.
+    /// The NodePool budgets no longer allow it.
     Budget,
-    /// Its pods would end up differently; the text says how.
+    /// A new simulation has another result, which the text describes.
     Scheduling(String),
 }
 
 impl ValidationFailure {
-    /// The category that events name.
+    /// Returns the category that Events name.
     pub fn category(&self) -> &'static str {
         match self {
             Self::Churn => "churn",
@@ -51,82 +56,90 @@ impl fmt::Display for ValidationFailure {
 
 impl std::error::Error for ValidationFailure {}
 
-/// Whether a command still holds on a newer world, and what is left of it. Drift is carried out without a second look.
+/// Validates one command against a newer input. Returns the command to carry out, which may have
+/// fewer nodes or other replacements. Commands of drift are always valid.
 pub fn validate(
     input: &Input,
     settings: &DisruptionSettings,
     command: &DisruptionCommand,
 ) -> Result<DisruptionCommand, ValidationFailure> {
-    let verdict = validate_all(input, settings, std::slice::from_ref(command)).pop();
-    verdict.unwrap_or(Err(ValidationFailure::Churn))
+    let result = validate_all(input, settings, std::slice::from_ref(command)).pop();
+    result.unwrap_or(Err(ValidationFailure::Churn))
 }
 
-/// Whether commands that were found together still hold, each beside those before it: together they keep the budgets, and none takes the
-/// room that another counts on.
+/// Validates commands that were found together, each on the assumption that those before it are
+/// carried out: together they keep the budgets, and no two of them use the same free capacity.
+/// Returns one result per command, in order.
 pub fn validate_all(
     input: &Input,
     settings: &DisruptionSettings,
     commands: &[DisruptionCommand],
 ) -> Vec<Result<DisruptionCommand, ValidationFailure>> {
-    let mut world = without_failed_launches(input);
+    let mut current = without_failed_launches(input);
     let mut budgets: Option<NodePoolBudgets> = None;
-    let mut spared = FxHashSet::default();
-    let mut verdicts = Vec::with_capacity(commands.len());
-    while verdicts.len() < commands.len() {
-        let survey = Survey::new(&world);
-        let planned = PlannedNodes { launched: FxHashSet::default(), excluded: spared };
-        let left = budgets.get_or_insert_with(|| NodePoolBudgets::new(&survey, &mut Vec::new()));
-        let start = left.clone();
-        let mut pass = DisruptionPass::new(&survey, settings, &start).with_planned_nodes(&planned);
-        let mut touched: FxHashSet<Str> = FxHashSet::default();
-        let mut held: Vec<DisruptionCommand> = Vec::new();
-        while let Some(command) = commands.get(verdicts.len()) {
-            let verdict = validate_one(&mut pass, command);
-            let taken: FxHashSet<Str> =
-                verdict.iter().flat_map(|(_, found)| next_commands::involved_nodes(found)).cloned().collect();
-            // What does not hold as things are, or takes what another needs, may hold beside those that were found to hold.
-            let is_apart = verdict.is_ok() && taken.is_disjoint(&touched);
-            if !is_apart && !held.is_empty() {
+    let mut excluded = FxHashSet::default();
+    let mut results = Vec::with_capacity(commands.len());
+    while results.len() < commands.len() {
+        let survey = Survey::new(&current);
+        let planned = PlannedNodes { launched: FxHashSet::default(), excluded };
+        let budgets_left = budgets.get_or_insert_with(|| NodePoolBudgets::new(&survey, &mut Vec::new()));
+        let initial_budgets = budgets_left.clone();
+        let mut pass = DisruptionPass::new(&survey, settings, &initial_budgets).with_planned_nodes(&planned);
+        let mut used_nodes: FxHashSet<Str> = FxHashSet::default();
+        let mut valid: Vec<DisruptionCommand> = Vec::new();
+        while let Some(command) = commands.get(results.len()) {
+            let result = validate_one(&mut pass, command);
+            let involved: FxHashSet<Str> = result
+                .iter()
+                .flat_map(|(_, revalidated)| next_commands::involved_nodes(revalidated))
+                .cloned()
+                .collect();
+            // An invalid command, or one that uses nodes of another, may be valid once the earlier
+            // valid commands are applied. So it is validated again on that input.
+            let is_independent = result.is_ok() && involved.is_disjoint(&used_nodes);
+            if !is_independent && !valid.is_empty() {
                 break;
             }
-            verdicts.push(verdict.and_then(|(command, found)| {
-                charge_budgets(left, input, &command)?;
-                touched.extend(taken);
-                held.push(DisruptionCommand { placements: found.placements, ..command.clone() });
+            results.push(result.and_then(|(command, revalidated)| {
+                charge_budgets(budgets_left, input, &command)?;
+                used_nodes.extend(involved);
+                valid.push(DisruptionCommand { placements: revalidated.placements, ..command.clone() });
                 Ok(command)
             }));
         }
-        if verdicts.len() == commands.len() {
+        if results.len() == commands.len() {
             break;
         }
-        spared = planned.excluded;
-        spared.extend(held.iter().flat_map(DisruptionCommand::receiving_nodes).cloned());
-        world = Cow::Owned(with_commands_reserved(world.into_owned(), &held));
+        excluded = planned.excluded;
+        excluded.extend(valid.iter().flat_map(DisruptionCommand::receiving_nodes).cloned());
+        current = Cow::Owned(with_commands_reserved(current.into_owned(), &valid));
     }
-    verdicts
+    results
 }
 
-/// Takes the command off what the budgets leave.
+/// Counts the command's nodes against the budgets.
 fn charge_budgets(
-    left: &mut NodePoolBudgets,
+    budgets_left: &mut NodePoolBudgets,
     input: &Input,
     command: &DisruptionCommand,
 ) -> Result<(), ValidationFailure> {
-    let mut rest = left.clone();
+    let mut new_budgets = budgets_left.clone();
     for node in &command.nodes {
         let pool = input.pools.iter().position(|pool| pool.name == node.pool);
-        match pool.filter(|pool| rest.remaining(*pool, &command.reason()) > 0) {
-            Some(pool) => rest.charge_node(pool),
-            // What drifted is held to budgets when it is found, and not again.
+        match pool.filter(|pool| new_budgets.remaining(*pool, &command.reason()) > 0) {
+            Some(pool) => new_budgets.charge_node(pool),
+            // Drift checks the budgets when it finds a command. Validation does not check them
+            // again.
             None if matches!(command.method, Method::StaticDrift | Method::Drift) => {}
             None => return Err(ValidationFailure::Budget),
         }
     }
-    *left = rest;
+    *budgets_left = new_budgets;
     Ok(())
 }
 
-/// A command that still holds, as it is carried out, and as it would be found now.
+/// Validates one command. Returns the command to carry out, and the command as a new pass would
+/// find it, with its current placements.
 fn validate_one(
     pass: &mut DisruptionPass<'_, '_>,
     command: &DisruptionCommand,
@@ -138,76 +151,77 @@ fn validate_one(
     }
 }
 
-/// Those of the nodes that are still empty and within budget.
+/// Returns the command for those nodes that are still empty and within the budgets.
 fn revalidate_emptiness(
     pass: &mut DisruptionPass<'_, '_>,
     command: &DisruptionCommand,
 ) -> Result<DisruptionCommand, ValidationFailure> {
     let input = pass.survey.input;
     let candidates = pass.candidates(DisruptionClass::Graceful, |facts| emptiness::accepts(facts, input));
-    let still = candidates_named_by(pass, &candidates, command);
-    if still.is_empty() {
+    let nodes = candidates_named_by(pass, &candidates, command);
+    if nodes.is_empty() {
         return Err(ValidationFailure::Churn);
     }
-    let within = emptiness::select_within_budgets(pass, &still, &command.reason());
+    let within = emptiness::select_within_budgets(pass, &nodes, &command.reason());
     if within.is_empty() {
         return Err(ValidationFailure::Budget);
     }
     Ok(pass.build_command(command.method, &within, Vec::new(), None))
 }
 
-/// Whether the very same nodes can still go in the very same way, or in one that saves no less, and where their pods would go now.
+/// Validates that exactly these nodes can still be removed with the same replacements, or with
+/// others that save no less. The second result has the current placements of the pods.
 fn revalidate_consolidation(
     pass: &mut DisruptionPass<'_, '_>,
     command: &DisruptionCommand,
 ) -> Result<(DisruptionCommand, DisruptionCommand), ValidationFailure> {
     let input = pass.survey.input;
     let candidates = pass.candidates(DisruptionClass::Graceful, |facts| consolidation::accepts(facts, input));
-    let still = candidates_named_by(pass, &candidates, command);
-    if still.len() < command.nodes.len() {
+    let nodes = candidates_named_by(pass, &candidates, command);
+    if nodes.len() < command.nodes.len() {
         return Err(ValidationFailure::Churn);
     }
-    if emptiness::select_within_budgets(pass, &still, &command.reason()).len() < still.len() {
+    if emptiness::select_within_budgets(pass, &nodes, &command.reason()).len() < nodes.len() {
         return Err(ValidationFailure::Budget);
     }
-    let what_if = match command.method {
-        Method::Move => pass.simulate_cheapest_removal(&still, command.price_before),
+    let simulation = match command.method {
+        Method::Move => pass.simulate_cheapest_removal(&nodes, command.price_before),
         Method::Emptiness | Method::StaticDrift | Method::Drift | Method::MultiNode | Method::SingleNode => {
-            pass.simulate_removal(&still, Purpose::Consolidation)
+            pass.simulate_removal(&nodes, Purpose::Consolidation)
         }
     };
-    let what_if = what_if.ok_or(ValidationFailure::Churn)?;
-    if !what_if.all_scheduled() {
-        return Err(ValidationFailure::Scheduling(what_if.to_string()));
+    let simulation = simulation.ok_or(ValidationFailure::Churn)?;
+    if !simulation.all_scheduled() {
+        return Err(ValidationFailure::Scheduling(simulation.to_string()));
     }
     let is_offered = |types: &[Str], name: &Str| types.contains(name);
-    // The new answer is not narrowed by price, so it may list more.
-    let same = what_if.claims.len() == command.replacements.len()
-        && what_if.claims.iter().zip(&command.replacements).all(|(now, then)| {
-            then.launch.instance_types.iter().all(|name| is_offered(&now.launch.instance_types, name))
+    // The new simulation is not filtered by price, so it may list more types.
+    let is_unchanged = simulation.claims.len() == command.replacements.len()
+        && simulation.claims.iter().zip(&command.replacements).all(|(new, old)| {
+            old.launch.instance_types.iter().all(|name| is_offered(&new.launch.instance_types, name))
         });
-    if same {
-        // Pods that have come meanwhile have a place like the others.
-        let pods = pass.build_command(command.method, &still, Vec::new(), None).pods;
+    if is_unchanged {
+        // Pods that were bound to the nodes meanwhile have a target as well.
+        let pods = pass.build_command(command.method, &nodes, Vec::new(), None).pods;
         let command = DisruptionCommand { pods, ..command.clone() };
-        return Ok((command.clone(), DisruptionCommand { placements: what_if.nodes, ..command }));
+        return Ok((command.clone(), DisruptionCommand { placements: simulation.nodes, ..command }));
     }
-    let found = match command.method {
-        Method::Move => moves::compute(pass, &still),
+    let revalidated = match command.method {
+        Method::Move => moves::compute(pass, &nodes),
         Method::Emptiness | Method::StaticDrift | Method::Drift | Method::MultiNode | Method::SingleNode => {
-            consolidation::compute(pass, command.method, &still)
+            consolidation::compute(pass, command.method, &nodes)
         }
     };
-    match found.ok().filter(|found| found.saved() >= command.saved()) {
-        Some(found) => {
-            let found = DisruptionCommand { scores: command.scores.clone(), ..found };
-            Ok((found.clone(), found))
+    match revalidated.ok().filter(|revalidated| revalidated.saved() >= command.saved()) {
+        Some(revalidated) => {
+            let revalidated = DisruptionCommand { scores: command.scores.clone(), ..revalidated };
+            Ok((revalidated.clone(), revalidated))
         }
         None => Err(ValidationFailure::Scheduling("scheduling simulation produced new results".to_owned())),
     }
 }
 
-/// The candidates that the command names, in its order.
+/// Returns the candidates that the command names, in the command's order.
 fn candidates_named_by(
     pass: &DisruptionPass<'_, '_>,
     candidates: &[SurveyIx],

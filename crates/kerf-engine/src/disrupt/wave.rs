@@ -1,11 +1,16 @@
-//! All that can be done for money at once. One command after the other, each looked for when the last is carried out, lets a large cluster
-//! shrink a few nodes a minute: every pod that moves makes the node that takes it in rest for its pool's `consolidateAfter`. So a look goes
-//! on beside the commands that it has found, as if their nodes were gone and the room that their pods take were taken, until it
-//! finds nothing more.
+//! Waves: all commands that save money and can be carried out at the same time.
 //!
-//! Always: no node of a wave takes in pods of the wave; no pod of one command goes to a machine that another launches, so each can be carried
-//! out, or fail, by itself; and nothing ties its commands together from afar (`batch::stands_alone`), so that what holds beside some of
-//! them holds beside fewer.
+//! A pod that moves starts the `consolidateAfter` of the node that receives it. If the search for
+//! each command started only after the last one is done, a large cluster would shrink by a few
+//! nodes per minute. So after the first commands the search continues: it treats the nodes of these
+//! commands as removed, and the capacity that their pods need as used, until it finds nothing more.
+//!
+//! Invariants of a wave:
+//! - No node that a command removes receives pods of the wave.
+//! - No pod moves to a node that another command launches. So each command can succeed or fail by
+//!   itself.
+//! - No constraint connects the commands (`independent_commands::is_independent`). So a command
+//!   that is valid together with some of the others is also valid together with fewer of them.
 
 use rustc_hash::FxHashSet;
 
@@ -18,51 +23,53 @@ use super::plan_builder::PlanBuilder;
 use super::survey::Survey;
 use crate::cluster::Input;
 
-/// How often it is looked beside what was found.
+/// Maximum number of passes that extend a wave.
 const WAVE_MAX_PASSES: usize = 32;
 
-/// A wave takes much of a cluster if it takes at least so many nodes, and at least the so-manyth part of all.
+/// A wave is large if it removes at least [`LARGE_WAVE_MIN_NODES`] nodes and at least
+/// 1/[`LARGE_WAVE_MIN_SHARE_DIVISOR`] of all nodes.
 const LARGE_WAVE_MIN_NODES: usize = 10;
 const LARGE_WAVE_MIN_SHARE_DIVISOR: usize = 10;
 
-/// Whether so many nodes are much of a cluster of so many.
-pub fn is_large_wave(nodes: usize, of: usize) -> bool {
-    nodes >= LARGE_WAVE_MIN_NODES && nodes * LARGE_WAVE_MIN_SHARE_DIVISOR >= of
+/// Returns true if removing `nodes` nodes of a cluster with `total` nodes is a large wave: at least
+/// 10 nodes and a tenth of the cluster.
+pub fn is_large_wave(nodes: usize, total: usize) -> bool {
+    nodes >= LARGE_WAVE_MIN_NODES && nodes * LARGE_WAVE_MIN_SHARE_DIVISOR >= total
 }
 
-/// Whether others may be carried out together with these commands.
-pub(crate) fn can_extend(pass: &DisruptionPass<'_, '_>, found: &[DisruptionCommand]) -> bool {
-    let stands = |command: &DisruptionCommand| {
+/// Returns true if other commands may be carried out together with these.
+pub(crate) fn can_extend(pass: &DisruptionPass<'_, '_>, commands: &[DisruptionCommand]) -> bool {
+    let is_extendable = |command: &DisruptionCommand| {
         let nodes: Vec<SurveyIx> = command.nodes.iter().filter_map(|node| pass.survey.find(&node.name)).collect();
         command.method.is_for_savings() && is_independent(pass, &nodes, command)
     };
-    pass.settings.passes == Passes::All && !found.is_empty() && found.iter().all(stands)
+    pass.settings.passes == Passes::All && !commands.is_empty() && commands.iter().all(is_extendable)
 }
 
-/// Adds to the draft what can be carried out together with what was found first.
+/// Adds to the plan the commands that can be carried out together with those found first.
 pub(crate) fn extend(
     input: &Input,
     settings: &DisruptionSettings,
-    draft: &mut PlanBuilder,
-    found: Vec<DisruptionCommand>,
+    builder: &mut PlanBuilder,
+    first: Vec<DisruptionCommand>,
 ) {
-    let mut spared = FxHashSet::default();
-    let mut last = found;
-    let mut world = input.clone();
+    let mut excluded = FxHashSet::default();
+    let mut last = first;
+    let mut current = input.clone();
     for _ in 0..WAVE_MAX_PASSES {
-        spared.extend(last.iter().flat_map(DisruptionCommand::receiving_nodes).cloned());
-        world = with_commands_reserved(world, &last);
-        let survey = Survey::new(&world);
-        let planned = PlannedNodes { launched: FxHashSet::default(), excluded: spared };
-        let budgets = draft.budgets.clone();
+        excluded.extend(last.iter().flat_map(DisruptionCommand::receiving_nodes).cloned());
+        current = with_commands_reserved(current, &last);
+        let survey = Survey::new(&current);
+        let planned = PlannedNodes { launched: FxHashSet::default(), excluded };
+        let budgets = builder.budgets.clone();
         let mut pass = DisruptionPass::new(&survey, settings, &budgets).with_planned_nodes(&planned);
         let methods = Method::ALL.into_iter().filter(|method| method.is_for_savings());
-        let found = methods.map(|method| pass.commands_of(method)).find(|commands| !commands.is_empty());
-        let found = found.filter(|commands| can_extend(&pass, commands));
-        let said = pass.into_report(found.as_deref().unwrap_or_default());
-        draft.count_pass(&said);
-        spared = planned.excluded;
-        let Some(found) = found else { return };
-        last = draft.add_commands(input, settings, found);
+        let commands = methods.map(|method| pass.commands_of(method)).find(|commands| !commands.is_empty());
+        let commands = commands.filter(|commands| can_extend(&pass, commands));
+        let report = pass.into_report(commands.as_deref().unwrap_or_default());
+        builder.count_pass(&report);
+        excluded = planned.excluded;
+        let Some(commands) = commands else { return };
+        last = builder.add_commands(input, settings, commands);
     }
 }

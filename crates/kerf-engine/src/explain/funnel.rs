@@ -1,7 +1,9 @@
-//! How a pool's types are narrowed down for one pod, rule by rule: `812 types → 41 after arch → 6 after zone → 0 fit 200 CPU`.
+//! The funnel: how the rules reduce the instance types of each NodePool for one pod, as in `812
+//! types → 41 after arch → 6 after zone → 0 fit 200 CPU`.
 //!
-//! The question is always about a new machine for the pod, with all its wishes given up. A pod that was placed is asked about as if it
-//! came first; for one that was not, the others have taken their places.
+//! It always assumes a new node and a pod that has given up all its preferences. If the pod was
+//! placed, the funnel shows it as if it were the only pod to place. If not, all other pods are
+//! placed first.
 
 use std::fmt;
 
@@ -15,58 +17,58 @@ use crate::requirement_table::{KeyIx, RequirementIx, RequirementSetIx, Undefined
 use crate::resources::{Amounts, ResourceIx};
 use crate::solve::{ClassIx, PlacementPass, SchedulingProblem, Template, limits, min_values};
 
-/// What each pool has for a pod, in the order in which they are tried.
+/// The instance types of each NodePool for a pod, in the order in which pools are tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Funnel {
-    /// The pod, as `namespace/name`.
+    /// The pod as `namespace/name`.
     pub pod: Str,
-    /// One for each pool that takes pods and has types.
+    /// One entry for each NodePool that accepts pods and has instance types.
     pub pools: Vec<PoolFunnel>,
 }
 
-/// One pool's part of a funnel.
+/// The funnel of one NodePool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolFunnel {
-    /// The pool.
+    /// Name of the NodePool.
     pub pool: Str,
-    /// How many types its requirements leave to begin with.
+    /// Number of instance types that the pool's own requirements leave.
     pub types: usize,
-    /// The rules that took types away, up to the one that took the last.
+    /// The rules that excluded types, up to the one that excluded the last.
     pub steps: Vec<FunnelStep>,
 }
 
-/// A rule that took types away.
+/// A rule that excluded instance types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunnelStep {
-    /// The rule.
+    /// The rule that excluded types.
     pub rule: FunnelRule,
-    /// How many types were left after it.
+    /// Number of instance types that remain after the rule.
     pub types_left: usize,
 }
 
-/// What a type can fail.
+/// A rule that can exclude instance types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FunnelRule {
-    /// The pool's limits.
+    /// The limits of the NodePool.
     Limits,
-    /// A taint that the pod does not tolerate.
+    /// A taint that the pod does not tolerate, as `key=value:effect`.
     Taint(String),
-    /// A demand on this label.
+    /// A requirement of the pod or its volumes on this label.
     Label(Str),
-    /// A constraint between pods on this label.
+    /// A spread, affinity or anti-affinity constraint on this label.
     Topology(Str),
-    /// No offering is there that would do.
+    /// No available offering is compatible.
     Offering,
-    /// A daemon listens on the pod's host ports.
+    /// A daemon uses a host port of the pod.
     HostPorts,
-    /// Too little of a resource, daemons taken off.
+    /// Too little of a resource remains after daemons.
     Resource {
-        /// Its name.
+        /// Name of the resource.
         name: Str,
-        /// What the pod asks for.
+        /// Amount that the pod requests.
         amount: Quantity,
     },
-    /// Too few values of these labels would be left.
+    /// Too few values of these labels would remain for the pool's `minValues`.
     MinValues(Vec<Str>),
 }
 
@@ -106,26 +108,29 @@ impl fmt::Display for Funnel {
     }
 }
 
-/// The name of a label without its domain.
+/// Returns the name of a label without its domain.
 fn label_short_name(key: &str) -> &str {
     key.rsplit_once('/').map_or(key, |(_, name)| name)
 }
 
-/// What became of every pool's types on the way to this pod, given as `namespace/name`; none if it is no pod that a pass would place.
+/// Returns how the rules reduce the instance types of each NodePool for this pod, given as
+/// `namespace/name`. Returns `None` if a scheduling pass would not place such a pod.
+///
+/// Places all pods of the input once, so it costs as much as first fit.
 pub fn funnel(input: &Input, settings: &Settings, pod: &str) -> Option<Funnel> {
     let (problem, state) = SchedulingProblem::new(input, settings);
-    let at = problem.pods.iter().position(|p| p.name == pod)?;
+    let ix = problem.pods.iter().position(|p| p.name == pod)?;
     let mut pass = PlacementPass::new(&problem, state);
     pass.run(&problem.queue());
-    if pass.state.placements[at].is_some() {
+    if pass.state.placements[ix].is_some() {
         pass.state.roll_back();
     }
-    let class = problem.most_relaxed(problem.pods[at].class);
+    let class = problem.most_relaxed(problem.pods[ix].class);
     let pools = (0..problem.templates.len()).map(|ix| FunnelBuilder::new(&mut pass, class, ix).run()).collect();
     Some(Funnel { pod: Str::new(pod), pools })
 }
 
-/// One pool's types on their way through the rules.
+/// The rows of one NodePool while the rules are applied.
 struct FunnelBuilder<'s, 'p> {
     pass: &'s mut PlacementPass<'p>,
     class: ClassIx,
@@ -172,13 +177,13 @@ impl<'s, 'p> FunnelBuilder<'s, 'p> {
         &self.pass.problem.templates[self.template_ix]
     }
 
-    /// Distinct types among the rows.
+    /// Returns the number of distinct instance types among the rows.
     fn type_count(&self) -> usize {
-        let columns = &self.pass.problem.cluster.catalogues[self.template().catalogue];
-        self.rows.iter().map(|row| columns.rows[row].type_ix).collect::<Bits>().iter().count()
+        let catalogue = &self.pass.problem.cluster.catalogues[self.template().catalogue];
+        self.rows.iter().map(|row| catalogue.rows[row].type_ix).collect::<Bits>().iter().count()
     }
 
-    /// Keeps these rows and notes the rule if a type went.
+    /// Keeps these rows. Records the rule if it excluded a type.
     fn keep_rows(&mut self, rows: Bits, rule: impl FnOnce() -> FunnelRule) {
         let before = self.type_count();
         self.rows = rows;
@@ -201,55 +206,59 @@ impl<'s, 'p> FunnelBuilder<'s, 'p> {
 
     fn taints(&mut self) {
         let facts = &self.pass.problem.classes[self.class.0 as usize];
-        let refused = self.template().taints.iter().find(|taint| !tolerates(&facts.tolerations, taint));
-        if let Some(taint) = refused {
+        let untolerated = self.template().taints.iter().find(|taint| !tolerates(&facts.tolerations, taint));
+        if let Some(taint) = untolerated {
             self.keep_rows(Bits::new(), || FunnelRule::Taint(taint_text(taint)));
         }
     }
 
-    /// Each label that the pod or its volumes speak of, by name.
+    /// Applies the requirements of the pod and its volumes label by label, sorted by key.
     fn labels(&mut self) {
         let facts = &self.pass.problem.classes[self.class.0 as usize];
         let unnamed = crate::solve::UNNAMED_HOST;
-        let named = |host: &Option<crate::requirement::Requirement>| host.as_ref().is_some_and(|h| !h.has(unnamed));
+        let excludes_new_hosts =
+            |host: &Option<crate::requirement::Requirement>| host.as_ref().is_some_and(|h| !h.has(unnamed));
         let table = &mut self.pass.state.table;
-        let mut joinable = facts.volume_alternatives.iter().filter(|(set, host)| {
-            !named(host) && table.intersect_sets(facts.requirements, *set, UndefinedKeys::AllowWellKnown).is_some()
+        let mut compatible = facts.volume_alternatives.iter().filter(|(set, host)| {
+            !excludes_new_hosts(host)
+                && table.intersect_sets(facts.requirements, *set, UndefinedKeys::AllowWellKnown).is_some()
         });
-        let volume = joinable.next().or(facts.volume_alternatives.last());
-        if named(&facts.hostname) || volume.is_some_and(|(_, host)| named(host)) {
+        let volume = compatible.next().or(facts.volume_alternatives.last());
+        if excludes_new_hosts(&facts.hostname) || volume.is_some_and(|(_, host)| excludes_new_hosts(host)) {
             return self.keep_rows(Bits::new(), || FunnelRule::Label(Str::new_static(kerf_api::labels::HOSTNAME)));
         }
         let sets = [Some(facts.requirements), volume.map(|v| v.0)];
-        let mut asked: Vec<(Str, KeyIx, RequirementIx)> = sets
+        let mut required: Vec<(Str, KeyIx, RequirementIx)> = sets
             .into_iter()
             .flatten()
             .flat_map(|set| self.pass.state.table.pairs(set).to_vec())
-            .map(|(key, one)| (self.pass.state.table.key_text(key).clone(), key, one))
+            .map(|(key, requirement)| (self.pass.state.table.key_text(key).clone(), key, requirement))
             .collect();
-        asked.sort();
-        for (text, key, one) in asked {
+        required.sort();
+        for (text, key, requirement) in required {
             if self.rows.is_empty() {
                 return;
             }
-            let rows = self.with_label(key, one);
+            let rows = self.with_label(key, requirement);
             self.keep_rows(rows, || FunnelRule::Label(text));
         }
     }
 
-    /// The rows that are left when the label must be this as well.
-    fn with_label(&mut self, key: KeyIx, one: RequirementIx) -> Bits {
+    /// Restricts the label and returns the rows that remain.
+    fn with_label(&mut self, key: KeyIx, requirement: RequirementIx) -> Bits {
         let table = &mut self.pass.state.table;
-        let only = table.single_requirement_set(key, one);
+        let only = table.single_requirement_set(key, requirement);
         let Some(set) = table.intersect_sets(self.set, only, UndefinedKeys::AllowWellKnown) else { return Bits::new() };
         self.set = set;
-        let columns = &self.pass.problem.cluster.catalogues[self.pass.problem.templates[self.template_ix].catalogue];
-        let asked = table.get(set, key);
+        let catalogue = &self.pass.problem.cluster.catalogues[self.pass.problem.templates[self.template_ix].catalogue];
+        let required = table.get(set, key);
         self.rows
             .iter()
-            .filter(|row| match (table.get(columns.types[columns.rows[*row].type_ix].requirements, key), asked) {
-                (Some(declared), Some(asked)) => table.intersect_requirements(declared, asked).1,
-                (None, _) | (_, None) => true,
+            .filter(|row| {
+                match (table.get(catalogue.types[catalogue.rows[*row].type_ix].requirements, key), required) {
+                    (Some(declared), Some(required)) => table.intersect_requirements(declared, required).1,
+                    (None, _) | (_, None) => true,
+                }
             })
             .collect()
     }
@@ -261,14 +270,15 @@ impl<'s, 'p> FunnelBuilder<'s, 'p> {
             }
             let label = self.pass.state.keys.label_key(key.key);
             let text = self.pass.state.keys.text(key.key).clone();
-            let here = self.pass.state.table.get(self.set, label);
+            let current = self.pass.state.table.get(self.set, label);
             let mut allowed = key.allowed;
-            allowed.and_with(self.pass.state.keys.domains_accepted_by(key.key, here, &self.pass.state.table));
+            allowed.and_with(self.pass.state.keys.domains_accepted_by(key.key, current, &self.pass.state.table));
             let rows = if allowed.is_empty() {
                 Bits::new()
             } else {
-                let one = self.pass.state.keys.requirement_for_domains(key.key, &allowed, &mut self.pass.state.table);
-                self.with_label(label, one)
+                let requirement =
+                    self.pass.state.keys.requirement_for_domains(key.key, &allowed, &mut self.pass.state.table);
+                self.with_label(label, requirement)
             };
             self.keep_rows(rows, || FunnelRule::Topology(text));
         }
@@ -294,7 +304,7 @@ impl<'s, 'p> FunnelBuilder<'s, 'p> {
         self.keep_rows(rows, || FunnelRule::HostPorts);
     }
 
-    /// Each requested resource by itself, CPU first.
+    /// Applies each requested resource by itself, CPU first.
     fn resources(&mut self) {
         let problem = self.pass.problem;
         let requests = &problem.classes[self.class.0 as usize].requests;
@@ -311,11 +321,12 @@ impl<'s, 'p> FunnelBuilder<'s, 'p> {
     }
 
     fn min_values(&mut self) {
-        let columns = &self.pass.problem.cluster.catalogues[self.template().catalogue];
+        let catalogue = &self.pass.problem.cluster.catalogues[self.template().catalogue];
         let offerings = self.pass.view(self.template().catalogue, self.set).offerings.clone();
-        let short = min_values::shortfalls(columns, &self.rows, self.set, Some(&offerings), &self.pass.state.table);
-        if !short.is_empty() {
-            self.keep_rows(Bits::new(), || FunnelRule::MinValues(short.into_iter().map(|s| s.key).collect()));
+        let shortfalls =
+            min_values::shortfalls(catalogue, &self.rows, self.set, Some(&offerings), &self.pass.state.table);
+        if !shortfalls.is_empty() {
+            self.keep_rows(Bits::new(), || FunnelRule::MinValues(shortfalls.into_iter().map(|s| s.key).collect()));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Why no pool accepts a pod: each pool is asked once more, slowly, and its first objection is put into spec 02's words.
+//! Explains why no NodePool accepts a pod: applies all rules to each pool once more and reports the
+//! first rule that fails, in the words of spec 02.
 
 use std::borrow::Cow;
 
@@ -15,10 +16,10 @@ use crate::resources::{Amounts, NANOS_PER_UNIT, ResourceIx};
 use crate::solve::{ClassIx, PlacementPass, PlacementTarget, PodClass, Template, UNNAMED_HOST, limits, min_values};
 use crate::topology::{GroupKind, TopologyKeyIx};
 
-/// How many domains a message lists.
+/// Maximum number of domains in a message.
 const MAX_LISTED_DOMAINS: usize = 25;
 
-/// Asks every pool about the class with all its wishes given up.
+/// Returns the rejection of every NodePool for the class after all its relaxations.
 pub(crate) fn explain_rejection(pass: &mut PlacementPass<'_>, class: ClassIx) -> Reason {
     let problem = pass.problem;
     if problem.templates.is_empty() {
@@ -26,13 +27,13 @@ pub(crate) fn explain_rejection(pass: &mut PlacementPass<'_>, class: ClassIx) ->
     }
     let class = problem.most_relaxed(class);
     let facts = &problem.classes[class.0 as usize];
-    let refusals = (0..problem.templates.len())
+    let rejections = (0..problem.templates.len())
         .map(|ix| {
             let (rule, text) = pool_rejection(pass, class, facts, ix);
             PoolRejection { pool: problem.templates[ix].name.clone(), rule, text }
         })
         .collect();
-    Reason::RejectedByAllPools(refusals)
+    Reason::RejectedByAllPools(rejections)
 }
 
 fn pool_rejection(
@@ -43,7 +44,7 @@ fn pool_rejection(
 ) -> (PlacementRule, String) {
     let problem = pass.problem;
     let template = &problem.templates[ix];
-    let columns = &problem.cluster.catalogues[template.catalogue];
+    let catalogue = &problem.cluster.catalogues[template.catalogue];
     if limits::is_node_limit_reached(&pass.state.limits[ix]) {
         return (
             PlacementRule::Limits,
@@ -51,7 +52,7 @@ fn pool_rejection(
         );
     }
     let mut within = template.rows.clone();
-    limits::retain_within_limits(&mut within, columns, &pass.state.limits[ix]);
+    limits::retain_within_limits(&mut within, catalogue, &pass.state.limits[ix]);
     if within.is_empty() {
         let text = format!("all available instance types exceed limits for nodepool (NodePool={})", template.name);
         return (PlacementRule::Limits, text);
@@ -65,20 +66,21 @@ fn pool_rejection(
     if !untolerated.is_empty() {
         return (PlacementRule::Taint, untolerated.join("; "));
     }
-    let asked = match join_requirements(
+    let required = match join_requirements(
         pass,
         template.requirements,
         facts.requirements,
         facts.hostname.as_ref(),
         &facts.must_exist,
     ) {
-        Ok(asked) => asked,
+        Ok(required) => required,
         Err(text) => return (PlacementRule::Requirements, format!("incompatible requirements, {text}")),
     };
-    // Of volumes that leave several places the last is told of, as it is the last that is tried.
+    // If the volumes allow several alternatives, the message names the last one, because it is
+    // tried last.
     let (volume, host) =
         facts.volume_alternatives.last().map_or((RequirementSetIx::EMPTY, None), |(set, host)| (*set, host.as_ref()));
-    let set = match join_requirements(pass, asked, volume, host, &[]) {
+    let set = match join_requirements(pass, required, volume, host, &[]) {
         Ok(set) => set,
         Err(text) => return (PlacementRule::VolumeTopology, format!("incompatible volume requirements, {text}")),
     };
@@ -97,34 +99,35 @@ fn pool_rejection(
     (if all_taken { PlacementRule::HostPorts } else { rule }, text)
 }
 
-/// What a new machine with these labels is when this is asked of it as well, or why it cannot be that. Its name is one that nobody
-/// knows; the labels of `must_exist` have to be there whatever is asked of them.
+/// Returns the requirements of a new node with `required` added to `offered`, or a text that says
+/// why they are not compatible. The new node has a placeholder as its hostname. The labels in
+/// `must_exist` have to be defined in any case.
 fn join_requirements(
     pass: &mut PlacementPass<'_>,
     offered: RequirementSetIx,
-    asked: RequirementSetIx,
+    required: RequirementSetIx,
     host: Option<&Requirement>,
     must_exist: &[KeyIx],
 ) -> Result<RequirementSetIx, String> {
     let table = &mut pass.state.table;
-    let lacking = must_exist.iter().find(|key| !table.is_well_known(**key) && table.get(offered, **key).is_none());
-    let lacking = lacking.map(|key| Requirement::exists(table.key_text(*key).clone()));
-    let is_named = host.is_some_and(|host| !host.has(UNNAMED_HOST));
-    match table.intersect_sets(offered, asked, UndefinedKeys::AllowWellKnown) {
-        Some(set) if lacking.is_none() && !is_named => return Ok(set),
+    let missing_key = must_exist.iter().find(|key| !table.is_well_known(**key) && table.get(offered, **key).is_none());
+    let missing = missing_key.map(|key| Requirement::exists(table.key_text(*key).clone()));
+    let excludes_new_host = host.is_some_and(|host| !host.has(UNNAMED_HOST));
+    match table.intersect_sets(offered, required, UndefinedKeys::AllowWellKnown) {
+        Some(set) if missing.is_none() && !excludes_new_host => return Ok(set),
         Some(_) | None => {}
     }
-    let (mut offered, mut asked) = (table.requirements(offered), table.requirements(asked));
+    let (mut offered, mut required) = (table.requirements(offered), table.requirements(required));
     offered.replace(Requirement::one_of(HOSTNAME, [Str::from(placeholder_hostname(claim_count(pass)))]));
-    asked.extend(host.cloned());
-    if let Some(exists) = lacking {
-        asked.replace(exists);
+    required.extend(host.cloned());
+    if let Some(exists) = missing {
+        required.replace(exists);
     }
     let rules = &pass.problem.cluster.label_rules;
-    Err(offered.compatible(&asked, Labels::AllowWellKnown(rules)).err().map_or_else(String::new, |e| e.to_string()))
+    Err(offered.compatible(&required, Labels::AllowWellKnown(rules)).err().map_or_else(String::new, |e| e.to_string()))
 }
 
-/// The set with the labels settled that constraints between pods are about, each by what would be chosen first (spec 02 §6.7).
+/// Returns the set restricted to the topology domains that would be chosen first (spec 02 §6.7).
 fn with_topology_labels(
     pass: &mut PlacementPass<'_>,
     class: ClassIx,
@@ -136,24 +139,25 @@ fn with_topology_labels(
         let by_node = pass.state.table.get(set, label);
         let mut allowed = key.allowed;
         allowed.and_with(pass.state.keys.domains_accepted_by(key.key, by_node, &pass.state.table));
-        let one_of =
+        let chosen =
             key.pick_one.and_then(|group| pass.domains_by_preference(key.key, group, &allowed).into_iter().next());
-        let one = pass.state.keys.requirement_for_domains(key.key, &one_of.unwrap_or(allowed), &mut pass.state.table);
-        let only = pass.state.table.single_requirement_set(label, one);
+        let requirement =
+            pass.state.keys.requirement_for_domains(key.key, &chosen.unwrap_or(allowed), &mut pass.state.table);
+        let only = pass.state.table.single_requirement_set(label, requirement);
         set = join_requirements(pass, set, only, None, &[])?;
     }
     Ok(set)
 }
 
-/// The first constraint between pods that no domain satisfies.
+/// Returns a text for the first topology constraint that no domain satisfies.
 fn topology_rejection(
     pass: &mut PlacementPass<'_>,
     class: ClassIx,
     facts: &PodClass,
     set: RequirementSetIx,
 ) -> Option<String> {
-    let open = pass.allowed_domains(class);
-    for key in &open {
+    let domains = pass.allowed_domains(class);
+    for key in &domains {
         let label = pass.state.keys.label_key(key.key);
         let by_node = pass.state.table.get(set, label);
         let mut allowed = key.allowed.clone();
@@ -161,11 +165,11 @@ fn topology_rejection(
         if !allowed.is_empty() {
             continue;
         }
-        let bounds = &facts.label_constraints.iter().find(|(k, _)| *k == key.key)?.1;
-        let group = bounds.iter().map(|b| b.group).find(|g| !is_group_satisfiable(pass, class, *g, key.key, set));
-        let group = group.or_else(|| bounds.first().map(|b| b.group))?;
-        let text = |one: Option<crate::requirement_table::RequirementIx>| {
-            one.map_or_else(
+        let constraints = &facts.label_constraints.iter().find(|(k, _)| *k == key.key)?.1;
+        let group = constraints.iter().map(|c| c.group).find(|g| !is_group_satisfiable(pass, class, *g, key.key, set));
+        let group = group.or_else(|| constraints.first().map(|c| c.group))?;
+        let text = |requirement: Option<crate::requirement_table::RequirementIx>| {
+            requirement.map_or_else(
                 || format!("{} Exists", pass.state.keys.text(key.key)),
                 |o| pass.state.table.requirement(o).to_string(),
             )
@@ -179,45 +183,51 @@ fn topology_rejection(
             text(by_node),
         ));
     }
-    let closed =
-        facts.host_constraints.iter().find(|bound| match pass.problem.groups[bound.group.0].identity.kind {
-            GroupKind::Spread { max_skew, .. } => i32::from(bound.counts_self) > max_skew,
-            GroupKind::Affinity => !(bound.counts_self && pass.state.group_counts[bound.group.0].no_host_is_occupied()),
+    let violated = facts.host_constraints.iter().find(|constraint| {
+        match pass.problem.groups[constraint.group.0].identity.kind {
+            GroupKind::Spread { max_skew, .. } => i32::from(constraint.counts_self) > max_skew,
+            GroupKind::Affinity => {
+                !(constraint.counts_self && pass.state.group_counts[constraint.group.0].no_host_is_occupied())
+            }
             GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => false,
-        })?;
+        }
+    })?;
     Some(format!(
         "unsatisfiable topology constraint for {}, key={HOSTNAME} (counts = {}, podDomains = {HOSTNAME} Exists, nodeDomains = \
          {HOSTNAME} In [{}]",
-        pass.problem.groups[closed.group.0].constraint_name(),
-        hosts_text(pass, closed.group),
+        pass.problem.groups[violated.group.0].constraint_name(),
+        hosts_text(pass, violated.group),
         placeholder_hostname(claim_count(pass)),
     ))
 }
 
-/// How many claims the pass has opened; they may have been handed over already.
+/// Returns the number of claims that the pass has opened, from the placements of its pods. The
+/// claims themselves may have been moved out of the state already.
 fn claim_count(pass: &PlacementPass<'_>) -> usize {
-    let places = pass.state.queue.iter().filter_map(|pod| pass.state.placements[pod.0 as usize]);
-    let opened = places.filter_map(|place| match place {
+    let targets = pass.state.queue.iter().filter_map(|pod| pass.state.placements[pod.0 as usize]);
+    let opened = targets.filter_map(|target| match target {
         PlacementTarget::Claim(claim) => Some(claim + 1),
         PlacementTarget::Node(_) => None,
     });
     opened.max().unwrap_or(0)
 }
 
-/// The name that stands for a machine which has none yet.
+/// Returns the placeholder hostname of a node that does not exist yet.
 fn placeholder_hostname(claim: usize) -> String {
     format!("hostname-placeholder-{:04}", claim + 1)
 }
 
-/// How many there are on each host: the nodes that could take pods, those that are going as long as somebody is there, and the claims.
+/// Returns the number of matching pods per host: of nodes that accept pods, of nodes that are being
+/// removed and still have some, and of new claims.
 fn hosts_text(pass: &PlacementPass<'_>, group: crate::topology::GroupIx) -> String {
     let counts = &pass.state.group_counts[group.0];
     let nodes = pass.problem.cluster.nodes.iter().enumerate();
-    let goes = |node: usize| {
+    let is_removed = |node: usize| {
         pass.state.removed_nodes.contains(node) || pass.problem.cluster.nodes[node].is_marked_for_deletion
     };
-    let on_nodes = nodes.map(|(ix, node)| (Cow::from(node.hostname.as_str()), counts.nodes.get(ix), goes(ix)));
-    let on_nodes = on_nodes.filter(|(_, count, goes)| *count > 0 || !goes).map(|(name, count, _)| (name, count));
+    let on_nodes = nodes.map(|(ix, node)| (Cow::from(node.hostname.as_str()), counts.nodes.get(ix), is_removed(ix)));
+    let on_nodes =
+        on_nodes.filter(|(_, count, is_removed)| *count > 0 || !is_removed).map(|(name, count, _)| (name, count));
     let on_claims =
         (0..claim_count(pass)).map(|claim| (Cow::from(placeholder_hostname(claim)), counts.claims.get(claim)));
     format_counts(on_nodes.chain(on_claims).collect())
@@ -238,15 +248,16 @@ fn is_group_satisfiable(
 
 fn counts_text(pass: &PlacementPass<'_>, group: crate::topology::GroupIx, key: TopologyKeyIx) -> String {
     let counts = &pass.state.group_counts[group.0];
-    let of = |domain: usize| (Cow::from(pass.state.keys.domain_text(key, domain).as_str()), counts.get(domain));
-    format_counts(pass.known_domains(group).iter().map(of).collect())
+    let count_of = |domain: usize| (Cow::from(pass.state.keys.domain_text(key, domain).as_str()), counts.get(domain));
+    format_counts(pass.known_domains(group).iter().map(count_of).collect())
 }
 
-/// `a: 1, b: 0`, sorted, at most 25 of them.
+/// Returns `a: 1, b: 0`, sorted, with at most 25 entries.
 fn format_counts(mut all: Vec<(Cow<'_, str>, i32)>) -> String {
     let more = all.len().saturating_sub(MAX_LISTED_DOMAINS);
     if more > 0 {
-        // Hosts come in thousands, and simulations in as many; the rest need not be in order.
+        // There can be thousands of hosts, and this runs in each of many simulations. So only the
+        // listed entries are sorted.
         all.select_nth_unstable(MAX_LISTED_DOMAINS);
         all.truncate(MAX_LISTED_DOMAINS);
     }
@@ -255,7 +266,8 @@ fn format_counts(mut all: Vec<(Cow<'_, str>, i32)>) -> String {
     if more == 0 { shown.join(", ") } else { format!("{} and {more} other(s)", shown.join(", ")) }
 }
 
-/// The diagnostic of spec 02 §7.2: which of requirements, resources and offerings no type meets.
+/// Returns the diagnostic of spec 02 §7.2: which of requirements, resources and offerings no
+/// instance type satisfies.
 fn instance_type_filter_text(
     pass: &mut PlacementPass<'_>,
     facts: &PodClass,
@@ -264,32 +276,33 @@ fn instance_type_filter_text(
     set: RequirementSetIx,
 ) -> (PlacementRule, String) {
     let view = pass.view(template.catalogue, set).clone();
-    let columns = &pass.problem.cluster.catalogues[template.catalogue];
+    let catalogue = &pass.problem.cluster.catalogues[template.catalogue];
     let mut rows = within.clone();
     for group in &template.overhead_groups {
         if !facts.ports.is_empty() && ports::first_conflict(&facts.ports, &group.ports).is_some() {
             rows.and_not_with(&group.rows);
         }
     }
-    let with_offering: Bits = view.offerings.iter().map(|o| columns.offerings[o].row).collect();
+    let with_offering: Bits = view.offerings.iter().map(|o| catalogue.offerings[o].row).collect();
     let mut fitting = rows.clone();
     template.fit.keep_fitting(&mut fitting, &facts.requests);
     fitting.and_with(&with_offering);
     let mut kept = fitting.clone();
     kept.and_with(&view.compatible);
-    let any = |f: &dyn Fn(usize) -> bool| rows.iter().any(f);
-    let (c, o, f) =
+    let any = |predicate: &dyn Fn(usize) -> bool| rows.iter().any(predicate);
+    let (any_compatible, any_offered, any_fitting) =
         (any(&|r| view.compatible.contains(r)), any(&|r| with_offering.contains(r)), any(&|r| fitting.contains(r)));
     let resources = resources_text(pass, facts, template, &rows);
     let requirements = pass.state.table.requirements(set).to_string();
-    let short = min_values::shortfalls(columns, &kept, set, Some(&view.offerings), &pass.state.table);
-    if !short.is_empty() {
-        let text = min_values_text(&short.into_iter().map(|s| s.key).collect::<Vec<_>>());
+    let shortfalls = min_values::shortfalls(catalogue, &kept, set, Some(&view.offerings), &pass.state.table);
+    if !shortfalls.is_empty() {
+        let text = min_values_text(&shortfalls.into_iter().map(|s| s.key).collect::<Vec<_>>());
         return (PlacementRule::MinValues, format!("{text}, requirements={requirements}, resources={resources}"));
     }
-    let fo = any(&|r| fitting.contains(r) && !view.compatible.contains(r));
-    let co = any(&|r| view.compatible.contains(r) && with_offering.contains(r) && !fitting.contains(r));
-    let message = match (c, f, o) {
+    let fits_but_incompatible = any(&|r| fitting.contains(r) && !view.compatible.contains(r));
+    let compatible_but_too_small =
+        any(&|r| view.compatible.contains(r) && with_offering.contains(r) && !fitting.contains(r));
+    let message = match (any_compatible, any_fitting, any_offered) {
         (false, false, false) => {
             "no instance type met the scheduling requirements or had enough resources or had a required offering"
         }
@@ -299,16 +312,19 @@ fn instance_type_filter_text(
         (false, true, true) => "no instance type met all requirements",
         (true, false, true) => "no instance type has enough resources",
         (true, true, false) => "no instance type has the required offering",
-        (true, true, true) if fo => {
+        (true, true, true) if fits_but_incompatible => {
             "no instance type which had enough resources and the required offering met the scheduling requirements"
         }
-        (true, true, true) if co => {
+        (true, true, true) if compatible_but_too_small => {
             "no instance type which met the scheduling requirements and the required offering had the required resources"
         }
         (true, true, true) => "no instance type met the requirements/resources/offering tuple",
     };
-    let million = c && !f && o && facts.requests.get(ResourceIx::CPU) >= 1_000_000 * NANOS_PER_UNIT;
-    let typo = if million { " (CPU request >= 1 Million, m vs M typo?)" } else { "" };
+    let is_huge = any_compatible
+        && !any_fitting
+        && any_offered
+        && facts.requests.get(ResourceIx::CPU) >= 1_000_000 * NANOS_PER_UNIT;
+    let typo = if is_huge { " (CPU request >= 1 Million, m vs M typo?)" } else { "" };
     (PlacementRule::InstanceTypes, format!("{message}, requirements={requirements}, resources={resources}{typo}"))
 }
 
@@ -324,18 +340,18 @@ fn resources_text(pass: &PlacementPass<'_>, facts: &PodClass, template: &Templat
         let amounts = overhead.map_or_else(|| facts.requests.clone(), |o| facts.requests.plus(o));
         resources_json(&names.to_resource_list(&amounts))
     };
-    let (mut least, mut most) = (overheads.first().map(|a| (*a).clone()), overheads.first().map(|a| (*a).clone()));
+    let (mut min, mut max) = (overheads.first().map(|a| (*a).clone()), overheads.first().map(|a| (*a).clone()));
     for overhead in overheads.iter().skip(1) {
-        if let (Some(least), Some(most)) = (&mut least, &mut most) {
-            least.min_with(overhead);
-            most.max_with(overhead);
+        if let (Some(min), Some(max)) = (&mut min, &mut max) {
+            min.min_with(overhead);
+            max.max_with(overhead);
         }
     }
-    let (least, most) = (total(least.as_ref()), total(most.as_ref()));
-    if least == most { least } else { format!("min={least}, max={most}") }
+    let (min, max) = (total(min.as_ref()), total(max.as_ref()));
+    if min == max { min } else { format!("min={min}, max={max}") }
 }
 
-/// `{"cpu":"1","pods":"1"}`, keys sorted.
+/// Returns `{"cpu":"1","pods":"1"}` with sorted keys.
 fn resources_json(list: &ResourceList) -> String {
     let parts: Vec<String> = list.iter().map(|(name, quantity)| format!("\"{name}\":\"{quantity}\"")).collect();
     format!("{{{}}}", parts.join(","))

@@ -1,74 +1,78 @@
-//! The reasons themselves: a closed set of codes that scripts may rely on (`docs/reasons.md`), each with its sentence.
+//! Reasons why a pod stays pending: a closed set of stable codes (`docs/reasons.md`), each with a
+//! sentence.
 
 use std::fmt;
 
 use kerf_api::slim::Str;
 
-/// Why a pod stays pending.
+/// The reason why a pod stays pending.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// The pod demands not to run on a node of a pool.
+    /// The pod requires a node that belongs to no NodePool.
     OptedOut {
-        /// What else is wrong with it.
+        /// Further problems of the pod.
         further: Vec<String>,
     },
-    /// The pod's demands break a rule; the text says which.
+    /// The pod's spec breaks a rule, which the text names.
     Invalid(String),
-    /// A persistent volume claim of the pod cannot be used.
+    /// A PersistentVolumeClaim of the pod cannot be used.
     Volume(String),
-    /// There is no pool that takes pods.
+    /// There is no NodePool that accepts pods.
     NoPools,
-    /// The pools' own requirements leave no instance type.
+    /// The NodePools' own requirements leave no instance type.
     NoTypes,
-    /// The pod asks for devices by DRA, which are not looked at.
+    /// The pod requests devices by Dynamic Resource Allocation, which Kerf does not support.
     DynamicResources,
-    /// A reservation that the pod could use is spoken for in this pass; it is tried again.
+    /// Other pods hold the reservations that the pod could use. The next pass tries again.
     ReservedCapacityDeferred,
-    /// With its types cut to the most that a claim may list, the pool's `minValues` are not met.
+    /// After the list of instance types is cut to the maximum length of a claim, the pool's
+    /// `minValues` are not satisfied.
     MinValuesAfterTruncation {
-        /// The pool.
+        /// Name of the NodePool.
         pool: Str,
-        /// The keys that fall short.
+        /// The label keys with too few values.
         keys: Vec<Str>,
     },
-    /// No pool accepts the pod; one refusal per pool, in the order in which they were tried.
+    /// No NodePool accepts the pod. One rejection per pool, in the order in which the pools are
+    /// tried.
     RejectedByAllPools(Vec<PoolRejection>),
 }
 
-/// Why one pool does not accept a pod.
+/// The reason why one NodePool does not accept a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolRejection {
-    /// The pool.
+    /// Name of the NodePool.
     pub pool: Str,
-    /// The rule that it failed.
+    /// The rule that rejects the pod.
     pub rule: PlacementRule,
     /// The sentence of spec 02.
     pub text: String,
 }
 
-/// The rule that a pool's refusal comes from.
+/// The rule by which a NodePool rejects a pod, ordered from the least to the most informative one.
+/// [`Reason::code`] is the code of the last rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PlacementRule {
-    /// A taint is not tolerated.
+    /// The pod does not tolerate a taint of the pool.
     Taint,
-    /// Labels that the pool's nodes cannot have.
+    /// The pod requires labels that nodes of the pool cannot have.
     Requirements,
-    /// The pool's limits are used up or too small.
+    /// The pool's limits are reached or too small.
     Limits,
-    /// Volumes are elsewhere.
+    /// The pod's volumes require labels that nodes of the pool cannot have.
     VolumeTopology,
-    /// A spread, affinity or anti-affinity cannot be kept.
+    /// A spread, affinity or anti-affinity constraint cannot be satisfied.
     Topology,
-    /// No type fits, or none is on offer.
+    /// No instance type fits or has an available offering.
     InstanceTypes,
-    /// Too few distinct values are left.
+    /// The remaining instance types do not satisfy `minValues`.
     MinValues,
-    /// A host port is taken on every type.
+    /// A daemon uses the pod's host port on every instance type.
     HostPorts,
 }
 
 impl Reason {
-    /// The stable code.
+    /// Returns the stable code. Codes are documented in `docs/reasons.md` and never change.
     pub fn code(&self) -> &'static str {
         match self {
             Self::OptedOut { .. } => "OptedOut",
@@ -79,9 +83,10 @@ impl Reason {
             Self::DynamicResources => "DynamicResourcesNotSupported",
             Self::ReservedCapacityDeferred => "ReservedCapacityDeferred",
             Self::MinValuesAfterTruncation { .. } => "MinValuesNotMet",
-            // The pool that came furthest says most: a type that is too small matters more than a pool meant for others.
-            Self::RejectedByAllPools(refusals) => {
-                refusals.iter().map(|r| r.rule).max().map_or("NoNodePool", PlacementRule::code)
+            // The rejection by the latest rule is the most informative one: an instance type that
+            // is too small matters more than a pool that is meant for other pods.
+            Self::RejectedByAllPools(rejections) => {
+                rejections.iter().map(|r| r.rule).max().map_or("NoNodePool", PlacementRule::code)
             }
         }
     }
@@ -126,15 +131,15 @@ impl fmt::Display for Reason {
                  minValues, {} (NodePool={pool})",
                 min_values_text(keys)
             ),
-            Self::RejectedByAllPools(refusals) => {
-                let texts: Vec<&str> = refusals.iter().map(|r| r.text.as_str()).collect();
+            Self::RejectedByAllPools(rejections) => {
+                let texts: Vec<&str> = rejections.iter().map(|r| r.text.as_str()).collect();
                 f.write_str(&texts.join("; "))
             }
         }
     }
 }
 
-/// The sentence of spec 02 §3.9.
+/// Returns the sentence of spec 02 §3.9.
 pub(crate) fn min_values_text(keys: &[Str]) -> String {
     let keys: Vec<&str> = keys.iter().map(Str::as_str).collect();
     format!("minValues requirement is not met for label(s) (label(s)=[{}])", keys.join(" "))

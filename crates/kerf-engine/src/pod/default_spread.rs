@@ -1,5 +1,6 @@
-//! Default spread constraints (spec 02 §8.9): a pod that states none of its own gets the cluster's, for the pods that its services
-//! and its owner select. A pod that nobody selects gets none, because there is nothing to spread it against.
+//! Default spread constraints (spec 02 §8.9): a pod without spread constraints of its own gets
+//! those of the cluster, with the selectors of its Services and its owner. A pod that no selector
+//! matches gets none, because there is nothing to spread it against.
 
 use std::rc::Rc;
 
@@ -9,17 +10,17 @@ use kerf_api::slim::{
 };
 use rustc_hash::FxHashMap;
 
-/// The constraints of one simulation, with what has been worked out so far.
+/// The default constraints, and a cache of the constraints of each kind of pod.
 #[derive(Debug)]
 pub(crate) struct DefaultSpread<'a> {
     constraints: &'a [TopologySpreadConstraint],
     services: FxHashMap<&'a Str, Vec<&'a Labels>>,
     owners: FxHashMap<(&'a Str, &'a Str), Vec<&'a ReplicaOwner>>,
-    known: FxHashMap<SelectorKey<'a>, Rc<[TopologySpreadConstraint]>>,
+    cache: FxHashMap<SelectorKey<'a>, Rc<[TopologySpreadConstraint]>>,
     none: Rc<[TopologySpreadConstraint]>,
 }
 
-/// What the deduced selector depends on: namespace, controlling owner and labels.
+/// Everything that the deduced selector depends on: namespace, controlling owner and labels.
 type SelectorKey<'a> = (&'a Str, Option<(&'a Str, &'a Str, &'a Str)>, &'a Labels);
 
 impl<'a> DefaultSpread<'a> {
@@ -38,18 +39,19 @@ impl<'a> DefaultSpread<'a> {
                 by_name.entry((&owner.metadata.namespace, &owner.metadata.name)).or_default().push(owner);
             }
         }
-        Self { constraints, services: by_namespace, owners: by_name, known: FxHashMap::default(), none: Rc::new([]) }
+        Self { constraints, services: by_namespace, owners: by_name, cache: FxHashMap::default(), none: Rc::new([]) }
     }
 
-    /// The constraints that the pod gets on top of its spec; empty if it has its own or nobody selects it.
+    /// Returns the constraints that the pod gets in addition to its spec. Empty if the pod has
+    /// constraints of its own or no selector matches it.
     pub(crate) fn constraints_for(&mut self, pod: &'a Pod) -> Rc<[TopologySpreadConstraint]> {
         if self.constraints.is_empty() || !pod.spec.topology_spread_constraints.is_empty() {
             return Rc::clone(&self.none);
         }
         let owner = pod.metadata.controller();
-        let kin = (&pod.metadata.namespace, owner.map(|o| (&o.kind, &o.name, &o.uid)), &pod.metadata.labels);
-        if let Some(known) = self.known.get(&kin) {
-            return Rc::clone(known);
+        let key = (&pod.metadata.namespace, owner.map(|o| (&o.kind, &o.name, &o.uid)), &pod.metadata.labels);
+        if let Some(cached) = self.cache.get(&key) {
+            return Rc::clone(cached);
         }
         let deduced = self.deduced_selector(pod, owner).map_or_else(
             || Rc::clone(&self.none),
@@ -61,7 +63,7 @@ impl<'a> DefaultSpread<'a> {
                 self.constraints.iter().map(with_selector).collect()
             },
         );
-        self.known.insert(kin, Rc::clone(&deduced));
+        self.cache.insert(key, Rc::clone(&deduced));
         deduced
     }
 
@@ -78,7 +80,7 @@ impl<'a> DefaultSpread<'a> {
         {
             let pairs = owner.selector.match_labels.iter().map(|(key, value)| (key.clone(), value.clone()));
             match (reference.api_version.as_str(), reference.kind.as_str()) {
-                // Of a key that comes twice the last value counts.
+                // If a key occurs twice, the last value counts.
                 ("v1", "ReplicationController") => labels.extend(pairs),
                 ("apps/v1", "ReplicaSet" | "StatefulSet") => {
                     expressions.extend(pairs.map(|(key, value)| LabelSelectorRequirement {
@@ -96,10 +98,11 @@ impl<'a> DefaultSpread<'a> {
             .then(|| LabelSelector { match_labels: labels.into_iter().collect(), match_expressions: expressions })
     }
 
-    /// The object that a reference means. An item of a list does not say its kind.
+    /// Returns the owner that a reference names. Owners that were read from a list may have no
+    /// kind.
     fn find(&self, namespace: &Str, reference: &OwnerReference) -> Option<&'a ReplicaOwner> {
-        let named = self.owners.get(&(namespace, &reference.name))?;
-        named.iter().copied().find(|owner| {
+        let with_name = self.owners.get(&(namespace, &reference.name))?;
+        with_name.iter().copied().find(|owner| {
             let uid = &owner.metadata.uid;
             (owner.kind.is_empty() || owner.kind == reference.kind)
                 && (uid.is_empty() || reference.uid.is_empty() || *uid == reference.uid)

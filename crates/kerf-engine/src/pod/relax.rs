@@ -1,4 +1,5 @@
-//! How a pod gives up its wishes, one at a time and always in the same order (spec 02 §6.4), and what is left to try after that.
+//! Relaxation: a pod that cannot be placed gives up its preferences, one at a time and in a fixed
+//! order (spec 02 §6.4). Also the last resorts, which are tried after all relaxations failed.
 
 use kerf_api::slim::{
     NodeSelectorTerm, PodSpec, PreferredSchedulingTerm, TopologySpreadConstraint, WeightedPodAffinityTerm,
@@ -7,24 +8,24 @@ use kerf_api::slim::{
 
 use super::tolerations::prefer_no_schedule;
 
-/// What a pod gives up in one step.
+/// The preference or alternative that a pod gives up in one relaxation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Relaxation {
-    /// An alternative of its required node affinity.
+    /// An alternative of its required node affinity. At least one alternative always remains.
     RequiredNodeAffinityTerm(NodeSelectorTerm),
-    /// To be near other pods.
+    /// A preferred pod affinity term.
     PodAffinity(WeightedPodAffinityTerm),
-    /// To be away from other pods.
+    /// A preferred pod anti-affinity term.
     PodAntiAffinity(WeightedPodAffinityTerm),
-    /// To be on nodes of a kind.
+    /// A preferred node affinity term.
     NodeAffinity(PreferredSchedulingTerm),
-    /// To be spread.
+    /// A topology spread constraint with `ScheduleAnyway`.
     Spread(TopologySpreadConstraint),
-    /// To stay away from nodes that would rather not have it.
+    /// The preference for nodes without a `PreferNoSchedule` taint.
     PreferNoSchedule,
 }
 
-/// The next step of giving in, and what is given up; nothing when only musts are left.
+/// Returns the next relaxation and the relaxed spec. Returns `None` if nothing is left to give up.
 pub(crate) fn relax(
     spec: &PodSpec,
     ignore_preferences: bool,
@@ -35,31 +36,31 @@ pub(crate) fn relax(
         if let Some(terms) = &mut affinity.node_affinity.required
             && terms.len() > 1
         {
-            let given_up = Relaxation::RequiredNodeAffinityTerm(terms.remove(0));
-            return Some((given_up, relaxed));
+            let relaxation = Relaxation::RequiredNodeAffinityTerm(terms.remove(0));
+            return Some((relaxation, relaxed));
         }
         if !ignore_preferences {
-            let near = remove_heaviest(&mut affinity.pod_affinity.preferred, |t| t.weight);
-            let given_up = near
+            let term = remove_heaviest(&mut affinity.pod_affinity.preferred, |t| t.weight);
+            let relaxation = term
                 .map(Relaxation::PodAffinity)
                 .or_else(|| {
-                    let away = remove_heaviest(&mut affinity.pod_anti_affinity.preferred, |t| t.weight);
-                    away.map(Relaxation::PodAntiAffinity)
+                    let term = remove_heaviest(&mut affinity.pod_anti_affinity.preferred, |t| t.weight);
+                    term.map(Relaxation::PodAntiAffinity)
                 })
                 .or_else(|| {
-                    let there = remove_heaviest(&mut affinity.node_affinity.preferred, |t| t.weight);
-                    there.map(Relaxation::NodeAffinity)
+                    let term = remove_heaviest(&mut affinity.node_affinity.preferred, |t| t.weight);
+                    term.map(Relaxation::NodeAffinity)
                 });
-            if let Some(given_up) = given_up {
-                return Some((given_up, relaxed));
+            if let Some(relaxation) = relaxation {
+                return Some((relaxation, relaxed));
             }
         }
     }
     if !ignore_preferences {
         let spreads = &mut relaxed.topology_spread_constraints;
         if let Some(at) = spreads.iter().position(|s| s.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway) {
-            let given_up = Relaxation::Spread(spreads.swap_remove(at));
-            return Some((given_up, relaxed));
+            let relaxation = Relaxation::Spread(spreads.swap_remove(at));
+            return Some((relaxation, relaxed));
         }
     }
     let toleration = prefer_no_schedule();
@@ -70,9 +71,11 @@ pub(crate) fn relax(
     None
 }
 
-/// What is tried when every wish is given up in vain. The order of giving in takes all alternatives of the required node affinity but
-/// the last away before the first wish, so that an alternative may have failed over a wish alone. Each of them is tried once
-/// more without wishes; Karpenter leaves such a pod pending for ever.
+/// Returns the specs to try after all relaxations failed: each alternative of the required node
+/// affinity once more, without preferences.
+///
+/// Relaxation removes all alternatives but the last before the first preference. So an alternative
+/// may have failed only because of a preference. Karpenter leaves such a pod pending for ever.
 pub(crate) fn last_resorts(alternatives: &[NodeSelectorTerm], relaxed: &PodSpec) -> Vec<PodSpec> {
     let all_but_the_last = alternatives.len().saturating_sub(1);
     let with_first = |at: usize| {
@@ -85,7 +88,8 @@ pub(crate) fn last_resorts(alternatives: &[NodeSelectorTerm], relaxed: &PodSpec)
     (0..all_but_the_last).filter_map(with_first).collect()
 }
 
-/// Removes the heaviest term, of several the first; the others stay sorted by weight.
+/// Removes the term with the highest weight; of several, the first. The others stay sorted by
+/// weight.
 fn remove_heaviest<T>(terms: &mut Vec<T>, weight: impl Fn(&T) -> i32) -> Option<T> {
     terms.sort_by_key(|t| std::cmp::Reverse(weight(t)));
     (!terms.is_empty()).then(|| terms.remove(0))

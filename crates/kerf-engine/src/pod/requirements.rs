@@ -1,11 +1,12 @@
-//! What a pod demands of its node's labels (spec 02 §3.8), with the hostname apart because it is a node's identity.
+//! The requirements of a pod on its node's labels (spec 02 §3.8). The hostname is kept separately
+//! because it identifies a node.
 
 use kerf_api::labels::{self, LabelRules};
 use kerf_api::slim::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Str};
 
 use crate::requirement::{EffectiveOperator, Requirement, Requirements};
 
-/// A pod's demands on labels: everything but the hostname, and what it says of the hostname.
+/// The requirements of a pod on labels, and separately on the hostname.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct NodeRequirements {
     pub(crate) labels: Requirements,
@@ -19,34 +20,39 @@ impl NodeRequirements {
     }
 }
 
-/// Whether preferred node affinity takes part.
+/// Selects whether preferred node affinity is included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Preferences {
     Included,
     Excluded,
 }
 
-/// Node selector ∩ heaviest preferred term (if preferences count) ∩ first required term.
+/// Returns the intersection of the node selector, the preferred term with the highest weight (if
+/// preferences are included) and the first required term.
 pub(crate) fn pod_requirements(spec: &PodSpec, preferences: Preferences, rules: &LabelRules) -> NodeRequirements {
     NodeRequirements::from_requirements(parts(spec, preferences, rules).into_iter().collect())
 }
 
-/// What the algebra of spec 02 §3 loses of a pod's demands and kube-scheduler does not: that a label must be there. `In [a]` with
-/// `NotIn [a]` becomes `DoesNotExist`, which a node without the label satisfies, and `Exists` with `NotIn [a]` becomes `NotIn [a]`.
-/// A contradiction becomes a demand that nothing satisfies; the keys of the second kind are returned.
+/// Restores a rule of kube-scheduler that the intersections of spec 02 §3 lose: a label must exist.
+///
+/// - `In [a]` and `NotIn [a]` intersect to `DoesNotExist`, which a node without the label
+///   satisfies. Such a requirement is replaced by one that nothing satisfies.
+/// - `Exists` and `NotIn [a]` intersect to `NotIn [a]`. The keys of such requirements are returned.
 pub(crate) fn require_label_presence(
-    demands: &mut NodeRequirements,
+    requirements: &mut NodeRequirements,
     spec: &PodSpec,
     preferences: Preferences,
     rules: &LabelRules,
 ) -> Vec<Str> {
     let mut must_exist = Vec::new();
-    for one in parts(spec, preferences, rules) {
-        let needs_label = matches!(one.operator(), EffectiveOperator::In | EffectiveOperator::Exists);
-        let Some(all) = demands.labels.get(one.key()).filter(|_| needs_label) else { continue };
+    for requirement in parts(spec, preferences, rules) {
+        let needs_label = matches!(requirement.operator(), EffectiveOperator::In | EffectiveOperator::Exists);
+        let Some(all) = requirements.labels.get(requirement.key()).filter(|_| needs_label) else { continue };
         match all.operator() {
-            EffectiveOperator::DoesNotExist => demands.labels.replace(Requirement::impossible(one.key().clone())),
-            EffectiveOperator::NotIn => must_exist.push(one.key().clone()),
+            EffectiveOperator::DoesNotExist => {
+                requirements.labels.replace(Requirement::impossible(requirement.key().clone()));
+            }
+            EffectiveOperator::NotIn => must_exist.push(requirement.key().clone()),
             EffectiveOperator::In | EffectiveOperator::Exists => {}
         }
     }
@@ -55,7 +61,8 @@ pub(crate) fn require_label_presence(
     must_exist
 }
 
-/// Each demand by itself: node selector, heaviest preferred term (if preferences count), first required term.
+/// Returns each requirement by itself: of the node selector, the preferred term with the highest
+/// weight (if preferences are included) and the first required term.
 fn parts(spec: &PodSpec, preferences: Preferences, rules: &LabelRules) -> Vec<Requirement> {
     let selector = spec.node_selector.iter().map(|(key, value)| Requirement::from_label(rules, key, value));
     let affinity = spec.affinity.as_ref().map(|affinity| &affinity.node_affinity);
@@ -68,7 +75,8 @@ fn parts(spec: &PodSpec, preferences: Preferences, rules: &LabelRules) -> Vec<Re
     selector.chain(terms.flat_map(|t| &t.match_expressions).map(|e| expression_requirement(e, rules))).collect()
 }
 
-/// Every alternative that required node affinity leaves: the node selector with each term, or alone without terms.
+/// Returns the alternatives of the required node affinity, each intersected with the node selector.
+/// Without required terms the node selector is the only alternative.
 pub(crate) fn node_affinity_alternatives(spec: &PodSpec, rules: &LabelRules) -> Vec<NodeRequirements> {
     let base = node_selector(spec, rules);
     let terms = spec.affinity.as_ref().and_then(|a| a.node_affinity.required.as_deref()).unwrap_or_default();
@@ -95,13 +103,13 @@ fn add_term(all: &mut Requirements, term: &NodeSelectorTerm, rules: &LabelRules)
     }
 }
 
-/// Requirements of a term on its own, as for volumes.
+/// Returns the requirements of one term. `skip` is a key to leave out.
 pub(crate) fn term_requirements(term: &NodeSelectorTerm, skip: Option<&str>, rules: &LabelRules) -> Requirements {
     let kept = term.match_expressions.iter().filter(|e| skip.is_none_or(|key| e.key != key));
     kept.map(|e| expression_requirement(e, rules)).collect()
 }
 
-/// Labels as the requirements that they satisfy.
+/// Returns the requirements that a node with these labels satisfies, without the hostname.
 pub(crate) fn label_requirements<'a>(
     pairs: impl Iterator<Item = (&'a Str, &'a Str)>,
     rules: &LabelRules,
@@ -112,8 +120,9 @@ pub(crate) fn label_requirements<'a>(
         .collect()
 }
 
-/// What an expression demands. One that has no meaning demands what nothing satisfies: it is a wish that nobody checked, or a pool's
-/// requirement that slipped past admission, and neither may be satisfied by accident.
+/// Returns the requirement of an expression. An invalid expression becomes a requirement that
+/// nothing satisfies. It comes from a preference, which the API server does not validate, or from a
+/// pool that was not validated. Neither may be satisfied by accident.
 pub(crate) fn expression_requirement(expression: &NodeSelectorRequirement, rules: &LabelRules) -> Requirement {
     Requirement::from_expression(rules, expression)
         .unwrap_or_else(|_| Requirement::impossible(rules.normalise(&expression.key)))

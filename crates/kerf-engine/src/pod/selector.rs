@@ -1,15 +1,16 @@
-//! Label selectors. No selector and a selector that cannot be read select nothing; an empty one selects everything (spec 02 Q10).
+//! Label selectors. A missing or invalid selector selects nothing; an empty one selects everything
+//! (spec 02 Q10).
 
 use kerf_api::slim::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement, Labels};
 
-/// Whether the selector selects these labels.
+/// Returns true if the selector selects these labels.
 pub(crate) fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
     is_valid(selector)
         && selector.match_labels.iter().all(|(key, value)| labels.has_value(key, value))
         && selector.match_expressions.iter().all(|e| matches_expression(e, labels))
 }
 
-/// Whether every part of the selector has a meaning.
+/// Returns true if every expression of the selector is valid.
 pub(crate) fn is_valid(selector: &LabelSelector) -> bool {
     selector.match_expressions.iter().all(|e| match e.operator {
         LabelSelectorOperator::In | LabelSelectorOperator::NotIn => !e.values.is_empty(),
@@ -30,7 +31,8 @@ fn matches_expression(expression: &LabelSelectorRequirement, labels: &Labels) ->
     }
 }
 
-/// The selector in one canonical form, so that two ways to write it are one group: everything as sorted expressions.
+/// Returns the selector in a canonical form, as sorted expressions only. So selectors that are
+/// written differently and mean the same belong to one topology group.
 pub(crate) fn canonical(selector: &LabelSelector) -> LabelSelector {
     let mut expressions: Vec<LabelSelectorRequirement> = selector
         .match_labels

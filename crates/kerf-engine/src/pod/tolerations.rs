@@ -1,8 +1,9 @@
-//! Taints and tolerations (spec 02 §9.4). Every taint, whatever its effect, must be tolerated until relaxation says otherwise.
+//! Taints and tolerations (spec 02 §9.4). A pod must tolerate every taint, also those with the
+//! effect `PreferNoSchedule`, until relaxation adds a toleration for them.
 
 use kerf_api::slim::{Taint, TaintEffect, Toleration, TolerationOperator};
 
-/// Whether all taints are tolerated.
+/// Returns true if all taints are tolerated.
 pub(crate) fn tolerates_all(tolerations: &[Toleration], taints: &[Taint]) -> bool {
     taints.iter().all(|taint| tolerates(tolerations, taint))
 }
@@ -31,7 +32,7 @@ fn matches(toleration: &Toleration, taint: &Taint) -> bool {
     }
 }
 
-/// `key=value:effect`, without `=value` when there is none.
+/// Returns `key=value:effect`, or `key:effect` for an empty value.
 pub(crate) fn taint_text(taint: &Taint) -> String {
     let effect = taint.effect.as_str();
     if taint.value.is_empty() {
@@ -41,7 +42,8 @@ pub(crate) fn taint_text(taint: &Taint) -> String {
     }
 }
 
-/// The toleration that relaxation adds (spec 02 §6.4, step 6) and that daemon pods have anyway.
+/// Returns the toleration that relaxation adds (spec 02 §6.4, step 6) and that daemon pods always
+/// have.
 pub(crate) fn prefer_no_schedule() -> Toleration {
     Toleration {
         operator: TolerationOperator::Exists,
@@ -66,7 +68,7 @@ mod tests {
 
     // spec 02 #60
     #[test]
-    fn equal_exists_and_exists_on_everything_tolerate_and_nothing_else_does() {
+    fn only_equal_exists_and_exists_without_a_key_tolerate() {
         let t = taint("k=v:NoSchedule");
         assert!(tolerates(&[toleration("k", TolerationOperator::Equal, "v")], &t));
         assert!(tolerates(&[toleration("k", TolerationOperator::Exists, "")], &t));

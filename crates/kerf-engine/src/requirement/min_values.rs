@@ -1,4 +1,5 @@
-//! `minValues`: how many values of a label the instance types must offer together.
+//! `minValues`: how many distinct values of a label the instance types of a claim must offer
+//! together.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,22 +9,22 @@ use kerf_api::slim::Str;
 use super::set::Requirements;
 use super::single::Requirement;
 
-/// Whether a list of instance types offers enough values.
+/// Result of [`check_min_values`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MinValues {
-    /// It does.
+    /// The instance types offer enough values.
     Met {
-        /// How many types from the front of the list are enough.
+        /// Number of types from the front of the list that are enough.
         types_needed: usize,
     },
-    /// It does not.
+    /// The instance types offer too few values.
     Unmet(UnmetMinValues),
 }
 
-/// The labels of which there are too few values.
+/// The labels with too few values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnmetMinValues {
-    /// Label keys in alphabetical order, each with the number of values that there are.
+    /// Label keys in alphabetical order, each with the number of values that the types offer.
     pub reached: Vec<(Str, usize)>,
 }
 
@@ -36,20 +37,22 @@ impl fmt::Display for UnmetMinValues {
 
 impl std::error::Error for UnmetMinValues {}
 
-/// Counts, over the types in their order, the values that they declare for each label with `minValues`. No types at all is
-/// nothing to complain of here: that there are none is said elsewhere. Whatever types declare, a requirement that names too few
-/// values itself is not met: the API refuses a claim that carries it.
+/// Counts, over the types in their order, the distinct values of each label with `minValues`.
+///
+/// An empty list of types counts as met; other checks report that no types are left. A requirement
+/// that itself lists fewer values than its `minValues` is never met, because the API server rejects
+/// a NodeClaim with it.
 pub fn check_min_values<'a>(
     types: impl IntoIterator<Item = &'a Requirements>,
     requirements: &Requirements,
 ) -> MinValues {
     let mut counts: Vec<_> = requirements.iter().filter_map(MinValuesCount::for_requirement).collect();
-    let mut seen = 0;
+    let mut types_seen = 0;
     for declared in types {
         if counts.iter().all(MinValuesCount::is_reached) {
             break;
         }
-        seen += 1;
+        types_seen += 1;
         for count in &mut counts {
             let declared = declared.get(count.key).and_then(Requirement::allowed_values);
             count.values.extend(declared.unwrap_or_default().iter().map(Str::as_str));
@@ -57,8 +60,8 @@ pub fn check_min_values<'a>(
     }
     let unmet = |count: &MinValuesCount<'_>| (!count.is_reached()).then(|| (count.key.clone(), count.reached()));
     let reached: Vec<_> = counts.iter().filter_map(unmet).collect();
-    if seen == 0 || reached.is_empty() {
-        MinValues::Met { types_needed: seen }
+    if types_seen == 0 || reached.is_empty() {
+        MinValues::Met { types_needed: types_seen }
     } else {
         MinValues::Unmet(UnmetMinValues { reached })
     }
@@ -67,16 +70,16 @@ pub fn check_min_values<'a>(
 struct MinValuesCount<'a> {
     key: &'a Str,
     min: usize,
-    /// How many values the requirement names, if it does.
+    /// Number of values that the requirement lists. `None` if it lists none.
     named: Option<usize>,
     values: BTreeSet<&'a str>,
 }
 
 impl<'a> MinValuesCount<'a> {
     fn for_requirement(requirement: &'a Requirement) -> Option<Self> {
-        let least = requirement.min_values()? as usize;
+        let min = requirement.min_values()? as usize;
         let named = requirement.allowed_values().map(<[Str]>::len);
-        Some(Self { key: requirement.key(), min: least, named, values: BTreeSet::new() })
+        Some(Self { key: requirement.key(), min, named, values: BTreeSet::new() })
     }
 
     fn reached(&self) -> usize {

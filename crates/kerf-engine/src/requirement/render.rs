@@ -1,4 +1,4 @@
-//! Requirements as people read them, and as a NodeClaim stores them.
+//! Requirements as text for messages, and as entries of a NodeClaim.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use kerf_api::slim::{NodeSelectorOperator, Str};
 use super::set::Requirements;
 use super::single::{EffectiveOperator, Requirement};
 
-/// More values than this are counted, not listed.
+/// Maximum number of values in a message; further ones are counted.
 const MAX_LISTED_VALUES: usize = 5;
 
 /// One entry of a NodeClaim's `spec.requirements`.
@@ -16,11 +16,11 @@ const MAX_LISTED_VALUES: usize = 5;
 pub struct SelectorEntry {
     /// Label key.
     pub key: Str,
-    /// How values are compared; `Gt` and `Lt` are never written.
+    /// The operator; never `Gt` or `Lt`, which are stored as `Gte` and `Lte`.
     pub operator: NodeSelectorOperator,
     /// Values, sorted.
     pub values: Vec<Str>,
-    /// The least number of values, on each entry of its key.
+    /// `minValues` of the key, repeated on each of its entries.
     pub min_values: Option<u32>,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for ValueList<'_> {
     }
 }
 
-/// All requirements but the hostname, which is Kerf's own affair.
+/// All requirements except the hostname, which is internal to Kerf.
 impl fmt::Display for Requirements {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.iter().filter(|requirement| requirement.key() != labels::HOSTNAME);
@@ -64,7 +64,8 @@ impl fmt::Display for Requirements {
 }
 
 impl Requirement {
-    /// The entries that a NodeClaim stores for this requirement, sorted by operator. Whoever reads them intersects them.
+    /// Returns the entries that a NodeClaim stores for this requirement, sorted by operator. A
+    /// reader has to intersect them.
     pub fn to_entries(&self) -> Vec<SelectorEntry> {
         let entry = |operator, values| SelectorEntry {
             key: self.key().clone(),
@@ -74,7 +75,7 @@ impl Requirement {
         };
         let number = |bound: i64| vec![Str::from(bound.to_string())];
         let mut entries = Vec::new();
-        // No label value is negative, and the API refuses to store a negative bound.
+        // Label values are never negative, and the API server rejects a negative bound.
         entries.extend(self.gte().map(|gte| entry(NodeSelectorOperator::Gte, number(gte.max(0)))));
         entries.extend(self.lte().map(|lte| entry(NodeSelectorOperator::Lte, number(lte))));
         let is_bounded = !entries.is_empty();
@@ -90,7 +91,7 @@ impl Requirement {
 }
 
 impl Requirements {
-    /// The entries of a NodeClaim's `spec.requirements`, sorted by key and operator.
+    /// Returns the entries of a NodeClaim's `spec.requirements`, sorted by key and operator.
     pub fn to_entries(&self) -> Vec<SelectorEntry> {
         self.iter().flat_map(Requirement::to_entries).collect()
     }

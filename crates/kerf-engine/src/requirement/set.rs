@@ -1,4 +1,4 @@
-//! Requirements on several labels at once, and whether what one side asks the other can offer.
+//! Sets of requirements on several labels, and whether one set satisfies another.
 
 use std::fmt;
 
@@ -7,39 +7,40 @@ use kerf_api::slim::{Labels, Str};
 
 use super::single::Requirement;
 
-/// Requirements by label key, sorted, one for each key. A key that is not there may have any value or none.
+/// Requirements sorted by label key, one per key. A label without an entry may have any value or be
+/// absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Requirements(Vec<Requirement>);
 
-/// Which keys may be asked for although the other side does not name them.
+/// The labels that may be required although the other side does not define them.
 #[derive(Debug, Clone, Copy)]
 pub enum UndefinedLabels<'a> {
-    /// Well-known labels: instance types and offerings will give them a value.
+    /// Well-known labels: instance types and offerings will set a value.
     AllowWellKnown(&'a LabelRules),
-    /// None.
+    /// No label.
     Reject,
 }
 
-/// Why what is asked cannot be had.
+/// The reason why a set does not satisfy another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incompatible {
-    /// A label that nobody defines.
+    /// A required label is not defined.
     Undefined {
-        /// The label that is asked for.
+        /// The required label.
         key: Str,
-        /// A label that may have been meant.
+        /// A similar label that was probably intended. `None` if there is none.
         typo_of: Option<Str>,
     },
-    /// Labels that both sides define without a value in common, sorted by key.
+    /// Labels that both sides define without a common value, sorted by key.
     NoCommonValue(Vec<Conflict>),
 }
 
-/// A label of which two sides have no value in common.
+/// A label for which two sides have no common value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// What is asked.
-    pub asked: Requirement,
-    /// What is offered.
+    /// The requirement of the asking side.
+    pub required: Requirement,
+    /// The requirement of the offering side.
     pub offered: Requirement,
 }
 
@@ -51,9 +52,9 @@ impl fmt::Display for Incompatible {
                 typo_of.iter().try_for_each(|label| write!(f, " (typo of \"{label}\"?)"))
             }
             Self::NoCommonValue(conflicts) => {
-                for (i, Conflict { asked, offered }) in conflicts.iter().enumerate() {
+                for (i, Conflict { required, offered }) in conflicts.iter().enumerate() {
                     let separator = if i == 0 { "" } else { "; " };
-                    write!(f, "{separator}key {}, {asked} not in {offered}", asked.key())?;
+                    write!(f, "{separator}key {}, {required} not in {offered}", required.key())?;
                 }
                 Ok(())
             }
@@ -64,12 +65,12 @@ impl fmt::Display for Incompatible {
 impl std::error::Error for Incompatible {}
 
 impl Requirements {
-    /// The requirements that a node with these labels meets.
+    /// Returns the requirements that a node with these labels satisfies.
     pub fn from_labels(rules: &LabelRules, labels: &Labels) -> Self {
         labels.iter().map(|(key, value)| Requirement::from_label(rules, key, value)).collect()
     }
 
-    /// Adds a requirement; on a key that is there already, both must hold.
+    /// Adds a requirement. If the key has one already, both must be satisfied.
     pub fn add(&mut self, requirement: Requirement) {
         match self.position(requirement.key()) {
             Ok(i) => self.0[i] = self.0[i].intersection(&requirement),
@@ -84,7 +85,7 @@ impl Requirements {
         }
     }
 
-    /// Puts a requirement in the place of what was said of its key.
+    /// Sets the requirement on a key, whatever it was before.
     pub fn replace(&mut self, requirement: Requirement) {
         match self.position(requirement.key()) {
             Ok(i) => self.0[i] = requirement,
@@ -92,32 +93,32 @@ impl Requirements {
         }
     }
 
-    /// Takes a key out and returns what was said of it.
+    /// Removes the requirement on a key and returns it.
     pub fn remove(&mut self, key: &str) -> Option<Requirement> {
         self.position(key).ok().map(|i| self.0.remove(i))
     }
 
-    /// What is said of a key.
+    /// Returns the requirement on a key.
     pub fn get(&self, key: &str) -> Option<&Requirement> {
         self.position(key).ok().map(|i| &self.0[i])
     }
 
-    /// Whether anything is said of a key.
+    /// Returns true if there is a requirement on the key.
     pub fn contains_key(&self, key: &str) -> bool {
         self.position(key).is_ok()
     }
 
-    /// All requirements in key order.
+    /// Returns all requirements, sorted by key.
     pub fn iter(&self) -> std::slice::Iter<'_, Requirement> {
         self.0.iter()
     }
 
-    /// How many labels are named.
+    /// Returns the number of labels with a requirement.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether nothing is required.
+    /// Returns true if there are no requirements.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -126,33 +127,33 @@ impl Requirements {
         self.0.binary_search_by(|requirement| requirement.key().as_str().cmp(key))
     }
 
-    /// Whether what is asked and what `self` offers have a value in common for every key that both name. Two sides that can both
-    /// do without the label need none.
-    pub fn intersects(&self, asked: &Self) -> Result<(), Incompatible> {
-        let conflicts: Vec<_> = asked.iter().filter_map(|asked| self.conflict(asked)).collect();
+    /// Checks that `required` and `self` have a common value for every key that both define. Two
+    /// requirements that both allow the label to be absent need no common value.
+    pub fn intersects(&self, required: &Self) -> Result<(), Incompatible> {
+        let conflicts: Vec<_> = required.iter().filter_map(|required| self.conflict(required)).collect();
         if conflicts.is_empty() { Ok(()) } else { Err(Incompatible::NoCommonValue(conflicts)) }
     }
 
-    fn conflict(&self, asked: &Requirement) -> Option<Conflict> {
-        let offered = self.get(asked.key())?;
-        let fits = offered.has_intersection(asked) || (asked.may_be_absent() && offered.may_be_absent());
-        (!fits).then(|| Conflict { asked: asked.clone(), offered: offered.clone() })
+    fn conflict(&self, required: &Requirement) -> Option<Conflict> {
+        let offered = self.get(required.key())?;
+        let fits = offered.has_intersection(required) || (required.may_be_absent() && offered.may_be_absent());
+        (!fits).then(|| Conflict { required: required.clone(), offered: offered.clone() })
     }
 
-    /// Whether `self`, what a node or pool offers, can give what is asked. A label that `self` does not name can be asked for only
-    /// if `undefined` allows it, or if its absence will do.
-    pub fn compatible(&self, asked: &Self, undefined: UndefinedLabels<'_>) -> Result<(), Incompatible> {
-        let unknown = asked
-            .iter()
-            .find(|asked| !undefined.allows(asked.key()) && !self.contains_key(asked.key()) && !asked.may_be_absent());
+    /// Checks that `self`, which a node or pool offers, can satisfy `required`. A label that `self`
+    /// does not define may be required only if `undefined` allows it or if the label may be absent.
+    pub fn compatible(&self, required: &Self, undefined: UndefinedLabels<'_>) -> Result<(), Incompatible> {
+        let unknown = required.iter().find(|required| {
+            !undefined.allows(required.key()) && !self.contains_key(required.key()) && !required.may_be_absent()
+        });
         if let Some(unknown) = unknown {
             let key = unknown.key().clone();
             return Err(Incompatible::Undefined { typo_of: self.likely_intended_label(&key, undefined), key });
         }
-        self.intersects(asked)
+        self.intersects(required)
     }
 
-    /// The known label that somebody who asked for `key` may have meant.
+    /// Returns the known label that was probably intended by `key`.
     fn likely_intended_label(&self, key: &str, undefined: UndefinedLabels<'_>) -> Option<Str> {
         let well_known = match undefined {
             UndefinedLabels::AllowWellKnown(rules) => closest(key, rules.well_known()),
@@ -171,7 +172,8 @@ impl UndefinedLabels<'_> {
     }
 }
 
-/// Of the labels that contain the key or end like it, the one whose name is the same, else the first in the alphabet.
+/// Returns the most similar label: of those that contain the key or end with its name, the one with
+/// an equal name, otherwise the first in alphabetical order.
 fn closest<'a>(key: &str, labels: impl Iterator<Item = &'a str>) -> Option<Str> {
     let name = name_of(key);
     labels
@@ -180,7 +182,7 @@ fn closest<'a>(key: &str, labels: impl Iterator<Item = &'a str>) -> Option<Str> 
         .map(Str::new)
 }
 
-/// The part of a label key after its domain.
+/// Returns the part of a label key after its domain.
 fn name_of(key: &str) -> &str {
     key.split_once('/').map_or(key, |(_, name)| name)
 }

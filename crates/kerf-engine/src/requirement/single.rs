@@ -3,9 +3,11 @@
 use kerf_api::labels::LabelRules;
 use kerf_api::slim::{NodeSelectorOperator, NodeSelectorRequirement, Str};
 
-/// The values that a label may have: some, or all but some, and within bounds if there are any.
+/// The values that a label may have: listed values, or all except the listed ones (a complement),
+/// optionally within integer bounds.
 ///
-/// A value set without complement never has bounds: they have been applied to its values. Values are sorted, each once.
+/// Only complements have bounds; for listed values the bounds have been applied. Values are sorted
+/// and distinct.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Requirement {
     key: Str,
@@ -14,38 +16,39 @@ pub struct Requirement {
     gte: Option<i64>,
     lte: Option<i64>,
     min_values: Option<u32>,
-    /// Demands that contradict each other: no value will do, and neither will a node without the label.
+    /// True for contradicting requirements: no value satisfies them, and neither does a node
+    /// without the label.
     impossible: bool,
 }
 
-/// What a requirement amounts to, bounds aside.
+/// The operator that a requirement is equivalent to, without its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EffectiveOperator {
-    /// One of the values.
+    /// The label has one of the values.
     In,
-    /// Any but the values.
+    /// The label has none of the values or is absent.
     NotIn,
-    /// Any value.
+    /// The label has any value.
     Exists,
-    /// No value.
+    /// The label is absent.
     DoesNotExist,
 }
 
-/// An expression that has no meaning as a requirement.
+/// The reason why an expression is not a valid requirement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequirementError {
-    /// No such operator.
+    /// The operator does not exist.
     UnsupportedOperator {
         /// The label key, normalised.
         key: Str,
-        /// What stood in the operator's place.
+        /// The text in place of the operator.
         operator: Str,
     },
-    /// A bound that is not exactly one 64-bit integer.
+    /// A bound is not exactly one 64-bit integer.
     NotOneInteger {
         /// The label key, normalised.
         key: Str,
-        /// The operator.
+        /// The operator of the bound: `Gt`, `Lt`, `Gte` or `Lte`.
         operator: &'static str,
     },
 }
@@ -67,8 +70,11 @@ impl std::fmt::Display for RequirementError {
 impl std::error::Error for RequirementError {}
 
 impl Requirement {
-    /// The requirement that an expression states, under today's spelling of its key. Pods are checked before they get here, so
-    /// an error means an expression that nobody checks, such as a preference.
+    /// Creates the requirement of an expression. Deprecated label keys are replaced by their
+    /// current ones.
+    ///
+    /// Kerf validates pods before. So an error comes from an expression that is not validated, such
+    /// as a preference.
     pub fn new(
         rules: &LabelRules,
         key: &str,
@@ -107,33 +113,35 @@ impl Requirement {
         Ok(requirement)
     }
 
-    /// The requirement of a node selector's expression.
+    /// Creates the requirement of a node selector expression.
     pub fn from_expression(rules: &LabelRules, expression: &NodeSelectorRequirement) -> Result<Self, RequirementError> {
         Self::new(rules, &expression.key, &expression.operator, &expression.values, None)
     }
 
-    /// `key In [value]`, under today's spelling of the key: what a label or a node selector says.
+    /// Creates `key In [value]`, as a label or a node selector requires it. A deprecated key is
+    /// replaced by its current one.
     pub fn from_label(rules: &LabelRules, key: &str, value: &str) -> Self {
         Self::from_values(Str::new(rules.normalise(key)), false, vec![Str::new(value)])
     }
 
-    /// `key In [values]`; the key is taken as it is.
+    /// Creates `key In [values]`. The key is not normalised.
     pub fn one_of(key: impl Into<Str>, values: impl IntoIterator<Item = Str>) -> Self {
         Self::from_values(key.into(), false, values.into_iter().collect())
     }
 
-    /// `key Exists`; the key is taken as it is.
+    /// Creates `key Exists`. The key is not normalised.
     pub fn exists(key: impl Into<Str>) -> Self {
         Self::from_values(key.into(), true, Vec::new())
     }
 
-    /// `key DoesNotExist`; the key is taken as it is.
+    /// Creates `key DoesNotExist`. The key is not normalised.
     pub fn does_not_exist(key: impl Into<Str>) -> Self {
         Self::from_values(key.into(), false, Vec::new())
     }
 
-    /// What nothing can satisfy; the key is taken as it is. People read `DoesNotExist`, as of any demand that leaves no value, but a
-    /// node without the label will not do.
+    /// Creates a requirement that nothing satisfies, not even a node without the label. Messages
+    /// show it as `DoesNotExist`, like any requirement that allows no value. The key is not
+    /// normalised.
     pub fn impossible(key: impl Into<Str>) -> Self {
         Self { impossible: true, ..Self::does_not_exist(key) }
     }
@@ -144,48 +152,49 @@ impl Requirement {
         Self { key, complement, values, gte: None, lte: None, min_values: None, impossible: false }
     }
 
-    /// The label key.
+    /// Returns the label key.
     pub fn key(&self) -> &Str {
         &self.key
     }
 
-    /// Whether [`values`](Self::values) are the ones left out.
+    /// Returns true if [`values`](Self::values) are the excluded ones.
     pub fn is_complement(&self) -> bool {
         self.complement
     }
 
-    /// Allowed values, or the excluded ones of a complement, sorted.
+    /// Returns the allowed values, or the excluded ones of a complement, sorted.
     pub fn values(&self) -> &[Str] {
         &self.values
     }
 
-    /// The allowed values, if they are a finite set.
+    /// Returns the allowed values, or `None` for a complement.
     pub fn allowed_values(&self) -> Option<&[Str]> {
         (!self.complement).then_some(&self.values[..])
     }
 
-    /// The least integer that is allowed.
+    /// Returns the smallest allowed integer. `None` if there is no lower bound.
     pub fn gte(&self) -> Option<i64> {
         self.gte
     }
 
-    /// The greatest integer that is allowed.
+    /// Returns the largest allowed integer. `None` if there is no upper bound.
     pub fn lte(&self) -> Option<i64> {
         self.lte
     }
 
-    /// How many values the instance types that are sent to the provider must offer.
+    /// Returns how many distinct values the instance types of a claim must offer (`minValues`).
     pub fn min_values(&self) -> Option<u32> {
         self.min_values
     }
 
-    /// The same requirement with another least number of values.
+    /// Returns the requirement with another `minValues`.
     #[must_use]
     pub fn with_min_values(self, min_values: Option<u32>) -> Self {
         Self { min_values, ..self }
     }
 
-    /// What the requirement amounts to. Bounds do not show here: a bounded one counts as `Exists` or `NotIn`.
+    /// Returns the equivalent operator. Bounds are ignored: a requirement with bounds is `Exists`
+    /// or `NotIn`.
     pub fn operator(&self) -> EffectiveOperator {
         match (self.complement, self.values.is_empty()) {
             (true, true) => EffectiveOperator::Exists,
@@ -195,13 +204,14 @@ impl Requirement {
         }
     }
 
-    /// How many values are allowed; of a complement, the largest integer less the excluded ones.
+    /// Returns the number of allowed values. For a complement this is `i64::MAX` minus the excluded
+    /// ones.
     pub fn value_count(&self) -> i64 {
         let named = i64::try_from(self.values.len()).unwrap_or(i64::MAX);
         if self.complement { i64::MAX - named } else { named }
     }
 
-    /// Whether the label may have this value.
+    /// Returns true if the label may have this value.
     pub fn has(&self, value: &str) -> bool {
         self.lists_value(value) != self.complement && within(value, self.gte, self.lte)
     }
@@ -210,7 +220,7 @@ impl Requirement {
         self.values.binary_search_by(|named| named.as_str().cmp(value)).is_ok()
     }
 
-    /// What both allow. The keys must be the same.
+    /// Returns the requirement that both allow. The keys must be equal.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         debug_assert_eq!(self.key, other.key, "requirements of different labels have nothing in common");
@@ -232,8 +242,9 @@ impl Requirement {
         Self { key: self.key.clone(), complement, values, gte: bounds.0, lte: bounds.1, min_values, impossible }
     }
 
-    /// Whether some value is allowed by both. Two complements always have one in common unless their bounds contradict each
-    /// other or lie below zero, even where the exclusions happen to use up a bounded range.
+    /// Returns true if some value satisfies both. Two complements always have a common value unless
+    /// their bounds contradict each other or are negative. Exclusions that use up a bounded range
+    /// are ignored.
     pub fn has_intersection(&self, other: &Self) -> bool {
         let (gte, lte) = self.intersect_bounds(other);
         if contradict(gte, lte) {
@@ -257,33 +268,34 @@ impl Requirement {
         (self.gte.max(other.gte), lte)
     }
 
-    /// A value that the label may have, for where one must be written down: the smallest of a finite set; of others the
-    /// smallest natural number that is within bounds and not excluded.
+    /// Returns an allowed value, for places that need a single one: the smallest of a finite set,
+    /// otherwise the smallest natural number that is within the bounds and not excluded. Returns
+    /// `None` if there is none.
     pub fn pick_value(&self) -> Option<Str> {
         if !self.complement {
             return self.values.first().cloned();
         }
-        let least = self.gte.unwrap_or(0).max(0);
-        let most = self.lte.unwrap_or(i64::MAX);
-        // Of one more number than there are exclusions, one at least is free.
-        (least..=most)
+        let min = self.gte.unwrap_or(0).max(0);
+        let max = self.lte.unwrap_or(i64::MAX);
+        // One more number than there are exclusions is enough: at least one of them is allowed.
+        (min..=max)
             .take(self.values.len().saturating_add(1))
             .map(|number| Str::from(number.to_string()))
             .find(|number| !self.lists_value(number))
     }
 
-    /// Whether no label value can ever satisfy the requirement although it has bounds: label values are never negative, and the
-    /// API refuses to store such a bound, so no NodeClaim may be made of it.
+    /// Returns true if the upper bound is negative. No label value satisfies such a requirement,
+    /// and the API server rejects the bound, so no NodeClaim may contain it.
     pub fn is_below_zero(&self) -> bool {
         is_negative(self.lte)
     }
 
-    /// Whether no node can satisfy the requirement, be it with the label or without.
+    /// Returns true if no node can satisfy the requirement, with or without the label.
     pub fn is_unsatisfiable(&self) -> bool {
         self.impossible || self.is_below_zero()
     }
 
-    /// Whether a node without the label will do.
+    /// Returns true if a node without the label satisfies the requirement.
     pub fn may_be_absent(&self) -> bool {
         match self.operator() {
             EffectiveOperator::NotIn | EffectiveOperator::DoesNotExist => !self.is_unsatisfiable(),
@@ -292,12 +304,12 @@ impl Requirement {
     }
 }
 
-/// Whether an upper bound leaves no label value.
+/// Returns true if an upper bound allows no label value.
 fn is_negative(lte: Option<i64>) -> bool {
     lte.is_some_and(|lte| lte < 0)
 }
 
-/// Whether the value is within the bounds. With any bound, what is no integer is outside.
+/// Returns true if the value is within the bounds. If there is a bound, only integers are.
 fn within(value: &str, gte: Option<i64>, lte: Option<i64>) -> bool {
     if gte.is_none() && lte.is_none() {
         return true;

@@ -1,4 +1,5 @@
-//! The algebra against the examples of spec 02 and against a brute-force model over a small universe of values.
+//! Tests of requirements against the examples of spec 02, and against a brute-force model over a
+//! small set of values.
 #![allow(clippy::unwrap_used, reason = "a test that cannot build its own fixture must fail")]
 
 mod model;
@@ -45,10 +46,10 @@ fn spec_02_20_contradicting_bounds_are_does_not_exist() {
     let none = req(Gt, &["9"]).intersection(&req(Lt, &["1"]));
     assert_eq!(none, req(DoesNotExist, &[]));
     assert_eq!(none.operator(), EffectiveOperator::DoesNotExist);
-    let most = req(Gt, &[MAX_I64]);
-    assert_eq!((most.operator(), most.value_count()), (EffectiveOperator::DoesNotExist, 0));
-    let least = req(Lt, &["-9223372036854775808"]);
-    assert_eq!(least.operator(), EffectiveOperator::DoesNotExist);
+    let above_max = req(Gt, &[MAX_I64]);
+    assert_eq!((above_max.operator(), above_max.value_count()), (EffectiveOperator::DoesNotExist, 0));
+    let below_min = req(Lt, &["-9223372036854775808"]);
+    assert_eq!(below_min.operator(), EffectiveOperator::DoesNotExist);
 }
 
 #[test]
@@ -94,10 +95,10 @@ fn spec_02_24_the_larger_min_values_counts() {
 #[test]
 fn spec_02_25_well_known_keys_need_not_be_defined() {
     let rules = LabelRules::aws();
-    let asked = set([requirement("topology.kubernetes.io/zone", In, &["a"])]);
+    let required = set([requirement("topology.kubernetes.io/zone", In, &["a"])]);
     let nothing = Requirements::default();
-    assert!(nothing.compatible(&asked, UndefinedLabels::AllowWellKnown(&rules)).is_ok());
-    assert!(nothing.compatible(&asked, UndefinedLabels::Reject).is_err());
+    assert!(nothing.compatible(&required, UndefinedLabels::AllowWellKnown(&rules)).is_ok());
+    assert!(nothing.compatible(&required, UndefinedLabels::Reject).is_err());
 }
 
 #[test]
@@ -105,14 +106,14 @@ fn spec_02_26_undefined_custom_keys_can_only_be_absent() {
     let rules = LabelRules::aws();
     let nothing = Requirements::default();
     for undefined in [UndefinedLabels::AllowWellKnown(&rules), UndefinedLabels::Reject] {
-        for (asked, fits) in [
+        for (required, fits) in [
             (req(In, &["a"]), false),
             (req(Exists, &[]), false),
             (req(Gt, &["1"]), false),
             (req(NotIn, &["a"]), true),
             (req(DoesNotExist, &[]), true),
         ] {
-            assert_eq!(nothing.compatible(&set([asked.clone()]), undefined).is_ok(), fits, "{asked}");
+            assert_eq!(nothing.compatible(&set([required.clone()]), undefined).is_ok(), fits, "{required}");
         }
     }
 }
@@ -144,7 +145,8 @@ fn spec_02_28_unknown_labels_come_with_a_hint() {
         ("example.com/zone", "topology.kubernetes.io/zone"),
         ("topology.kubernetes.io/zon", "topology.kubernetes.io/zone"),
         ("instance-type", "node.kubernetes.io/instance-type"),
-        // No name is the same: the first in the alphabet that contains it.
+        // No known label has an equal name: the hint is the first in alphabetical order that
+        // contains the key.
         ("instance-c", "karpenter.k8s.aws/instance-capability-flex"),
     ] {
         assert_eq!(
@@ -178,19 +180,19 @@ fn spec_02_29_old_spellings_are_stored_under_the_new_key() {
 }
 
 #[test]
-fn conflicts_of_all_keys_are_told_sorted() {
+fn conflicts_of_all_keys_are_listed_sorted() {
     let offered = set([requirement("a", In, &["1"]), requirement("b", Exists, &[]), requirement("c", NotIn, &["x"])]);
-    let asked =
+    let required =
         set([requirement("a", In, &["2", "3"]), requirement("b", DoesNotExist, &[]), requirement("c", In, &["x"])]);
     assert_eq!(
-        offered.intersects(&asked).unwrap_err().to_string(),
+        offered.intersects(&required).unwrap_err().to_string(),
         "key a, a In [2 3] not in a In [1]; key b, b DoesNotExist not in b Exists; key c, c In [x] not in c NotIn [x]"
     );
     assert!(offered.intersects(&set([requirement("elsewhere", In, &["x"])])).is_ok());
 }
 
 #[test]
-fn expressions_without_meaning_are_errors() {
+fn invalid_expressions_are_errors() {
     let rules = LabelRules::aws();
     let new = |operator, values: &[&str]| {
         let values: Vec<Str> = values.iter().map(Str::new).collect();
@@ -233,7 +235,7 @@ fn entries_of_a_node_claim() {
         (req(Exists, &[]), &["Exists []"]),
         (req(DoesNotExist, &[]), &["DoesNotExist []"]),
         (req(Lte, &["3"]), &["Lte [\"3\"]"]),
-        // Q5: exclusions next to a bound are written, too.
+        // Q5: exclusions besides a bound are stored, too.
         (req(Gte, &["3"]).intersection(&req(NotIn, &["5", "1", "x"])), &["Gte [\"3\"]", "NotIn [\"5\"]"]),
         (req(Gt, &["-5"]), &["Gte [\"0\"]"]),
     ] {
@@ -257,7 +259,7 @@ fn picked_values_are_the_smallest_allowed() {
     assert_eq!(picked(req(Gt, &["7"])).as_deref(), Some("8"));
     assert_eq!(picked(req(Gte, &["-7"])).as_deref(), Some("0"));
     assert_eq!(picked(req(DoesNotExist, &[])), None);
-    // Q4: an empty range yields nothing, and an excluded value is never picked.
+    // Q4: an empty range has no value, and an excluded value is never picked.
     assert_eq!(picked(req(Lt, &["0"])), None);
     let used_up = req(Gte, &["3"]).intersection(&req(Lte, &["4"])).intersection(&req(NotIn, &["3", "4"]));
     assert_eq!(picked(used_up), None);
@@ -290,11 +292,11 @@ fn min_values_over_types() {
         unmet.to_string(),
         "minValues requirement is not met for label(s) (label(s)=[family node.kubernetes.io/instance-type])"
     );
-    // A type that only excludes values declares none.
+    // A type that only excludes values offers none.
     let vague = set([requirement("family", NotIn, &["x", "y"])]);
     let MinValues::Unmet(unmet) = check_min_values([&vague], &asks(1, 1)) else { panic!("too few") };
     assert_eq!(unmet.reached[0], ("family".into(), 0));
-    // Whatever the types declare, the API refuses a claim that names fewer values (Q18).
+    // The API server rejects a claim that lists fewer values, whatever the types offer (Q18).
     let narrow = set([requirement("family", In, &["c5"]).with_min_values(Some(2))]);
     let MinValues::Unmet(unmet) = check_min_values(&types, &narrow) else { panic!("too few") };
     assert_eq!(unmet.reached, [("family".into(), 1)]);
@@ -302,14 +304,14 @@ fn min_values_over_types() {
 
 // spec 01 §9.3
 #[test]
-fn what_nothing_satisfies_is_not_absence() {
+fn an_impossible_requirement_does_not_allow_absence() {
     let no_label = set([req(DoesNotExist, &[])]);
     let below = [req(Lt, &["0"]), req(Lte, &["-1"]), req(NotIn, &["-7"]).intersection(&req(Lt, &["0"]))];
     for nothing in below.into_iter().chain([req(Gt, &[MAX_I64]), Requirement::impossible("key")]) {
         assert!(nothing.is_unsatisfiable() && !nothing.may_be_absent(), "{nothing}");
         for offered in [set([req(Exists, &[])]), set([req(NotIn, &["a"])]), set([req(In, &["0"])]), no_label.clone()] {
-            let asked = set([nothing.clone()]);
-            assert!(offered.compatible(&asked, UndefinedLabels::Reject).is_err(), "{nothing} in {offered}");
+            let required = set([nothing.clone()]);
+            assert!(offered.compatible(&required, UndefinedLabels::Reject).is_err(), "{nothing} in {offered}");
         }
         assert!(nothing.intersection(&req(Exists, &[])).is_unsatisfiable(), "{nothing}");
         assert_eq!(nothing.pick_value(), None);

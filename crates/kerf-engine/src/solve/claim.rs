@@ -1,4 +1,6 @@
-//! A machine to be launched, while it is being put together.
+//! An open claim is a NodeClaim under construction during one pass.
+//!
+//! A claim only narrows: each pod that joins can remove instance types and values, never add any.
 
 use kerf_api::slim::HostPort;
 
@@ -9,30 +11,31 @@ use crate::requirement_table::RequirementSetIx;
 use crate::resources::Amounts;
 use crate::topology::{GroupIx, TopologyKeyIx};
 
-/// An open claim: the pods on it so far and what they leave of the pool's choices.
+/// The pods of a claim so far and the choices that they leave of the pool's.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenClaim {
     pub(crate) template: usize,
-    /// What the machine must be by now.
+    /// The pool's requirements narrowed by those of all pods.
     pub(crate) requirements: RequirementSetIx,
-    /// The rows that still fit everything.
+    /// Catalogue rows that still fit all pods.
     pub(crate) rows: Bits,
-    /// The rows at which it is counted against its pool's limits.
+    /// Rows at whose largest capacity the claim is counted against its pool's limits.
     pub(crate) rows_counted_in_limits: Bits,
-    /// Requests of the pods; daemons come on top.
+    /// Requests of the pods, without daemon overhead.
     pub(crate) requests: Amounts,
     pub(crate) pods: Vec<PodIx>,
-    /// Where its pods are counted although the machine will be in one of several domains.
+    /// Counts of its pods in domains where it may turn out not to be launched.
     pub(crate) uncertain_counts: Vec<UncertainCount>,
     pub(crate) ports: Vec<HostPort>,
-    /// Reservations that it holds, by index.
+    /// Indices of the reservations that it holds a slot of.
     pub(crate) reserved: Vec<usize>,
-    /// The cheapest machine that it could be.
+    /// Hourly price of the cheapest row. Current only after the pass, or under
+    /// `ClaimOrder::CheapestGrowth`.
     pub(crate) price: Price,
     pub(crate) min_values_relaxed: bool,
 }
 
-/// A pod that a group counts in a domain where it may turn out not to be.
+/// A pod counted in one of several domains in which its claim may be launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UncertainCount {
     pub(crate) group: GroupIx,

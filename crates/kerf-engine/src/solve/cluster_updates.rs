@@ -1,7 +1,8 @@
-//! Pods come to nodes and leave them, nodes come and go: the books follow, at the cost of the pods that are concerned.
+//! Applies pod and node events to problem and state. The cost depends on the pods concerned only.
 //!
-//! Only clean books may be changed here (no question is open), and what is changed is kept. Nodes get the first free number; the
-//! order in which pods are offered to them is put right, once, before the next question.
+//! Must be called between solves, when the undo log is empty; changes are permanent. New nodes are
+//! appended, and removed nodes keep their index. [`reindex_nodes`] restores the scheduling order
+//! once, before the next solve.
 
 use kerf_api::slim::Str;
 
@@ -10,21 +11,21 @@ use super::state::SolverState;
 use super::{compile, limits};
 use crate::cluster::NodeState;
 
-/// A pod runs on a node from now on.
+/// Records that a pod runs on a node.
 pub(crate) fn bind(problem: &mut SchedulingProblem, state: &mut SolverState, pod: PodIx, node: usize) {
     problem.pods[pod.0 as usize].node = Some(node as u32);
     problem.pods_on[node].push(pod);
     let entry = &problem.pods[pod.0 as usize];
     let class = &problem.classes[entry.class.0 as usize];
-    let host = &mut problem.cluster.nodes[node];
-    host.used.add(&class.requests);
+    let node_state = &mut problem.cluster.nodes[node];
+    node_state.used.add(&class.requests);
     if entry.is_daemon {
-        host.daemons_used.add(&class.requests);
+        node_state.daemons_used.add(&class.requests);
     }
-    host.ports.extend(class.ports.iter().cloned());
-    host.attached.extend(entry.attachments.iter().cloned());
-    state.set_remaining(node, host.remaining());
-    if host.is_marked_for_deletion && entry.is_currently_reschedulable {
+    node_state.ports.extend(class.ports.iter().cloned());
+    node_state.attached.extend(entry.attachments.iter().cloned());
+    state.set_remaining(node, node_state.remaining());
+    if node_state.is_marked_for_deletion && entry.is_currently_reschedulable {
         if !problem.unplaceable_pods.contains_key(&pod) {
             problem.pods_to_place.push(pod);
         }
@@ -33,37 +34,38 @@ pub(crate) fn bind(problem: &mut SchedulingProblem, state: &mut SolverState, pod
     }
 }
 
-/// A pod no longer runs on its node.
+/// Records that a pod no longer runs on its node.
 pub(crate) fn unbind(problem: &mut SchedulingProblem, state: &mut SolverState, pod: PodIx) {
     let Some(node) = problem.pods[pod.0 as usize].node.take().map(|node| node as usize) else { return };
     problem.pods_on[node].retain(|other| *other != pod);
     let entry = &problem.pods[pod.0 as usize];
     let class = &problem.classes[entry.class.0 as usize];
-    let host = &mut problem.cluster.nodes[node];
-    host.used.sub(&class.requests);
+    let node_state = &mut problem.cluster.nodes[node];
+    node_state.used.sub(&class.requests);
     if entry.is_daemon {
-        host.daemons_used.sub(&class.requests);
+        node_state.daemons_used.sub(&class.requests);
     }
-    remove_each(&mut host.ports, &class.ports);
-    remove_each(&mut host.attached, &entry.attachments);
-    state.set_remaining(node, host.remaining());
-    if host.is_marked_for_deletion && entry.is_currently_reschedulable {
+    remove_each(&mut node_state.ports, &class.ports);
+    remove_each(&mut node_state.attached, &entry.attachments);
+    state.set_remaining(node, node_state.remaining());
+    if node_state.is_marked_for_deletion && entry.is_currently_reschedulable {
         problem.pods_to_place.retain(|other| *other != pod);
     } else {
         count_running_pod(problem, state, pod, node, -1);
     }
 }
 
-/// Removes as many of each as are listed.
-fn remove_each<T: PartialEq>(from: &mut Vec<T>, gone: &[T]) {
-    for one in gone {
-        if let Some(at) = from.iter().position(|other| other == one) {
+/// Removes one occurrence for each listed element.
+fn remove_each<T: PartialEq>(from: &mut Vec<T>, removed: &[T]) {
+    for element in removed {
+        if let Some(at) = from.iter().position(|other| other == element) {
             from.swap_remove(at);
         }
     }
 }
 
-/// Counts a pod where it runs. A pod that is on its way out keeps others away until it is gone, but is counted no more.
+/// Adds a running pod to its groups, or removes it if `by` is -1. The anti-affinity of a
+/// terminating pod holds until the pod is deleted, but no other group counts it.
 fn count_running_pod(problem: &mut SchedulingProblem, state: &mut SolverState, pod: PodIx, node: usize, by: i32) {
     let entry = &problem.pods[pod.0 as usize];
     let class = &problem.classes[entry.class.0 as usize];
@@ -81,7 +83,7 @@ fn count_running_pod(problem: &mut SchedulingProblem, state: &mut SolverState, p
     state.clear_undo_log();
 }
 
-/// A node is there from now on, without pods; its number.
+/// Adds a node without pods. Returns its index.
 pub(crate) fn add_node(problem: &mut SchedulingProblem, state: &mut SolverState, mut node: NodeState) -> usize {
     problem.cluster.complete_node(&mut node, &mut state.table);
     let ix = problem.cluster.nodes.len();
@@ -102,7 +104,7 @@ pub(crate) fn add_node(problem: &mut SchedulingProblem, state: &mut SolverState,
     ix
 }
 
-/// A node is gone; its pods are nowhere.
+/// Removes a node. Returns its pods, which now run on no node.
 pub(crate) fn remove_node(problem: &mut SchedulingProblem, state: &mut SolverState, node: usize) -> Vec<PodIx> {
     let pods = problem.pods_on[node].clone();
     for pod in &pods {
@@ -114,20 +116,21 @@ pub(crate) fn remove_node(problem: &mut SchedulingProblem, state: &mut SolverSta
             state.keys.remove_node_domain(key, domain);
         }
     }
-    let gone = &mut problem.cluster.nodes[node];
-    gone.is_marked_for_deletion = true;
-    gone.is_removed = true;
-    if let Some(name) = &gone.node_name {
+    let removed = &mut problem.cluster.nodes[node];
+    removed.is_marked_for_deletion = true;
+    removed.is_removed = true;
+    if let Some(name) = &removed.node_name {
         problem.cluster.node_index.remove(name);
     }
     problem.is_node_order_current = false;
     pods
 }
 
-/// What a node adds to the domains that exist and takes from its pool's limits. One that is leaving does neither.
+/// Adds a node to the domains that exist and subtracts it from its pool's limits, or the reverse if
+/// `by` is -1. Nodes marked for deletion count in neither.
 fn count_node(problem: &SchedulingProblem, state: &mut SolverState, node: usize, by: i32) {
-    let host = &problem.cluster.nodes[node];
-    if host.is_marked_for_deletion {
+    let node_state = &problem.cluster.nodes[node];
+    if node_state.is_marked_for_deletion {
         return;
     }
     for (ix, (key, filter)) in problem.node_count_keys.iter().enumerate() {
@@ -138,14 +141,14 @@ fn count_node(problem: &SchedulingProblem, state: &mut SolverState, node: usize,
         }
     }
     for (ix, template) in problem.templates.iter().enumerate() {
-        if host.pool.as_ref() == Some(&template.name) {
-            limits::add_capacity(state.limits_mut(ix), &host.capacity, -i128::from(by));
+        if node_state.pool.as_ref() == Some(&template.name) {
+            limits::add_capacity(state.limits_mut(ix), &node_state.capacity, -i128::from(by));
         }
     }
     state.clear_undo_log();
 }
 
-/// Numbers the nodes anew, in the order in which pods are offered to them; those that are gone lose their number.
+/// Renumbers the nodes in the order in which they are offered to pods, and drops removed nodes.
 pub(crate) fn reindex_nodes(problem: &mut SchedulingProblem, state: &mut SolverState) {
     if problem.is_node_order_current {
         return;
@@ -153,23 +156,23 @@ pub(crate) fn reindex_nodes(problem: &mut SchedulingProblem, state: &mut SolverS
     let nodes = std::mem::take(&mut problem.cluster.nodes);
     let mut order: Vec<usize> = (0..nodes.len()).filter(|ix| !nodes[*ix].is_removed).collect();
     order.sort_by(|a, b| nodes[*a].cmp_scheduling_order(&nodes[*b]));
-    let mut moved: Vec<Option<u32>> = vec![None; nodes.len()];
+    let mut new_indices: Vec<Option<u32>> = vec![None; nodes.len()];
     for (new, old) in order.iter().enumerate() {
-        moved[*old] = Some(new as u32);
+        new_indices[*old] = Some(new as u32);
     }
-    let now = |old: usize| moved.get(old).copied().flatten();
+    let new_index = |old: usize| new_indices.get(old).copied().flatten();
     let mut slots: Vec<Option<NodeState>> = nodes.into_iter().map(Some).collect();
     problem.cluster.nodes = order.iter().filter_map(|old| slots[*old].take()).collect();
-    problem.cluster.renumber_nodes(&now);
+    problem.cluster.renumber_nodes(&new_index);
     for domains in &mut problem.node_domains {
         *domains = order.iter().map(|old| domains[*old]).collect();
     }
     problem.pods_on = order.iter().map(|old| std::mem::take(&mut problem.pods_on[*old])).collect();
     for pod in &mut problem.pods {
-        pod.node = pod.node.and_then(|old| now(old as usize));
+        pod.node = pod.node.and_then(|old| new_index(old as usize));
     }
     for (group, counts) in problem.groups.iter().zip(&mut state.group_counts) {
-        counts.renumber_nodes(&now, group.identity.kind);
+        counts.renumber_nodes(&new_index, group.identity.kind);
     }
     state.renumber_nodes(&problem.cluster);
     problem.node_profiles.clear();

@@ -1,5 +1,5 @@
-//! Writing down that a pod is on a claim: the claim narrows, limits and reservations are taken, and every group that selects the pod
-//! counts it.
+//! Records that a pod is on a claim: stores the narrowed claim, takes limits and reservations, and
+//! counts the pod in every group that selects it.
 
 use smallvec::SmallVec;
 
@@ -18,110 +18,114 @@ use crate::resources::Amounts;
 use crate::topology::{GroupKey, GroupKind};
 
 impl PlacementPass<'_> {
-    /// Opens a claim for the pod.
-    pub(super) fn open_claim(&mut self, pod: PodIx, class: ClassIx, template: usize, grown: ExtendedClaim) {
-        let ix = self.state.claims.len();
+    /// Opens a new claim with the pod on it.
+    pub(super) fn open_claim(&mut self, pod: PodIx, class: ClassIx, template: usize, extended: ExtendedClaim) {
+        let claim_ix = self.state.claims.len();
         self.state.claims.push(OpenClaim {
             template,
             requirements: RequirementSetIx::EMPTY,
             rows: Bits::new(),
-            rows_counted_in_limits: grown.rows.clone(),
+            rows_counted_in_limits: extended.rows.clone(),
             requests: Amounts::default(),
             pods: Vec::new(),
             uncertain_counts: Vec::new(),
             ports: Vec::new(),
             reserved: Vec::new(),
             price: Price::ZERO,
-            min_values_relaxed: grown.min_values_relaxed,
+            min_values_relaxed: extended.min_values_relaxed,
         });
-        let columns = &self.problem.cluster.catalogues[self.problem.templates[template].catalogue];
-        limits::deduct(self.state.limits_mut(template), &grown.rows, columns);
-        self.commit_to_claim(pod, class, ix, grown);
+        let catalogue = &self.problem.cluster.catalogues[self.problem.templates[template].catalogue];
+        limits::deduct(self.state.limits_mut(template), &extended.rows, catalogue);
+        self.commit_to_claim(pod, class, claim_ix, extended);
     }
 
-    /// Puts the pod on a claim that is open.
-    pub(super) fn commit_to_claim(&mut self, pod: PodIx, class: ClassIx, ix: usize, grown: ExtendedClaim) {
-        let facts = &self.problem.classes[class.0 as usize];
-        let template = &self.problem.templates[self.state.claims[ix].template];
-        let (set, columns) = (grown.requirements, template.catalogue);
-        // Only one taste asks what a claim costs while it grows; for the others it is worked out once, at the end.
+    /// Adds the pod to an open claim.
+    pub(super) fn commit_to_claim(&mut self, pod: PodIx, class: ClassIx, claim_ix: usize, extended: ExtendedClaim) {
+        let pod_class = &self.problem.classes[class.0 as usize];
+        let template = &self.problem.templates[self.state.claims[claim_ix].template];
+        let (requirements, catalogue) = (extended.requirements, template.catalogue);
+        // Only this order compares prices during the pass. For the others,
+        // `PlacementPass::update_claim_prices` computes them once at the end.
         let price = match self.claim_order {
-            ClaimOrder::CheapestGrowth => self.cheapest(columns, set, &grown.rows),
+            ClaimOrder::CheapestGrowth => self.cheapest(catalogue, requirements, &extended.rows),
             ClaimOrder::FewestPods | ClaimOrder::Oldest => Price::ZERO,
         };
-        let held = std::mem::take(&mut self.state.claims[ix].reserved);
-        for released in held.iter().filter(|r| !grown.reserved.contains(r)) {
+        let held = std::mem::take(&mut self.state.claims[claim_ix].reserved);
+        for released in held.iter().filter(|r| !extended.reserved.contains(r)) {
             self.state.take_reservation_slots(*released, -1);
         }
-        for taken in grown.reserved.iter().filter(|r| !held.contains(r)) {
-            self.state.take_reservation_slots(*taken, 1);
+        for added in extended.reserved.iter().filter(|r| !held.contains(r)) {
+            self.state.take_reservation_slots(*added, 1);
         }
-        let claim = &mut self.state.claims[ix];
-        let (was, before) = (claim.requirements, claim.pods.len());
-        claim.requirements = set;
-        claim.rows = grown.rows;
-        claim.requests = grown.requests;
-        claim.reserved = grown.reserved;
+        let claim = &mut self.state.claims[claim_ix];
+        let (old_requirements, old_pod_count) = (claim.requirements, claim.pods.len());
+        claim.requirements = requirements;
+        claim.rows = extended.rows;
+        claim.requests = extended.requests;
+        claim.reserved = extended.reserved;
         claim.price = price;
         claim.pods.push(pod);
-        claim.ports.extend(facts.ports.iter().cloned());
-        if self.state.claims_by_pod_count.len() <= before + 1 {
-            self.state.claims_by_pod_count.resize(before + 2, Bits::new());
+        claim.ports.extend(pod_class.ports.iter().cloned());
+        if self.state.claims_by_pod_count.len() <= old_pod_count + 1 {
+            self.state.claims_by_pod_count.resize(old_pod_count + 2, Bits::new());
         }
-        self.state.claims_by_pod_count[before].remove(ix);
-        self.state.claims_by_pod_count[before + 1].insert(ix);
-        self.state.used_pod_counts.insert(before + 1);
-        if before > 0 && self.state.claims_by_pod_count[before].is_empty() {
-            self.state.used_pod_counts.remove(before);
+        self.state.claims_by_pod_count[old_pod_count].remove(claim_ix);
+        self.state.claims_by_pod_count[old_pod_count + 1].insert(claim_ix);
+        self.state.used_pod_counts.insert(old_pod_count + 1);
+        if old_pod_count > 0 && self.state.claims_by_pod_count[old_pod_count].is_empty() {
+            self.state.used_pod_counts.remove(old_pod_count);
         }
-        if was != set {
-            self.update_claim_domains(ix, set);
-            if before > 0 {
-                self.count_earlier_pods(ix, was, set);
+        if old_requirements != requirements {
+            self.update_claim_domains(claim_ix, requirements);
+            if old_pod_count > 0 {
+                self.count_earlier_pods(claim_ix, old_requirements, requirements);
             }
         }
-        self.count_pod_in_groups(class, ix, set);
-        self.state.placements[pod.0 as usize] = Some(PlacementTarget::Claim(ix));
+        self.count_pod_in_groups(class, claim_ix, requirements);
+        self.state.placements[pod.0 as usize] = Some(PlacementTarget::Claim(claim_ix));
     }
 
-    /// Notes which domains the claim may still end up in.
-    pub(super) fn update_claim_domains(&mut self, claim: usize, set: RequirementSetIx) {
+    /// Records the domains in which the claim may still be launched.
+    pub(super) fn update_claim_domains(&mut self, claim: usize, requirements: RequirementSetIx) {
         for key in self.state.keys.iter() {
-            let one = self.state.table.get(set, self.state.keys.label_key(key));
-            let accepted = self.state.keys.domains_accepted_by(key, one, &self.state.table);
+            let requirement_ix = self.state.table.get(requirements, self.state.keys.label_key(key));
+            let accepted = self.state.keys.domains_accepted_by(key, requirement_ix, &self.state.table);
             for (domain, claims) in self.state.claims_by_domain[key.0].iter_mut().enumerate() {
                 claims.set(claim, accepted.contains(domain));
             }
         }
     }
 
-    /// Counts those who were on a claim before it came to be bound to one domain, or notes that they are not counted.
-    fn count_earlier_pods(&mut self, claim: usize, was: RequirementSetIx, set: RequirementSetIx) {
+    /// Handles the earlier pods of a claim when the claim is narrowed to one domain. Counts them
+    /// there if the search variant says so, else records them as uncounted (spec 02 §8.6).
+    fn count_earlier_pods(&mut self, claim: usize, old_requirements: RequirementSetIx, requirements: RequirementSetIx) {
         let problem = self.problem;
         for key in self.state.keys.iter() {
             let label = self.state.keys.label_key(key);
-            let one_domain = |state: &SolverState, set: RequirementSetIx| {
-                let requirement = state.table.requirement(state.table.get(set, label)?);
+            let single_domain = |state: &SolverState, requirements: RequirementSetIx| {
+                let requirement = state.table.requirement(state.table.get(requirements, label)?);
                 let values = requirement.values();
                 (requirement.operator() == EffectiveOperator::In && values.len() == 1).then(|| values[0].clone())
             };
-            if one_domain(&self.state, was).is_some() {
+            if single_domain(&self.state, old_requirements).is_some() {
                 continue;
             }
-            let Some(domain) = one_domain(&self.state, set).and_then(|value| self.state.keys.domain(key, &value))
+            let Some(domain) =
+                single_domain(&self.state, requirements).and_then(|value| self.state.keys.domain(key, &value))
             else {
                 continue;
             };
             let taints = &problem.templates[self.state.claims[claim].template].taints;
-            let earlier: SmallVec<[PodIx; 8]> = self.state.claims[claim].pods.iter().rev().skip(1).copied().collect();
+            let earlier_pods: SmallVec<[PodIx; 8]> =
+                self.state.claims[claim].pods.iter().rev().skip(1).copied().collect();
             for (pod, group) in
-                earlier.iter().flat_map(|pod| problem.class_of(*pod).counted_by.iter().map(|g| (*pod, g)))
+                earlier_pods.iter().flat_map(|pod| problem.class_of(*pod).counted_by.iter().map(|g| (*pod, g)))
             {
                 let identity = &problem.groups[group.0].identity;
-                let counts_once = matches!(identity.kind, GroupKind::Spread { .. } | GroupKind::Affinity);
+                let counts_single_domain = matches!(identity.kind, GroupKind::Spread { .. } | GroupKind::Affinity);
                 if identity.key != GroupKey::Label(key)
-                    || !counts_once
-                    || !identity.filter.accepts(set, None, taints, &mut self.state.table)
+                    || !counts_single_domain
+                    || !identity.filter.accepts(requirements, None, taints, &mut self.state.table)
                 {
                     continue;
                 }
@@ -134,13 +138,14 @@ impl PlacementPass<'_> {
         }
     }
 
-    /// Counts the pod in every group that selects it (spec 02 §8.6).
-    fn count_pod_in_groups(&mut self, class: ClassIx, claim: usize, set: RequirementSetIx) {
-        let facts = &self.problem.classes[class.0 as usize];
+    /// Counts the pod in every group that selects it (spec 02 §8.6). Spread and affinity count it
+    /// only if the claim's domain is certain; anti-affinity counts it in every possible domain.
+    fn count_pod_in_groups(&mut self, class: ClassIx, claim: usize, requirements: RequirementSetIx) {
+        let pod_class = &self.problem.classes[class.0 as usize];
         let template = &self.problem.templates[self.state.claims[claim].template];
-        for group in facts.counted_by.iter().chain(&facts.inverse_groups) {
+        for group in pod_class.counted_by.iter().chain(&pod_class.inverse_groups) {
             let identity = &self.problem.groups[group.0].identity;
-            if !identity.filter.accepts(set, None, &template.taints, &mut self.state.table) {
+            if !identity.filter.accepts(requirements, None, &template.taints, &mut self.state.table) {
                 continue;
             }
             let key = match identity.key {
@@ -150,22 +155,24 @@ impl PlacementPass<'_> {
                 }
                 GroupKey::Label(key) => key,
             };
-            let Some(one) = self.state.table.get(set, self.state.keys.label_key(key)) else { continue };
-            let requirement = self.state.table.requirement(one);
+            let Some(requirement_ix) = self.state.table.get(requirements, self.state.keys.label_key(key)) else {
+                continue;
+            };
+            let requirement = self.state.table.requirement(requirement_ix);
             if requirement.operator() != EffectiveOperator::In {
                 continue;
             }
-            let every = match identity.kind {
+            let counts_all_domains = match identity.kind {
                 GroupKind::Spread { .. } | GroupKind::Affinity => false,
                 GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => true,
             };
-            if every || requirement.values().len() == 1 {
+            if counts_all_domains || requirement.values().len() == 1 {
                 let domains: SmallVec<[usize; 8]> =
                     requirement.values().iter().filter_map(|v| self.state.keys.domain(key, v)).collect();
-                let is_open = domains.len() > 1;
+                let is_uncertain = domains.len() > 1;
                 for domain in domains {
                     self.state.count_in_domain(*group, domain, 1);
-                    if is_open {
+                    if is_uncertain {
                         self.state.claims[claim].uncertain_counts.push(UncertainCount { group: *group, key, domain });
                     }
                 }

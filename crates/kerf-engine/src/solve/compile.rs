@@ -1,7 +1,9 @@
-//! Turns a world and its pods into a [`Problem`] and the books to start with: classes, groups and their counts, nodes by shape.
+//! Builds a [`SchedulingProblem`] and its initial state from a cluster and its pods: classes,
+//! topology groups with their counts, and node profiles.
 //!
-//! Pods may come at any time. [`settle`] then brings in what they brought along: groups are tied and counted, new topology keys
-//! get their domains, nodes are told apart by the labels that are newly asked about. Its cost is that of what is new.
+//! Pods can be added at any time. [`index_additions`] then processes everything that the new pods
+//! need: it links and counts new groups, finds the domains of new topology keys, and regroups nodes
+//! if a new label is required. It costs only what is new.
 
 mod classes;
 mod counts;
@@ -15,12 +17,12 @@ pub(crate) use placement_targets::{collect_reservations, pre_filter};
 use super::problem::SchedulingProblem;
 use super::state::SolverState;
 
-/// Brings in whatever was added to the problem since the last time.
+/// Processes everything that was added to the problem since the last call.
 pub(crate) fn index_additions(problem: &mut SchedulingProblem, state: &mut SolverState) {
-    let (first_group, first_presence) = (state.group_counts.len(), state.node_counts.len());
+    let (first_group, first_node_counts) = (state.group_counts.len(), state.node_counts.len());
     groups::link_classes_to_groups(problem, state, first_group);
     placement_targets::add_domains(problem, state);
     state.resize_for(problem);
-    counts::count_groups(problem, state, first_group, first_presence);
+    counts::count_groups(problem, state, first_group, first_node_counts);
     placement_targets::group_nodes_by_profile(problem, state);
 }

@@ -1,5 +1,6 @@
-//! What there is to say of an answer beside the answer: pools that had nothing to launch, types that limits kept out, wishes that were
-//! given up. Worked out when somebody asks, and about the last question; the answer itself does not depend on any of it.
+//! Reports about a solve besides the solution: pools without instance types, types excluded by
+//! limits, and relaxed pods. Computed on demand for the last solve; the solution does not depend on
+//! them.
 
 use kerf_api::slim::Str;
 
@@ -13,68 +14,71 @@ use super::{compile, min_values};
 use crate::bits::Bits;
 use crate::pod::relax::Relaxation;
 
-/// A pool that takes pods and has no type for any (spec 02 §5.4).
+/// A ready pool that has no instance type to launch (spec 02 §5.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolWithoutTypes {
-    /// The pool.
+    /// Name of the NodePool.
     pub pool: Str,
-    /// The labels that too few values would be left of, if that is what keeps the types out.
+    /// Labels whose `minValues` cannot be met. Empty if another reason excludes the types.
     pub min_values: Vec<Str>,
 }
 
-/// A pool whose limits keep out some of its types, but not all (spec 02 §4.6).
+/// A pool whose limits exclude some of its instance types, but not all (spec 02 §4.6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypesBeyondLimits {
-    /// The pool.
+    /// Name of the NodePool.
     pub pool: Str,
-    /// How many types are kept out.
+    /// Number of types that exceed the remaining limits.
     pub excluded: usize,
-    /// Of how many.
+    /// Number of types that satisfy the pool's requirements.
     pub total: usize,
 }
 
-/// A pod that gave something up (spec 02 §6.4), for a place or in vain.
+/// A pod that gave up preferences (spec 02 §6.4). It may still be unplaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelaxedPod {
     /// The pod, as `namespace/name`.
     pub pod: Str,
-    /// What it gave up, in this order.
+    /// The relaxations, in the order in which they were applied.
     pub relaxations: Vec<Relaxation>,
 }
 
 impl IncrementalSolver {
-    /// The pools that had nothing to launch, in the order in which they are tried.
+    /// Returns the ready pools that have no instance type to launch, in the order in which pools
+    /// are tried.
     pub fn pools_without_types(&mut self) -> Vec<PoolWithoutTypes> {
         let (problem, state) = (&self.problem, &mut self.state);
         let pools = problem.pools.iter().map(|ix| &problem.cluster.pools[*ix]);
         let empty = pools.filter(|pool| problem.templates.iter().all(|template| template.name != pool.name));
-        let judged = empty.map(|pool| {
-            let set = pool_requirement_set(pool, &problem.cluster.label_rules, &mut state.table);
-            let short = pool.catalogue.map(|ix| &problem.cluster.catalogues[ix]).map(|columns| {
-                let rows = columns.view(set, &mut state.table).rows;
-                min_values::shortfalls(columns, &rows, set, None, &state.table)
+        let reports = empty.map(|pool| {
+            let requirements = pool_requirement_set(pool, &problem.cluster.label_rules, &mut state.table);
+            let shortfalls = pool.catalogue.map(|ix| &problem.cluster.catalogues[ix]).map(|catalogue| {
+                let rows = catalogue.view(requirements, &mut state.table).rows;
+                min_values::shortfalls(catalogue, &rows, requirements, None, &state.table)
             });
-            let min_values = short.unwrap_or_default().into_iter().map(|short| short.key).collect();
+            let min_values = shortfalls.unwrap_or_default().into_iter().map(|shortfalls| shortfalls.key).collect();
             PoolWithoutTypes { pool: pool.name.clone(), min_values }
         });
-        judged.collect()
+        reports.collect()
     }
 
-    /// The pools whose limits kept out types from the beginning, in the order in which they are tried.
+    /// Returns the pools whose limits exclude types before any pod is placed, in the order in which
+    /// pools are tried.
     pub fn types_beyond_limits(&self) -> Vec<TypesBeyondLimits> {
-        let of_template = |(ix, template): (usize, &super::Template)| {
-            let columns = &self.problem.cluster.catalogues[template.catalogue];
-            let types = |rows: &Bits| rows.iter().map(|row| columns.rows[row].type_ix).collect::<Bits>().iter().count();
+        let report = |(ix, template): (usize, &super::Template)| {
+            let catalogue = &self.problem.cluster.catalogues[template.catalogue];
+            let types =
+                |rows: &Bits| rows.iter().map(|row| catalogue.rows[row].type_ix).collect::<Bits>().iter().count();
             let mut within = template.rows.clone();
-            limits::retain_within_limits(&mut within, columns, &self.state.limits[ix]);
-            let (total, left) = (types(&template.rows), types(&within));
-            let is_partial = 0 < left && left < total;
-            is_partial.then(|| TypesBeyondLimits { pool: template.name.clone(), excluded: total - left, total })
+            limits::retain_within_limits(&mut within, catalogue, &self.state.limits[ix]);
+            let (total, remaining) = (types(&template.rows), types(&within));
+            let is_partial = 0 < remaining && remaining < total;
+            is_partial.then(|| TypesBeyondLimits { pool: template.name.clone(), excluded: total - remaining, total })
         };
-        self.problem.templates.iter().enumerate().filter_map(of_template).collect()
+        self.problem.templates.iter().enumerate().filter_map(report).collect()
     }
 
-    /// The pods that gave something up to get the last answer, by name.
+    /// Returns the pods that were relaxed in the last solve, sorted by name.
     pub fn relaxed_pods(&self) -> Vec<RelaxedPod> {
         let mut all: Vec<RelaxedPod> =
             self.relaxed_pods.iter().map(|(pod, end)| self.relaxations_until(*pod, *end)).collect();
@@ -84,28 +88,29 @@ impl IncrementalSolver {
 
     fn relaxations_until(&self, pod: PodIx, end: ClassIx) -> RelaxedPod {
         let entry = &self.problem.pods[pod.0 as usize];
-        let (mut class, mut given_up) = (entry.class, Vec::new());
-        // What lies beyond the steps gives nothing up that is not given up before.
+        let (mut class, mut relaxations) = (entry.class, Vec::new());
+        // Last resorts are not listed: they give up no further preference.
         while class != end
-            && let facts = &self.problem.classes[class.0 as usize]
-            && let Some((concession, _)) = compile::next_relaxation(&self.problem, &facts.spec)
-            && let Some(next) = facts.next_relaxed
+            && let pod_class = &self.problem.classes[class.0 as usize]
+            && let Some((relaxation, _)) = compile::next_relaxation(&self.problem, &pod_class.spec)
+            && let Some(next) = pod_class.next_relaxed
         {
-            given_up.push(concession);
+            relaxations.push(relaxation);
             class = next;
         }
-        RelaxedPod { pod: entry.name.clone(), relaxations: given_up }
+        RelaxedPod { pod: entry.name.clone(), relaxations }
     }
 }
 
-/// The pods that the pass placed as something else than what they asked for, and those that gave everything up in vain.
+/// Returns the pods that the pass placed with a class other than their own, and the pods that
+/// stayed unplaced although they gave up every preference.
 pub(super) fn collect_relaxed_pods(pass: &PlacementPass<'_>) -> Vec<(PodIx, ClassIx)> {
     let state = &pass.state;
-    let in_vain = state.queue.iter().filter(|pod| {
-        let at = pod.0 as usize;
-        state.placements[at].is_none() && state.unplaced_reasons[at] == Some(UnplacedReason::NoTarget)
+    let unplaced = state.queue.iter().filter(|pod| {
+        let pod_ix = pod.0 as usize;
+        state.placements[pod_ix].is_none() && state.unplaced_reasons[pod_ix] == Some(UnplacedReason::NoTarget)
     });
-    let ends = in_vain.map(|pod| (*pod, pass.problem.most_relaxed(pass.problem.pods[pod.0 as usize].class)));
-    let further = ends.filter(|(pod, end)| pass.problem.pods[pod.0 as usize].class != *end);
-    state.relaxed_pods.iter().copied().chain(further).collect()
+    let ends = unplaced.map(|pod| (*pod, pass.problem.most_relaxed(pass.problem.pods[pod.0 as usize].class)));
+    let relaxed = ends.filter(|(pod, end)| pass.problem.pods[pod.0 as usize].class != *end);
+    state.relaxed_pods.iter().copied().chain(relaxed).collect()
 }

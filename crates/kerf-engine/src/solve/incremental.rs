@@ -1,10 +1,13 @@
-//! A cluster that is prepared once, kept up to date by events, and asked often. Every question is put to the same books and leaves
-//! them as they were, so that it costs what it is about and not what there is: one more pod, or the pods of the nodes that it
-//! takes away.
+//! A solver that keeps a cluster up to date by events and can be called often.
 //!
-//! Events bring pods, nodes and node claims, in any order: a pod may come before its node. After any events the answers are those of a
-//! cluster prepared from scratch. What changes seldom (pools, instance types, daemon sets, storage, budgets, services) is not
-//! followed: then, and when [`Prepared::is_stale`] says so, the cluster is prepared again.
+//! Every call works on the same problem and state and rolls its changes back. So a call costs only
+//! what it is about: the pods to place, or the pods of the nodes that a what-if removes.
+//!
+//! Events deliver pods, nodes and claims in any order; a pod may arrive before its node. After
+//! any events, solutions equal those of a solver built from scratch. Inputs that rarely change
+//! (pools, instance types, daemon sets, storage, budgets, services) have no events. When they
+//! change, and when [`IncrementalSolver::is_stale`] returns true, the caller must build a new
+//! solver.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,46 +26,48 @@ use super::{cluster_updates, compile, diagnostics, search};
 use crate::cluster::{Input, NodeClaimInput, Settings, join_node_and_claim, selection};
 use crate::pod::default_spread::DefaultSpread;
 
-/// A cluster, prepared for questions.
+/// A scheduling problem that is updated by events and solved repeatedly.
 #[derive(Debug)]
 pub struct IncrementalSolver {
     pub(super) problem: SchedulingProblem,
     pub(super) state: SolverState,
     at: Timestamp,
     pods: FxHashMap<Str, KnownPod>,
-    /// Pods by the name of a node that is not there.
+    /// Pods bound to a node that is not known (yet), by node name.
     pods_on_unknown_nodes: FxHashMap<Str, Vec<PodIx>>,
     nodes: FxHashMap<Str, Arc<Node>>,
     claims: FxHashMap<Str, NodeClaimInput>,
     budgets: Vec<PodDisruptionBudget>,
     services: Vec<Service>,
     replica_owners: Vec<ReplicaOwner>,
-    /// Pods whose protection ends with time.
+    /// Pods whose do-not-disrupt annotation holds for a limited time, by `namespace/name`.
     pods_with_timed_protection: FxHashMap<Str, Arc<Pod>>,
     initial_class_count: usize,
     is_stale: bool,
-    /// The pods that gave in to get the last answer, or in vain, and what they became.
+    /// Pods that were relaxed in the last solve, placed or not, with the class that they ended
+    /// with.
     pub(super) relaxed_pods: Vec<(PodIx, ClassIx)>,
 }
 
-/// How a pod is known.
+/// How the solver stores a pod.
 #[derive(Debug, Clone, Copy)]
 enum KnownPod {
-    /// It has a place in the books.
+    /// The pod has an entry in the problem.
     Indexed(PodIx),
-    /// It waits and is refused.
+    /// The pod is pending and left out of placing.
     Excluded,
 }
 
 impl IncrementalSolver {
-    /// Prepares a cluster.
+    /// Builds the solver from a complete input. This is the expensive step; later calls cost only
+    /// what changed.
     pub fn new(input: &Input, settings: &Settings) -> Self {
         let (problem, state) = SchedulingProblem::with_running_pods(input, settings);
         let entries =
             problem.pods.iter().enumerate().map(|(ix, pod)| (pod.name.clone(), KnownPod::Indexed(PodIx(ix as u32))));
-        let refused = problem.excluded_pods.iter().map(|(name, _)| (name.clone(), KnownPod::Excluded));
-        let mut prepared = Self {
-            pods: entries.chain(refused).collect(),
+        let excluded = problem.excluded_pods.iter().map(|(name, _)| (name.clone(), KnownPod::Excluded));
+        let mut solver = Self {
+            pods: entries.chain(excluded).collect(),
             pods_on_unknown_nodes: FxHashMap::default(),
             nodes: input.nodes.iter().map(|n| (n.metadata.name.clone(), n.clone())).collect(),
             claims: input.node_claims.iter().map(|c| (c.name.clone(), c.clone())).collect(),
@@ -82,24 +87,25 @@ impl IncrementalSolver {
             problem,
             state,
         };
-        let is_homeless = |pod: &&Arc<Pod>| {
-            let on = pod.spec.node_name.as_ref();
-            !pod.is_terminal() && on.is_some_and(|node| !prepared.problem.cluster.node_index.contains_key(node))
+        let is_on_unknown_node = |pod: &&Arc<Pod>| {
+            let node_name = pod.spec.node_name.as_ref();
+            !pod.is_terminal() && node_name.is_some_and(|node| !solver.problem.cluster.node_index.contains_key(node))
         };
-        let homeless: Vec<&Arc<Pod>> = input.pods.iter().filter(is_homeless).collect();
-        for pod in homeless {
-            prepared.update_pod(pod);
+        let on_unknown_nodes: Vec<&Arc<Pod>> = input.pods.iter().filter(is_on_unknown_node).collect();
+        for pod in on_unknown_nodes {
+            solver.update_pod(pod);
         }
-        prepared
+        solver
     }
 
-    /// Whether it is time to prepare the cluster again: something came that is not followed by events, or so many kinds of pods have come
-    /// and gone that the books are mostly about the past.
+    /// Returns true if the caller must build a new solver. This is so if a pod arrived in an
+    /// unknown namespace, or if there are more than twice as many pod classes as at the start plus
+    /// 10,000, so that most of them belong to deleted pods.
     pub fn is_stale(&self) -> bool {
         self.is_stale || self.problem.classes.len() > 2 * self.initial_class_count + 10_000
     }
 
-    /// Time goes on.
+    /// Sets the current time and re-evaluates pods whose protection is limited in time.
     pub fn set_time(&mut self, at: Timestamp) {
         self.at = at;
         for pod in self.pods_with_timed_protection.values().cloned().collect::<Vec<_>>() {
@@ -107,30 +113,31 @@ impl IncrementalSolver {
         }
     }
 
-    /// A pod is new, or anything about it has changed.
+    /// Adds a pod, or replaces the pod with this namespace and name.
     pub fn update_pod(&mut self, pod: &Pod) {
         let name = pod.namespaced_name();
         self.remove_pod(&name);
         if has_timed_protection(pod) {
             self.pods_with_timed_protection.insert(name.clone(), Arc::new(pod.clone()));
         }
-        self.is_stale |= !self.problem.cluster.namespaces.iter().any(|(known, _)| *known == pod.metadata.namespace);
+        self.is_stale |=
+            !self.problem.cluster.namespaces.iter().any(|(known_pod, _)| *known_pod == pod.metadata.namespace);
         let constraints = self.problem.cluster.settings.default_spread.clone();
         let mut defaults = DefaultSpread::new(&constraints, &self.services, &self.replica_owners);
         let (problem, state) = (&mut self.problem, &mut self.state);
         if selection::is_provisionable(pod, &problem.cluster.settings) {
-            let waiting = problem.pods_to_place.len();
+            let pending_before = problem.pods_to_place.len();
             compile::add_pending_pod(problem, state, pod, defaults.constraints_for(pod));
-            let known = match problem.pods_to_place.get(waiting) {
+            let known_pod = match problem.pods_to_place.get(pending_before) {
                 Some(ix) => KnownPod::Indexed(*ix),
                 None => KnownPod::Excluded,
             };
             compile::index_additions(problem, state);
-            self.pods.insert(name, known);
+            self.pods.insert(name, known_pod);
         } else if let Some(node) = pod.spec.node_name.as_ref().filter(|_| !pod.is_terminal()) {
-            let may_move = selection::is_currently_reschedulable(pod, &self.budgets, self.at);
-            let ix = compile::add_running_pod(problem, state, pod, may_move, defaults.constraints_for(pod));
-            // What the pod brings along is counted over what runs, and only then the pod itself.
+            let is_reschedulable = selection::is_currently_reschedulable(pod, &self.budgets, self.at);
+            let ix = compile::add_running_pod(problem, state, pod, is_reschedulable, defaults.constraints_for(pod));
+            // Count running pods in the pod's new groups first, and only then the pod itself.
             compile::index_additions(problem, state);
             match problem.cluster.node_index.get(node).copied() {
                 Some(node) => cluster_updates::bind(problem, state, ix, node),
@@ -140,7 +147,7 @@ impl IncrementalSolver {
         }
     }
 
-    /// A pod, named as `namespace/name`, is no longer there.
+    /// Removes a pod, given as `namespace/name`. Does nothing if it is not known.
     pub fn remove_pod(&mut self, name: &str) {
         self.pods_with_timed_protection.remove(name);
         match self.pods.remove(name) {
@@ -159,57 +166,60 @@ impl IncrementalSolver {
         }
     }
 
-    /// A Node is new, or anything about it has changed.
+    /// Adds a Node, or replaces the Node with this name.
     pub fn update_node(&mut self, node: &Arc<Node>) {
-        let before = self.nodes.insert(node.metadata.name.clone(), node.clone());
-        if before.as_ref() == Some(node) {
+        let previous = self.nodes.insert(node.metadata.name.clone(), node.clone());
+        if previous.as_ref() == Some(node) {
             return;
         }
-        let machine = node.spec.provider_id.clone();
-        if let Some(old) = before.map(|n| n.spec.provider_id.clone()).filter(|old| *old != machine) {
+        let provider_id = node.spec.provider_id.clone();
+        if let Some(old) = previous.map(|n| n.spec.provider_id.clone()).filter(|old| *old != provider_id) {
             self.rejoin_node(&old, Some(&node.metadata.name));
         }
-        self.rejoin_node(&machine, Some(&node.metadata.name));
+        self.rejoin_node(&provider_id, Some(&node.metadata.name));
     }
 
-    /// A Node is no longer there.
+    /// Removes a Node by name. Its pods stay known until they are removed.
     pub fn remove_node(&mut self, name: &str) {
         if let Some(node) = self.nodes.remove(name) {
             self.rejoin_node(&node.spec.provider_id, Some(&node.metadata.name));
         }
     }
 
-    /// A node claim is new, or anything about it has changed.
+    /// Adds a NodeClaim, or replaces the NodeClaim with this name.
     pub fn update_claim(&mut self, claim: &NodeClaimInput) {
-        let before = self.claims.insert(claim.name.clone(), claim.clone());
-        if before.as_ref() == Some(claim) {
+        let previous = self.claims.insert(claim.name.clone(), claim.clone());
+        if previous.as_ref() == Some(claim) {
             return;
         }
-        if let Some(old) = before.map(|c| c.provider_id).filter(|old| *old != claim.provider_id) {
+        if let Some(old) = previous.map(|c| c.provider_id).filter(|old| *old != claim.provider_id) {
             self.rejoin_node(&old, None);
         }
         self.rejoin_node(&claim.provider_id, None);
     }
 
-    /// A node claim is no longer there.
+    /// Removes a NodeClaim by name.
     pub fn remove_claim(&mut self, name: &str) {
         if let Some(claim) = self.claims.remove(name) {
             self.rejoin_node(&claim.provider_id, None);
         }
     }
 
-    /// Where the pods go that wait: the answer of [`solve()`](super::solve()).
+    /// Places pending pods and pods of nodes marked for deletion. Returns the solution that
+    /// [`solve()`](super::solve()) returns for this cluster.
     pub fn solve(&mut self) -> Solution {
         self.solve_inner(&[], &BTreeMap::new())
     }
 
-    /// The same, where machines are on their way for some of the pods (by provider id). Each is offered its own first: the packing that the
-    /// machines were launched for may be one that first fit does not find again.
-    pub fn solve_with_launched_nodes(&mut self, machines: &BTreeMap<Str, Str>) -> Solution {
-        self.solve_inner(&[], machines)
+    /// Like [`solve`](Self::solve), but `provider_ids` maps pods (`namespace/name`) to the provider
+    /// id of the instance that was launched for them. Each pod is offered this node first, because
+    /// first fit may not find the packing again for which the instances were launched.
+    pub fn solve_with_launched_nodes(&mut self, provider_ids: &BTreeMap<Str, Str>) -> Solution {
+        self.solve_inner(&[], provider_ids)
     }
 
-    /// The same with further pods that wait. They are forgotten afterwards, but what their kind asks for is not.
+    /// Like [`solve`](Self::solve), with additional pending pods. The pods are removed afterwards;
+    /// their pod classes and groups stay in the problem.
     pub fn solve_with_pending(&mut self, pending: &[Pod]) -> Solution {
         for pod in pending {
             self.update_pod(pod);
@@ -221,7 +231,7 @@ impl IncrementalSolver {
         solution
     }
 
-    /// How many of the pods that wait can use which zone, before anything is placed.
+    /// Returns the number of pending pods by the zones that they can use, before any pod is placed.
     pub fn pending_by_zone(&mut self) -> BTreeMap<EffectiveZone, usize> {
         let (problem, state) = (&mut self.problem, &mut self.state);
         cluster_updates::reindex_nodes(problem, state);
@@ -231,17 +241,18 @@ impl IncrementalSolver {
         counts
     }
 
-    /// What would become of all pods if these nodes were leaving.
+    /// Returns the solution for the cluster without these nodes, given by name. Pods of the removed
+    /// nodes are placed together with the pending pods.
     pub fn solve_without_nodes(&mut self, nodes: &[Str]) -> Solution {
         self.solve_inner(nodes, &BTreeMap::new())
     }
 
-    fn solve_inner(&mut self, nodes: &[Str], machines: &BTreeMap<Str, Str>) -> Solution {
+    fn solve_inner(&mut self, nodes: &[Str], provider_ids: &BTreeMap<Str, Str>) -> Solution {
         cluster_updates::reindex_nodes(&mut self.problem, &mut self.state);
-        let expected = Arc::new(self.launched_nodes(machines));
+        let launched_nodes = Arc::new(self.launched_nodes(provider_ids));
         let (problem, state) = (&self.problem, &mut self.state);
         let mut pass = PlacementPass::new(problem, std::mem::take(state));
-        pass.launched_nodes = expected;
+        pass.launched_nodes = launched_nodes;
         let mut queue: Vec<PodIx> = problem.pods_to_place.clone();
         for node in nodes.iter().filter_map(|name| problem.cluster.find(name)) {
             pass.simulate_node_removal(node, &mut queue);
@@ -256,38 +267,41 @@ impl IncrementalSolver {
         solution
     }
 
-    /// Pods and the nodes that were launched for them, as far as both are known.
-    fn launched_nodes(&self, machines: &BTreeMap<Str, Str>) -> FxHashMap<PodIx, usize> {
-        if machines.is_empty() {
+    /// Returns the index of the launched node for each pod, where both are known.
+    fn launched_nodes(&self, provider_ids: &BTreeMap<Str, Str>) -> FxHashMap<PodIx, usize> {
+        if provider_ids.is_empty() {
             return FxHashMap::default();
         }
         let nodes = self.problem.cluster.nodes.iter().enumerate();
         let nodes: FxHashMap<&str, usize> =
             nodes.filter(|(_, node)| !node.is_removed).map(|(ix, node)| (node.provider_id.as_str(), ix)).collect();
-        let known = |(pod, machine): (&Str, &Str)| match self.pods.get(pod)? {
-            KnownPod::Indexed(pod) => Some((*pod, *nodes.get(machine.as_str())?)),
+        let launched_node = |(pod, provider_id): (&Str, &Str)| match self.pods.get(pod)? {
+            KnownPod::Indexed(pod) => Some((*pod, *nodes.get(provider_id.as_str())?)),
             KnownPod::Excluded => None,
         };
-        machines.iter().filter_map(known).collect()
+        provider_ids.iter().filter_map(launched_node).collect()
     }
 
-    /// Joins a Node and a claim again, by the machine or, without one, by the Node's name.
-    fn rejoin_node(&mut self, machine: &Str, node_name: Option<&Str>) {
-        let is_it = |id: &Str| !machine.is_empty() && id == machine;
-        let claim = self.claims.values().filter(|c| is_it(&c.provider_id)).min_by(|a, b| a.name.cmp(&b.name));
+    /// Joins a Node and a NodeClaim again after one of them changed: by provider id or, if that is
+    /// empty, by the Node's name.
+    fn rejoin_node(&mut self, provider_id: &Str, node_name: Option<&Str>) {
+        let is_same_instance = |id: &Str| !provider_id.is_empty() && id == provider_id;
+        let claim =
+            self.claims.values().filter(|c| is_same_instance(&c.provider_id)).min_by(|a, b| a.name.cmp(&b.name));
         let node = match node_name.and_then(|name| self.nodes.get(name)) {
-            Some(node) if node.spec.provider_id == *machine => Some(node),
-            _ => self.nodes.values().filter(|n| is_it(&n.spec.provider_id)).min_by_key(|n| &n.metadata.name),
+            Some(node) if node.spec.provider_id == *provider_id => Some(node),
+            _ => self.nodes.values().filter(|n| is_same_instance(&n.spec.provider_id)).min_by_key(|n| &n.metadata.name),
         };
         let (problem, state) = (&mut self.problem, &mut self.state);
         let joined = join_node_and_claim(node.map(Arc::as_ref), claim, &mut problem.cluster.resource_names);
-        let is_old = |old: &crate::cluster::NodeState| {
-            !old.is_removed
-                && (old.node_name.as_ref().is_some_and(|n| Some(n) == node_name) || old.has_provider_id(machine))
+        let is_affected = |node_state: &crate::cluster::NodeState| {
+            !node_state.is_removed
+                && (node_state.node_name.as_ref().is_some_and(|n| Some(n) == node_name)
+                    || node_state.has_provider_id(provider_id))
         };
-        let old: Vec<usize> =
-            (0..problem.cluster.nodes.len()).filter(|ix| is_old(&problem.cluster.nodes[*ix])).collect();
-        for ix in old {
+        let affected: Vec<usize> =
+            (0..problem.cluster.nodes.len()).filter(|ix| is_affected(&problem.cluster.nodes[*ix])).collect();
+        for ix in affected {
             let name = problem.cluster.nodes[ix].node_name.clone();
             let pods = cluster_updates::remove_node(problem, state, ix);
             if let Some(name) = name.filter(|_| !pods.is_empty()) {
@@ -303,7 +317,7 @@ impl IncrementalSolver {
     }
 }
 
-/// Whether time decides if the pod may be moved.
+/// Returns true if the pod has a do-not-disrupt annotation that may expire.
 fn has_timed_protection(pod: &Pod) -> bool {
     let value = pod.metadata.annotations.get(kerf_api::annotations::DO_NOT_DISRUPT);
     value.is_some_and(|value| value != "true")

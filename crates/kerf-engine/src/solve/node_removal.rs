@@ -1,20 +1,21 @@
-//! A what-if: nodes are taken away, their pods look for a place, and the books are rolled back.
+//! Removes nodes in a what-if. The caller places their pods and then rolls the state back.
 //!
-//! Taking a node away costs its pods: each is taken out of the groups that count it, and the node itself out of the domains that it
-//! makes exist and out of its pool's limits. Placing a pod costs a look at one word per sixty-four nodes at most, and at the
-//! nodes that seem to have room. Rolling back costs what was changed. Nothing depends on how many pods stay where they are.
+//! The cost depends on the pods that move, not on the pods that stay. Removing a node costs one
+//! step per pod, topology group and pool concerned. Placing a pod checks at most one word per 64
+//! nodes, and those nodes that may have enough free capacity. Rolling back costs as much as was
+//! changed.
 
 use super::limits;
 use super::pass::PlacementPass;
 use super::problem::PodIx;
 
 impl PlacementPass<'_> {
-    /// Takes a node away and adds the pods that must move to `moved`. A node that is leaving anyway, or is gone already, is not there
-    /// to be taken.
+    /// Removes a node from the state and appends its reschedulable pods to `moved`. Does nothing if
+    /// the node is marked for deletion or already removed.
     pub(crate) fn simulate_node_removal(&mut self, node: usize, moved: &mut Vec<PodIx>) {
         let problem = self.problem;
-        let state = &problem.cluster.nodes[node];
-        if state.is_marked_for_deletion || self.state.removed_nodes.contains(node) {
+        let node_state = &problem.cluster.nodes[node];
+        if node_state.is_marked_for_deletion || self.state.removed_nodes.contains(node) {
             return;
         }
         self.state.removed_nodes.insert(node);
@@ -26,8 +27,8 @@ impl PlacementPass<'_> {
             }
         }
         for (ix, template) in problem.templates.iter().enumerate() {
-            if state.pool.as_ref() == Some(&template.name) {
-                limits::add_capacity(self.state.limits_mut(ix), &state.capacity, 1);
+            if node_state.pool.as_ref() == Some(&template.name) {
+                limits::add_capacity(self.state.limits_mut(ix), &node_state.capacity, 1);
             }
         }
         for pod in &problem.pods_on[node] {
@@ -41,13 +42,14 @@ impl PlacementPass<'_> {
         }
     }
 
-    /// A pod that moves is no longer counted where it was, and keeps nobody away from there.
+    /// Removes a moved pod from the groups that count it on its old node, and from those whose
+    /// anti-affinity it owns.
     fn uncount(&mut self, pod: PodIx, node: usize) {
         let problem = self.problem;
         let entry = &problem.pods[pod.0 as usize];
         let class = &problem.classes[entry.class.0 as usize];
-        let counted = if entry.is_counted { class.counted_by.as_slice() } else { &[] };
-        for group in counted {
+        let counting_groups = if entry.is_counted { class.counted_by.as_slice() } else { &[] };
+        for group in counting_groups {
             if self.state.filter_node(problem, problem.groups[group.0].filter, node).counts_running {
                 self.state.count_on_node(problem, *group, node, -1);
             }

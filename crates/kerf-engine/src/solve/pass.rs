@@ -1,8 +1,12 @@
-//! One attempt to place every pod: take them in an order, put each on the first place that accepts it, let it give up its wishes
-//! one at a time when nothing does, and try again what failed as long as anything else succeeds (spec 02 §6).
+//! One attempt to place all pods in one order (spec 02 §6).
 //!
-//! What a pass learns of claims holds to its end: a claim that refused a class for want of room, labels or taints will refuse it again,
-//! because claims only narrow. Refusals by topology are not remembered; counts move both ways.
+//! Each pod goes to the first target that accepts it. If no target does, the pod gives up its
+//! preferences one at a time. Failed pods return to the end of the queue and are tried again until
+//! a whole round places no pod.
+//!
+//! Rejections by a claim for lack of capacity, labels or taints are remembered until the pass ends,
+//! because claims only ever narrow. Rejections by topology are not remembered, because counts can
+//! make a domain allowed again.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -21,73 +25,80 @@ use crate::requirement_table::RequirementSetIx;
 use crate::resources::Amounts;
 use crate::topology::{GroupIx, GroupKind, TopologyKeyIx};
 
-/// Which open claim a pod is offered first.
+/// The order in which open claims are offered to a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClaimOrder {
-    /// The one with the fewest pods, as Karpenter does.
+    /// Fewest pods first, as in Karpenter.
     FewestPods,
-    /// The oldest.
+    /// Oldest first.
     Oldest,
-    /// The one whose price grows least, or a new one if that is cheaper still.
+    /// Smallest price increase first. A new claim is opened instead if it is cheaper by more than
+    /// 1%.
     CheapestGrowth,
 }
 
-/// What is decided otherwise than usual, for the sake of variety.
+/// Choices in which a pass of the search differs from Karpenter's first fit. All are off by
+/// default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SearchVariant {
-    /// Of claims that grow by the same price the newest is taken, not the oldest.
+    /// Of claims with an equal price increase, take the newest instead of the oldest.
     pub(crate) prefer_newest_claim: bool,
-    /// Of domains that are allowed any is taken, not one with the fewest pods; of the places where volumes can be, not the first.
+    /// Take a pseudo-random allowed domain instead of the one with the fewest pods, and start with
+    /// a pseudo-random volume alternative instead of the first.
     pub(crate) pick_any_domain: bool,
-    /// Of domains that are allowed the one is taken where a full machine costs least for each pod, not one with the fewest pods.
+    /// Take the allowed domain in which the pod's share of a full instance is cheapest, instead of
+    /// the domain with the fewest pods.
     pub(crate) cheapest_domain: bool,
-    /// Pods that found no place are tried again whenever another has found one, not when all the others have been tried.
+    /// Retry failed pods after each placement, instead of after all other pods were tried.
     pub(crate) retry_after_each_placement: bool,
-    /// Pods that were on a claim before it came to be bound to one domain are counted there. Karpenter never does (spec 02 §8.6).
+    /// Count the earlier pods of a claim in a domain as soon as the claim is narrowed to that
+    /// domain. Karpenter never counts them (spec 02 §8.6).
     pub(crate) recount_narrowed_claims: bool,
-    /// The first of those who must share a host goes where all of them have room.
+    /// Place the first of several pods that must share a host where all of them fit.
     pub(crate) keep_colocated_together: bool,
-    /// Claims that could be in several domains are kept to the one where a spread needs them.
+    /// Restrict claims that could be launched in several domains to the one that a spread needs.
     pub(crate) pin_claims_to_domains: bool,
 }
 
-/// Where a pod went, and after how many concessions.
+/// The target that a pod was placed on, by index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PlacementTarget {
     Node(usize),
     Claim(usize),
 }
 
-/// Why a pod was not placed, as far as the loop needs to know.
+/// Why a pod was not placed, as far as the queue needs to know. `explain` computes the full reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnplacedReason {
-    /// Nothing accepts it.
+    /// No node or claim accepts the pod.
     NoTarget,
-    /// It waits for a reservation that is spoken for; it must not give in and must not go elsewhere.
+    /// The pod could use a reservation whose slots other claims of this pass hold. It must wait:
+    /// neither relaxation nor another target is allowed (spec 02 §10).
     WaitsForReservation,
-    /// It asks for devices, which are not looked at.
+    /// The pod requests devices (DRA), and the settings say to ignore such pods.
     NeedsDevices,
 }
 
-/// One attempt.
+/// One attempt to place all pods.
 #[derive(Debug, Clone)]
 pub(crate) struct PlacementPass<'p> {
     pub(crate) problem: &'p SchedulingProblem,
     pub(crate) claim_order: ClaimOrder,
-    /// Turns ties between domains.
+    /// Decides ties between domains.
     pub(crate) seed: u64,
     pub(crate) search_variant: SearchVariant,
-    /// Whether pods may be placed by what lies beyond the steps of spec 02 §6.4.
+    /// True if pods may use last resorts, the alternatives that follow all steps of spec 02 §6.4.
     allows_last_resort: bool,
-    /// What must be left beside the pod that is being placed.
+    /// Requests of pods that must later fit on the host of the pod that is being placed.
     pub(crate) colocated_requests: Option<Amounts>,
-    /// Pods for which a node was launched; it is tried first.
+    /// Nodes that were launched for certain pods; each is tried first for its pod.
     pub(crate) launched_nodes: Arc<FxHashMap<PodIx, usize>>,
     pub(crate) state: SolverState,
 }
 
 impl<'p> PlacementPass<'p> {
-    /// An attempt on clean books, in Karpenter's manner until told otherwise.
+    /// Returns a pass with the choices of Karpenter's first fit. `state` must hold no changes of
+    /// another pass.
     pub(crate) fn new(problem: &'p SchedulingProblem, state: SolverState) -> Self {
         Self {
             problem,
@@ -101,16 +112,19 @@ impl<'p> PlacementPass<'p> {
         }
     }
 
-    /// Places the pods in this order as far as they can be placed. What is kept out gets another chance once it is known what
-    /// the claims have become.
+    /// Places as many pods as possible, in this order.
+    ///
+    /// Unplaced pods are tried again after each correction that may help them: first the claims are
+    /// recounted at what they have become, then last resorts are allowed.
     pub(crate) fn run(&mut self, order: &[PodIx]) {
         let order = self.with_launched_nodes_first(order);
         self.state.queue.extend_from_slice(&order);
-        // Karpenter knows no last resorts: nobody whom it places may lose the room to one.
+        // In the first-fit order, last resorts come only after all other pods: Karpenter has none,
+        // and a pod that Karpenter places must not lose its capacity to one.
         self.allows_last_resort = self.claim_order != ClaimOrder::FewestPods;
-        let mut waiting = self.place_all(&order);
-        while !waiting.is_empty() && (self.recount_claims() || self.allow_last_resort()) {
-            waiting = self.place_all(&waiting);
+        let mut unplaced = self.place_all(&order);
+        while !unplaced.is_empty() && (self.recount_claims() || self.allow_last_resort()) {
+            unplaced = self.place_all(&unplaced);
         }
         if self.search_variant.pin_claims_to_domains {
             self.pin_open_claims();
@@ -118,28 +132,29 @@ impl<'p> PlacementPass<'p> {
         self.update_claim_prices();
     }
 
-    /// From now on last resorts will do; whether they did not before.
+    /// Allows last resorts. Returns false if they were allowed already.
     fn allow_last_resort(&mut self) -> bool {
-        let is_news = !self.allows_last_resort;
+        let is_change = !self.allows_last_resort;
         self.allows_last_resort = true;
-        // A class that failed may succeed now.
-        self.state.revision += u64::from(is_news);
-        is_news
+        // Classes that failed before may succeed now.
+        self.state.revision += u64::from(is_change);
+        is_change
     }
 
-    /// The order in which nobody who has a node coming loses it to somebody who came later.
+    /// Moves pods with a launched node to the front, so that no other pod takes their capacity.
     fn with_launched_nodes_first<'o>(&self, order: &'o [PodIx]) -> Cow<'o, [PodIx]> {
         if self.launched_nodes.is_empty() {
             return Cow::Borrowed(order);
         }
-        let (expected, others): (Vec<PodIx>, Vec<PodIx>) =
+        let (with_node, others): (Vec<PodIx>, Vec<PodIx>) =
             order.iter().partition(|pod| self.launched_nodes.contains_key(pod));
-        Cow::Owned([expected, others].concat())
+        Cow::Owned([with_node, others].concat())
     }
 
-    /// Places pods as long as any of them finds a place, and returns those that do not.
+    /// Places pods until a whole round places none. Returns the pods that remain.
     fn place_all(&mut self, order: &[PodIx]) -> Vec<PodIx> {
-        // Each pod with the length of the queue when it was pushed back, or zero.
+        // Each pod with the length of the queue when it was pushed back, or 0 if it was not tried
+        // yet.
         let mut queue: VecDeque<(PodIx, usize)> = order.iter().map(|pod| (*pod, 0)).collect();
         while let Some((pod, length_when_pushed)) = queue.pop_front() {
             // Every pod in the queue has been tried since the last success.
@@ -156,8 +171,8 @@ impl<'p> PlacementPass<'p> {
                         queue.push_front((failed, 0));
                     }
                 }
-                Err(refusal) => {
-                    self.state.unplaced_reasons[pod.0 as usize] = Some(refusal);
+                Err(reason) => {
+                    self.state.unplaced_reasons[pod.0 as usize] = Some(reason);
                     queue.push_back((pod, queue.len() + 1));
                 }
             }
@@ -168,18 +183,18 @@ impl<'p> PlacementPass<'p> {
     fn update_claim_prices(&mut self) {
         for ix in 0..self.state.claims.len() {
             let claim = &self.state.claims[ix];
-            let (columns, set, rows) =
+            let (catalogue, requirements, rows) =
                 (self.problem.templates[claim.template].catalogue, claim.requirements, claim.rows.clone());
-            self.state.claims[ix].price = self.cheapest(columns, set, &rows);
+            self.state.claims[ix].price = self.cheapest(catalogue, requirements, &rows);
         }
     }
 
-    /// Alternates placing and giving in (spec 02 §6.4).
+    /// Tries to place a pod, relaxing it step by step (spec 02 §6.4).
     fn try_place(&mut self, pod: PodIx) -> Result<(), UnplacedReason> {
         let entry = &self.problem.pods[pod.0 as usize];
         let mut class = entry.class;
-        // A class that failed when the world was just like this fails again; pods differ by their volumes' claims and by the
-        // nodes that they stay away from.
+        // A class that failed at this revision fails again. This does not hold for pods whose
+        // volume claims or avoided nodes differ from those of other pods of the class.
         let repeatable = entry.attachments.is_empty() && !self.skips_avoided_nodes(pod);
         if repeatable && self.state.failed_at_revision[class.0 as usize] == Some(self.state.revision) {
             return Err(UnplacedReason::NoTarget);
@@ -196,10 +211,10 @@ impl<'p> PlacementPass<'p> {
                     self.state.revision += 1;
                     return Ok(());
                 }
-                Err(refusal @ (UnplacedReason::WaitsForReservation | UnplacedReason::NeedsDevices)) => {
-                    return Err(refusal);
+                Err(reason @ (UnplacedReason::WaitsForReservation | UnplacedReason::NeedsDevices)) => {
+                    return Err(reason);
                 }
-                Err(refusal @ UnplacedReason::NoTarget) => match self.problem.classes[last.0 as usize].next_relaxed {
+                Err(reason @ UnplacedReason::NoTarget) => match self.problem.classes[last.0 as usize].next_relaxed {
                     Some(next) if self.allows_last_resort || !self.problem.classes[next.0 as usize].is_last_resort => {
                         class = next;
                     }
@@ -207,15 +222,16 @@ impl<'p> PlacementPass<'p> {
                         if repeatable {
                             self.state.failed_at_revision[entry.class.0 as usize] = Some(self.state.revision);
                         }
-                        return Err(refusal);
+                        return Err(reason);
                     }
                 },
             }
         }
     }
 
-    /// The classes that a pod of this one may take for each other. Karpenter keeps to the first alternative of a node affinity for
-    /// which there is a place; whoever looks for a better one weighs all of them.
+    /// Returns the classes that a pod of this class may be placed with. Karpenter uses the first
+    /// alternative of the required node affinity that finds a target. The search compares all of
+    /// them.
     fn class_options(&self, class: ClassIx) -> SmallVec<[ClassIx; 4]> {
         match self.claim_order {
             ClaimOrder::FewestPods => SmallVec::from_iter([class]),
@@ -233,22 +249,23 @@ impl<'p> PlacementPass<'p> {
     }
 
     pub(super) fn place_on_node_or_claim(&mut self, pod: PodIx, options: &[ClassIx]) -> Result<(), UnplacedReason> {
-        let mut open: SmallVec<[(ClassIx, Vec<KeyDomains>); 1]> = SmallVec::with_capacity(options.len());
+        let mut class_options: SmallVec<[(ClassIx, Vec<KeyDomains>); 1]> = SmallVec::with_capacity(options.len());
         for class in options.iter().copied() {
-            let facts = &self.problem.classes[class.0 as usize];
-            if facts.needs_devices && self.problem.cluster.settings.ignore_dra {
+            let pod_class = &self.problem.classes[class.0 as usize];
+            if pod_class.needs_devices && self.problem.cluster.settings.ignore_dra {
                 return Err(UnplacedReason::NeedsDevices);
             }
             let domains = self.allowed_domains(class);
             if self.place_on_node(pod, class, &domains) {
                 return Ok(());
             }
-            open.push((class, domains));
+            class_options.push((class, domains));
         }
-        self.place_on_claim(pod, &open)
+        self.place_on_claim(pod, &class_options)
     }
 
-    /// Whether the pod stays away from nodes that rest: it could stay where it is.
+    /// Returns true if the pod must not be placed on an avoided node: it runs on a removed node and
+    /// could stay there.
     pub(super) fn skips_avoided_nodes(&self, pod: PodIx) -> bool {
         let entry = &self.problem.pods[pod.0 as usize];
         !self.state.avoided_nodes.is_empty()
@@ -256,101 +273,115 @@ impl<'p> PlacementPass<'p> {
             && entry.node.is_some_and(|node| self.state.removed_nodes.contains(node as usize))
     }
 
-    /// The domains that exist for a group.
+    /// Returns the domains that exist for a group.
     pub(crate) fn known_domains(&self, group: GroupIx) -> Bits {
         let counts = &self.state.group_counts[group.0];
         match self.problem.groups[group.0].node_counts_ix {
-            Some(presence) => counts.known_domains(&self.state.node_counts[presence].present_domains),
+            Some(node_counts_ix) => counts.known_domains(&self.state.node_counts[node_counts_ix].present_domains),
             None => counts.known_domains(&Bits::new()),
         }
     }
 
-    /// Per topology key of the class the domains that its groups allow, before any particular place is looked at.
+    /// Returns, per topology key of the class, the domains that its groups allow on any target.
     pub(crate) fn allowed_domains(&mut self, class: ClassIx) -> Vec<KeyDomains> {
-        let facts = &self.problem.classes[class.0 as usize];
-        let mut open = Vec::with_capacity(facts.label_constraints.len());
-        for (key, bounds) in &facts.label_constraints {
-            let by_pod = self.domains_allowed_by_pod(facts, *key);
+        let pod_class = &self.problem.classes[class.0 as usize];
+        let mut allowed_domains = Vec::with_capacity(pod_class.label_constraints.len());
+        for (key, constraints) in &pod_class.label_constraints {
+            let pod_domains = self.domains_allowed_by_pod(pod_class, *key);
             let mut domains =
                 KeyDomains { key: *key, allowed: self.state.keys.existing_domains(*key).clone(), pick_one: None };
-            for bound in bounds {
-                self.restrict(&mut domains, *bound, &by_pod);
+            for constraint in constraints {
+                self.restrict(&mut domains, *constraint, &pod_domains);
             }
-            open.push(domains);
+            allowed_domains.push(domains);
         }
-        open
+        allowed_domains
     }
 
-    /// The domains that one group alone would allow.
+    /// Returns the domains that one group alone allows. `None` if the group does not constrain the
+    /// class.
     pub(crate) fn domains_allowed_by_group(
         &mut self,
         class: ClassIx,
         key: TopologyKeyIx,
         group: GroupIx,
     ) -> Option<Bits> {
-        let facts = &self.problem.classes[class.0 as usize];
-        let bound = facts.label_constraints.iter().find(|(k, _)| *k == key)?.1.iter().find(|b| b.group == group)?;
-        let by_pod = self.domains_allowed_by_pod(facts, key);
+        let pod_class = &self.problem.classes[class.0 as usize];
+        let constraint =
+            pod_class.label_constraints.iter().find(|(k, _)| *k == key)?.1.iter().find(|b| b.group == group)?;
+        let pod_domains = self.domains_allowed_by_pod(pod_class, key);
         let mut domains = KeyDomains { key, allowed: self.state.keys.existing_domains(key).clone(), pick_one: None };
-        self.restrict(&mut domains, *bound, &by_pod);
+        self.restrict(&mut domains, *constraint, &pod_domains);
         Some(domains.allowed)
     }
 
-    /// The domains that the pod's own musts accept.
-    fn domains_allowed_by_pod(&mut self, facts: &PodClass, key: TopologyKeyIx) -> Bits {
-        let strict = self.state.table.get(facts.strict_requirements, self.state.keys.label_key(key));
-        self.state.keys.domains_accepted_by(key, strict, &self.state.table).clone()
+    /// Returns the domains that the pod's own strict requirements accept.
+    fn domains_allowed_by_pod(&mut self, pod_class: &PodClass, key: TopologyKeyIx) -> Bits {
+        let strict_requirement = self.state.table.get(pod_class.strict_requirements, self.state.keys.label_key(key));
+        self.state.keys.domains_accepted_by(key, strict_requirement, &self.state.table).clone()
     }
 
-    /// What one group leaves of the domains (spec 02 §8.5).
-    fn restrict(&self, domains: &mut KeyDomains, bound: GroupConstraint, by_pod: &Bits) {
-        let counts = &self.state.group_counts[bound.group.0];
-        match self.problem.groups[bound.group.0].identity.kind {
+    /// Removes the domains that one group does not allow (spec 02 §8.5).
+    fn restrict(&self, domains: &mut KeyDomains, constraint: GroupConstraint, pod_domains: &Bits) {
+        let counts = &self.state.group_counts[constraint.group.0];
+        match self.problem.groups[constraint.group.0].identity.kind {
             GroupKind::Spread { max_skew, min_domains } => {
-                let own = i32::from(bound.counts_self);
-                let known = self.known_domains(bound.group);
-                domains.allowed.and_with(&counts.domains_within_skew(&known, max_skew, min_domains, own, by_pod));
-                domains.pick_one.get_or_insert(bound.group);
+                let self_count = i32::from(constraint.counts_self);
+                let known_domains = self.known_domains(constraint.group);
+                domains.allowed.and_with(&counts.domains_within_skew(
+                    &known_domains,
+                    max_skew,
+                    min_domains,
+                    self_count,
+                    pod_domains,
+                ));
+                domains.pick_one.get_or_insert(constraint.group);
             }
             GroupKind::Affinity => {
-                let mut there = counts.occupied_domains.clone();
-                there.and_with(by_pod);
-                if there.is_empty() && bound.counts_self {
-                    // Nobody to be near to that this pod could reach: it is the first, in one domain.
-                    domains.allowed.and_with(&self.known_domains(bound.group));
-                    domains.allowed.and_with(by_pod);
-                    domains.pick_one.get_or_insert(bound.group);
+                let mut occupied = counts.occupied_domains.clone();
+                occupied.and_with(pod_domains);
+                if occupied.is_empty() && constraint.counts_self {
+                    // No pod of the group is in a domain that this pod can reach: this pod is the
+                    // first and chooses one domain.
+                    domains.allowed.and_with(&self.known_domains(constraint.group));
+                    domains.allowed.and_with(pod_domains);
+                    domains.pick_one.get_or_insert(constraint.group);
                 } else {
-                    domains.allowed.and_with(&there);
+                    domains.allowed.and_with(&occupied);
                 }
             }
             GroupKind::AntiAffinity => {
                 domains.allowed.and_not_with(&counts.occupied_domains);
-                domains.allowed.and_with(&self.known_domains(bound.group));
-                domains.allowed.and_with(by_pod);
+                domains.allowed.and_with(&self.known_domains(constraint.group));
+                domains.allowed.and_with(pod_domains);
             }
-            // Whoever stands behind the rule may reach other domains than this pod.
+            // Not restricted to known domains: the owners of the rule may reach other domains than
+            // this pod.
             GroupKind::InverseAntiAffinity => {
                 domains.allowed.and_not_with(&counts.occupied_domains);
-                domains.allowed.and_with(by_pod);
+                domains.allowed.and_with(pod_domains);
             }
         }
     }
 
-    /// The rows and offerings of a catalogue that satisfy a set.
-    pub(crate) fn view(&mut self, columns: usize, set: RequirementSetIx) -> &RowView {
+    /// Returns the rows and offerings of a catalogue that satisfy a requirement set. Cached.
+    pub(crate) fn view(&mut self, catalogue: usize, requirements: RequirementSetIx) -> &RowView {
         let problem = self.problem;
         let table = &mut self.state.table;
-        self.state.views.entry((columns, set)).or_insert_with(|| problem.cluster.catalogues[columns].view(set, table))
+        self.state
+            .views
+            .entry((catalogue, requirements))
+            .or_insert_with(|| problem.cluster.catalogues[catalogue].view(requirements, table))
     }
 
-    /// The price of the cheapest machine among the rows.
-    pub(crate) fn cheapest(&mut self, columns: usize, set: RequirementSetIx, rows: &Bits) -> Price {
-        let view = self.view(columns, set);
+    /// Returns the price of the cheapest row that satisfies the set, or `Price::UNKNOWN` if none
+    /// does.
+    pub(crate) fn cheapest(&mut self, catalogue: usize, requirements: RequirementSetIx, rows: &Bits) -> Price {
+        let view = self.view(catalogue, requirements);
         view.by_price.iter().find(|(_, row)| rows.contains(*row)).map_or(Price::UNKNOWN, |(price, _)| *price)
     }
 
-    /// Total price of the machines to launch.
+    /// Returns the total hourly price of the open claims.
     pub(crate) fn total_price(&self) -> Price {
         self.state.claims.iter().map(|c| c.price).sum()
     }
@@ -360,11 +391,12 @@ impl<'p> PlacementPass<'p> {
     }
 }
 
-/// The domains of one key that a class may go to.
+/// The domains of one topology key that a class may use.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyDomains {
     pub(crate) key: TopologyKeyIx,
     pub(crate) allowed: Bits,
-    /// The pod must end up in exactly one domain, preferably the one where this group has the fewest pods.
+    /// If set, the pod must be placed in exactly one domain. Domains with few pods of this group
+    /// come first.
     pub(crate) pick_one: Option<GroupIx>,
 }

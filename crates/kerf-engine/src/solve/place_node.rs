@@ -1,4 +1,8 @@
-//! Putting a pod on a node that exists (spec 02 §6.6): nodes in order, the first that accepts wins.
+//! Places a pod on an existing node (spec 02 §6.6). Nodes are tried in order and the first that
+//! accepts the pod wins.
+//!
+//! Nodes are filtered 64 at a time, one machine word: by free capacity, eligibility for the class,
+//! and constraints on hosts. Only the remaining nodes are checked one by one.
 
 use super::class::{ClassIx, PodClass};
 use super::pass::{KeyDomains, PlacementPass, PlacementTarget};
@@ -11,36 +15,47 @@ use crate::requirement_table::{KeyIx, UndefinedKeys};
 use crate::topology::GroupKind;
 
 impl PlacementPass<'_> {
-    pub(super) fn place_on_node(&mut self, pod: PodIx, class: ClassIx, open: &[KeyDomains]) -> bool {
+    /// Places the pod on the first node that accepts it. Returns false if none does. A node that
+    /// was launched for the pod is tried first.
+    pub(super) fn place_on_node(&mut self, pod: PodIx, class: ClassIx, key_domains: &[KeyDomains]) -> bool {
         if self.problem.cluster.nodes.is_empty() {
             return false;
         }
         if self.state.eligible_nodes[class.0 as usize].is_none() {
             self.state.eligible_nodes[class.0 as usize] = Some(self.eligible_nodes(class));
         }
-        let lets_rest = self.skips_avoided_nodes(pod);
-        let awake = |pass: &Self, word: usize| if lets_rest { !pass.state.avoided_nodes.word(word) } else { u64::MAX };
+        let skips_avoided = self.skips_avoided_nodes(pod);
+        let allowed_nodes =
+            |pass: &Self, word: usize| if skips_avoided { !pass.state.avoided_nodes.word(word) } else { u64::MAX };
         let words = self.state.eligible_nodes[class.0 as usize].as_ref().map_or(0, Bits::words);
-        let expected = self.launched_nodes.get(&pod).copied().filter(|node| node / 64 < words);
-        if let Some(node) = expected {
-            let only = awake(self, node / 64) & (1 << (node % 64));
-            if self.place_in_word(pod, class, node / 64, only, open) {
+        let launched_node = self.launched_nodes.get(&pod).copied().filter(|node| node / 64 < words);
+        if let Some(node) = launched_node {
+            let launched_bit = allowed_nodes(self, node / 64) & (1 << (node % 64));
+            if self.place_in_word(pod, class, node / 64, launched_bit, key_domains) {
                 return true;
             }
         }
-        (0..words).any(|word| self.place_in_word(pod, class, word, awake(self, word), open))
+        (0..words).any(|word| self.place_in_word(pod, class, word, allowed_nodes(self, word), key_domains))
     }
 
-    /// Puts the pod on the first that accepts it of those among sixty-four nodes that `of` names.
-    fn place_in_word(&mut self, pod: PodIx, class: ClassIx, word: usize, of: u64, open: &[KeyDomains]) -> bool {
-        let facts = &self.problem.classes[class.0 as usize];
-        if !self.state.free_capacity.word_may_fit(word, &facts.coarse_requests) {
+    /// Places the pod on the first node that accepts it, of the 64 nodes of a word whose bit is set
+    /// in `allowed`.
+    fn place_in_word(
+        &mut self,
+        pod: PodIx,
+        class: ClassIx,
+        word: usize,
+        allowed: u64,
+        key_domains: &[KeyDomains],
+    ) -> bool {
+        let pod_class = &self.problem.classes[class.0 as usize];
+        if !self.state.free_capacity.word_may_fit(word, &pod_class.coarse_requests) {
             return false;
         }
-        for bit in WordBits(self.node_candidates(class, facts, word) & of) {
+        for bit in WordBits(self.node_candidates(class, pod_class, word) & allowed) {
             let node = word * 64 + bit;
-            if self.state.free_capacity.may_fit(node, &facts.coarse_requests)
-                && self.node_accepts(pod, class, node, open)
+            if self.state.free_capacity.may_fit(node, &pod_class.coarse_requests)
+                && self.node_accepts(pod, class, node, key_domains)
             {
                 self.commit_to_node(pod, class, node);
                 return true;
@@ -49,39 +64,45 @@ impl PlacementPass<'_> {
         false
     }
 
-    /// Nodes whose taints the class tolerates and that carry the labels it demands.
+    /// Returns the nodes whose labels satisfy the class's requirements and whose taints it
+    /// tolerates.
     fn eligible_nodes(&mut self, class: ClassIx) -> Bits {
-        let facts = &self.problem.classes[class.0 as usize];
+        let pod_class = &self.problem.classes[class.0 as usize];
         let mut eligible = Bits::new();
-        for shape in &self.problem.node_profiles {
-            let taints = &self.problem.cluster.nodes[shape.taints_from_node].taints;
-            let volumes_agree = facts.volume_alternatives.is_empty()
-                || facts.volume_alternatives.iter().any(|(asked, _)| {
-                    self.state.table.intersect_sets(shape.labels, *asked, UndefinedKeys::Reject).is_some()
+        for profile in &self.problem.node_profiles {
+            let taints = &self.problem.cluster.nodes[profile.taints_from_node].taints;
+            let volumes_agree = pod_class.volume_alternatives.is_empty()
+                || pod_class.volume_alternatives.iter().any(|(required, _)| {
+                    self.state.table.intersect_sets(profile.labels, *required, UndefinedKeys::Reject).is_some()
                 });
-            let has = |key: &KeyIx| self.state.table.get(shape.labels, *key).is_some();
-            if tolerates_all(&facts.tolerations, taints)
+            let has_key = |key: &KeyIx| self.state.table.get(profile.labels, *key).is_some();
+            if tolerates_all(&pod_class.tolerations, taints)
                 && volumes_agree
-                && facts.must_exist.iter().all(has)
-                && self.state.table.intersect_sets(shape.labels, facts.requirements, UndefinedKeys::Reject).is_some()
+                && pod_class.must_exist.iter().all(has_key)
+                && self
+                    .state
+                    .table
+                    .intersect_sets(profile.labels, pod_class.requirements, UndefinedKeys::Reject)
+                    .is_some()
             {
-                eligible.or_with(&shape.nodes);
+                eligible.or_with(&profile.nodes);
             }
         }
-        let named = facts.hostname.is_some() || facts.volume_alternatives.iter().any(|v| v.1.is_some());
-        if named {
+        let depends_on_hostname =
+            pod_class.hostname.is_some() || pod_class.volume_alternatives.iter().any(|v| v.1.is_some());
+        if depends_on_hostname {
             let nodes = &self.problem.cluster.nodes;
             let mut fits = |node: usize| {
                 let hostname = &nodes[node].hostname;
                 let accepts = |host: &Option<Requirement>| host.as_ref().is_none_or(|h| h.has(hostname));
-                // An alternative holds as a whole: its hostname together with its labels.
-                let mut alternatives = facts.volume_alternatives.iter().filter(|(_, host)| accepts(host));
-                accepts(&facts.hostname)
-                    && (facts.volume_alternatives.is_empty()
-                        || alternatives.any(|(asked, _)| {
+                // Hostname and labels of an alternative must hold together.
+                let mut alternatives = pod_class.volume_alternatives.iter().filter(|(_, host)| accepts(host));
+                accepts(&pod_class.hostname)
+                    && (pod_class.volume_alternatives.is_empty()
+                        || alternatives.any(|(required, _)| {
                             self.state
                                 .table
-                                .intersect_sets(nodes[node].label_requirements, *asked, UndefinedKeys::Reject)
+                                .intersect_sets(nodes[node].label_requirements, *required, UndefinedKeys::Reject)
                                 .is_some()
                         }))
             };
@@ -90,19 +111,21 @@ impl PlacementPass<'_> {
         eligible
     }
 
-    /// Sixty-four nodes at a time: eligible, still there, and not ruled out by a constraint on hosts.
-    fn node_candidates(&self, class: ClassIx, facts: &PodClass, word: usize) -> u64 {
+    /// Returns the eligible nodes of a word that are not removed and that no constraint on hosts
+    /// excludes.
+    fn node_candidates(&self, class: ClassIx, pod_class: &PodClass, word: usize) -> u64 {
         let mut candidates = self.state.eligible_nodes[class.0 as usize].as_ref().map_or(0, |e| e.word(word));
         candidates &= !self.state.removed_nodes.word(word);
-        for bound in &facts.host_constraints {
-            let counts = &self.state.group_counts[bound.group.0];
-            match self.problem.groups[bound.group.0].identity.kind {
+        for constraint in &pod_class.host_constraints {
+            let counts = &self.state.group_counts[constraint.group.0];
+            match self.problem.groups[constraint.group.0].identity.kind {
                 GroupKind::Spread { .. } => {
-                    let full = if bound.counts_self { &counts.nodes.at_limit } else { &counts.nodes.over_limit };
-                    candidates &= !full.word(word);
+                    let excluded =
+                        if constraint.counts_self { &counts.nodes.at_limit } else { &counts.nodes.over_limit };
+                    candidates &= !excluded.word(word);
                 }
                 GroupKind::Affinity => {
-                    if !(bound.counts_self && counts.no_host_is_occupied()) {
+                    if !(constraint.counts_self && counts.no_host_is_occupied()) {
                         candidates &= counts.nodes.occupied.word(word);
                     }
                 }
@@ -114,21 +137,21 @@ impl PlacementPass<'_> {
         candidates
     }
 
-    fn node_accepts(&mut self, pod: PodIx, class: ClassIx, node: usize, open: &[KeyDomains]) -> bool {
-        let facts = &self.problem.classes[class.0 as usize];
-        let state = &self.problem.cluster.nodes[node];
+    fn node_accepts(&mut self, pod: PodIx, class: ClassIx, node: usize, key_domains: &[KeyDomains]) -> bool {
+        let pod_class = &self.problem.classes[class.0 as usize];
+        let node_state = &self.problem.cluster.nodes[node];
         let remaining = &self.state.remaining[node];
         let fits = match &self.colocated_requests {
-            Some(beside) => facts.requests.plus(beside).fits_in(remaining),
-            None => facts.requests.fits_in(remaining),
+            Some(colocated) => pod_class.requests.plus(colocated).fits_in(remaining),
+            None => pod_class.requests.fits_in(remaining),
         };
         if !fits {
             return false;
         }
-        if !facts.ports.is_empty() {
-            let more = self.state.node_ports.get(&node).map_or(&[][..], Vec::as_slice);
-            if ports::first_conflict(&facts.ports, &state.ports).is_some()
-                || ports::first_conflict(&facts.ports, more).is_some()
+        if !pod_class.ports.is_empty() {
+            let added_ports = self.state.node_ports.get(&node).map_or(&[][..], Vec::as_slice);
+            if ports::first_conflict(&pod_class.ports, &node_state.ports).is_some()
+                || ports::first_conflict(&pod_class.ports, added_ports).is_some()
             {
                 return false;
             }
@@ -136,22 +159,23 @@ impl PlacementPass<'_> {
         let in_domain = |k: &KeyDomains| {
             self.problem.node_domains[k.key.0][node].is_some_and(|domain| k.allowed.contains(domain as usize))
         };
-        open.iter().all(in_domain) && self.volumes_fit(pod, node)
+        key_domains.iter().all(in_domain) && self.volumes_fit(pod, node)
     }
 
-    /// Whether the node can attach what the pod brings (spec 02 §9.2); a claim that is there already counts once.
+    /// Returns true if the node can attach the pod's volumes (spec 02 §9.2). A volume claim that is
+    /// already attached counts once.
     fn volumes_fit(&self, pod: PodIx, node: usize) -> bool {
         let attachments = &self.problem.pods[pod.0 as usize].attachments;
-        let state = &self.problem.cluster.nodes[node];
-        if attachments.is_empty() || state.attach_limits.is_empty() {
+        let node_state = &self.problem.cluster.nodes[node];
+        if attachments.is_empty() || node_state.attach_limits.is_empty() {
             return true;
         }
-        let more = self.state.node_attached.get(&node).map_or(&[][..], Vec::as_slice);
-        state.attach_limits.iter().all(|(driver, limit)| {
-            let mut claims: Vec<&str> = state
+        let added_attachments = self.state.node_attached.get(&node).map_or(&[][..], Vec::as_slice);
+        node_state.attach_limits.iter().all(|(driver, limit)| {
+            let mut claims: Vec<&str> = node_state
                 .attached
                 .iter()
-                .chain(more)
+                .chain(added_attachments)
                 .chain(attachments)
                 .filter(|a| a.driver == *driver)
                 .map(|a| a.claim.as_str())
@@ -163,16 +187,16 @@ impl PlacementPass<'_> {
     }
 
     fn commit_to_node(&mut self, pod: PodIx, class: ClassIx, node: usize) {
-        let facts = &self.problem.classes[class.0 as usize];
-        self.state.subtract_remaining(node, &facts.requests);
-        if !facts.ports.is_empty() {
-            self.state.node_ports.entry(node).or_default().extend(facts.ports.iter().cloned());
+        let pod_class = &self.problem.classes[class.0 as usize];
+        self.state.subtract_remaining(node, &pod_class.requests);
+        if !pod_class.ports.is_empty() {
+            self.state.node_ports.entry(node).or_default().extend(pod_class.ports.iter().cloned());
         }
         let attachments = &self.problem.pods[pod.0 as usize].attachments;
         if !attachments.is_empty() {
             self.state.node_attached.entry(node).or_default().extend(attachments.iter().cloned());
         }
-        for group in facts.counted_by.iter().chain(&facts.inverse_groups) {
+        for group in pod_class.counted_by.iter().chain(&pod_class.inverse_groups) {
             if self.state.filter_node(self.problem, self.problem.groups[group.0].filter, node).counts_placed {
                 self.state.count_on_node(self.problem, *group, node, 1);
             }

@@ -1,11 +1,13 @@
-//! The least that any answer can cost: what no order of pods and no mix of machines can get below.
+//! A lower bound on the price of any solution. The search is skipped if first fit is at most 1%
+//! above it.
 
 use super::pass::PlacementPass;
 use crate::price::Price;
 use crate::resources::ResourceIx;
 
-/// A price below which the pods that have a place cannot be had, whatever the machines: of each resource the cheapest per unit,
-/// for all that the nodes which exist cannot give. Daemons come on top and are not counted.
+/// Returns a price that no solution for the placed pods can be below. For CPU, memory and pods,
+/// takes the requests that the existing nodes cannot serve at the cheapest price per unit, and
+/// returns the highest of the three. Daemon overhead is not included.
 pub(crate) fn lower_bound_price(pass: &mut PlacementPass<'_>) -> Price {
     [ResourceIx::CPU, ResourceIx::MEMORY, ResourceIx::PODS]
         .into_iter()
@@ -16,27 +18,27 @@ pub(crate) fn lower_bound_price(pass: &mut PlacementPass<'_>) -> Price {
 
 fn lower_bound_for_resource(pass: &mut PlacementPass<'_>, resource: ResourceIx) -> Price {
     let problem = pass.problem;
-    // What is on claims now, and what is still free on nodes: another order might use it.
+    // Free capacity of nodes is subtracted, because another order of pods might use it.
     let claimed: i128 = pass.state.claims.iter().map(|c| c.requests.get(resource)).fold(0, i128::saturating_add);
     let free: i128 = (pass.state.remaining.iter().enumerate())
         .filter(|(node, _)| {
             !problem.cluster.nodes[*node].is_marked_for_deletion && !pass.state.removed_nodes.contains(*node)
         })
-        .map(|(_, left)| left.get(resource).max(0))
+        .map(|(_, remaining)| remaining.get(resource).max(0))
         .fold(0, i128::saturating_add);
-    let need = (claimed - free).max(0);
-    let mut least: Option<i128> = None;
+    let missing = (claimed - free).max(0);
+    let mut lowest: Option<i128> = None;
     for template in &problem.templates {
         let rows = &problem.cluster.catalogues[template.catalogue].rows;
         let view = pass.view(template.catalogue, template.requirements);
         for (price, row) in view.by_price.iter().filter(|(_, row)| template.rows.contains(*row)) {
-            let has = rows[*row].allocatable.get(resource);
-            if has > 0 {
-                // A product that does not fit is no bound at all.
-                let share = i128::from(price.nanos()).checked_mul(need).map_or(0, |product| product / has);
-                least = Some(least.map_or(share, |l| l.min(share)));
+            let allocatable = rows[*row].allocatable.get(resource);
+            if allocatable > 0 {
+                // On overflow, 0 is a valid lower bound.
+                let share = i128::from(price.nanos()).checked_mul(missing).map_or(0, |product| product / allocatable);
+                lowest = Some(lowest.map_or(share, |l| l.min(share)));
             }
         }
     }
-    least.and_then(|nanos| i64::try_from(nanos).ok()).map_or(Price::ZERO, Price::from_nanos)
+    lowest.and_then(|nanos| i64::try_from(nanos).ok()).map_or(Price::ZERO, Price::from_nanos)
 }

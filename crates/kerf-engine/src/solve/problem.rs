@@ -1,7 +1,8 @@
-//! What is fixed while pods are placed: templates, classes of pods, groups, nodes by shape.
+//! The part of a solve that does not change while pods are placed: pool templates, pod classes,
+//! topology groups and nodes grouped by profile.
 //!
-//! A problem is built for the pods that wait, or for every pod that may ever have to move (then it is prepared for what-ifs).
-//! Which of them it knows makes no difference to what becomes of any one.
+//! A problem is built either for the pods that need a node now, or also for every running pod, so
+//! that what-ifs can remove nodes. The choice does not change where any single pod is placed.
 
 use jiff::Timestamp;
 use kerf_api::slim::{Pod, PodPhase, Str};
@@ -18,49 +19,53 @@ use crate::pod::default_spread::DefaultSpread;
 use crate::requirement_table::{KeyIx, RequirementSetIx};
 use crate::topology::{FilterIx, Group, NodeFilter, TopologyKeyIx};
 
-/// A pod to place.
+/// Index of a pod in [`SchedulingProblem::pods`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct PodIx(pub(crate) u32);
 
-/// Everything that one solve is about.
+/// The fixed input of all passes of one solve.
 #[derive(Debug)]
 pub(crate) struct SchedulingProblem {
     pub(crate) cluster: ClusterModel,
     pub(crate) templates: Vec<Template>,
-    /// The pools that take part, in the order in which they are tried.
+    /// Indices of the pools that may launch nodes, in the order in which they are tried.
     pub(crate) pools: Vec<usize>,
     pub(crate) groups: Vec<Group>,
     pub(crate) filters: Vec<NodeFilter>,
-    /// For which keys and filters it is counted which domains nodes make.
+    /// Key and filter of each entry of `SolverState::node_counts`, which counts the nodes per
+    /// domain.
     pub(crate) node_count_keys: Vec<(TopologyKeyIx, FilterIx)>,
     pub(crate) classes: Vec<PodClass>,
     pub(crate) pods: Vec<PodEntry>,
-    /// The pods that wait for a place or are on nodes that are leaving.
+    /// Pending pods, and reschedulable pods on nodes that are marked for deletion.
     pub(crate) pods_to_place: Vec<PodIx>,
-    /// Pods that wait and are left out before anything is tried.
+    /// Pending pods that are left out before placing starts, as `namespace/name`, with the reason.
     pub(crate) excluded_pods: Vec<(Str, Reason)>,
-    /// Per node the pods that run there; only of nodes that are leaving unless it is prepared for what-ifs.
+    /// Running pods per node. Holds only pods of nodes marked for deletion if the problem was built
+    /// without running pods.
     pub(crate) pods_on: Vec<Vec<PodIx>>,
-    /// Pods on nodes that could not be placed elsewhere, whatever is tried.
+    /// Running pods that no target could accept, such as pods with an invalid volume.
     pub(crate) unplaceable_pods: FxHashMap<PodIx, Reason>,
-    /// Places in `pods` that nobody has.
+    /// Entries of `pods` that no pod uses, to be reused for new pods.
     pub(crate) free_pod_slots: Vec<PodIx>,
-    /// Whether nodes are numbered in the order in which pods are offered to them, and shapes are up to date.
+    /// True if node indices follow the order in which nodes are offered to pods, and
+    /// `node_profiles` is up to date.
     pub(crate) is_node_order_current: bool,
-    /// Nodes of one shape accept the same classes.
+    /// Nodes grouped by profile. All nodes of a profile are eligible for the same classes.
     pub(crate) node_profiles: Vec<NodeProfile>,
-    /// The labels that tell shapes apart.
+    /// Label keys that some class requires, sorted. Nodes that differ in one of them have different
+    /// profiles.
     pub(crate) profile_keys: Vec<KeyIx>,
-    /// How many classes have been asked about that.
+    /// Number of classes whose label keys are in `profile_keys`.
     pub(crate) profiled_classes: usize,
-    /// Per topology key the domain of each node.
+    /// Domain of each node, per topology key. `None` if the node lacks the label.
     pub(crate) node_domains: Vec<Vec<Option<u32>>>,
     pub(crate) reservations: Vec<(Str, i32)>,
     pub(crate) class_table: ClassTable,
     pub(crate) group_table: GroupTable,
 }
 
-/// A pod of the problem.
+/// A pod of the problem: the facts that distinguish it from other pods of its class.
 #[derive(Debug, Clone)]
 pub(crate) struct PodEntry {
     pub(crate) name: Str,
@@ -68,18 +73,18 @@ pub(crate) struct PodEntry {
     pub(crate) created: Option<Timestamp>,
     pub(crate) uid: Str,
     pub(crate) attachments: Box<[Attachment]>,
-    /// The node that it runs on.
+    /// Index of the node that the pod runs on. `None` if the pod is pending or its node is unknown.
     pub(crate) node: Option<u32>,
-    /// It runs, so that it could stay where it is.
+    /// True if the pod's phase is not `Pending`, so it could stay on its node.
     pub(crate) is_started: bool,
-    /// It is counted where it runs: it is not on its way out.
+    /// True if topology groups count the pod on its node, that is, it is not terminating.
     pub(crate) is_counted: bool,
-    /// It needs another place when its node goes.
+    /// True if the pod needs another node when its node is removed.
     pub(crate) is_currently_reschedulable: bool,
     pub(crate) is_daemon: bool,
 }
 
-/// Nodes that no class can tell apart by labels and taints.
+/// Nodes that no class can tell apart by labels or taints.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeProfile {
     pub(crate) labels: RequirementSetIx,
@@ -87,44 +92,46 @@ pub(crate) struct NodeProfile {
     pub(crate) nodes: Bits,
 }
 
-/// Which pods a problem knows.
+/// The pods that a problem includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProblemScope {
-    /// Those that need a place now.
+    /// Pods that need a node now.
     PodsToPlace,
-    /// Also those that would need one if their node went.
+    /// Also running pods, which would need another node if their node were removed.
     AllPods,
 }
 
 impl SchedulingProblem {
-    /// The problem of placing what waits, and the books to start with.
+    /// Returns the problem of placing pending pods and pods of nodes marked for deletion, with its
+    /// initial state.
     pub(crate) fn new(input: &Input, settings: &Settings) -> (Self, SolverState) {
         Self::build(input, settings, ProblemScope::PodsToPlace)
     }
 
-    /// The same, prepared for what-ifs.
+    /// Like [`new`](Self::new), but includes every running pod, so that what-ifs can remove nodes.
     pub(crate) fn with_running_pods(input: &Input, settings: &Settings) -> (Self, SolverState) {
         Self::build(input, settings, ProblemScope::AllPods)
     }
 
     fn build(input: &Input, settings: &Settings, scope: ProblemScope) -> (Self, SolverState) {
-        let may_move = |pod: &Pod| selection::is_currently_reschedulable(pod, &input.disruption_budgets, input.at);
-        let (world, table) = ClusterModel::new(input, settings, &may_move);
+        let is_reschedulable =
+            |pod: &Pod| selection::is_currently_reschedulable(pod, &input.disruption_budgets, input.at);
+        let (cluster, table) = ClusterModel::new(input, settings, &is_reschedulable);
         let mut state = SolverState::new(table);
-        let pools = pools_in_order(&world.pools);
+        let pools = pools_in_order(&cluster.pools);
         let mut templates = Vec::new();
         for pool_ix in &pools {
-            let pool = &world.pools[*pool_ix];
-            let set = pool_requirement_set(pool, &world.label_rules, &mut state.table);
-            let (set, rows) = compile::pre_filter(&world, pool, set, &mut state.table);
+            let pool = &cluster.pools[*pool_ix];
+            let requirements = pool_requirement_set(pool, &cluster.label_rules, &mut state.table);
+            let (requirements, rows) = compile::pre_filter(&cluster, pool, requirements, &mut state.table);
             if !rows.is_empty() {
-                templates.extend(Template::new(&world, *pool_ix, set, rows, &mut state.table));
+                templates.extend(Template::new(&cluster, *pool_ix, requirements, rows, &mut state.table));
             }
         }
-        state.init_capacity(&world, &templates);
+        state.init_capacity(&cluster, &templates);
         let mut problem = Self {
-            pods_on: vec![Vec::new(); world.nodes.len()],
-            cluster: world,
+            pods_on: vec![Vec::new(); cluster.nodes.len()],
+            cluster,
             templates,
             pools,
             groups: Vec::new(),
@@ -154,14 +161,19 @@ impl SchedulingProblem {
             else {
                 continue;
             };
-            let may_move = may_move(pod);
-            let is_waiting = may_move && problem.cluster.nodes[node].is_marked_for_deletion;
-            if is_waiting || scope == ProblemScope::AllPods {
-                let ix =
-                    compile::add_running_pod(&mut problem, &mut state, pod, may_move, defaults.constraints_for(pod));
+            let is_reschedulable = is_reschedulable(pod);
+            let must_move = is_reschedulable && problem.cluster.nodes[node].is_marked_for_deletion;
+            if must_move || scope == ProblemScope::AllPods {
+                let ix = compile::add_running_pod(
+                    &mut problem,
+                    &mut state,
+                    pod,
+                    is_reschedulable,
+                    defaults.constraints_for(pod),
+                );
                 problem.pods[ix.0 as usize].node = Some(node as u32);
                 problem.pods_on[node].push(ix);
-                if is_waiting && !problem.unplaceable_pods.contains_key(&ix) {
+                if must_move && !problem.unplaceable_pods.contains_key(&ix) {
                     problem.pods_to_place.push(ix);
                 }
             }
@@ -172,45 +184,50 @@ impl SchedulingProblem {
         (problem, state)
     }
 
-    /// The pods that wait, in the queue's order.
+    /// Returns the pods to place, in queue order.
     pub(crate) fn queue(&self) -> Vec<PodIx> {
         let mut order = self.pods_to_place.clone();
         self.sort_for_queue(&mut order);
         order
     }
 
-    /// Puts pods into the queue's order: much CPU first, then much memory, then age, then uid (spec 02 §6.2).
+    /// Sorts pods into queue order: highest CPU request first, then highest memory request, then
+    /// oldest, then uid (spec 02 §6.2).
     pub(crate) fn sort_for_queue(&self, pods: &mut [PodIx]) {
         use crate::resources::ResourceIx;
         let request = |pod: PodIx, resource| self.class_of(pod).requests.get(resource);
         pods.sort_by(|a, b| {
-            let (x, y) = (&self.pods[a.0 as usize], &self.pods[b.0 as usize]);
+            let (entry_a, entry_b) = (&self.pods[a.0 as usize], &self.pods[b.0 as usize]);
             request(*b, ResourceIx::CPU)
                 .cmp(&request(*a, ResourceIx::CPU))
                 .then_with(|| request(*b, ResourceIx::MEMORY).cmp(&request(*a, ResourceIx::MEMORY)))
-                .then_with(|| x.created.cmp(&y.created))
-                .then_with(|| x.uid.cmp(&y.uid))
-                .then_with(|| x.name.cmp(&y.name))
+                .then_with(|| entry_a.created.cmp(&entry_b.created))
+                .then_with(|| entry_a.uid.cmp(&entry_b.uid))
+                .then_with(|| entry_a.name.cmp(&entry_b.name))
         });
     }
 
-    /// Pods that are left out before anything is tried, when these nodes are gone: with their reasons.
-    pub(crate) fn excluded_pods_without(&self, gone: &Bits) -> Vec<(Str, Reason)> {
-        let leaves = |node: usize| gone.contains(node) || self.cluster.nodes[node].is_marked_for_deletion;
-        let on_the_way = |pod: &PodIx| self.pods[pod.0 as usize].node.is_some_and(|node| leaves(node as usize));
-        let stuck = self.unplaceable_pods.iter().filter(|(pod, _)| on_the_way(pod));
-        let mut all: Vec<(Str, Reason)> =
-            stuck.map(|(pod, reason)| (self.pods[pod.0 as usize].name.clone(), reason.clone())).collect();
-        all.extend(self.excluded_pods.iter().cloned());
-        all.sort_by(|a, b| a.0.cmp(&b.0));
-        all
+    /// Returns the pods that are left out before placing starts if the nodes in `removed_nodes` are
+    /// removed, with their reasons, sorted by name.
+    pub(crate) fn excluded_pods_without(&self, removed_nodes: &Bits) -> Vec<(Str, Reason)> {
+        let is_node_removed =
+            |node: usize| removed_nodes.contains(node) || self.cluster.nodes[node].is_marked_for_deletion;
+        let is_on_removed_node =
+            |pod: &PodIx| self.pods[pod.0 as usize].node.is_some_and(|node| is_node_removed(node as usize));
+        let unplaceable = self.unplaceable_pods.iter().filter(|(pod, _)| is_on_removed_node(pod));
+        let mut excluded: Vec<(Str, Reason)> =
+            unplaceable.map(|(pod, reason)| (self.pods[pod.0 as usize].name.clone(), reason.clone())).collect();
+        excluded.extend(self.excluded_pods.iter().cloned());
+        excluded.sort_by(|a, b| a.0.cmp(&b.0));
+        excluded
     }
 
-    /// What a class turns into once all its wishes are given up.
+    /// Returns the class of a pod that has given up all its preferences. Last resorts are not
+    /// included.
     pub(crate) fn most_relaxed(&self, class: ClassIx) -> ClassIx {
         let mut class = class;
-        let next_of = |class: ClassIx| self.classes[class.0 as usize].next_relaxed;
-        while let Some(next) = next_of(class).filter(|next| !self.classes[next.0 as usize].is_last_resort) {
+        let next_relaxed = |class: ClassIx| self.classes[class.0 as usize].next_relaxed;
+        while let Some(next) = next_relaxed(class).filter(|next| !self.classes[next.0 as usize].is_last_resort) {
             class = next;
         }
         class
@@ -222,7 +239,7 @@ impl SchedulingProblem {
 }
 
 impl PodEntry {
-    /// A pod of this class, with what tells it from others of the class.
+    /// Returns an entry for a pod that runs on no node.
     pub(crate) fn new(pod: &Pod, class: ClassIx, attachments: Vec<Attachment>) -> Self {
         Self {
             name: pod.namespaced_name(),

@@ -1,10 +1,20 @@
-//! Better than first fit. The first pass is Karpenter's and sets the floor; further passes take pods in other orders and choose
-//! claims by price, and the best answer that gives up nothing wins: one that places more pods besides all that the floor places, else
-//! the cheapest that gives up no further wish and moves no pod to a lighter pool. Where the floor's counts are wrong enough for a spread
-//! to be broken, one that keeps it may cost more.
+//! Looks for a better solution than first fit.
 //!
-//! Passes come in rounds, and a round that finds nothing better is the last. How many there are at most, and in a round, depends on the size of
-//! the input alone, and ties go to the earlier pass, so that the answer is the same on every machine and for any number of threads.
+//! The first pass is Karpenter's first fit. Further passes use other pod orders and other rules for
+//! choosing claims and domains. A result of a further pass is accepted only if it places every pod
+//! that first fit places. In addition it must place more pods, or else
+//!
+//! - give up no more preferences,
+//! - use no pools of lower weight (by `SolutionRank::pool_rank`), and
+//! - break fewer spreads, or cost more than 1% less, or cost no more with no more claims.
+//!
+//! So a solution that keeps a spread which first fit breaks may cost more. A result is skipped if
+//! truncating its lists of instance types would break `minValues`. Of the accepted results the one
+//! with the lowest [`SolutionRank`] wins.
+//!
+//! Passes run in rounds; the search ends after a round without improvement. The number of passes
+//! depends only on the size of the input, and of equal results the earliest pass wins. So the
+//! solution is equal on every machine and for any number of threads.
 
 use super::class::GroupConstraint;
 use super::pass::{ClaimOrder, PlacementPass, SearchVariant};
@@ -18,101 +28,109 @@ use crate::resources::ResourceIx;
 use crate::seeded_hash::splitmix64;
 use crate::topology::GroupKind;
 
-/// Pods placed over all further passes, about: bounds the work for large inputs.
+/// Approximate number of placements over all further passes. Bounds the work for large inputs.
 const SEARCH_MAX_PLACEMENTS: usize = 40_000;
-/// Fewer placements than this in all are not worth another thread and its copy of the books.
+/// With fewer placements in total, a further thread and its copy of the state are not worth their
+/// cost.
 const MULTITHREAD_MIN_PLACEMENTS: usize = 10_000;
-/// With more pods than this nobody is tried again after every success: it might take the square of their number.
+/// With more pods, failed pods are not retried after each placement, because the work may grow with
+/// the square of their number.
 const EAGER_RETRY_MAX_PODS: usize = 256;
-/// The most passes for small inputs.
+/// Maximum number of further passes, reached only for small inputs.
 const SEARCH_MAX_PASSES: usize = 192;
-/// Pods placed in a round, about: when all its passes are in vain, there is no other round.
+/// Approximate number of placements per round.
 const ROUND_PLACEMENTS: usize = 8_000;
-/// The fewest passes of a round: some of every taste and order.
+/// Minimum number of passes per round, so that the first round includes every claim order and pod
+/// order.
 const ROUND_MIN_PASSES: usize = 32;
 
-/// One way to go about it.
+/// The choices of one further pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SearchAttempt {
     claim_order: ClaimOrder,
     pod_order: PodOrder,
-    /// Those whom rules between pods bind come before all others: whoever has no such rule is welcome later, too, and might be in
-    /// their way.
+    /// Place pods with affinity, spread or anti-affinity first. Pods without such rules can be
+    /// placed later as well and might take the capacity that the others need.
     constrained_first: bool,
     seed: u64,
     search_variant: SearchVariant,
 }
 
-/// In which order pods are taken.
+/// The order in which a pass takes the pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PodOrder {
-    /// Much CPU first, as the queue has it.
+    /// Highest CPU request first: the order of the queue.
     Cpu,
-    /// Much memory first.
+    /// Highest memory request first.
     Memory,
-    /// Whatever the pod needs most of, measured against all pods.
+    /// Highest share of the total CPU or total memory requests first, whichever is higher for the
+    /// pod.
     DominantShare,
-    /// Alike in the ratio of memory to CPU together, the big ones first.
+    /// Highest ratio of memory to CPU first; pods of equal ratio in the order of the queue.
     Ratio,
-    /// The queue's order, shaken by chance.
+    /// The order of the queue, perturbed by the seed.
     Shuffled,
 }
 
-/// What makes one answer better than another; less is better.
+/// Rank of a solution, compared field by field; the lowest is best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct SolutionRank {
     unplaced: usize,
-    /// Pods whose spread cannot be kept, whoever is bound first.
+    /// Pods whose spread cannot be kept, in whichever order the pods are bound.
     spread_violations: usize,
     relaxations: usize,
+    /// Sum over all pods on claims of their pool's position in the order of pools.
     pool_rank: usize,
     price: Price,
     claims: usize,
 }
 
-/// What the first pass achieved.
+/// The result of the first pass.
 struct FirstFitResult {
     rank: SolutionRank,
-    /// Which pods of the queue have a place.
+    /// For each pod of the queue, true if it was placed.
     placed: Vec<bool>,
 }
 
-/// The cheapest answer that is found for these pods, in the queue's order. The pass is left as the answer has it.
+/// Returns the best solution found for these pods, which must be in queue order. Leaves the pass in
+/// the state of that solution.
 pub(crate) fn solve_with_search(pass: &mut PlacementPass<'_>, queue: &[PodIx]) -> Solution {
-    let (attempts, floor) = search_cheaper(pass, queue, SEARCH_MAX_PLACEMENTS);
-    build_solution(pass, attempts, floor)
+    let (attempts, first_fit_price) = search_cheaper(pass, queue, SEARCH_MAX_PLACEMENTS);
+    build_solution(pass, attempts, first_fit_price)
 }
 
-/// Leaves the pass as the cheapest answer has it that is found with about so many placements on top of the first ones; the number of
-/// attempts and the price of the first.
+/// Runs first fit and then further passes with about `placements` placements in total. Leaves the
+/// pass in the state of the best solution. Returns the number of passes and the price of first fit.
 pub(crate) fn search_cheaper(pass: &mut PlacementPass<'_>, queue: &[PodIx], placements: usize) -> (usize, Price) {
     pass.run(queue);
-    let merit = rank_solution(pass);
-    let attempts = attempts(pass, merit, placements);
+    let rank = rank_solution(pass);
+    let attempts = attempts(pass, rank, placements);
     if attempts.is_empty() {
-        return (1, merit.price);
+        return (1, rank.price);
     }
-    let floor = FirstFitResult { rank: merit, placed: placed_flags(pass, queue) };
+    let first_fit = FirstFitResult { rank, placed: placed_flags(pass, queue) };
     pass.state.undo_pass();
-    let made = run_attempts(pass, queue, &floor, &attempts);
-    (made + 1, merit.price)
+    let attempts_run = run_attempts(pass, queue, &first_fit, &attempts);
+    (attempts_run + 1, rank.price)
 }
 
-fn attempts(pass: &mut PlacementPass<'_>, floor: SolutionRank, placements: usize) -> Vec<SearchAttempt> {
+/// Returns the further passes to run. Empty if they cannot improve on first fit.
+fn attempts(pass: &mut PlacementPass<'_>, first_fit: SolutionRank, placements: usize) -> Vec<SearchAttempt> {
     let settings = &pass.problem.cluster.settings;
-    // Reservations are handed out in the order of the queue; another order would hand them to others.
+    // Claims take reservations in queue order; another order would give them to other pods.
     if settings.effort == Effort::FirstFit || !pass.state.reservations.is_empty() {
         return Vec::new();
     }
-    let may_gain = if floor.unplaced > 0 {
-        // Where nothing at all was placed, every pod has been refused by the world as it is, which comes first in any order.
+    let may_gain = if first_fit.unplaced > 0 {
+        // If no pod was placed, every pod was rejected by the unchanged cluster, and any order
+        // begins with the unchanged cluster.
         pass.placed_count() > 0
     } else {
         let has_claims = !pass.state.claims.is_empty();
         has_claims
-            && (floor.spread_violations > 0
-                || floor.relaxations > 0
-                || saves_enough(price_bound::lower_bound_price(pass), floor.price))
+            && (first_fit.spread_violations > 0
+                || first_fit.relaxations > 0
+                || saves_enough(price_bound::lower_bound_price(pass), first_fit.price))
     };
     if !may_gain {
         return Vec::new();
@@ -129,47 +147,47 @@ fn attempts(pass: &mut PlacementPass<'_>, floor: SolutionRank, placements: usize
         (ClaimOrder::Oldest, PodOrder::Cpu),
         (ClaimOrder::Oldest, PodOrder::Memory),
     ];
-    let shaken = (1..).map(|i: u64| {
-        let taste = if i.is_multiple_of(4) { ClaimOrder::Oldest } else { ClaimOrder::CheapestGrowth };
-        let thrifty = i % 6 == 1;
-        let whim = SearchVariant {
+    let shuffled = (1..).map(|i: u64| {
+        let claim_order = if i.is_multiple_of(4) { ClaimOrder::Oldest } else { ClaimOrder::CheapestGrowth };
+        let cheapest_domain = i % 6 == 1;
+        let search_variant = SearchVariant {
             prefer_newest_claim: i.is_multiple_of(2),
             pick_any_domain: i.is_multiple_of(3),
-            cheapest_domain: thrifty,
+            cheapest_domain,
             ..SearchVariant::default()
         };
         SearchAttempt {
-            claim_order: taste,
+            claim_order,
             pod_order: PodOrder::Shuffled,
             constrained_first: false,
             seed: splitmix64(seed.wrapping_add(i)),
-            search_variant: whim,
+            search_variant,
         }
     });
-    let whim = SearchVariant::default();
-    let planned = planned.map(|(taste, order)| SearchAttempt {
-        claim_order: taste,
-        pod_order: order,
+    let search_variant = SearchVariant::default();
+    let planned = planned.map(|(claim_order, pod_order)| SearchAttempt {
+        claim_order,
+        pod_order,
         constrained_first: false,
         seed,
-        search_variant: whim,
+        search_variant,
     });
-    let mut attempts: Vec<SearchAttempt> = planned.into_iter().chain(shaken).take(passes).collect();
-    if floor.unplaced > 0 {
-        let may_be_impatient = pass.state.queue.len() <= EAGER_RETRY_MAX_PODS;
+    let mut attempts: Vec<SearchAttempt> = planned.into_iter().chain(shuffled).take(passes).collect();
+    if first_fit.unplaced > 0 {
+        let may_retry_eagerly = pass.state.queue.len() <= EAGER_RETRY_MAX_PODS;
         for (ix, attempt) in attempts.iter_mut().enumerate() {
             attempt.constrained_first = ix.is_multiple_of(2);
-            attempt.search_variant.retry_after_each_placement = may_be_impatient && ix % 4 > 1;
-            attempt.search_variant.keep_colocated_together = may_be_impatient && ix % 8 > 3;
+            attempt.search_variant.retry_after_each_placement = may_retry_eagerly && ix % 4 > 1;
+            attempt.search_variant.keep_colocated_together = may_retry_eagerly && ix % 8 > 3;
         }
     }
     for attempt in &mut attempts {
-        attempt.search_variant.recount_narrowed_claims = floor.spread_violations > 0;
+        attempt.search_variant.recount_narrowed_claims = first_fit.spread_violations > 0;
         attempt.search_variant.pin_claims_to_domains = true;
     }
-    if floor.spread_violations > 0 {
-        // The first pass over again: it may do to say where its claims have to be.
-        let whim = SearchVariant { pin_claims_to_domains: true, ..SearchVariant::default() };
+    if first_fit.spread_violations > 0 {
+        // First fit again: restricting its claims to domains may be enough.
+        let search_variant = SearchVariant { pin_claims_to_domains: true, ..SearchVariant::default() };
         attempts.insert(
             0,
             SearchAttempt {
@@ -177,28 +195,29 @@ fn attempts(pass: &mut PlacementPass<'_>, floor: SolutionRank, placements: usize
                 pod_order: PodOrder::Cpu,
                 constrained_first: false,
                 seed,
-                search_variant: whim,
+                search_variant,
             },
         );
     }
     attempts
 }
 
-/// Attempts that were made one after the other on the same books.
+/// The results of one worker, which runs its attempts one after the other.
 #[derive(Clone, Copy, Default)]
 struct WorkerResult {
-    /// The best by number, if it beats the floor.
+    /// Rank and index of its best attempt that is accepted over first fit.
     best: Option<(SolutionRank, usize)>,
-    /// The one that the books show.
+    /// Index of the attempt whose result its state holds.
     last: Option<usize>,
 }
 
-/// Runs the attempts on as many threads as allowed, round by round until one finds nothing better; leaves the pass as the best of them has
-/// it, or as the floor if none beats it. The number of attempts that were made.
+/// Runs the attempts in rounds until a round finds nothing better, on as many threads as the
+/// settings allow. Leaves the pass in the state of the best accepted attempt, or of first fit if
+/// none is accepted. Returns the number of attempts that were run.
 fn run_attempts(
     pass: &mut PlacementPass<'_>,
     queue: &[PodIx],
-    floor: &FirstFitResult,
+    first_fit: &FirstFitResult,
     attempts: &[SearchAttempt],
 ) -> usize {
     let threads = if attempts.len() * queue.len() < MULTITHREAD_MIN_PLACEMENTS {
@@ -207,34 +226,36 @@ fn run_attempts(
         pass.problem.cluster.settings.threads
     };
     let threads = threads.clamp(1, attempts.len());
-    let mut others: Vec<(PlacementPass<'_>, WorkerResult)> =
+    let mut other_workers: Vec<(PlacementPass<'_>, WorkerResult)> =
         (1..threads).map(|_| (pass.clone(), WorkerResult::default())).collect();
-    let mut mine = WorkerResult::default();
-    let (mut winner, mut made) = (None, 0);
-    let in_round = (ROUND_PLACEMENTS / queue.len().max(1)).max(ROUND_MIN_PASSES);
-    while made < attempts.len() {
-        let round = made..attempts.len().min(made + in_round);
+    let mut own_result = WorkerResult::default();
+    let (mut winner, mut attempts_run) = (None, 0);
+    let round_size = (ROUND_PLACEMENTS / queue.len().max(1)).max(ROUND_MIN_PASSES);
+    while attempts_run < attempts.len() {
+        let round = attempts_run..attempts.len().min(attempts_run + round_size);
         let share = |worker| round.clone().skip(worker).step_by(threads);
         std::thread::scope(|scope| {
-            for (worker, (pass, tried)) in others.iter_mut().enumerate() {
-                scope.spawn(move || run_worker_share(pass, queue, floor, attempts, share(worker + 1), tried));
+            for (worker, (pass, result)) in other_workers.iter_mut().enumerate() {
+                scope.spawn(move || run_worker_share(pass, queue, first_fit, attempts, share(worker + 1), result));
             }
-            run_worker_share(pass, queue, floor, attempts, share(0), &mut mine);
+            run_worker_share(pass, queue, first_fit, attempts, share(0), &mut own_result);
         });
-        made = round.end;
-        let best = others.iter().map(|(_, tried)| *tried).chain([mine]).filter_map(|tried| tried.best).min();
+        attempts_run = round.end;
+        let best =
+            other_workers.iter().map(|(_, result)| *result).chain([own_result]).filter_map(|result| result.best).min();
         if best == winner {
             break;
         }
         winner = best;
     }
     let winner = winner.map(|(_, ix)| ix);
-    // Whoever shows the winner's books already has the answer; else the winner is run once more.
-    let shows_winner = |tried: WorkerResult| winner.is_some() && tried.last == winner;
-    let there = others.iter().position(|(_, tried)| shows_winner(*tried));
-    if let Some(at) = there {
-        pass.state = others.swap_remove(at).0.state;
-    } else if !shows_winner(mine) {
+    // If the state of a worker still holds the best result, it is used; else that attempt runs
+    // again.
+    let holds_winner = |result: WorkerResult| winner.is_some() && result.last == winner;
+    let holder = other_workers.iter().position(|(_, result)| holds_winner(*result));
+    if let Some(at) = holder {
+        pass.state = other_workers.swap_remove(at).0.state;
+    } else if !holds_winner(own_result) {
         pass.state.undo_pass();
         match winner {
             Some(ix) => run_attempt(pass, queue, attempts[ix]),
@@ -246,29 +267,29 @@ fn run_attempts(
             }
         }
     }
-    made
+    attempts_run
 }
 
-/// A worker's share of the attempts, by their numbers.
+/// Runs a worker's share of the attempts, given by index.
 fn run_worker_share(
     pass: &mut PlacementPass<'_>,
     queue: &[PodIx],
-    floor: &FirstFitResult,
+    first_fit: &FirstFitResult,
     attempts: &[SearchAttempt],
     share: impl Iterator<Item = usize>,
-    tried: &mut WorkerResult,
+    result: &mut WorkerResult,
 ) {
     for ix in share {
         pass.state.undo_pass();
         run_attempt(pass, queue, attempts[ix]);
-        tried.last = Some(ix);
+        result.last = Some(ix);
         if truncation_breaks_min_values(pass) {
             continue;
         }
-        let found = rank_solution(pass);
-        let beats = tried.best.map_or(found < floor.rank, |(least, _)| found < least);
-        if beats && is_no_worse(pass, queue, floor) {
-            tried.best = Some((found, ix));
+        let rank = rank_solution(pass);
+        let is_better = result.best.map_or(rank < first_fit.rank, |(best, _)| rank < best);
+        if is_better && is_no_worse(pass, queue, first_fit) {
+            result.best = Some((rank, ix));
         }
     }
 }
@@ -296,17 +317,20 @@ fn placed_flags(pass: &PlacementPass<'_>, queue: &[PodIx]) -> Vec<bool> {
     queue.iter().map(|pod| pass.state.placements[pod.0 as usize].is_some()).collect()
 }
 
-fn is_no_worse(pass: &PlacementPass<'_>, queue: &[PodIx], floor: &FirstFitResult) -> bool {
-    let (found, bar) = (rank_solution(pass), floor.rank);
-    let costs_less =
-        || saves_enough(found.price, bar.price) || (found.price <= bar.price && found.claims <= bar.claims);
-    let is_as_good = || {
-        found.relaxations <= bar.relaxations
-            && found.pool_rank <= bar.pool_rank
-            && (found.spread_violations < bar.spread_violations || costs_less())
+/// Returns true if the result of the pass may replace that of first fit (see the module head).
+fn is_no_worse(pass: &PlacementPass<'_>, queue: &[PodIx], first_fit: &FirstFitResult) -> bool {
+    let (rank, first_fit_rank) = (rank_solution(pass), first_fit.rank);
+    let costs_less = || {
+        saves_enough(rank.price, first_fit_rank.price)
+            || (rank.price <= first_fit_rank.price && rank.claims <= first_fit_rank.claims)
     };
-    placed_flags(pass, queue).iter().zip(&floor.placed).all(|(here, there)| *here || !*there)
-        && (found.unplaced < bar.unplaced || is_as_good())
+    let is_otherwise_better = || {
+        rank.relaxations <= first_fit_rank.relaxations
+            && rank.pool_rank <= first_fit_rank.pool_rank
+            && (rank.spread_violations < first_fit_rank.spread_violations || costs_less())
+    };
+    placed_flags(pass, queue).iter().zip(&first_fit.placed).all(|(is_placed, was_placed)| *is_placed || !*was_placed)
+        && (rank.unplaced < first_fit_rank.unplaced || is_otherwise_better())
 }
 
 fn order_pods(problem: &SchedulingProblem, queue: &[PodIx], attempt: SearchAttempt) -> Vec<PodIx> {
@@ -330,13 +354,14 @@ fn order_pods(problem: &SchedulingProblem, queue: &[PodIx], attempt: SearchAttem
             std::cmp::Reverse(request(*pod, ResourceIx::MEMORY) / cpu)
         }),
         PodOrder::Shuffled => {
-            // Each pod moves by up to its whole rank: big pods still tend to come first.
+            // A pod moves back by less than the length of the queue, so large pods still tend to
+            // come first.
             let mut keyed: Vec<(u64, usize, PodIx)> = order
                 .iter()
                 .enumerate()
                 .map(|(rank, pod)| {
-                    let chance = splitmix64(attempt.seed ^ rank as u64) % (queue.len() as u64).max(1);
-                    (rank as u64 + chance, rank, *pod)
+                    let offset = splitmix64(attempt.seed ^ rank as u64) % (queue.len() as u64).max(1);
+                    (rank as u64 + offset, rank, *pod)
                 })
                 .collect();
             keyed.sort_unstable();
@@ -349,15 +374,16 @@ fn order_pods(problem: &SchedulingProblem, queue: &[PodIx], attempt: SearchAttem
     order
 }
 
-/// Whose place depends on where others are comes before those who only keep away from some, and these before the rest. Their own rules
-/// count, not those of others: who is still there to have any is another matter.
+/// Returns the sort key of a pod: 0 with spread or affinity, 1 with only anti-affinity, 2 without.
+/// Only the pod's own rules count. Groups owned by other pods do not, because their owners may be
+/// deleted.
 fn constraint_priority(problem: &SchedulingProblem, pod: PodIx) -> u8 {
-    let rank = |bound: &GroupConstraint| match problem.groups[bound.group.0].identity.kind {
+    let priority = |constraint: &GroupConstraint| match problem.groups[constraint.group.0].identity.kind {
         GroupKind::Spread { .. } | GroupKind::Affinity => 0,
         GroupKind::AntiAffinity => 1,
         GroupKind::InverseAntiAffinity => 2,
     };
-    problem.class_of(pod).constraints().map(rank).min().unwrap_or(2)
+    problem.class_of(pod).constraints().map(priority).min().unwrap_or(2)
 }
 
 #[cfg(test)]
@@ -365,14 +391,14 @@ mod tests {
     use super::*;
     use crate::fixture::Fixture;
 
-    // A cluster that is kept up to date remembers rules of pods that are gone; they must not change the order.
+    // An `IncrementalSolver` keeps groups of deleted pods; they must not change the order.
     #[test]
-    fn only_rules_of_ones_own_make_a_pod_come_first() {
-        let world = Fixture::new(
+    fn a_pod_comes_first_only_because_of_its_own_rules() {
+        let fixture = Fixture::new(
             "pool p \n node n1 \n pod guard on=n1 anti=host:app=api \n pod api labels=app:api \n pod plain
              pod shy labels=app:shy anti=host:app=shy \n pod web labels=app:web spread=zone:1:app=web",
         );
-        let (problem, _) = SchedulingProblem::new(&world.input, &world.settings);
+        let (problem, _) = SchedulingProblem::new(&fixture.input, &fixture.settings);
         let rank = |name: &str| {
             let pod = problem.pods.iter().position(|pod| pod.name == name);
             pod.map(|ix| constraint_priority(&problem, PodIx(ix as u32)))

@@ -1,4 +1,5 @@
-//! What the caller gets: machines to launch with every type that would do, pods for nodes that exist, and the rest with reasons.
+//! The result of a solve: claims to create with all usable instance types, pods placed on existing
+//! nodes, and unplaced pods with reasons.
 
 use std::sync::Arc;
 
@@ -18,113 +19,114 @@ use crate::price::Price;
 use crate::requirement::{Requirement, Requirements};
 use crate::requirement_table::RequirementSetIx;
 
-/// Where the pods of a cluster go.
+/// The placement of all pods that need a node.
 #[derive(Debug, Clone)]
 pub struct Solution {
-    /// Machines to launch.
+    /// Claims to create, sorted by pool and pods.
     pub claims: Vec<PlannedClaim>,
-    /// Pods that fit on what is there.
+    /// Pods placed on existing nodes, sorted by node name.
     pub nodes: Vec<NodePlacement>,
-    /// Pods that stay pending, each with the reason.
+    /// Pods that stay pending, with the reason of each, sorted by name.
     pub unplaced: Vec<UnplacedPod>,
-    /// How much there was to do.
+    /// Size of the problem and number of passes.
     pub stats: SolveStats,
 }
 
-/// A machine to launch.
+/// A NodeClaim to create.
 #[derive(Debug, Clone)]
 pub struct PlannedClaim {
-    /// The pool that it belongs to.
+    /// Name of the NodePool.
     pub pool: Str,
-    /// Pods that it is for, as `namespace/name`, sorted.
+    /// Pods to be scheduled there, as `namespace/name`, sorted.
     pub pods: Vec<Str>,
-    /// What would do. Claims that may become the same machines share it.
+    /// Instance types, labels and requirements. Shared by claims with equal options.
     pub launch: Arc<LaunchOptions>,
-    /// Pods and daemons together.
+    /// Requests of the pods plus the daemon overhead.
     pub requests: ResourceList,
-    /// Whether a `minValues` of the pool was lowered.
+    /// True if a `minValues` of the pool was lowered (policy `BestEffort`).
     pub min_values_relaxed: bool,
 }
 
-/// The machines that a claim may become.
+/// The instances that a claim may be launched as.
 #[derive(Debug, Clone)]
 pub struct LaunchOptions {
-    /// Every type that would do, cheapest first; what a claim with reservations cannot be launched as comes last.
+    /// Names of all usable instance types, cheapest first. Types without a usable offering come
+    /// last; only claims with reservations list any.
     pub instance_types: Vec<Str>,
-    /// Labels of the node: the pool's, and a value for every custom label that is asked for.
+    /// Node labels: those of the pool, and one value for each required custom label.
     pub labels: Labels,
-    /// What the machine must be.
+    /// Requirements of the NodeClaim, including instance types and capacity types.
     pub requirements: Requirements,
-    /// The cheapest launch.
+    /// The expected launch. `None` if no offering is usable.
     pub estimate: Option<LaunchEstimate>,
 }
 
-/// The launch that is expected: the cheapest offering of the cheapest type.
+/// The launch that is expected: the cheapest offering of all listed types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchEstimate {
-    /// Type.
+    /// Name, such as `m5.large`.
     pub instance_type: Str,
-    /// Zone.
+    /// Value of `topology.kubernetes.io/zone`.
     pub zone: Str,
-    /// Capacity type.
+    /// `on-demand`, `spot` or `reserved`.
     pub capacity_type: Str,
     /// Price per hour.
     pub price: Price,
 }
 
-/// Pods for a node that exists.
+/// Pods placed on an existing node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodePlacement {
-    /// The node, or the claim that will become one.
+    /// Name of the Node, or of the NodeClaim if its Node has not joined yet.
     pub node: Str,
-    /// Pods as `namespace/name`, sorted.
+    /// Pods, as `namespace/name`, sorted.
     pub pods: Vec<Str>,
 }
 
 /// A pod that stays pending.
 #[derive(Debug, Clone)]
 pub struct UnplacedPod {
-    /// `namespace/name`
+    /// The pod, as `namespace/name`.
     pub pod: Str,
-    /// Why.
+    /// Why no node or claim accepts the pod.
     pub reason: Reason,
 }
 
-/// How much there was to do; the caller measures time.
+/// Size of the problem and number of passes. The engine reads no clock; the caller measures time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SolveStats {
-    /// Pods looked at.
+    /// Pods to place, including those that were left out before placing.
     pub pods: usize,
-    /// Nodes that could take pods.
+    /// Existing nodes, including claims whose Node has not joined yet.
     pub nodes: usize,
-    /// Distinct instance types.
+    /// Instance types over all distinct catalogues.
     pub instance_types: usize,
-    /// Classes of pods, relaxations not counted.
+    /// Classes of the pods to place, without their relaxations.
     pub pod_classes: usize,
-    /// Complete attempts, the first-fit one included.
+    /// Passes that were run, including first fit.
     pub attempts: usize,
-    /// What first fit in Karpenter's order would have cost.
+    /// Hourly price of the solution of first fit in Karpenter's order.
     pub first_fit_price: Price,
 }
 
 impl Solution {
-    /// Price of all machines to launch.
+    /// Returns the estimated hourly price of all claims. Claims without an estimate count as zero.
     pub fn price(&self) -> Price {
         self.claims.iter().filter_map(|c| c.launch.estimate.as_ref()).map(|e| e.price).sum()
     }
 }
 
-/// Launches that were worked out already, by template, requirements and rows.
+/// Launch options computed so far, by template, requirements and rows. Errors are cached too.
 pub(crate) type LaunchCache = FxHashMap<(usize, RequirementSetIx, Bits), Result<Arc<LaunchOptions>, Reason>>;
 
-/// Turns a finished pass into the answer.
+/// Builds the solution from a finished pass.
 pub(crate) fn build_solution(pass: &mut PlacementPass<'_>, attempts: usize, first_fit_price: Price) -> Solution {
     let problem = pass.problem;
-    let (claims, mut left) = planned_claims(pass, &mut LaunchCache::default());
-    left.extend(explain::explain_unplaced(pass, |_| true));
+    let (claims, mut unplaced_pods) = planned_claims(pass, &mut LaunchCache::default());
+    unplaced_pods.extend(explain::explain_unplaced(pass, |_| true));
     let name = |pod: PodIx| problem.pods[pod.0 as usize].name.clone();
     let mut unplaced: Vec<UnplacedPod> =
-        left.into_iter().map(|(pod, reason)| UnplacedPod { pod: name(pod), reason }).collect();
+        unplaced_pods.into_iter().map(|(pod, reason)| UnplacedPod { pod: name(pod), reason }).collect();
     unplaced.sort_by(|a, b| a.pod.cmp(&b.pod));
     let mut pod_classes: Vec<u32> = pass.state.queue.iter().map(|p| problem.pods[p.0 as usize].class.0).collect();
     pod_classes.sort_unstable();
@@ -141,33 +143,33 @@ pub(crate) fn build_solution(pass: &mut PlacementPass<'_>, attempts: usize, firs
 }
 
 impl Solution {
-    /// Adds pods that were left out before anything was tried.
-    pub(crate) fn add_excluded_pods(&mut self, refused: Vec<(Str, Reason)>) {
-        self.stats.pods += refused.len();
-        self.unplaced.extend(refused.into_iter().map(|(pod, reason)| UnplacedPod { pod, reason }));
+    /// Adds pods that were left out before placing started.
+    pub(crate) fn add_excluded_pods(&mut self, excluded: Vec<(Str, Reason)>) {
+        self.stats.pods += excluded.len();
+        self.unplaced.extend(excluded.into_iter().map(|(pod, reason)| UnplacedPod { pod, reason }));
         self.unplaced.sort_by(|a, b| a.pod.cmp(&b.pod));
     }
 }
 
-/// The claims as they would be created, and the pods of those that cannot be.
+/// Returns the claims to create, and the pods of claims that cannot be created, with reasons.
 pub(crate) fn planned_claims(
     pass: &mut PlacementPass<'_>,
-    launches: &mut LaunchCache,
+    launch_cache: &mut LaunchCache,
 ) -> (Vec<PlannedClaim>, Vec<(PodIx, Reason)>) {
     let (mut claims, mut unplaced) = (Vec::new(), Vec::new());
-    let open = std::mem::take(&mut pass.state.claims);
-    for claim in &open {
-        match plan_claim(pass, launches, claim) {
+    let open_claims = std::mem::take(&mut pass.state.claims);
+    for claim in &open_claims {
+        match plan_claim(pass, launch_cache, claim) {
             Ok(planned) => claims.push(planned),
             Err(reason) => unplaced.extend(claim.pods.iter().map(|pod| (*pod, reason.clone()))),
         }
     }
-    pass.state.claims = open;
+    pass.state.claims = open_claims;
     claims.sort_by(|a: &PlannedClaim, b| a.pool.cmp(&b.pool).then_with(|| a.pods.cmp(&b.pods)));
     (claims, unplaced)
 }
 
-/// The pods that fit on what is there, by node.
+/// Returns the pods placed on existing nodes, by node name.
 pub(crate) fn node_placements(pass: &PlacementPass<'_>) -> Vec<NodePlacement> {
     let problem = pass.problem;
     let mut by_node: Vec<(usize, Str)> = pass
@@ -192,20 +194,20 @@ pub(crate) fn node_placements(pass: &PlacementPass<'_>) -> Vec<NodePlacement> {
     placements
 }
 
-/// The claim as it would be created (spec 02 §6.8, §7.5 and §12.1).
+/// Returns the claim as it would be created (spec 02 §6.8, §7.5 and §12.1).
 fn plan_claim(
     pass: &mut PlacementPass<'_>,
-    launches: &mut LaunchCache,
+    launch_cache: &mut LaunchCache,
     claim: &OpenClaim,
 ) -> Result<PlannedClaim, Reason> {
     let problem = pass.problem;
     let template = &problem.templates[claim.template];
-    let set = launch_set(pass, claim);
-    let key = (claim.template, set, claim.rows.clone());
-    let known = launches
+    let requirement_set = launch_set(pass, claim);
+    let key = (claim.template, requirement_set, claim.rows.clone());
+    let cached = launch_cache
         .entry(key)
-        .or_insert_with(|| build_launch_options(pass, claim.template, set, &claim.rows).map(Arc::new));
-    let launch = known.clone()?;
+        .or_insert_with(|| build_launch_options(pass, claim.template, requirement_set, &claim.rows).map(Arc::new));
+    let launch = cached.clone()?;
     let requests = claim.requests.plus(&template.least_overhead(&claim.rows));
     let mut pods: Vec<Str> = claim.pods.iter().map(|p| problem.pods[p.0 as usize].name.clone()).collect();
     pods.sort_unstable();
@@ -218,56 +220,60 @@ fn plan_claim(
     })
 }
 
-/// Whether some claim would be discarded because the most types that it may list do not keep its `minValues` (spec 02 §7.5).
+/// Returns true if some claim would be discarded because its truncated list of types does not meet
+/// its `minValues` (spec 02 §7.5).
 pub(super) fn truncation_breaks_min_values(pass: &mut PlacementPass<'_>) -> bool {
     let settings = &pass.problem.cluster.settings;
     if settings.min_values_policy == MinValuesPolicy::BestEffort {
         return false;
     }
-    let is_cut = |claim: &OpenClaim| claim.rows.iter().count() > settings.max_instance_types;
-    let cut: Vec<OpenClaim> = pass
+    let is_truncated = |claim: &OpenClaim| claim.rows.iter().count() > settings.max_instance_types;
+    let truncated: Vec<OpenClaim> = pass
         .state
         .claims
         .iter()
-        .filter(|c| is_cut(c) && pass.state.table.has_min_values(c.requirements))
+        .filter(|c| is_truncated(c) && pass.state.table.has_min_values(c.requirements))
         .cloned()
         .collect();
-    cut.iter().any(|claim| {
-        let set = launch_set(pass, claim);
-        build_launch_options(pass, claim.template, set, &claim.rows).is_err()
+    truncated.iter().any(|claim| {
+        let requirement_set = launch_set(pass, claim);
+        build_launch_options(pass, claim.template, requirement_set, &claim.rows).is_err()
     })
 }
 
-/// The types by price, cut to the most that a claim may list, and the requirements that follow from them. A claim that holds reservations
-/// also lists what was open to it besides, last: no launch can lead there, but its pool's `minValues` count them (spec 02 §7.4).
+/// Returns the types of a claim by price, truncated to the maximum number, and the requirements
+/// that follow from them.
+///
+/// A claim that holds reservations lists its other types last. They are never launched, but the
+/// pool's `minValues` count them (spec 02 §7.4).
 fn build_launch_options(
     pass: &mut PlacementPass<'_>,
     template: usize,
-    set: RequirementSetIx,
-    open: &Bits,
+    requirement_set: RequirementSetIx,
+    claim_rows: &Bits,
 ) -> Result<LaunchOptions, Reason> {
     let problem = pass.problem;
     let template = &problem.templates[template];
-    let columns = &problem.cluster.catalogues[template.catalogue];
-    let view = pass.view(template.catalogue, set).clone();
+    let catalogue = &problem.cluster.catalogues[template.catalogue];
+    let view = pass.view(template.catalogue, requirement_set).clone();
     let mut instance_types: Vec<Str> = Vec::new();
     let mut listed = Bits::new();
     let mut rows = Bits::new();
-    let priced = view.by_price.iter().map(|(_, row)| *row).filter(|row| open.contains(*row));
-    let mut unpriced: Vec<RowIx> = open.iter().filter(|row| !view.rows.contains(*row)).collect();
-    unpriced.sort_by_key(|row| columns.row_name(*row));
+    let priced = view.by_price.iter().map(|(_, row)| *row).filter(|row| claim_rows.contains(*row));
+    let mut unpriced: Vec<RowIx> = claim_rows.iter().filter(|row| !view.rows.contains(*row)).collect();
+    unpriced.sort_by_key(|row| catalogue.row_name(*row));
     for row in priced.chain(unpriced) {
-        let type_ix = columns.rows[row].type_ix;
+        let type_ix = catalogue.rows[row].type_ix;
         if !listed.contains(type_ix) {
             if instance_types.len() == problem.cluster.settings.max_instance_types {
                 break;
             }
             listed.insert(type_ix);
-            instance_types.push(columns.types[type_ix].name.clone());
+            instance_types.push(catalogue.types[type_ix].name.clone());
         }
         rows.insert(row);
     }
-    let failing = min_values::shortfalls(columns, &rows, set, Some(&view.offerings), &pass.state.table);
+    let failing = min_values::shortfalls(catalogue, &rows, requirement_set, Some(&view.offerings), &pass.state.table);
     if !failing.is_empty() && problem.cluster.settings.min_values_policy == MinValuesPolicy::Strict {
         return Err(Reason::MinValuesAfterTruncation {
             pool: template.name.clone(),
@@ -277,7 +283,7 @@ fn build_launch_options(
     let mut requirements: Requirements = pass
         .state
         .table
-        .requirements(set)
+        .requirements(requirement_set)
         .iter()
         .filter(|r| r.key() != labels::REGISTERED && r.key() != labels::INITIALIZED)
         .cloned()
@@ -286,7 +292,7 @@ fn build_launch_options(
     let mut capacity_types: Vec<&Str> = view
         .offerings
         .iter()
-        .map(|o| &columns.offerings[o])
+        .map(|o| &catalogue.offerings[o])
         .filter(|o| rows.contains(o.row))
         .map(|o| &o.capacity_type)
         .collect();
@@ -296,11 +302,11 @@ fn build_launch_options(
         requirements.add(Requirement::one_of(labels::CAPACITY_TYPE, capacity_types.into_iter().cloned()));
     }
     let labels = node_labels(&template.labels, &requirements, &problem.cluster.label_rules);
-    Ok(LaunchOptions { instance_types, labels, requirements, estimate: cheapest_estimate(columns, &view, &rows) })
+    Ok(LaunchOptions { instance_types, labels, requirements, estimate: cheapest_estimate(catalogue, &view, &rows) })
 }
 
-/// The pool's labels and a value for each custom label that the machine must have (spec 02 §12.1). Well-known labels come with
-/// the machine, restricted ones from Kerf itself.
+/// Returns the pool's labels and a value for each required custom label (spec 02 §12.1). The
+/// provider sets well-known labels; Kerf sets restricted ones.
 fn node_labels(template: &Labels, requirements: &Requirements, rules: &LabelRules) -> Labels {
     let custom = requirements.iter().filter(|r| !rules.is_well_known(r.key()) && !rules.is_restricted(r.key()));
     let picked = custom.filter_map(|r| Some((r.key().clone(), r.pick_value()?)));
@@ -308,7 +314,7 @@ fn node_labels(template: &Labels, requirements: &Requirements, rules: &LabelRule
 }
 
 fn cheapest_estimate(
-    columns: &crate::catalogue::CompiledCatalogue,
+    catalogue: &crate::catalogue::CompiledCatalogue,
     view: &crate::catalogue::RowView,
     rows: &Bits,
 ) -> Option<LaunchEstimate> {
@@ -316,26 +322,27 @@ fn cheapest_estimate(
     let offering = view
         .offerings
         .iter()
-        .map(|o| &columns.offerings[o])
+        .map(|o| &catalogue.offerings[o])
         .filter(|o| o.row == *row && o.price == *price)
         .min_by(|a, b| a.zone.cmp(&b.zone).then_with(|| a.capacity_type.cmp(&b.capacity_type)))?;
     Some(LaunchEstimate {
-        instance_type: columns.row_name(*row).clone(),
+        instance_type: catalogue.row_name(*row).clone(),
         zone: offering.zone.clone(),
         capacity_type: offering.capacity_type.clone(),
         price: *price,
     })
 }
 
-/// What the machine must be. A claim that holds reservations is launched on reserved capacity and nothing else.
+/// Returns the requirements of the launch. A claim that holds reservations is launched on reserved
+/// capacity only.
 fn launch_set(pass: &mut PlacementPass<'_>, claim: &OpenClaim) -> RequirementSetIx {
     if claim.reserved.is_empty() {
         return claim.requirements;
     }
     let reserved = Requirement::one_of(labels::CAPACITY_TYPE, [Str::new_static("reserved")]);
-    let set = pass.state.table.replace(claim.requirements, reserved);
-    let columns = pass.problem.templates[claim.template].catalogue;
-    let Some(key) = pass.problem.cluster.catalogues[columns].reservation_key.clone() else { return set };
+    let requirement_set = pass.state.table.replace(claim.requirements, reserved);
+    let catalogue = pass.problem.templates[claim.template].catalogue;
+    let Some(key) = pass.problem.cluster.catalogues[catalogue].reservation_key.clone() else { return requirement_set };
     let ids: Vec<Str> = claim.reserved.iter().map(|r| pass.problem.reservations[*r].0.clone()).collect();
-    pass.state.table.replace(set, Requirement::one_of(key, ids))
+    pass.state.table.replace(requirement_set, Requirement::one_of(key, ids))
 }

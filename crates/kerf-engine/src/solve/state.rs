@@ -1,9 +1,13 @@
-//! What a pass works on: what is left on every node and to every pool, who counts where, the claims that are being put together.
+//! The part of a solve that changes while pods are placed: free capacity of nodes, remaining pool
+//! limits, pod counts of topology groups, and open claims.
 //!
-//! Every change of what lasts goes through a method here and is noted in a log, and [`State::roll_back`] undoes it in the opposite
-//! order; what belongs to one pass alone is emptied. What a pass learned (intersections, which types satisfy what, which
-//! nodes a class may go to) holds for any pass over the same problem and stays. So a pass, and a what-if, costs what it
-//! changes and not what there is.
+//! There are three kinds of fields. Caches (intersections, matching instance types, eligible nodes)
+//! hold for every pass over the same problem and are kept. Lasting fields (capacity, counts,
+//! limits) change only through methods of this module, which append to an undo log. Fields of one
+//! pass (claims, placements) are cleared when the pass is undone.
+//!
+//! [`SolverState::undo_pass`] undoes one pass; [`SolverState::roll_back`] also undoes the simulated
+//! node removals before it. Both cost as much as was changed, not as much as the cluster holds.
 
 use kerf_api::slim::HostPort;
 use rustc_hash::FxHashMap;
@@ -21,92 +25,96 @@ use crate::requirement_table::{RequirementSetIx, RequirementTable};
 use crate::resources::{Amounts, ResourceIx};
 use crate::topology::{DomainNodeCounts, FilterIx, GroupCounts, GroupIx, GroupKey, GroupKind, TopologyKeys};
 
-/// The books of a pass.
+/// Everything that a pass reads and writes besides the problem.
 #[derive(Debug, Clone)]
 pub(crate) struct SolverState {
-    // Learned; true for every pass over the problem.
+    // Caches; valid for every pass over the problem.
     pub(crate) table: RequirementTable,
     pub(crate) keys: TopologyKeys,
     pub(crate) views: FxHashMap<(usize, RequirementSetIx), RowView>,
-    /// Per class the nodes that carry the labels it demands and whose taints it tolerates.
+    /// Nodes whose labels and taints accept a class, per class. `None` until first needed.
     pub(crate) eligible_nodes: Vec<Option<Bits>>,
     filter_results: FxHashMap<(FilterIx, u32), FilterResult>,
 
-    // What lasts; changed through the log.
-    /// What is left of each node.
+    // Lasting fields; changed only together with the undo log.
+    /// Free resources of each node.
     pub(crate) remaining: Vec<Amounts>,
     pub(crate) free_capacity: FreeCapacity,
     pub(crate) group_counts: Vec<GroupCounts>,
-    /// Per filter and key the domains that nodes make.
+    /// Nodes per domain, for each key and filter of `SchedulingProblem::node_count_keys`.
     pub(crate) node_counts: Vec<DomainNodeCounts>,
     pub(crate) limits: Vec<Vec<(ResourceIx, i128)>>,
     pub(crate) reservations: Vec<i32>,
 
-    // Of this pass alone.
-    /// Nodes that the question takes away.
+    // Fields of one what-if or one pass.
+    /// Nodes that the what-if removes.
     pub(crate) removed_nodes: Bits,
-    /// Nodes that take no pod that could stay where it is.
+    /// Nodes that accept no running pod of a removed node (see
+    /// `PlacementPass::skips_avoided_nodes`).
     pub(crate) avoided_nodes: Bits,
-    /// The pods to place.
+    /// Pods that the pass has to place.
     pub(crate) queue: Vec<PodIx>,
     pub(crate) placements: Vec<Option<PlacementTarget>>,
     pub(crate) unplaced_reasons: Vec<Option<UnplacedReason>>,
     pub(crate) node_ports: FxHashMap<usize, Vec<HostPort>>,
     pub(crate) node_attached: FxHashMap<usize, Vec<Attachment>>,
     pub(crate) claims: Vec<OpenClaim>,
-    /// Claims by number of pods.
+    /// Claims that hold a given number of pods; the index is the number of pods.
     pub(crate) claims_by_pod_count: Vec<Bits>,
-    /// The numbers of pods that some claim has.
+    /// Numbers of pods for which `claims_by_pod_count` is not empty.
     pub(crate) used_pod_counts: Bits,
     pub(crate) rejecting_claims: Vec<Bits>,
-    /// Per topology key and domain the claims that may still end up there.
+    /// Claims that may still be launched in a domain, per topology key and domain.
     pub(crate) claims_by_domain: Vec<Vec<Bits>>,
-    /// Pods that are certain to be in a domain where a group does not count them, if they have a spread of their own.
+    /// Group, domain, pod: a pod with a spread of its own that is certain to be in the domain,
+    /// although the group does not count it there.
     pub(crate) uncounted: Vec<(GroupIx, usize, PodIx)>,
-    /// How many wishes were given up in all.
+    /// Total number of relaxations of the placed pods.
     pub(crate) relaxations: usize,
-    /// The pods that were placed as something else than what they asked for.
+    /// Pods that were placed with a class other than their own, with that class.
     pub(crate) relaxed_pods: Vec<(PodIx, ClassIx)>,
-    /// Grows with every placement and never falls, so that what failed before cannot be mistaken for now.
+    /// Incremented by every placement, undo and correction, never reset. A class that failed at the
+    /// current revision fails again.
     pub(crate) revision: u64,
     pub(crate) failed_at_revision: Vec<Option<u64>>,
 
     log: Vec<Undo>,
-    /// How much of the log is the question.
+    /// Length of the log when the pass started. Earlier entries are simulated node removals.
     pass_start: usize,
     classes_with_rejections: Vec<ClassIx>,
     groups_with_claims: Vec<GroupIx>,
 }
 
 impl Default for SolverState {
-    /// The books of nothing at all.
+    /// Returns the state of an empty problem.
     fn default() -> Self {
         Self::new(RequirementTable::new(None))
     }
 }
 
-/// Whether a filter accepts nodes of a kind.
+/// The answer of a node filter for all nodes of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FilterResult {
-    /// Pods that run there count, judged by the Node's own taints.
+    /// True if pods that run on the node count. Judged by the Node object's own taints.
     pub(crate) counts_running: bool,
-    /// Pods that are placed there will count, once the taints of a starting node are gone.
+    /// True if pods that are placed on the node will count. Ignores the taints that a starting node
+    /// loses.
     pub(crate) counts_placed: bool,
 }
 
-/// How to take one change back.
+/// One entry of the undo log.
 #[derive(Debug, Clone)]
 enum Undo {
     Remaining { node: usize, before: Amounts },
     Domain { group: GroupIx, domain: usize, pods: i32 },
     Node { group: GroupIx, node: usize, pods: i32, kind: GroupKind },
-    NodesInDomain { presence: usize, domain: usize, nodes: i32 },
+    NodesInDomain { node_counts_ix: usize, domain: usize, nodes: i32 },
     Limits { template: usize, before: Vec<(ResourceIx, i128)> },
     Reservation { reservation: usize, slots: i32 },
 }
 
 impl SolverState {
-    /// Books that are empty but for the table.
+    /// Returns a state that holds only the requirement table.
     pub(crate) fn new(table: RequirementTable) -> Self {
         Self {
             table,
@@ -144,14 +152,14 @@ impl SolverState {
         }
     }
 
-    /// Writes down what nodes and pools have to start with.
-    pub(crate) fn init_capacity(&mut self, world: &ClusterModel, templates: &[Template]) {
-        self.remaining = world.nodes.iter().map(NodeState::remaining).collect();
+    /// Sets the free capacity of all nodes and the remaining limits of all pools.
+    pub(crate) fn init_capacity(&mut self, cluster: &ClusterModel, templates: &[Template]) {
+        self.remaining = cluster.nodes.iter().map(NodeState::remaining).collect();
         self.free_capacity = FreeCapacity::new(&self.remaining);
         self.limits = templates.iter().map(|t| t.limits.clone()).collect();
     }
 
-    /// Makes room for all that the problem has.
+    /// Extends all vectors to the number of classes, groups, pods and domains of the problem.
     pub(crate) fn resize_for(&mut self, problem: &SchedulingProblem) {
         self.eligible_nodes.resize(problem.classes.len(), None);
         self.rejecting_claims.resize(problem.classes.len(), Bits::new());
@@ -167,12 +175,13 @@ impl SolverState {
         }
     }
 
-    /// What was changed so far is the question; passes over it are rolled back to here.
+    /// Marks the start of passes: [`undo_pass`](Self::undo_pass) keeps the changes made so far.
     pub(crate) fn mark_pass_start(&mut self) {
         self.pass_start = self.log.len();
     }
 
-    /// Undoes everything that happened since the books were last clean, the question included.
+    /// Undoes all logged changes, including simulated node removals, and clears the fields of the
+    /// pass.
     pub(crate) fn roll_back(&mut self) {
         self.pass_start = 0;
         self.undo_pass();
@@ -180,7 +189,8 @@ impl SolverState {
         self.avoided_nodes = Bits::new();
     }
 
-    /// Undoes what a pass did to the question.
+    /// Undoes the changes since [`mark_pass_start`](Self::mark_pass_start) and clears the fields of
+    /// the pass.
     pub(crate) fn undo_pass(&mut self) {
         while self.log.len() > self.pass_start {
             let Some(undo) = self.log.pop() else { break };
@@ -191,9 +201,11 @@ impl SolverState {
                 }
                 Undo::Domain { group, domain, pods } => self.group_counts[group.0].add_pods_in_domain(domain, -pods),
                 Undo::Node { group, node, pods, kind } => {
-                    self.group_counts[group.0].add_pods_on_node(node, -pods, kind)
+                    self.group_counts[group.0].add_pods_on_node(node, -pods, kind);
                 }
-                Undo::NodesInDomain { presence, domain, nodes } => self.node_counts[presence].add_nodes(domain, -nodes),
+                Undo::NodesInDomain { node_counts_ix, domain, nodes } => {
+                    self.node_counts[node_counts_ix].add_nodes(domain, -nodes);
+                }
                 Undo::Limits { template, before } => self.limits[template] = before,
                 Undo::Reservation { reservation, slots } => self.reservations[reservation] -= slots,
             }
@@ -222,42 +234,46 @@ impl SolverState {
         self.revision += 1;
     }
 
-    /// Keeps what happened since the books were last clean: it cannot be undone any more.
+    /// Makes all logged changes permanent.
     pub(crate) fn clear_undo_log(&mut self) {
         self.log.clear();
     }
 
-    /// Writes down for good what is left of a node.
+    /// Sets the free capacity of a node permanently, without a log entry.
     pub(crate) fn set_remaining(&mut self, node: usize, remaining: Amounts) {
         self.free_capacity.set(node, &remaining);
         self.remaining[node] = remaining;
     }
 
-    /// Nodes have other numbers than before.
-    pub(crate) fn renumber_nodes(&mut self, world: &ClusterModel) {
-        self.remaining = world.nodes.iter().map(NodeState::remaining).collect();
+    /// Resets everything that depends on node indices, after the nodes were renumbered.
+    pub(crate) fn renumber_nodes(&mut self, cluster: &ClusterModel) {
+        self.remaining = cluster.nodes.iter().map(NodeState::remaining).collect();
         self.free_capacity = FreeCapacity::new(&self.remaining);
         self.eligible_nodes.iter_mut().for_each(|nodes| *nodes = None);
     }
 
-    /// Takes room on a node.
-    pub(crate) fn subtract_remaining(&mut self, node: usize, need: &Amounts) {
+    /// Subtracts a pod's requests from the free capacity of a node.
+    pub(crate) fn subtract_remaining(&mut self, node: usize, requests: &Amounts) {
         let before = self.remaining[node].clone();
-        self.remaining[node].sub(need);
+        self.remaining[node].sub(requests);
         self.free_capacity.set(node, &self.remaining[node]);
         self.log.push(Undo::Remaining { node, before });
     }
 
-    /// Counts pods in a domain, or fewer with a negative number.
+    /// Adds `pods` to the count of a domain. A negative number subtracts.
     pub(crate) fn count_in_domain(&mut self, group: GroupIx, domain: usize, pods: i32) {
         self.group_counts[group.0].add_pods_in_domain(domain, pods);
         self.log.push(Undo::Domain { group, domain, pods });
     }
 
-    /// How many pods the pass has counted in a domain so far.
+    /// Returns the number of pods that the pass has counted in a domain so far.
     pub(crate) fn counted_by_pass(&self, group: GroupIx, domain: usize) -> i32 {
         let counted = self.log[self.pass_start.min(self.log.len())..].iter().filter_map(|undo| match undo {
-            Undo::Domain { group: of, domain: at, pods } if (*of, *at) == (group, domain) => Some(*pods),
+            Undo::Domain { group: other_group, domain: other_domain, pods }
+                if (*other_group, *other_domain) == (group, domain) =>
+            {
+                Some(*pods)
+            }
             Undo::Domain { .. }
             | Undo::Remaining { .. }
             | Undo::Node { .. }
@@ -268,7 +284,7 @@ impl SolverState {
         counted.sum()
     }
 
-    /// Counts pods of a group wherever the node belongs.
+    /// Adds `pods` to the count of the node's host or, for a label key, of the node's domain.
     pub(crate) fn count_on_node(&mut self, problem: &SchedulingProblem, group: GroupIx, node: usize, pods: i32) {
         let identity = &problem.groups[group.0].identity;
         match identity.key {
@@ -284,19 +300,19 @@ impl SolverState {
         }
     }
 
-    /// Counts a pod on a claim, by host.
+    /// Counts one pod on the future host of a claim.
     pub(crate) fn count_on_claim(&mut self, group: GroupIx, claim: usize, kind: GroupKind) {
         self.group_counts[group.0].add_pod_on_claim(claim, kind);
         self.groups_with_claims.push(group);
     }
 
-    /// Counts nodes that make a domain exist.
-    pub(crate) fn count_nodes_in_domain(&mut self, presence: usize, domain: usize, nodes: i32) {
-        self.node_counts[presence].add_nodes(domain, nodes);
-        self.log.push(Undo::NodesInDomain { presence, domain, nodes });
+    /// Adds `nodes` to the number of nodes in a domain. A negative number subtracts.
+    pub(crate) fn count_nodes_in_domain(&mut self, node_counts_ix: usize, domain: usize, nodes: i32) {
+        self.node_counts[node_counts_ix].add_nodes(domain, nodes);
+        self.log.push(Undo::NodesInDomain { node_counts_ix, domain, nodes });
     }
 
-    /// What a pool may still grow by, to be changed.
+    /// Returns the remaining limits of a pool, after logging them for undo.
     pub(crate) fn limits_mut(&mut self, template: usize) -> &mut Vec<(ResourceIx, i128)> {
         let limits = &mut self.limits[template];
         if !limits.is_empty() {
@@ -305,44 +321,45 @@ impl SolverState {
         limits
     }
 
-    /// Takes slots of a reservation, or gives them back with a negative number.
+    /// Takes slots of a reservation. A negative number returns slots.
     pub(crate) fn take_reservation_slots(&mut self, reservation: usize, slots: i32) {
         self.reservations[reservation] -= slots;
         self.log.push(Undo::Reservation { reservation, slots: -slots });
     }
 
-    /// Remembers that a claim will never take the class in this pass.
+    /// Records that the claim rejects the class for the rest of the pass.
     pub(crate) fn reject_until_pass_end(&mut self, class: ClassIx, claim: usize) {
-        let refused = &mut self.rejecting_claims[class.0 as usize];
-        if refused.is_empty() {
+        let rejecting = &mut self.rejecting_claims[class.0 as usize];
+        if rejecting.is_empty() {
             self.classes_with_rejections.push(class);
         }
-        refused.insert(claim);
+        rejecting.insert(claim);
     }
 
-    /// Whether pods on this node count for the filter.
+    /// Returns whether running and placed pods on this node count for the filter.
     pub(crate) fn filter_node(&mut self, problem: &SchedulingProblem, filter: FilterIx, node: usize) -> FilterResult {
-        let state = &problem.cluster.nodes[node];
-        let asked = &problem.filters[filter.0];
-        if asked.accepts_all() {
-            return FilterResult { counts_running: state.own_taints.is_some(), counts_placed: true };
+        let node_state = &problem.cluster.nodes[node];
+        let node_filter = &problem.filters[filter.0];
+        if node_filter.accepts_all() {
+            return FilterResult { counts_running: node_state.own_taints.is_some(), counts_placed: true };
         }
         let table = &mut self.table;
-        let mut judge = || {
-            let mut accepts = |taints| asked.accepts(state.label_requirements, Some(&state.hostname), taints, table);
+        let mut evaluate = || {
+            let mut accepts =
+                |taints| node_filter.accepts(node_state.label_requirements, Some(&node_state.hostname), taints, table);
             FilterResult {
-                counts_running: state.own_taints.as_ref().is_some_and(|taints| accepts(taints)),
-                counts_placed: accepts(&state.taints),
+                counts_running: node_state.own_taints.as_ref().is_some_and(|taints| accepts(taints)),
+                counts_placed: accepts(&node_state.taints),
             }
         };
-        if asked.has_hostname_rule() {
-            judge()
+        if node_filter.has_hostname_rule() {
+            evaluate()
         } else {
-            *self.filter_results.entry((filter, state.kind)).or_insert_with(judge)
+            *self.filter_results.entry((filter, node_state.kind)).or_insert_with(evaluate)
         }
     }
 
-    /// Whether everything that lasts is the same, and nothing is left of a pass.
+    /// Returns true if all lasting fields are equal and neither state holds changes of a pass.
     #[cfg(test)]
     pub(crate) fn has_same_lasting_state(&self, other: &Self) -> bool {
         let clean = |s: &Self| s.log.is_empty() && s.queue.is_empty() && s.claims.is_empty() && s.node_ports.is_empty();

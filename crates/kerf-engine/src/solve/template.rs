@@ -1,4 +1,5 @@
-//! What a new claim of a pool starts from (spec 02 §5.3 and §5.4), with the daemons that every machine will run.
+//! Pool templates, from which new claims start (spec 02 §5.3 and §5.4), including the overhead of
+//! the daemons that will run on the node.
 
 use kerf_api::labels::{self, LabelRules};
 use kerf_api::slim::{HostPort, Labels, Str, Taint};
@@ -11,26 +12,27 @@ use crate::requirement::{Requirement, Requirements};
 use crate::requirement_table::{RequirementSetIx, RequirementTable};
 use crate::resources::{Amounts, NANOS_PER_UNIT, ResourceIx};
 
-/// A pool, ready to launch from.
+/// A pool that can launch nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     pub(crate) name: Str,
     pub(crate) catalogue: usize,
-    /// Labels of its nodes.
+    /// Labels of the pool's nodes.
     pub(crate) labels: Labels,
-    /// Labels and requirements of the pool, and the labels that only daemons ask about.
+    /// Labels and requirements of the pool, plus `karpenter.sh/registered` and
+    /// `karpenter.sh/initialized`, which only daemons select.
     pub(crate) requirements: RequirementSetIx,
     pub(crate) taints: Vec<Taint>,
-    /// Rows that the pool's requirements leave.
+    /// Rows that satisfy the pool's requirements.
     pub(crate) rows: Bits,
     pub(crate) fit: FitIndex,
-    /// Types by the daemons that run on them.
+    /// Rows grouped by the daemons that run on them.
     pub(crate) overhead_groups: Vec<OverheadGroup>,
-    /// What the pool may still grow by, for the resources that it limits.
+    /// Remaining amount of each limited resource, in nano-units.
     pub(crate) limits: Vec<(ResourceIx, i128)>,
 }
 
-/// Rows on which exactly these daemons run.
+/// Rows on which an equal set of daemons runs, with the daemons' total requests and host ports.
 #[derive(Debug, Clone)]
 pub(crate) struct OverheadGroup {
     pub(crate) rows: Bits,
@@ -38,7 +40,8 @@ pub(crate) struct OverheadGroup {
     pub(crate) ports: Vec<HostPort>,
 }
 
-/// Pools that take part in scheduling, in the order in which they are tried: heavier first, then the later name.
+/// Returns the indices of ready pools in the order in which they are tried: highest weight first,
+/// equal weights by name in descending order.
 pub(crate) fn pools_in_order(pools: &[PoolInput]) -> Vec<usize> {
     let mut order: Vec<usize> =
         (0..pools.len()).filter(|i| pools[*i].availability == PoolAvailability::Ready).collect();
@@ -49,7 +52,7 @@ pub(crate) fn pools_in_order(pools: &[PoolInput]) -> Vec<usize> {
     order
 }
 
-/// The pool's labels and requirements as one set.
+/// Returns the pool's labels and requirements as one set.
 pub(crate) fn pool_requirement_set(
     pool: &PoolInput,
     rules: &LabelRules,
@@ -71,96 +74,96 @@ pub(crate) fn pool_requirement_set(
 
 impl Template {
     pub(crate) fn new(
-        world: &ClusterModel,
+        cluster: &ClusterModel,
         pool_ix: usize,
-        set: RequirementSetIx,
+        requirements: RequirementSetIx,
         rows: Bits,
         table: &mut RequirementTable,
     ) -> Option<Self> {
-        let pool = &world.pools[pool_ix];
-        let columns_ix = pool.catalogue?;
-        let columns = &world.catalogues[columns_ix];
-        let overhead_groups = overhead_groups(world, columns, set, &pool.taints, table);
-        let mut net: Vec<Amounts> = columns.rows.iter().map(|r| r.allocatable.clone()).collect();
+        let pool = &cluster.pools[pool_ix];
+        let catalogue_ix = pool.catalogue?;
+        let catalogue = &cluster.catalogues[catalogue_ix];
+        let overhead_groups = overhead_groups(cluster, catalogue, requirements, &pool.taints, table);
+        let mut allocatable: Vec<Amounts> = catalogue.rows.iter().map(|r| r.allocatable.clone()).collect();
         for group in &overhead_groups {
             for row in group.rows.iter() {
-                // A row that is negative by itself stays negative: it takes nothing.
-                net[row].sub(&group.requests);
+                // A row with a negative amount stays negative, so no pod fits it.
+                allocatable[row].sub(&group.requests);
             }
         }
         Some(Self {
             name: pool.name.clone(),
             labels: pool.labels.clone(),
-            catalogue: columns_ix,
-            requirements: set,
+            catalogue: catalogue_ix,
+            requirements,
             taints: pool.taints.clone(),
             rows,
-            fit: FitIndex::new(&net),
+            fit: FitIndex::new(&allocatable),
             overhead_groups,
-            limits: remaining_limits(world, pool),
+            limits: remaining_limits(cluster, pool),
         })
     }
 
-    /// The daemons' least requests over the rows that are left (spec 02 §6.8).
+    /// Returns the element-wise minimum of the daemon overheads of these rows (spec 02 §6.8).
     pub(crate) fn least_overhead(&self, rows: &Bits) -> Amounts {
         let mut groups = self.overhead_groups.iter().filter(|g| g.rows.intersects(rows));
         let Some(first) = groups.next() else { return Amounts::default() };
-        let mut least = first.requests.clone();
+        let mut minimum = first.requests.clone();
         for group in groups {
-            least.min_with(&group.requests);
+            minimum.min_with(&group.requests);
         }
-        least
+        minimum
     }
 }
 
 fn overhead_groups(
-    world: &ClusterModel,
-    columns: &CompiledCatalogue,
-    set: RequirementSetIx,
+    cluster: &ClusterModel,
+    catalogue: &CompiledCatalogue,
+    requirements: RequirementSetIx,
     taints: &[Taint],
     table: &mut RequirementTable,
 ) -> Vec<OverheadGroup> {
-    let mut keys: Vec<Bits> = Vec::new();
+    let mut daemons_by_group: Vec<Bits> = Vec::new();
     let mut groups: Vec<OverheadGroup> = Vec::new();
-    let per_type: Vec<Bits> = columns
+    let daemons_by_type: Vec<Bits> = catalogue
         .types
         .iter()
         .map(|t| {
-            (0..world.daemons.len())
+            (0..cluster.daemons.len())
                 .filter(|d| {
-                    let daemon = &world.daemons[*d];
-                    !(world.settings.ignore_dra && daemon.needs_devices)
-                        && daemon.runs_on_type(set, taints, t.requirements, table)
+                    let daemon = &cluster.daemons[*d];
+                    !(cluster.settings.ignore_dra && daemon.needs_devices)
+                        && daemon.runs_on_type(requirements, taints, t.requirements, table)
                 })
                 .collect()
         })
         .collect();
-    for (row_ix, row) in columns.rows.iter().enumerate() {
-        let running = &per_type[row.type_ix];
-        let at = keys.iter().position(|k| k == running).unwrap_or_else(|| {
+    for (row_ix, row) in catalogue.rows.iter().enumerate() {
+        let daemons = &daemons_by_type[row.type_ix];
+        let group_ix = daemons_by_group.iter().position(|k| k == daemons).unwrap_or_else(|| {
             let mut requests = Amounts::default();
             let mut ports = Vec::new();
-            for daemon in running.iter().map(|d| &world.daemons[d]) {
+            for daemon in daemons.iter().map(|d| &cluster.daemons[d]) {
                 requests.add(&daemon.requests);
                 ports.extend(daemon.ports.iter().cloned());
             }
-            keys.push(running.clone());
+            daemons_by_group.push(daemons.clone());
             groups.push(OverheadGroup { rows: Bits::new(), requests, ports });
             groups.len() - 1
         });
-        groups[at].rows.insert(row_ix);
+        groups[group_ix].rows.insert(row_ix);
     }
     groups
 }
 
-/// Limits less what the pool's nodes have already (spec 02 §4.6).
-fn remaining_limits(world: &ClusterModel, pool: &PoolInput) -> Vec<(ResourceIx, i128)> {
-    let mut names = world.resource_names.clone();
+/// Returns the pool's limits less the capacity of its nodes (spec 02 §4.6).
+fn remaining_limits(cluster: &ClusterModel, pool: &PoolInput) -> Vec<(ResourceIx, i128)> {
+    let mut names = cluster.resource_names.clone();
     let mut limits: Vec<(ResourceIx, i128)> =
         pool.limits.iter().map(|(name, q)| (names.intern(name), q.nanos())).collect();
-    for node in world.nodes.iter().filter(|n| !n.is_marked_for_deletion && n.pool.as_ref() == Some(&pool.name)) {
-        for (resource, left) in &mut limits {
-            *left -= if *resource == ResourceIx::NODES { NANOS_PER_UNIT } else { node.capacity.get(*resource) };
+    for node in cluster.nodes.iter().filter(|n| !n.is_marked_for_deletion && n.pool.as_ref() == Some(&pool.name)) {
+        for (resource, remaining) in &mut limits {
+            *remaining -= if *resource == ResourceIx::NODES { NANOS_PER_UNIT } else { node.capacity.get(*resource) };
         }
     }
     limits

@@ -1,5 +1,7 @@
-//! Which zone a pod that waits can use, before anything is placed (spec 02 §17.3): what its own musts, its volumes and its topology leave, for
-//! operators who wonder whom an outage of a zone would hit. No decision asks.
+//! Reports which zones each pending pod can use, before any pod is placed (spec 02 §17.3): the
+//! zones that its own requirements, its volumes and its topology constraints leave.
+//!
+//! The numbers tell operators which pods the outage of a zone affects. No decision reads them.
 
 use std::collections::BTreeMap;
 
@@ -18,20 +20,20 @@ use crate::topology::TopologyKeyIx;
 /// The zones that a pod can use.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EffectiveZone {
-    /// This one only.
+    /// Only this zone.
     One(Str),
-    /// Several, or any.
+    /// Several zones, or any.
     Flexible,
-    /// None: what is asked of it contradicts itself, or nothing of it is there.
+    /// No zone: the pod's constraints contradict each other, or none of the zones exists.
     Nowhere,
 }
 
-/// How many of the pods can use which zone. Pods that run somewhere are not counted.
+/// Returns the number of pods by usable zone. Only pods that run on no node are counted.
 pub(super) fn count_by_zone(pass: &mut PlacementPass<'_>, pods: &[PodIx]) -> BTreeMap<EffectiveZone, usize> {
-    let mut known: FxHashMap<ClassIx, EffectiveZone> = FxHashMap::default();
+    let mut zone_by_class: FxHashMap<ClassIx, EffectiveZone> = FxHashMap::default();
     let (problem, mut counts) = (pass.problem, BTreeMap::new());
     for entry in pods.iter().map(|pod| &problem.pods[pod.0 as usize]).filter(|entry| entry.node.is_none()) {
-        let zone = known.entry(entry.class).or_insert_with(|| zone_of_class(pass, entry.class));
+        let zone = zone_by_class.entry(entry.class).or_insert_with(|| zone_of_class(pass, entry.class));
         *counts.entry(zone.clone()).or_default() += 1;
     }
     counts
@@ -39,15 +41,16 @@ pub(super) fn count_by_zone(pass: &mut PlacementPass<'_>, pods: &[PodIx]) -> BTr
 
 fn zone_of_class(pass: &mut PlacementPass<'_>, class: ClassIx) -> EffectiveZone {
     let problem = pass.problem;
-    let facts = &problem.classes[class.0 as usize];
-    let domains = pass.allowed_domains(class).into_iter().find(|open| pass.state.keys.text(open.key) == ZONE);
-    let topology = domains.map(|open| (open.key, open.allowed));
+    let pod_class = &problem.classes[class.0 as usize];
+    let domains =
+        pass.allowed_domains(class).into_iter().find(|key_domains| pass.state.keys.text(key_domains.key) == ZONE);
+    let topology = domains.map(|key_domains| (key_domains.key, key_domains.allowed));
     let Some(key) = pass.state.table.known_key(ZONE) else { return EffectiveZone::Flexible };
-    let sources = ZoneConstraints { pass, facts, key, topology };
-    let Some(mut zones) = sources.candidates() else { return EffectiveZone::Flexible };
+    let constraints = ZoneConstraints { pass, pod_class, key, topology };
+    let Some(mut zones) = constraints.candidates() else { return EffectiveZone::Flexible };
     zones.sort_unstable();
     zones.dedup();
-    zones.retain(|zone| sources.accept(zone));
+    zones.retain(|zone| constraints.accept(zone));
     match zones.as_slice() {
         [] => EffectiveZone::Nowhere,
         [zone] => EffectiveZone::One(zone.clone()),
@@ -55,51 +58,53 @@ fn zone_of_class(pass: &mut PlacementPass<'_>, class: ClassIx) -> EffectiveZone 
     }
 }
 
-/// Everything that has a say.
+/// All constraints on the zone of one class.
 struct ZoneConstraints<'a, 'p> {
     pass: &'a PlacementPass<'p>,
-    facts: &'a PodClass,
+    pod_class: &'a PodClass,
     key: KeyIx,
-    /// The zones that the pod's groups allow, if it has any that look at zones.
+    /// The zones that the pod's groups allow. `None` if no group has the zone as its key.
     topology: Option<(TopologyKeyIx, Bits)>,
 }
 
 impl ZoneConstraints<'_, '_> {
-    fn zone_requirement(&self, set: RequirementSetIx) -> Option<&Requirement> {
+    fn zone_requirement(&self, requirements: RequirementSetIx) -> Option<&Requirement> {
         let table = &self.pass.state.table;
-        table.get(set, self.key).map(|one| table.requirement(one))
+        table.get(requirements, self.key).map(|requirement_ix| table.requirement(requirement_ix))
     }
 
-    /// The zones to choose from, by the first who names any; none if nobody does.
+    /// Returns the zones listed by the first of requirements, volumes and topology that lists any.
+    /// `None` if none of them does.
     fn candidates(&self) -> Option<Vec<Str>> {
         if let Some(values) =
-            self.zone_requirement(self.facts.strict_requirements).and_then(Requirement::allowed_values)
+            self.zone_requirement(self.pod_class.strict_requirements).and_then(Requirement::allowed_values)
         {
             return Some(values.to_vec());
         }
-        let of_volumes: Option<Vec<&[Str]>> = self
-            .facts
+        let volume_zones: Option<Vec<&[Str]>> = self
+            .pod_class
             .volume_alternatives
             .iter()
-            .map(|(set, _)| self.zone_requirement(*set)?.allowed_values())
+            .map(|(requirements, _)| self.zone_requirement(*requirements)?.allowed_values())
             .collect();
-        if let Some(values) = of_volumes.filter(|values| !values.is_empty()) {
+        if let Some(values) = volume_zones.filter(|values| !values.is_empty()) {
             return Some(values.concat());
         }
         let (key, allowed) = self.topology.as_ref()?;
         Some(allowed.iter().map(|domain| self.pass.state.keys.domain_text(*key, domain).clone()).collect())
     }
 
-    /// Whether everybody can do with a zone.
+    /// Returns true if requirements, volumes and topology all accept the zone.
     fn accept(&self, zone: &Str) -> bool {
-        let volumes = &self.facts.volume_alternatives;
-        let accepts =
-            |set: RequirementSetIx| self.zone_requirement(set).is_none_or(|requirement| requirement.has(zone));
-        let is_open = |(key, allowed): &(TopologyKeyIx, Bits)| {
+        let volumes = &self.pod_class.volume_alternatives;
+        let accepts = |requirements: RequirementSetIx| {
+            self.zone_requirement(requirements).is_none_or(|requirement| requirement.has(zone))
+        };
+        let is_allowed = |(key, allowed): &(TopologyKeyIx, Bits)| {
             self.pass.state.keys.domain(*key, zone).is_some_and(|domain| allowed.contains(domain))
         };
-        accepts(self.facts.strict_requirements)
-            && (volumes.is_empty() || volumes.iter().any(|(set, _)| accepts(*set)))
-            && self.topology.as_ref().is_none_or(is_open)
+        accepts(self.pod_class.strict_requirements)
+            && (volumes.is_empty() || volumes.iter().any(|(requirements, _)| accepts(*requirements)))
+            && self.topology.as_ref().is_none_or(is_allowed)
     }
 }

@@ -1,31 +1,31 @@
-//! How many pods of a group are where, and which nodes make a domain exist. Everything counts up and down, so that a what-if can
-//! take pods away, place them elsewhere and be undone.
+//! Counts of pods per domain and of nodes per domain. All counts can go down as well as up, so that
+//! a what-if can remove pods, place them elsewhere and be undone.
 
 use rustc_hash::FxHashMap;
 
 use super::group::GroupKind;
 use crate::bits::Bits;
 
-/// Pods per domain of one group.
+/// Number of pods of one group, per domain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct GroupCounts {
-    /// Per domain of the key.
+    /// Pods per domain of the label key.
     domains: Vec<i32>,
-    /// Domains that pools can make for this group.
+    /// Domains that pools can launch for this group.
     offered: Bits,
     /// Domains with at least one pod.
     pub(crate) occupied_domains: Bits,
-    /// For the hostname: per node and per claim.
+    /// For the hostname key: pods per node, and pods per open claim.
     pub(crate) nodes: HostCounts,
     pub(crate) claims: HostCounts,
 }
 
-/// Pods per host.
+/// Number of pods per host. A host is a node or an open claim, by index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct HostCounts {
     counts: FxHashMap<u32, i32>,
     pub(crate) occupied: Bits,
-    /// Hosts with at least `max_skew` pods, and with more.
+    /// For a spread: hosts with at least `max_skew` pods, and hosts with more.
     pub(crate) at_limit: Bits,
     pub(crate) over_limit: Bits,
 }
@@ -35,9 +35,9 @@ impl HostCounts {
         self.counts.get(&(host as u32)).copied().unwrap_or(0)
     }
 
-    fn renumber(&mut self, now: &dyn Fn(usize) -> Option<u32>, kind: GroupKind) {
+    fn renumber(&mut self, new_index: &dyn Fn(usize) -> Option<u32>, kind: GroupKind) {
         for (host, pods) in std::mem::take(self).counts {
-            if let Some(host) = now(host as usize) {
+            if let Some(host) = new_index(host as usize) {
                 self.add(host as usize, pods, kind);
             }
         }
@@ -59,12 +59,12 @@ impl HostCounts {
 }
 
 impl GroupCounts {
-    /// Makes room for that many domains.
+    /// Extends the counts to this number of domains.
     pub(crate) fn resize_domains(&mut self, domains: usize) {
         self.domains.resize(domains.max(self.domains.len()), 0);
     }
 
-    /// Makes a domain known for good: some pool can make it.
+    /// Makes a domain known permanently, because a pool can launch it.
     pub(crate) fn add_offered_domain(&mut self, domain: usize) {
         self.offered.insert(domain);
     }
@@ -85,9 +85,10 @@ impl GroupCounts {
         self.claims.add(claim, 1, kind);
     }
 
-    /// Nodes have other numbers than before.
-    pub(crate) fn renumber_nodes(&mut self, now: &dyn Fn(usize) -> Option<u32>, kind: GroupKind) {
-        self.nodes.renumber(now, kind);
+    /// Moves the counts of all nodes to their new indices. `new_index` maps an old index to the new
+    /// one, or to `None` if the node is gone.
+    pub(crate) fn renumber_nodes(&mut self, new_index: &dyn Fn(usize) -> Option<u32>, kind: GroupKind) {
+        self.nodes.renumber(new_index, kind);
     }
 
     pub(crate) fn clear_claims(&mut self) {
@@ -102,7 +103,8 @@ impl GroupCounts {
         self.nodes.counts.is_empty() && self.claims.counts.is_empty()
     }
 
-    /// The domains that exist for this group: pools offer them, nodes have them, or pods are there.
+    /// Returns the domains that exist for this group: pools offer them, nodes have them
+    /// (`present`), or pods are there.
     pub(crate) fn known_domains(&self, present: &Bits) -> Bits {
         let mut known = self.offered.clone();
         known.or_with(present);
@@ -110,33 +112,34 @@ impl GroupCounts {
         known
     }
 
-    /// The domains of `known` into which one more pod may go without tilting the spread (spec 02 §8.5). `own` is 1 if the group
-    /// counts the pod itself.
+    /// Returns the domains of `known` that may receive one more pod without exceeding `max_skew`
+    /// (spec 02 §8.5). `self_count` is 1 if the group counts the pod itself, else 0. `pod_domains`
+    /// holds the domains that the pod can use; only they count for the minimum.
     pub(crate) fn domains_within_skew(
         &self,
         known: &Bits,
         max_skew: i32,
         min_domains: Option<i32>,
-        own: i32,
-        by_pod: &Bits,
+        self_count: i32,
+        pod_domains: &Bits,
     ) -> Bits {
-        let mut least = i32::MAX;
+        let mut lowest = i32::MAX;
         let mut eligible = 0;
-        for domain in known.iter().filter(|d| by_pod.contains(*d)) {
-            least = least.min(self.get(domain));
+        for domain in known.iter().filter(|d| pod_domains.contains(*d)) {
+            lowest = lowest.min(self.get(domain));
             eligible += 1;
         }
         if eligible == 0 || min_domains.is_some_and(|min| eligible < min) {
-            least = 0;
+            lowest = 0;
         }
         known
             .iter()
-            .filter(|d| i64::from(self.get(*d)) + i64::from(own) - i64::from(least) <= i64::from(max_skew))
+            .filter(|d| i64::from(self.get(*d)) + i64::from(self_count) - i64::from(lowest) <= i64::from(max_skew))
             .collect()
     }
 }
 
-/// How many nodes that a filter accepts are in each domain of a key.
+/// Number of nodes per domain of a key, counting only nodes that a filter accepts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DomainNodeCounts {
     nodes: Vec<i32>,
@@ -145,7 +148,7 @@ pub(crate) struct DomainNodeCounts {
 }
 
 impl DomainNodeCounts {
-    /// Makes room for that many domains.
+    /// Extends the counts to this number of domains.
     pub(crate) fn resize_domains(&mut self, domains: usize) {
         self.nodes.resize(domains.max(self.nodes.len()), 0);
     }

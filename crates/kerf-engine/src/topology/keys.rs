@@ -1,4 +1,4 @@
-//! The node labels that constraints are about, and the domains that each of them can have.
+//! Topology keys, the node labels that rules between pods refer to, and the domains of each key.
 
 use kerf_api::slim::Str;
 use rustc_hash::FxHashMap;
@@ -8,11 +8,11 @@ use crate::requirement::Requirement;
 use crate::requirement_table::{KeyIx, RequirementIx, RequirementTable};
 use crate::seeded_hash;
 
-/// A topology key other than the hostname.
+/// Index of a topology key. The hostname has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct TopologyKeyIx(pub(crate) usize);
 
-/// All topology keys of a problem with their domains.
+/// All topology keys of a problem, with their domains.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TopologyKeys {
     keys: Vec<TopologyKeyDomains>,
@@ -24,16 +24,18 @@ struct TopologyKeyDomains {
     key: KeyIx,
     text: Str,
     values: Vec<Str>,
-    /// Per domain a number that only its name decides.
+    /// Hash of each domain's name, to decide ties.
     tie_breaks: Vec<u64>,
     index: FxHashMap<Str, usize>,
-    /// Per domain the pools that can make it; a domain that only nodes have has none.
+    /// Pools that can launch each domain. Empty if only nodes have it.
     offered_by: Vec<Vec<usize>>,
-    /// Per domain how many nodes have it.
+    /// Number of nodes in each domain.
     nodes: Vec<u32>,
-    /// Domains that pools can make or nodes have.
+    /// Domains that pools can launch or nodes have.
     existing: Bits,
+    /// Cache of `domains_accepted_by`. Cleared when a domain is added.
     accepted: FxHashMap<RequirementIx, Bits>,
+    /// Cache of `requirement_for_domains`.
     narrowed: FxHashMap<Bits, RequirementIx>,
 }
 
@@ -71,7 +73,7 @@ impl TopologyKeys {
         &self.keys[ix.0].text
     }
 
-    /// A pool can make this domain.
+    /// Records that a pool can launch this domain.
     pub(crate) fn add_offered_domain(&mut self, ix: TopologyKeyIx, value: &Str, pool: usize) {
         let domains = &mut self.keys[ix.0];
         let at = domains.get_or_add(value);
@@ -81,7 +83,7 @@ impl TopologyKeys {
         domains.existing.insert(at);
     }
 
-    /// A node has this domain; its number.
+    /// Records that a node has this domain. Returns the index of the domain.
     pub(crate) fn add_node_domain(&mut self, ix: TopologyKeyIx, value: &Str) -> u32 {
         let domains = &mut self.keys[ix.0];
         let at = domains.get_or_add(value);
@@ -90,14 +92,14 @@ impl TopologyKeys {
         at as u32
     }
 
-    /// A node with this domain is gone.
+    /// Records that a node with this domain was removed.
     pub(crate) fn remove_node_domain(&mut self, ix: TopologyKeyIx, domain: u32) {
         let (domains, at) = (&mut self.keys[ix.0], domain as usize);
         domains.nodes[at] -= 1;
         domains.existing.set(at, domains.nodes[at] > 0 || !domains.offered_by[at].is_empty());
     }
 
-    /// The domains that exist; others have a number only because they once did.
+    /// Returns the domains that exist. Other domains existed once and keep their index.
     pub(crate) fn existing_domains(&self, ix: TopologyKeyIx) -> &Bits {
         &self.keys[ix.0].existing
     }
@@ -122,41 +124,41 @@ impl TopologyKeys {
         &self.keys[ix.0].offered_by[domain]
     }
 
-    /// The domains that a requirement accepts; without one, all.
+    /// Returns the domains that a requirement accepts. Without a requirement these are all domains.
     pub(crate) fn domains_accepted_by(
         &mut self,
         ix: TopologyKeyIx,
-        one: Option<RequirementIx>,
+        requirement_ix: Option<RequirementIx>,
         table: &RequirementTable,
     ) -> &Bits {
         let domains = &mut self.keys[ix.0];
-        // The table has no requirement that means "no requirement"; u32::MAX cannot be a real one.
-        let slot = one.unwrap_or(RequirementIx::NONE);
+        // `NONE` is u32::MAX, which is never the index of a requirement.
+        let slot = requirement_ix.unwrap_or(RequirementIx::NONE);
         let values = &domains.values;
-        domains.accepted.entry(slot).or_insert_with(|| match one {
+        domains.accepted.entry(slot).or_insert_with(|| match requirement_ix {
             None => Bits::full(values.len()),
-            Some(one) => {
-                let requirement = table.requirement(one);
+            Some(requirement_ix) => {
+                let requirement = table.requirement(requirement_ix);
                 (0..values.len()).filter(|d| requirement.has(&values[*d])).collect()
             }
         })
     }
 
-    /// The requirement that the label is one of these domains.
+    /// Returns the requirement that the label has one of these values.
     pub(crate) fn requirement_for_domains(
         &mut self,
         ix: TopologyKeyIx,
-        to: &Bits,
+        allowed: &Bits,
         table: &mut RequirementTable,
     ) -> RequirementIx {
         let domains = &mut self.keys[ix.0];
-        if let Some(known) = domains.narrowed.get(to) {
-            return *known;
+        if let Some(cached) = domains.narrowed.get(allowed) {
+            return *cached;
         }
-        let values: Vec<Str> = to.iter().map(|d| domains.values[d].clone()).collect();
-        let one = table.intern_requirement(Requirement::one_of(domains.text.clone(), values));
-        domains.narrowed.insert(to.clone(), one);
-        one
+        let values: Vec<Str> = allowed.iter().map(|d| domains.values[d].clone()).collect();
+        let requirement_ix = table.intern_requirement(Requirement::one_of(domains.text.clone(), values));
+        domains.narrowed.insert(allowed.clone(), requirement_ix);
+        requirement_ix
     }
 }
 

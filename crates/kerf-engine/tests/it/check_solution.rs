@@ -1,7 +1,8 @@
-//! Answers as short text, and the check that every example goes through.
+//! Solutions as short text, and the check that every example uses.
 //!
-//! `claim pool=p types=s,m pods=web-1..3 zone=a` lists all types, cheapest first, and only those requirements that the pool alone does not state; `node n1 pods=…`
-//! are pods for what exists; `unplaced big NoInstanceTypeFits` has the code.
+//! `claim pool=p types=s,m pods=web-1..3 zone=a` lists all instance types, cheapest first, and only
+//! those requirements that the pool itself does not state. `node n1 pods=…` lists pods on existing
+//! nodes. `unplaced big NoInstanceTypeFits` shows the reason's code.
 
 use std::fmt::Write as _;
 
@@ -12,23 +13,24 @@ use kerf_engine::{Effort, Input, PlannedClaim, Solution};
 
 use crate::fixture::{Fixture, label_short_name};
 
-/// Solves the world and compares the answer, line by line. A search must keep what first fit achieves: whatever the example
-/// is about, it places the same pods at least, costs no more, and does not depend on the number of threads.
+/// Solves the fixture and compares the solution line by line. Also checks that a search places at
+/// least the pods that first fit places, costs no more, and does not depend on the number of
+/// threads.
 #[track_caller]
-pub(crate) fn check(world: &str, expected: &str) {
-    let world = Fixture::new(world);
-    let solution = world.solve();
-    let actual = solution_text(&world.input, &solution);
+pub(crate) fn check(fixture: &str, expected: &str) {
+    let fixture = Fixture::new(fixture);
+    let solution = fixture.solve();
+    let actual = solution_text(&fixture.input, &solution);
     let lines =
         |text: &str| text.lines().map(str::trim).filter(|l| !l.is_empty()).map(str::to_owned).collect::<Vec<_>>();
     assert!(lines(&actual) == lines(expected), "expected\n{}\ngot\n{actual}", lines(expected).join("\n"));
-    check_search(&world, &solution);
+    check_search(&fixture, &solution);
 }
 
 #[track_caller]
-pub(crate) fn check_search(world: &Fixture, first_fit: &Solution) {
+pub(crate) fn check_search(fixture: &Fixture, first_fit: &Solution) {
     let search = |threads| {
-        world
+        fixture
             .with_settings(|s| {
                 s.effort = Effort::Search;
                 s.threads = threads;
@@ -36,7 +38,7 @@ pub(crate) fn check_search(world: &Fixture, first_fit: &Solution) {
             .solve()
     };
     let (one, two) = (search(1), search(2));
-    assert_eq!(solution_text(&world.input, &one), solution_text(&world.input, &two), "threads must not matter");
+    assert_eq!(solution_text(&fixture.input, &one), solution_text(&fixture.input, &two), "threads must not matter");
     for pod in one.unplaced.iter().map(|u| &u.pod) {
         assert!(first_fit.unplaced.iter().any(|u| u.pod == *pod), "a search must not lose {pod}");
     }
@@ -44,18 +46,18 @@ pub(crate) fn check_search(world: &Fixture, first_fit: &Solution) {
     assert!(!placed_alike || one.price() <= first_fit.price(), "a search must not cost more");
 }
 
-/// The answer as text.
-pub(crate) fn solved_text(world: &str) -> String {
-    let world = Fixture::new(world);
-    solution_text(&world.input, &world.solve())
+/// Solves the fixture and returns the solution as text.
+pub(crate) fn solved_text(fixture: &str) -> String {
+    let fixture = Fixture::new(fixture);
+    solution_text(&fixture.input, &fixture.solve())
 }
 
-/// What is said of a pod that stays pending.
+/// Returns the reason why a pod stays pending.
 #[track_caller]
-pub(crate) fn unplaced_reason(world: &str, pod: &str) -> String {
-    let solution = Fixture::new(world).solve();
-    let found = solution.unplaced.iter().find(|u| without_default_namespace(&u.pod) == pod);
-    found.unwrap_or_else(|| panic!("{pod} is not unplaced: {solution:?}")).reason.to_string()
+pub(crate) fn unplaced_reason(fixture: &str, pod: &str) -> String {
+    let solution = Fixture::new(fixture).solve();
+    let unplaced = solution.unplaced.iter().find(|u| without_default_namespace(&u.pod) == pod);
+    unplaced.unwrap_or_else(|| panic!("{pod} is not unplaced: {solution:?}")).reason.to_string()
 }
 
 pub(crate) fn solution_text(input: &Input, solution: &Solution) -> String {
@@ -84,7 +86,8 @@ fn unplaced_codes(solution: &Solution) -> Vec<&'static str> {
     codes
 }
 
-/// Requirements that say more than the pool does. The capacity type follows from the types unless it was narrowed.
+/// Returns the claim's requirements that the pool does not state. Leaves the capacity type out if
+/// it follows from the types.
 fn requirements_beyond_pool(input: &Input, claim: &PlannedClaim) -> String {
     let pool = input.pools.iter().find(|p| p.name == claim.pool).unwrap();
     let rules = &input.label_rules;
@@ -135,7 +138,7 @@ fn requirement_text(requirement: &Requirement) -> String {
     text
 }
 
-/// Names without the usual namespace; runs of numbers as `web-1..3`.
+/// Returns pod names without the default namespace, and consecutive numbers as `web-1..3`.
 fn pod_names_text(pods: &[Str]) -> String {
     let mut all: Vec<(&str, Option<u32>)> =
         pods.iter().map(|pod| split_number(without_default_namespace(pod))).collect();
@@ -169,8 +172,9 @@ fn split_number(name: &str) -> (&str, Option<u32>) {
     }
 }
 
-/// How many pods end up in each domain of a label, fewest first; pods whose domain is open count as `?`.
-pub(crate) fn pods_per_domain(world: &Fixture, solution: &Solution, key: &str) -> Vec<(usize, String)> {
+/// Returns the number of pods in each domain of a label, fewest first. Pods whose domain is not
+/// decided count as `?`.
+pub(crate) fn pods_per_domain(fixture: &Fixture, solution: &Solution, key: &str) -> Vec<(usize, String)> {
     let mut counts: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
     for claim in &solution.claims {
         let domain = match claim.launch.requirements.get(key).and_then(Requirement::allowed_values) {
@@ -180,7 +184,7 @@ pub(crate) fn pods_per_domain(world: &Fixture, solution: &Solution, key: &str) -
         *counts.entry(domain).or_default() += claim.pods.len();
     }
     for placed in &solution.nodes {
-        let node = world.input.nodes.iter().find(|n| n.metadata.name == placed.node);
+        let node = fixture.input.nodes.iter().find(|n| n.metadata.name == placed.node);
         let domain = node.and_then(|n| n.metadata.labels.get(key)).unwrap_or("?");
         *counts.entry(domain.to_owned()).or_default() += placed.pods.len();
     }
@@ -189,10 +193,10 @@ pub(crate) fn pods_per_domain(world: &Fixture, solution: &Solution, key: &str) -
     sorted
 }
 
-/// The numbers of [`per_domain`] alone.
-pub(crate) fn pod_counts_per_domain(world: &str, key: &str) -> Vec<usize> {
-    let world = Fixture::new(world);
-    let solution = world.solve();
-    check_search(&world, &solution);
-    pods_per_domain(&world, &solution, &crate::fixture::label_key(key)).into_iter().map(|(count, _)| count).collect()
+/// Solves the fixture and returns only the numbers of [`pods_per_domain`].
+pub(crate) fn pod_counts_per_domain(fixture: &str, key: &str) -> Vec<usize> {
+    let fixture = Fixture::new(fixture);
+    let solution = fixture.solve();
+    check_search(&fixture, &solution);
+    pods_per_domain(&fixture, &solution, &crate::fixture::label_key(key)).into_iter().map(|(count, _)| count).collect()
 }

@@ -1,4 +1,5 @@
-//! Reserved capacity, minValues, and what a claim says of itself (spec 02 §7.5, §10, §11 and §12).
+//! Tests of reserved capacity, minValues, and the requirements of a planned claim (spec 02 §7.5,
+//! §10, §11 and §12).
 
 use kerf_api::labels;
 use kerf_api::slim::Str;
@@ -23,12 +24,12 @@ const TWO_SLOTS: &str = "type t cpu=4
     type spare cpu=4 catalogue=spare price=0.01";
 
 #[test]
-fn spec_02_115_reservations_are_handed_out_one_claim_a_pass() {
+fn spec_02_115_one_claim_per_pass_gets_reserved_capacity() {
     let pools = "pool p weight=10 \n pool light catalogue=1";
-    let mut world = Fixture::new(&format!("{TWO_SLOTS} \n {pools} \n pod x x3 cpu=4 pref=\"1 zone In a\""));
+    let mut fixture = Fixture::new(&format!("{TWO_SLOTS} \n {pools} \n pod x x3 cpu=4 pref=\"1 zone In a\""));
     for waiting in [2, 1] {
-        let solution = world.solve();
-        assert_eq!(solution.claims.len(), 1, "{}", solution_text(&world.input, &solution));
+        let solution = fixture.solve();
+        assert_eq!(solution.claims.len(), 1, "{}", solution_text(&fixture.input, &solution));
         let claim = &solution.claims[0];
         assert_eq!(claim.pool, "p");
         assert_eq!(claim.launch.requirements.get(labels::CAPACITY_TYPE).unwrap().values(), ["reserved"]);
@@ -36,42 +37,43 @@ fn spec_02_115_reservations_are_handed_out_one_claim_a_pass() {
         for unplaced in &solution.unplaced {
             assert_eq!(unplaced.reason.code(), "ReservedCapacityDeferred");
         }
-        world = world.after_launch();
+        fixture = fixture.after_launch();
     }
-    let solution = world.solve();
-    assert_eq!(solution_text(&world.input, &solution), "claim pool=p types=t pods=x-3 zone=a\n");
+    let solution = fixture.solve();
+    assert_eq!(solution_text(&fixture.input, &solution), "claim pool=p types=t pods=x-3 zone=a\n");
     assert!(solution.claims[0].launch.requirements.get(labels::CAPACITY_TYPE).unwrap().has("on-demand"));
 }
 
 #[test]
-fn spec_02_115_a_deferred_pod_keeps_its_wishes_and_its_pool() {
-    // The wish is for zone a, where the only slot goes to the first pod; neither zone b nor the other pool will do.
-    let world = "type t cpu=4 \n offer t zone=a ct=reserved reservation=r1:1 \n offer t zone=b
+fn spec_02_115_a_deferred_pod_keeps_its_preferences_and_its_pool() {
+    // The preference is for zone a, where the first pod gets the only slot. Zone b and the other
+    // pool would violate it.
+    let fixture = "type t cpu=4 \n offer t zone=a ct=reserved reservation=r1:1 \n offer t zone=b
         type spare cpu=4 catalogue=spare \n pool p weight=10 \n pool light catalogue=1";
     check(
-        &format!("{world} \n pod x x2 cpu=4 pref=\"1 zone In a\""),
+        &format!("{fixture} \n pod x x2 cpu=4 pref=\"1 zone In a\""),
         "claim pool=p types=t pods=x-1 karpenter.k8s.aws/capacity-reservation-id=r1 ct=reserved zone=a
          unplaced x-2 ReservedCapacityDeferred",
     );
-    // A must for zone b has nothing to do with the reservation.
+    // Pods that require zone b do not compete for the reservation.
     check(
-        &format!("{world} \n pod x x2 cpu=4 sel=zone:b"),
+        &format!("{fixture} \n pod x x2 cpu=4 sel=zone:b"),
         "claim pool=p types=t pods=x-1 ct=on-demand zone=b \n claim pool=p types=t pods=x-2 ct=on-demand zone=b",
     );
-    // In a simulation for disruption the pod takes what there is.
+    // In a simulation for disruption the pod falls back to on-demand.
     check(
-        &format!("settings fallback \n {world} \n pod x x2 cpu=4"),
+        &format!("settings fallback \n {fixture} \n pod x x2 cpu=4"),
         "claim pool=p types=t pods=x-1 karpenter.k8s.aws/capacity-reservation-id=r1 ct=reserved
          claim pool=p types=t pods=x-2",
     );
     assert_eq!(
-        unplaced_reason(&format!("{world} \n pod x x2 cpu=4"), "x-2"),
+        unplaced_reason(&format!("{fixture} \n pod x x2 cpu=4"), "x-2"),
         "one or more instance types with compatible reserved offerings are available, but could not be reserved"
     );
-    // A spread does not make a pod go round the reservation either.
+    // A spread does not make a pod avoid the reservation either.
     check(
         &format!(
-            "{world} \n pod first cpu=4 sel=zone:a \n pod x cpu=3 labels=app:x spread=zone:1:app=x req=\"zone In a\""
+            "{fixture} \n pod first cpu=4 sel=zone:a \n pod x cpu=3 labels=app:x spread=zone:1:app=x req=\"zone In a\""
         ),
         "claim pool=p types=t pods=first karpenter.k8s.aws/capacity-reservation-id=r1 ct=reserved zone=a
          unplaced x ReservedCapacityDeferred",
@@ -81,38 +83,38 @@ fn spec_02_115_a_deferred_pod_keeps_its_wishes_and_its_pool() {
 #[test]
 fn spec_02_116_a_slot_is_used_once_over_all_pools() {
     let shared = "type t cpu=4 \n offer t ct=reserved reservation=r1:2 \n offer t ct=on-demand \n pool p \n pool q";
-    let world = Fixture::new(&format!("{shared} \n pod x x2 cpu=4 sel=pool:p \n pod y x2 cpu=4 sel=pool:q"));
-    let solution = world.solve();
-    assert_eq!(solution.claims.len(), 2, "{}", solution_text(&world.input, &solution));
+    let fixture = Fixture::new(&format!("{shared} \n pod x x2 cpu=4 sel=pool:p \n pod y x2 cpu=4 sel=pool:q"));
+    let solution = fixture.solve();
+    assert_eq!(solution.claims.len(), 2, "{}", solution_text(&fixture.input, &solution));
     assert!((0..2).all(|i| held_reservations(&solution, i) == ["r1"]));
     assert_eq!(solution.unplaced.len(), 2);
-    // Distinct ids do not compete.
+    // Reservations with different IDs do not compete.
     let apart = "type s cpu=2 \n offer s ct=reserved reservation=r1:1 \n type l cpu=4 \n offer l ct=reserved reservation=r2:1 \n pool p";
     let solution = Fixture::new(&format!("{apart} \n pod a cpu=1 sel=type:s \n pod b cpu=1 sel=type:l")).solve();
     assert_eq!(
         (held_reservations(&solution, 0), held_reservations(&solution, 1)),
         (vec!["r1".to_owned()], vec!["r2".to_owned()])
     );
-    // One claim may hold several, and gives back what it can no longer use.
+    // One claim may hold several reservations and releases those that it can no longer use.
     let both = Fixture::new(&format!("{apart} \n pod a cpu=1 \n pod c cpu=1.5"));
     let solution = both.solve();
     assert_eq!(solution_text(&both.input, &solution).lines().count(), 1);
     assert_eq!(held_reservations(&solution, 0), ["r2"], "2.5 CPUs are only in the large one");
-    let given_back = Fixture::new(&format!("{apart} \n pod a cpu=1 \n pod c cpu=1.5 \n pod d cpu=0.9 sel=type:s"));
-    let solution = given_back.solve();
-    assert!(solution.unplaced.is_empty(), "{}", solution_text(&given_back.input, &solution));
-    // A reservation without slots, or that cannot be launched now, is nobody's.
+    let released = Fixture::new(&format!("{apart} \n pod a cpu=1 \n pod c cpu=1.5 \n pod d cpu=0.9 sel=type:s"));
+    let solution = released.solve();
+    assert!(solution.unplaced.is_empty(), "{}", solution_text(&released.input, &solution));
+    // A reservation without slots, or one that cannot be launched now, is held by no claim.
     check(
         "type t cpu=4 \n offer t ct=reserved reservation=r1:1 out \n offer t ct=on-demand \n pool p \n pod x x2 cpu=4",
         "claim pool=p types=t pods=x-1 \n claim pool=p types=t pods=x-2",
     );
-    // The same id seen with different numbers of slots has the smallest.
+    // If one ID has different numbers of slots, the smallest counts.
     let solution = Fixture::new(
         "type s cpu=4 \n offer s ct=reserved reservation=r1:3 \n type t cpu=4 \n offer t ct=reserved reservation=r1:1 \n pool p \n pod x x2 cpu=4",
     )
     .solve();
     assert_eq!((solution.claims.len(), solution.unplaced.len()), (1, 1));
-    // Without the feature nothing is held.
+    // Without the feature no reservation is held.
     let off = Fixture::new(
         "settings no-reserved \n type t cpu=4 \n offer t ct=reserved reservation=r1:1 \n pool p \n pod x x2 cpu=4",
     )
@@ -126,15 +128,15 @@ const RESERVED_AND_OTHER_TYPES: &str =
 
 // spec 02 §7.4, §12.1
 #[test]
-fn spec_02_116_what_is_not_reserved_is_listed_last() {
+fn spec_02_116_types_without_a_reservation_are_listed_last() {
     let held = "karpenter.k8s.aws/capacity-reservation-id=r1 ct=reserved";
     let claim = format!("claim pool=p types=r,a,s pods=x {held}");
     check(&format!("{RESERVED_AND_OTHER_TYPES} \n pool p \n pod x cpu=2"), &claim);
-    let world = Fixture::new(&format!("{RESERVED_AND_OTHER_TYPES} \n pool p \n pod x cpu=2"));
-    let estimate = world.solve().claims[0].launch.estimate.clone().unwrap();
+    let fixture = Fixture::new(&format!("{RESERVED_AND_OTHER_TYPES} \n pool p \n pod x cpu=2"));
+    let estimate = fixture.solve().claims[0].launch.estimate.clone().unwrap();
     assert_eq!((&*estimate.instance_type, &*estimate.capacity_type), ("r", "reserved"));
     assert_eq!(estimate.price.nanos(), 1_000_000, "it is launched as what is reserved");
-    // Cut short, what can be launched stays.
+    // Truncation keeps the types that can be launched.
     check(
         &format!("settings max-types=2 \n {RESERVED_AND_OTHER_TYPES} \n pool p \n pod x cpu=2"),
         &claim.replace("r,a,s", "r,a"),
@@ -142,7 +144,7 @@ fn spec_02_116_what_is_not_reserved_is_listed_last() {
 }
 
 #[test]
-fn spec_02_117_min_values_count_what_is_not_reserved() {
+fn spec_02_117_min_values_count_types_without_a_reservation() {
     let held = "karpenter.k8s.aws/capacity-reservation-id=r1 ct=reserved";
     let claim = format!("claim pool=p types=r,a,s pods=x {held} type=a|r|s(min 3)");
     for policy in ["", "settings best-effort \n"] {
@@ -154,29 +156,31 @@ fn spec_02_117_min_values_count_what_is_not_reserved() {
     let cut = "settings max-types=2 \n";
     let after = format!("{cut} {RESERVED_AND_OTHER_TYPES} \n pool p req=\"type Exists min 3\" \n pod x cpu=2");
     check(&after, "unplaced x MinValuesNotMet");
-    // What was said of the capacity type gives way to the reservation, its number with it.
+    // The reservation replaces the pool's requirement on the capacity type, including its
+    // minValues.
     check(
         &format!("{RESERVED_AND_OTHER_TYPES} \n pool p req=\"ct Exists min 2\" \n pod x cpu=2 sel=ct:reserved"),
         &format!("claim pool=p types=r pods=x {held}"),
     );
 }
 
-// Q18: the API refuses a claim that names fewer values than its `minValues`.
+// Q18: the API server rejects a claim that names fewer values than its `minValues`.
 #[test]
-fn spec_02_117_a_claim_names_as_many_values_as_it_must() {
+fn spec_02_117_a_claim_names_at_least_min_values_values() {
     let types = "type t cpu=4 zones=a,b ct=spot,on-demand";
     let kinds = "pool p req=\"ct In spot,on-demand min 2\"";
     let zones = "pool p req=\"zone Exists min 2\"";
     check(&format!("{types} \n {kinds} \n pod x cpu=1"), "claim pool=p types=t pods=x");
-    for (world, lowered) in [
+    for (fixture, lowered) in [
         (format!("{types} \n {kinds} \n pod x cpu=1 sel=ct:spot"), "ct=spot(min 1)"),
-        // Both are declared, but one is sold out, and the claim will not name it.
+        // Both capacity types are declared, but spot is unavailable, and the claim does not name
+        // it.
         (format!("{types} out=a/spot,b/spot \n {kinds} \n pod x cpu=1"), "ct=on-demand(min 1)"),
         (format!("{types} \n {zones} \n pod x cpu=1 req=\"zone In b\""), "zone=b(min 1)"),
         (format!("{types} \n {zones} \n pod x cpu=1 labels=app:x spread=zone:1:app=x sel=zone:a"), "zone=a(min 1)"),
     ] {
-        check(&world, "unplaced x MinValuesNotMet");
-        let best_effort = Fixture::new(&format!("settings best-effort \n {world}"));
+        check(&fixture, "unplaced x MinValuesNotMet");
+        let best_effort = Fixture::new(&format!("settings best-effort \n {fixture}"));
         let solution = best_effort.solve();
         assert_eq!(solution_text(&best_effort.input, &solution), format!("claim pool=p types=t pods=x {lowered}\n"));
         assert!(solution.claims[0].min_values_relaxed);
@@ -190,7 +194,7 @@ fn spec_02_117_a_claim_names_as_many_values_as_it_must() {
          karpenter.k8s.aws/ec2nodeclass In [default], karpenter.sh/capacity-type In [spot] minValues 2, \
          karpenter.sh/initialized In [true], karpenter.sh/nodepool In [p], karpenter.sh/registered In [true]"
     );
-    // A claim that has both kinds is not narrowed to one by a second pod.
+    // A second pod does not narrow a claim with both capacity types to one.
     check(
         &format!("{types} \n {kinds} \n pod x cpu=2 \n pod y cpu=1 sel=ct:spot"),
         "claim pool=p types=t pods=x \n unplaced y MinValuesNotMet",
@@ -202,7 +206,7 @@ const FAMILIES: &str = "type a cpu=2 price=0.1 label=karpenter.k8s.aws/instance-
     type c cpu=8 price=0.3 label=karpenter.k8s.aws/instance-family:y";
 
 #[test]
-fn spec_02_117_too_few_types() {
+fn spec_02_117_too_few_types_for_min_values() {
     let pools = "pool p weight=10 req=\"type Exists min 3\" \n pool light req=\"type Exists\"";
     let two = "type a cpu=2 \n type b cpu=4";
     check(&format!("{two} \n pool p req=\"type Exists min 3\" \n pod x cpu=1"), "unplaced x NoInstanceTypes");
@@ -211,17 +215,17 @@ fn spec_02_117_too_few_types() {
     let solution = relaxed.solve();
     assert_eq!(solution_text(&relaxed.input, &solution), "claim pool=p types=a,b pods=x type=a|b(min 2)\n");
     assert!(solution.claims[0].min_values_relaxed);
-    // Three are enough until the pod leaves two of them.
+    // Three types suffice until the pod's size excludes one of them.
     let three = format!("{FAMILIES} \n pool p req=\"type Exists min 3\"");
     check(&format!("{three} \n pod x cpu=1"), "claim pool=p types=a,b,c pods=x type=a|b|c(min 3)");
     check(&format!("{three} \n pod x cpu=3"), "unplaced x MinValuesNotMet");
-    let world = Fixture::new(&format!("settings best-effort \n {three} \n pod x cpu=3"));
-    let solution = world.solve();
-    assert_eq!(solution_text(&world.input, &solution), "claim pool=p types=b,c pods=x type=b|c(min 2)\n");
+    let fixture = Fixture::new(&format!("settings best-effort \n {three} \n pod x cpu=3"));
+    let solution = fixture.solve();
+    assert_eq!(solution_text(&fixture.input, &solution), "claim pool=p types=b,c pods=x type=b|c(min 2)\n");
     assert!(solution.claims[0].min_values_relaxed);
     let kept = Fixture::new(&format!("settings best-effort \n {three} \n pod x cpu=1")).solve();
     assert!(!kept.claims[0].min_values_relaxed);
-    // Q9: nothing at all drops the number instead of writing zero.
+    // Q9: if no value is left, minValues is dropped instead of set to zero.
     let none = Fixture::new(&format!(
         "settings best-effort \n {FAMILIES} \n pool p req=\"karpenter.k8s.aws/instance-gpu-name Exists min 2\" \n pod x cpu=1"
     ));
@@ -242,7 +246,7 @@ fn spec_02_118_a_pod_that_would_leave_too_few_types_gets_a_claim_of_its_own() {
     let families = "pool p req=\"karpenter.k8s.aws/instance-family Exists min 2\"";
     check(&format!("{FAMILIES} \n {families} \n pod x x2 cpu=2"), "claim pool=p types=b,c pods=x-1..2");
     check(&format!("{FAMILIES} \n {families} \n pod x cpu=5"), "unplaced x MinValuesNotMet");
-    // Lowered once, the number holds for later pods.
+    // A lowered minValues also applies to later pods.
     check(
         &format!("settings best-effort \n {FAMILIES} \n pool p req=\"type Exists min 3\" \n pod x x2 cpu=2.5"),
         "claim pool=p types=b,c pods=x-1 type=b|c(min 2) \n claim pool=p types=b,c pods=x-2 type=b|c(min 2)",
@@ -264,7 +268,7 @@ fn spec_02_118_truncation_must_not_break_min_values() {
         "pod didn\u{2019}t schedule because NodePool couldn\u{2019}t meet minValues requirements, validating minValues, \
          minValues requirement is not met for label(s) (label(s)=[karpenter.k8s.aws/instance-family]) (NodePool=p)"
     );
-    // A search must not pack pods so that a claim is cut below its minimum where first fit was not.
+    // A search must not pack pods so that truncation breaks a minimum that first fit keeps.
     check(
         "settings max-types=2
          type a cpu=2 price=0.1 label=karpenter.k8s.aws/instance-family:x
@@ -278,7 +282,7 @@ fn spec_02_118_truncation_must_not_break_min_values() {
 }
 
 #[test]
-fn truncation_keeps_the_cheapest() {
+fn truncation_keeps_the_cheapest_types() {
     check(
         "settings max-types=2 \n type a price=0.5 \n type b price=0.1 \n type c price=0.3 \n pool p \n pod x cpu=1",
         "claim pool=p types=b,c pods=x",
@@ -310,9 +314,9 @@ fn spec_02_119_custom_labels_get_a_value() {
     assert_eq!(labels_of("req=\"k Gte 3\" req=\"k Lte 3\" req=\"k NotIn 3\"", "").get("k"), None);
 }
 
-// spec 01 §9.3: the API stores no negative bound, and no label has such a value.
+// spec 01 §9.3: the API server stores no negative bound, and no label has a negative value.
 #[test]
-fn below_zero_nothing_is_launched() {
+fn a_requirement_for_negative_values_launches_nothing() {
     for pool in ["k Lt 0", "k Lte -1", "k Gt 9223372036854775807"] {
         check(&format!("pool p req=\"{pool}\" \n pod x cpu=1"), "unplaced x NoInstanceTypes");
     }
@@ -323,10 +327,10 @@ fn below_zero_nothing_is_launched() {
             &format!("{pool} \n pod x cpu=1 req=\"k Gt 9223372036854775807\""),
             "unplaced x IncompatibleRequirements",
         );
-        let wish = Fixture::new(&format!("{pool} \n pod x cpu=1 pref=\"1 k Lte -1\"")).solve();
-        assert_eq!((wish.claims.len(), wish.unplaced.len()), (1, 0), "a wish is given up");
+        let preference = Fixture::new(&format!("{pool} \n pod x cpu=1 pref=\"1 k Lte -1\"")).solve();
+        assert_eq!((preference.claims.len(), preference.unplaced.len()), (1, 0), "a wish is given up");
     }
-    // A label that neither pool nor type speaks of.
+    // A label that neither the pool nor the type defines.
     check("pool p \n pod x cpu=1 req=\"region Lt 0\"", "unplaced x NoInstanceTypeFits");
     assert_eq!(
         unplaced_reason("pool p req=\"k Exists\" \n pod x cpu=1 req=\"k Lt 0\"", "x"),
@@ -335,7 +339,7 @@ fn below_zero_nothing_is_launched() {
 }
 
 #[test]
-fn section_12_1_a_claim_lists_everything_that_would_do() {
+fn section_12_1_a_claim_lists_all_compatible_types_and_values() {
     let solution = Fixture::new(
         "type s cpu=2 zones=a,b ct=spot,on-demand \n type l cpu=4 zones=b ct=on-demand \n pool p label=team:x req=\"zone In a,b,c\" \n pod x cpu=1",
     )

@@ -1,4 +1,4 @@
-//! Taking nodes away (spec 03). A plan is told as one line for each command:
+//! Tests of disruption (spec 03). The text of a plan has one line per command:
 //!
 //! `empty delete n1,n2 saves 0.4` or `single replace n1 -> p types=s,m ct=spot saves 0.1`.
 
@@ -29,14 +29,14 @@ use kerf_engine::{
 
 use crate::fixture::Fixture;
 
-/// Three sizes at ten cents a CPU, and a pool without budgets.
+/// Three types at $0.10 per CPU, and a pool without budgets.
 const THREE_TYPES: &str = "type s cpu=2 mem=8Gi \n type m cpu=4 mem=16Gi \n type l cpu=8 mem=32Gi \n pool p";
 
-/// Plans the world and compares the commands, line by line; and holds the plan to what every plan promises.
+/// Plans the fixture and compares the commands line by line. Also asserts the invariants of a plan.
 #[track_caller]
-fn check(world: &str, expected: &str) {
-    let world = Fixture::new(world);
-    let plan = world.disrupt();
+fn check(fixture: &str, expected: &str) {
+    let fixture = Fixture::new(fixture);
+    let plan = fixture.disrupt();
     let actual = commands_text(&plan);
     let lines =
         |text: &str| text.lines().map(str::trim).filter(|l| !l.is_empty()).map(str::to_owned).collect::<Vec<_>>();
@@ -46,12 +46,13 @@ fn check(world: &str, expected: &str) {
         lines(expected).join("\n"),
         plan.blocked
     );
-    assert_plan_invariants(&world, &plan);
+    assert_plan_invariants(&fixture, &plan);
 }
 
-/// Money adds up, nothing is moved for nothing, every candidate was looked at, and there is nothing left to do afterwards.
+/// Asserts what holds for every plan: prices add up, each consolidation saves money, every
+/// candidate is evaluated, and a second plan after the first has no commands.
 #[track_caller]
-fn assert_plan_invariants(world: &Fixture, plan: &DisruptionPlan) {
+fn assert_plan_invariants(fixture: &Fixture, plan: &DisruptionPlan) {
     for command in &plan.commands {
         let is_drift = matches!(command.method, Method::Drift | Method::StaticDrift);
         assert!(is_drift || command.method == Method::Emptiness || command.saved() > Price::ZERO, "{command:?}");
@@ -65,20 +66,25 @@ fn assert_plan_invariants(world: &Fixture, plan: &DisruptionPlan) {
     assert_eq!(plan.price_before - plan.price_after, saved);
     assert_eq!(plan.stats.candidates, plan.stats.candidates_evaluated, "{:#?}", plan.blocked);
     let launched: Vec<&Str> = plan.commands.iter().flat_map(|command| &command.replacement_names).collect();
-    let gone = plan.commands.iter().flat_map(|command| &command.nodes);
-    for node in gone {
+    let removed = plan.commands.iter().flat_map(|command| &command.nodes);
+    for node in removed {
         assert!(!launched.contains(&&node.name), "{} is launched and taken away:\n{}", node.name, commands_text(plan));
     }
-    let more_to_do = ["DisruptionBudget", "LaunchedByPlan"];
-    let held_back = plan.blocked.iter().flat_map(|b| &b.reasons).any(|b| more_to_do.contains(&b.code()));
-    if !held_back {
-        let settled = Fixture { input: with_commands_done(world.input.clone(), &plan.commands), ..world.clone() };
-        let again = settled.disrupt();
-        assert!(again.commands.is_empty(), "after the plan there is more to do:\n{}", commands_text(&again));
+    let later_codes = ["DisruptionBudget", "LaunchedByPlan"];
+    let is_incomplete = plan.blocked.iter().flat_map(|b| &b.reasons).any(|b| later_codes.contains(&b.code()));
+    if !is_incomplete {
+        let afterwards =
+            Fixture { input: with_commands_done(fixture.input.clone(), &plan.commands), ..fixture.clone() };
+        let second_plan = afterwards.disrupt();
+        assert!(
+            second_plan.commands.is_empty(),
+            "after the plan there is more to do:\n{}",
+            commands_text(&second_plan)
+        );
     }
 }
 
-/// The commands of a plan, one a line.
+/// Returns the commands of a plan as text, one per line.
 fn commands_text(plan: &DisruptionPlan) -> String {
     plan.commands.iter().fold(String::new(), |mut out, command| {
         let method = match command.method {
@@ -112,29 +118,29 @@ fn replacement(claim: &PlannedClaim) -> String {
     text
 }
 
-/// What is planned first, as the controller sees it before it looks again.
-fn first_commands_text(world: &str) -> String {
-    let world = Fixture::new(world);
-    commands_text(&disrupt(&world.input, &world.disruption_settings(Passes::First)))
+/// Returns the commands of the first pass, as the controller gets them.
+fn first_commands_text(fixture: &str) -> String {
+    let fixture = Fixture::new(fixture);
+    commands_text(&disrupt(&fixture.input, &fixture.disruption_settings(Passes::First)))
 }
 
-/// Why a node stays, as `Code: message`.
-fn block_reasons(world: &str, node: &str) -> Vec<String> {
-    block_reasons_in(&Fixture::new(world).disrupt(), node)
+/// Returns why a node is not disrupted, each reason as `Code: message`.
+fn block_reasons(fixture: &str, node: &str) -> Vec<String> {
+    block_reasons_in(&Fixture::new(fixture).disrupt(), node)
 }
 
 fn block_reasons_in(plan: &DisruptionPlan, node: &str) -> Vec<String> {
-    let found = plan.blocked.iter().filter(|b| b.node == node).flat_map(|b| &b.reasons);
-    found.map(|block| format!("{}: {block}", block.code())).collect()
+    let reasons = plan.blocked.iter().filter(|b| b.node == node).flat_map(|b| &b.reasons);
+    reasons.map(|block| format!("{}: {block}", block.code())).collect()
 }
 
-/// The codes alone.
-fn block_codes(world: &str, node: &str) -> Vec<String> {
-    block_reasons(world, node).iter().map(|text| text.split(':').next().unwrap().to_owned()).collect()
+/// Returns only the codes of [`block_reasons`].
+fn block_codes(fixture: &str, node: &str) -> Vec<String> {
+    block_reasons(fixture, node).iter().map(|text| text.split(':').next().unwrap().to_owned()).collect()
 }
 
-/// What is odd about a world, as `Code object: message`.
-fn warnings_text(world: &str) -> Vec<String> {
-    let plan = Fixture::new(world).disrupt();
+/// Returns the plan's warnings as `Code object: message`.
+fn warnings_text(fixture: &str) -> Vec<String> {
+    let plan = Fixture::new(fixture).disrupt();
     plan.warnings.iter().map(|n| format!("{} {}: {}", n.code, n.object, n.message)).collect()
 }

@@ -1,19 +1,19 @@
-//! How many types each rule takes away, told on request.
+//! Tests of the funnel: how many instance types each rule leaves.
 
 use kerf_engine::{FunnelRule, funnel};
 
 use crate::fixture::Fixture;
 
-fn funnel_text(world: &str, pod: &str) -> Option<String> {
-    let world = Fixture::new(world);
-    funnel(&world.input, &world.settings, pod).map(|f| f.to_string())
+fn funnel_text(fixture: &str, pod: &str) -> Option<String> {
+    let fixture = Fixture::new(fixture);
+    funnel(&fixture.input, &fixture.settings, pod).map(|f| f.to_string())
 }
 
 const TYPES: &str =
     "type a cpu=2 \n type b cpu=4 zones=a \n type c cpu=8 arch=arm64 \n type d cpu=16 arch=arm64 zones=b,c";
 
 #[test]
-fn each_rule_says_what_it_leaves() {
+fn each_rule_reports_how_many_types_remain() {
     for (pool, pod, steps) in [
         ("", "cpu=1", "4 types"),
         ("", "cpu=3", "4 types → 3 fit 3 CPU"),
@@ -29,13 +29,13 @@ fn each_rule_says_what_it_leaves() {
         ("", "cpu=1 aff=host:app=none", "4 types → 0 after topology of hostname"),
         ("req=\"type Exists min 3\"", "cpu=8", "4 types → 2 fit 8 CPU → 0 after minValues of instance-type"),
     ] {
-        let world = format!("{TYPES} \n pool p {pool} \n pod x {pod}");
-        assert_eq!(funnel_text(&world, "default/x").unwrap(), format!("p: {steps}"), "{pod}");
+        let fixture = format!("{TYPES} \n pool p {pool} \n pod x {pod}");
+        assert_eq!(funnel_text(&fixture, "default/x").unwrap(), format!("p: {steps}"), "{pod}");
     }
 }
 
 #[test]
-fn offerings_and_host_ports_take_their_part() {
+fn offerings_and_host_ports_are_steps_of_the_funnel() {
     let out = "type a zones=a,b out=b/on-demand \n type b zones=a,b \n pool p \n pod x cpu=1 sel=zone:b";
     assert_eq!(funnel_text(out, "default/x").unwrap(), "p: 2 types → 1 on offer");
     let ports = "type a \n type b \n pool p \n daemonset d port=80 sel=type:b \n pod x cpu=1 port=80";
@@ -43,33 +43,33 @@ fn offerings_and_host_ports_take_their_part() {
 }
 
 #[test]
-fn every_pool_has_its_line_in_the_order_of_trying() {
-    let world = format!("{TYPES} \n pool light \n pool heavy weight=9 taint=k=v:NoSchedule \n pod x cpu=100");
+fn every_pool_has_a_line_in_the_order_in_which_pools_are_tried() {
+    let fixture = format!("{TYPES} \n pool light \n pool heavy weight=9 taint=k=v:NoSchedule \n pod x cpu=100");
     assert_eq!(
-        funnel_text(&world, "default/x").unwrap(),
+        funnel_text(&fixture, "default/x").unwrap(),
         "heavy: 4 types → 0 after taint k=v:NoSchedule\nlight: 4 types → 0 fit 100 CPU"
     );
 }
 
 #[test]
-fn others_are_in_the_way_only_of_pods_that_were_not_placed() {
-    let world = "type t cpu=4 \n pool p limit=nodes:1 \n pod x x2 cpu=4";
-    assert_eq!(funnel_text(world, "default/x-1").unwrap(), "p: 1 types");
-    assert_eq!(funnel_text(world, "default/x-2").unwrap(), "p: 1 types → 0 within limits");
+fn limits_used_by_other_pods_appear_only_for_unplaced_pods() {
+    let fixture = "type t cpu=4 \n pool p limit=nodes:1 \n pod x x2 cpu=4";
+    assert_eq!(funnel_text(fixture, "default/x-1").unwrap(), "p: 1 types");
+    assert_eq!(funnel_text(fixture, "default/x-2").unwrap(), "p: 1 types → 0 within limits");
 }
 
 #[test]
 fn only_pods_to_be_placed_have_a_funnel() {
-    let world = "pool p \n node n1 \n pod bound cpu=1 on=n1 \n pod bad cpu=1 pvc=none";
+    let fixture = "pool p \n node n1 \n pod bound cpu=1 on=n1 \n pod bad cpu=1 pvc=none";
     for pod in ["default/none", "default/bound", "default/bad", "bad"] {
-        assert_eq!(funnel_text(world, pod), None, "{pod}");
+        assert_eq!(funnel_text(fixture, pod), None, "{pod}");
     }
 }
 
 #[test]
-fn steps_are_facts_first() {
-    let world = Fixture::new("type t cpu=4 \n pool p \n pod x cpu=5");
-    let funnel = funnel(&world.input, &world.settings, "default/x").unwrap();
+fn steps_carry_resource_and_amount() {
+    let fixture = Fixture::new("type t cpu=4 \n pool p \n pod x cpu=5");
+    let funnel = funnel(&fixture.input, &fixture.settings, "default/x").unwrap();
     let step = &funnel.pools[0].steps[0];
     let FunnelRule::Resource { name, amount } = &step.rule else { panic!("{step:?}") };
     assert_eq!((&**name, amount.to_string().as_str(), step.types_left), ("cpu", "5", 0));

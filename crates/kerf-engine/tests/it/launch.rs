@@ -1,4 +1,4 @@
-//! The pass after: what was planned has been launched, and the pods run on it.
+//! The input of the next pass: planned claims are launched, and their pods run on them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use kerf_engine::{NodeClaimInput, PlannedClaim, Solution};
 use crate::fixture::Fixture;
 
 impl Fixture {
-    /// The world once everything planned is there and every placed pod runs. Reservations that were used have a slot less.
+    /// Returns the fixture after all planned claims are launched and all placed pods run. A used
+    /// reservation has one slot less.
     pub(crate) fn after_launch(&self) -> Self {
         let solution = self.solve();
         let mut next = self.clone();
@@ -24,22 +25,23 @@ impl Fixture {
     fn add_launched_node(&mut self, claim: &PlannedClaim, name: Str) {
         let estimate = claim.launch.estimate.as_ref().unwrap();
         let types = self.input.catalogues.iter_mut().flat_map(Arc::make_mut);
-        let launched = types.into_iter().find(|t| t.name == estimate.instance_type).unwrap();
+        let instance_type = types.into_iter().find(|t| t.name == estimate.instance_type).unwrap();
         let mut node = Node::default();
-        let is_taken = |key: &str, value: &Str, o: &kerf_engine::catalogue::Offering| {
+        let matches = |key: &str, value: &Str, o: &kerf_engine::catalogue::Offering| {
             o.requirements.get(key).is_some_and(|r| r.has(value))
         };
-        let mut offerings = launched.offerings.iter_mut();
-        let taken = offerings.find(|o| {
+        let mut offerings = instance_type.offerings.iter_mut();
+        let used_offering = offerings.find(|o| {
             o.available
-                && is_taken(labels::ZONE, &estimate.zone, o)
-                && is_taken(labels::CAPACITY_TYPE, &estimate.capacity_type, o)
+                && matches(labels::ZONE, &estimate.zone, o)
+                && matches(labels::CAPACITY_TYPE, &estimate.capacity_type, o)
         });
-        if let Some(taken) = taken.filter(|_| estimate.capacity_type == labels::CAPACITY_TYPE_RESERVED) {
-            taken.reservation_capacity -= 1;
-            taken.available = taken.reservation_capacity > 0;
+        if let Some(used_offering) = used_offering.filter(|_| estimate.capacity_type == labels::CAPACITY_TYPE_RESERVED)
+        {
+            used_offering.reservation_capacity -= 1;
+            used_offering.available = used_offering.reservation_capacity > 0;
         }
-        let own = [
+        let node_labels = [
             (labels::ZONE, &estimate.zone),
             (labels::CAPACITY_TYPE, &estimate.capacity_type),
             (labels::INSTANCE_TYPE, &estimate.instance_type),
@@ -47,13 +49,14 @@ impl Fixture {
             (labels::REGISTERED, &Str::new("true")),
             (labels::INITIALIZED, &Str::new("true")),
         ];
-        let own = own.into_iter().map(|(key, value)| (Str::new(key), value.clone()));
-        node.metadata.labels = claim.launch.labels.iter().map(|(k, v)| (k.clone(), v.clone())).chain(own).collect();
+        let node_labels = node_labels.into_iter().map(|(key, value)| (Str::new(key), value.clone()));
+        node.metadata.labels =
+            claim.launch.labels.iter().map(|(k, v)| (k.clone(), v.clone())).chain(node_labels).collect();
         node.metadata.name = name.clone();
         node.spec.provider_id = Str::from(format!("cloud:///{name}"));
         node.spec.taints.clone_from(&self.input.pools.iter().find(|p| p.name == claim.pool).unwrap().taints);
-        node.status.capacity = launched.capacity.clone();
-        node.status.allocatable = launched.capacity.clone();
+        node.status.capacity = instance_type.capacity.clone();
+        node.status.allocatable = instance_type.capacity.clone();
         self.input.node_claims.push(NodeClaimInput {
             labels: node.metadata.labels.clone(),
             provider_id: node.spec.provider_id.clone(),

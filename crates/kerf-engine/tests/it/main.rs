@@ -1,5 +1,6 @@
-//! The engine against its specification: examples for every edge case of spec 02 §20 and spec 03 §17 that needs no running controller, the texts
-//! that people read, and properties that must hold for any world.
+//! Tests of the engine against its specification: an example for every edge case of spec 02 §20 and
+//! spec 03 §17 that needs no running controller, the texts that users read, and properties that
+//! hold for any input.
 #![allow(clippy::unwrap_used, reason = "a test that cannot build its own fixture must fail")]
 
 mod check_solution;

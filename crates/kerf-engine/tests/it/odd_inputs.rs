@@ -1,4 +1,4 @@
-//! Whatever comes in, an answer comes out.
+//! Tests that the solver returns a solution for any input, however odd.
 
 use std::fmt::Write as _;
 
@@ -6,14 +6,14 @@ use kerf_engine::Effort;
 
 use crate::fixture::Fixture;
 
-/// Every pod is in the answer exactly once.
+/// Asserts that every pending pod is in the solution exactly once.
 fn assert_every_pod_in_solution(text: &str) {
     for effort in [Effort::FirstFit, Effort::Search] {
-        let world = Fixture::new(text).with_settings(|s| s.effort = effort);
-        let solution = world.solve();
+        let fixture = Fixture::new(text).with_settings(|s| s.effort = effort);
+        let solution = fixture.solve();
         let placed: usize = solution.claims.iter().map(|c| c.pods.len()).sum::<usize>()
             + solution.nodes.iter().map(|n| n.pods.len()).sum::<usize>();
-        let pending = world.input.pods.iter().filter(|p| p.spec.node_name.is_none()).count();
+        let pending = fixture.input.pods.iter().filter(|p| p.spec.node_name.is_none()).count();
         assert_eq!(placed + solution.unplaced.len(), pending, "{text}");
         assert!(solution.unplaced.iter().all(|u| !u.reason.to_string().is_empty()), "{text}");
     }

@@ -1,4 +1,4 @@
-//! How pods share machines, new ones and those that are there (spec 02 §5.5, §6 and §9.3).
+//! Tests of how pods share new and existing nodes (spec 02 §5.5, §6 and §9.3).
 
 use std::fmt::Write as _;
 
@@ -10,11 +10,11 @@ use crate::fixture::Fixture;
 
 #[test]
 fn spec_02_61_small_pods_fill_the_gaps() {
-    let world = Fixture::new("type t cpu=4 \n pool p \n pod big x40 cpu=1.8 \n pod small x20 cpu=0.4");
-    let solution = world.solve();
+    let fixture = Fixture::new("type t cpu=4 \n pool p \n pod big x40 cpu=1.8 \n pod small x20 cpu=0.4");
+    let solution = fixture.solve();
     assert_eq!(solution.claims.len(), 20);
     assert!(solution.unplaced.is_empty());
-    check_search(&world, &solution);
+    check_search(&fixture, &solution);
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn spec_02_63_every_fitting_type_is_listed_by_price() {
 }
 
 #[test]
-fn spec_02_64_prices_of_what_is_ruled_out_do_not_count() {
+fn spec_02_64_prices_of_excluded_offerings_do_not_count() {
     let types = "type a \n offer a ct=spot price=0.1 \n offer a ct=on-demand price=0.9
         type b \n offer b ct=spot price=0.5 \n offer b ct=on-demand price=0.6
         type c \n offer c ct=spot price=0.01 \n offer c zone=b ct=on-demand price=0.01 out \n offer c ct=on-demand price=0.7";
@@ -55,23 +55,24 @@ fn spec_02_64_prices_of_what_is_ruled_out_do_not_count() {
     );
 }
 
-// The node has room for one of the four that must share a host, and the large pod would take their machine's.
+// The node fits one of the four pods that must share a host. The large pod would take their place
+// on a new node.
 #[test]
-fn pods_that_must_share_a_host_go_where_all_of_them_have_room() {
-    let world = Fixture::new(
+fn pods_that_must_share_a_host_are_placed_where_all_of_them_fit() {
+    let fixture = Fixture::new(
         "type t cpu=8 price=1 \n pool p \n node n1 cpu=1.8 \n pod large cpu=2.1 labels=app:large
          pod web x4 cpu=1.5 labels=app:web aff=host:app=web \n pod plain cpu=1.5 labels=app:plain",
     );
-    assert_eq!(world.solve().unplaced.len(), 1);
-    let solution = world.with_settings(|s| s.effort = Effort::Search).solve();
+    assert_eq!(fixture.solve().unplaced.len(), 1);
+    let solution = fixture.with_settings(|s| s.effort = Effort::Search).solve();
     assert_eq!(
-        solution_text(&world.input, &solution),
+        solution_text(&fixture.input, &solution),
         "claim pool=p types=t pods=large\nclaim pool=p types=t pods=web-1..4\nnode n1 pods=plain\n"
     );
 }
 
 #[test]
-fn spec_02_65_a_host_port_is_taken_once() {
+fn spec_02_65_a_host_port_is_used_once() {
     check(
         "pool p \n pod a cpu=1 port=8080 \n pod b cpu=1 port=8080 \n pod c cpu=1 port=8081",
         "claim pool=p types=t pods=a,c \n claim pool=p types=t pods=b",
@@ -80,7 +81,7 @@ fn spec_02_65_a_host_port_is_taken_once() {
     let large_only = "type s cpu=2 \n type l cpu=4 \n pool p \n daemonset d port=8080 sel=type:l";
     check(&format!("{large_only} \n pod a cpu=1 port=8080"), "claim pool=p types=s pods=a");
     check(&format!("{large_only} \n pod a cpu=3 port=8080"), "unplaced a NoInstanceTypeFits");
-    // On a node that exists, bound pods have theirs, and one pod of the pass blocks the next.
+    // On an existing node, bound pods hold their ports, and a pod of the pass blocks the next one.
     let node = "pool p limit=nodes:0 \n node n1 \n pod old on=n1 port=8080";
     check(
         &format!("{node} \n pod a port=8080 \n pod b x2 port=9090"),
@@ -93,7 +94,7 @@ fn spec_02_65_a_host_port_is_taken_once() {
 }
 
 #[test]
-fn spec_02_66_addresses_and_protocols_tell_ports_apart() {
+fn spec_02_66_host_ports_conflict_by_address_and_protocol() {
     for (one, other, together) in [
         ("8080@10.0.0.1", "8080", false),
         ("8080@10.0.0.1", "8080@::", false),
@@ -106,12 +107,12 @@ fn spec_02_66_addresses_and_protocols_tell_ports_apart() {
         let solution = Fixture::new(&format!("pool p \n pod a cpu=1 port={one} \n pod b cpu=1 port={other}")).solve();
         assert_eq!(solution.claims.len(), if together { 1 } else { 2 }, "{one} and {other}");
     }
-    // A pod does not stand in its own way.
+    // A pod does not conflict with itself.
     check("pool p \n pod a cpu=1 port=8080,8080", "claim pool=p types=t pods=a");
 }
 
 #[test]
-fn spec_02_67_what_was_launched_is_used_before_anything_new() {
+fn spec_02_67_launched_nodes_are_used_before_new_ones() {
     for state in ["inflight", "unregistered", "uninitialized", ""] {
         check(&format!("pool p \n node n1 pool=p type=t zone=a {state} \n pod a cpu=1"), "node n1 pods=a");
         check(
@@ -122,14 +123,14 @@ fn spec_02_67_what_was_launched_is_used_before_anything_new() {
 }
 
 #[test]
-fn spec_02_68_an_open_node_in_the_wrong_zone_does_not_help() {
+fn spec_02_68_a_starting_node_in_another_zone_is_not_used() {
     let node = "pool p \n node n1 pool=p type=t zone=a inflight";
     check(&format!("{node} \n pod a cpu=1 req=\"zone In b,c\""), "claim pool=p types=t pods=a zone=b|c");
     check(&format!("{node} \n pod a cpu=1 req=\"zone In a,c\""), "node n1 pods=a");
 }
 
 #[test]
-fn spec_02_69_nodes_that_are_ready_come_first() {
+fn spec_02_69_initialized_nodes_are_used_first() {
     let mut nodes = String::from("pool p \n node z-ready pool=p zone=a");
     for i in 0..100 {
         write!(nodes, "\n node a-{i:03} pool=p zone=a uninitialized").unwrap();
@@ -139,24 +140,24 @@ fn spec_02_69_nodes_that_are_ready_come_first() {
 }
 
 #[test]
-fn spec_02_70_until_it_is_ready_the_claim_fills_in_for_the_node() {
+fn spec_02_70_until_initialization_the_claim_supplies_missing_resources() {
     let node = |rest: &str| format!("pool p limit=nodes:0 \n node n1 pool=p zone=a {rest} \n pod a cpu=1 res=gpu:1");
     check(&node("uninitialized res=gpu:0 claimed=gpu:2"), "node n1 pods=a");
     check(&node("uninitialized claimed=gpu:2"), "node n1 pods=a");
     check(&node("res=gpu:0 claimed=gpu:2"), "unplaced a LimitExceeded");
-    // What the kubelet does report is believed.
+    // Resources that the kubelet does report override those of the claim.
     let two = "pool p limit=nodes:0 \n node n1 pool=p zone=a uninitialized res=gpu:1 claimed=gpu:2 \n pod a x2 cpu=1 res=gpu:1";
     check(two, "node n1 pods=a-1 \n unplaced a-2 LimitExceeded");
 }
 
 #[test]
-fn spec_02_71_taints_of_starting_nodes_go_away_by_themselves() {
+fn spec_02_71_ephemeral_taints_of_starting_nodes_are_ignored() {
     let with = |state: &str, taint: &str| {
         format!(
             "pool p limit=nodes:0 \n node n1 pool=p zone=a {state} startup=own:NoSchedule taint={taint} \n pod a cpu=1"
         )
     };
-    let passing = [
+    let ephemeral = [
         "node.kubernetes.io/not-ready:NoExecute",
         "node.kubernetes.io/not-ready:NoSchedule",
         "node.kubernetes.io/unreachable:NoSchedule",
@@ -167,7 +168,7 @@ fn spec_02_71_taints_of_starting_nodes_go_away_by_themselves() {
         "own:NoSchedule",
         "own=any:NoSchedule",
     ];
-    for taint in passing {
+    for taint in ephemeral {
         check(&with("uninitialized", taint), "node n1 pods=a");
         check(&with("", taint), "unplaced a LimitExceeded");
     }
@@ -179,12 +180,12 @@ fn spec_02_71_taints_of_starting_nodes_go_away_by_themselves() {
     ] {
         check(&with("uninitialized", taint), "unplaced a LimitExceeded");
     }
-    // A node of nobody's must be ready as it is.
+    // Taints of an unmanaged node count as they are.
     check(
         "pool p limit=nodes:0 \n node n1 taint=node.kubernetes.io/not-ready:NoExecute \n pod a cpu=1",
         "unplaced a LimitExceeded",
     );
-    // Until it is registered the claim's taints count, not the node's.
+    // Until the node is registered, the claim's taints count, not the node's.
     check(
         "pool p limit=nodes:0 \n node n1 pool=p unregistered taint=x claimtaint=y \n pod a cpu=1 tol=y",
         "node n1 pods=a",
@@ -192,13 +193,13 @@ fn spec_02_71_taints_of_starting_nodes_go_away_by_themselves() {
 }
 
 #[test]
-fn spec_02_72_nodes_that_nobody_manages_are_used() {
+fn spec_02_72_unmanaged_nodes_are_used() {
     check("pool p \n node own \n pod a cpu=1", "node own pods=a");
     check("pool p \n node own pool=p unmanaged type=t \n pod a cpu=1", "node own pods=a");
 }
 
 #[test]
-fn spec_02_73_a_node_has_only_the_labels_that_it_has() {
+fn spec_02_73_a_label_that_a_node_lacks_is_not_assumed() {
     check("pool p \n node n1 \n pod a cpu=1 req=\"zone In a,b,c\"", "claim pool=p types=t pods=a zone=a|b|c");
     check("pool p \n node n1 \n pod a cpu=1 req=\"zone Exists\"", "claim pool=p types=t pods=a zone=*");
     check("pool p \n node n1 \n pod a cpu=1 req=\"zone NotIn a\"", "node n1 pods=a");
@@ -206,7 +207,7 @@ fn spec_02_73_a_node_has_only_the_labels_that_it_has() {
 }
 
 #[test]
-fn spec_02_74_the_claim_with_the_fewest_pods_is_asked_first() {
+fn spec_02_74_the_claim_with_the_fewest_pods_is_tried_first() {
     check(
         "type t cpu=4 \n pool p \n pod a x2 cpu=1.9 sel=zone:a \n pod b cpu=1.8 sel=zone:b \n pod small cpu=0.1",
         "claim pool=p types=t pods=a-1..2 zone=a \n claim pool=p types=t pods=b,small zone=b",
@@ -214,25 +215,26 @@ fn spec_02_74_the_claim_with_the_fewest_pods_is_asked_first() {
 }
 
 #[test]
-fn the_answer_says_what_it_costs() {
-    let world =
+fn the_solution_reports_price_and_statistics() {
+    let fixture =
         Fixture::new("type s cpu=2 price=0.25 \n type l cpu=4 price=0.4 \n pool p \n pod a x2 cpu=2 anti=host:*");
-    let solution = world.solve();
+    let solution = fixture.solve();
     assert_eq!(solution.price().nanos(), 500_000_000);
     assert_eq!(solution.stats.pods, 2);
     assert_eq!(solution.stats.pod_classes, 1);
     assert_eq!(solution.stats.instance_types, 2);
-    let searched = world.with_settings(|s| s.effort = Effort::Search).solve();
+    let searched = fixture.with_settings(|s| s.effort = Effort::Search).solve();
     assert_eq!(searched.stats.first_fit_price, solution.price());
     assert!(searched.stats.attempts > 1);
 }
 
-/// Better than first fit, where several answers keep every rule: two small machines instead of a large one.
+/// The search is cheaper than first fit where several solutions keep every rule: two small nodes
+/// instead of a large one.
 #[test]
-fn a_search_finds_what_is_cheaper() {
-    let world = Fixture::new("type s cpu=2 price=0.1 \n type l cpu=4 price=0.5 \n pool p \n pod a x2 cpu=2");
-    assert_eq!(solution_text(&world.input, &world.solve()), "claim pool=p types=l pods=a-1..2\n");
-    let searched = world.with_settings(|s| s.effort = Effort::Search);
+fn a_search_finds_cheaper_nodes_than_first_fit() {
+    let fixture = Fixture::new("type s cpu=2 price=0.1 \n type l cpu=4 price=0.5 \n pool p \n pod a x2 cpu=2");
+    assert_eq!(solution_text(&fixture.input, &fixture.solve()), "claim pool=p types=l pods=a-1..2\n");
+    let searched = fixture.with_settings(|s| s.effort = Effort::Search);
     assert_eq!(
         solution_text(&searched.input, &searched.solve()),
         "claim pool=p types=s,l pods=a-1\nclaim pool=p types=s,l pods=a-2\n"
@@ -240,12 +242,12 @@ fn a_search_finds_what_is_cheaper() {
     assert_eq!(searched.solve().claims[0].launch.requirements.get(labels::INSTANCE_TYPE).unwrap().values().len(), 2);
 }
 
-// First fit puts the pod with more CPU where alone the one with more memory can go.
+// First fit places the pod with more CPU on the only node that fits the pod with more memory.
 #[test]
-fn another_order_is_tried_for_pods_that_find_no_place() {
-    let world = "pool p limit=nodes:0 \n node n1 cpu=2 mem=8Gi \n node n2 cpu=2 mem=2Gi
+fn a_search_tries_another_order_for_unplaced_pods() {
+    let fixture = "pool p limit=nodes:0 \n node n1 cpu=2 mem=8Gi \n node n2 cpu=2 mem=2Gi
          pod a cpu=1.5 mem=1Gi \n pod b cpu=1 mem=4Gi";
-    check(world, "node n1 pods=a \n unplaced b LimitExceeded");
-    let searched = Fixture::new(world).with_settings(|settings| settings.effort = Effort::Search);
+    check(fixture, "node n1 pods=a \n unplaced b LimitExceeded");
+    let searched = Fixture::new(fixture).with_settings(|settings| settings.effort = Effort::Search);
     assert_eq!(solution_text(&searched.input, &searched.solve()), "node n1 pods=b\nnode n2 pods=a\n");
 }

@@ -1,4 +1,4 @@
-//! Limits, weights and taints of pools (spec 02 §4.6, §5 and §9.4).
+//! Tests of limits, weights and taints of pools (spec 02 §4.6, §5 and §9.4).
 
 use crate::check_solution::{check, solution_text, unplaced_reason};
 use crate::fixture::Fixture;
@@ -6,7 +6,7 @@ use crate::fixture::Fixture;
 const TWO_CPUS: &str = "type t cpu=2";
 
 #[test]
-fn spec_02_52_a_limit_is_a_limit() {
+fn spec_02_52_limits_bound_the_capacity_of_a_pool() {
     check(&format!("{TWO_CPUS} \n pool p limit=cpu:2 \n pod a cpu=2"), "claim pool=p types=t pods=a");
     check("type s cpu=2 \n type l cpu=3 \n pool p limit=cpu:2 \n pod a cpu=2.1", "unplaced a NoInstanceTypeFits");
     let first = Fixture::new(&format!("{TWO_CPUS} \n pool p limit=cpu:2 \n pod a cpu=2 \n pod b cpu=1.5"));
@@ -21,7 +21,7 @@ fn spec_02_53_claims_of_one_pass_share_the_limit() {
         &format!("{TWO_CPUS} \n pool p limit=cpu:3 \n pod a x2 cpu=2 anti=host:*"),
         "claim pool=p types=t pods=a-1 \n unplaced a-2 LimitExceeded",
     );
-    // A claim is counted at the largest machine that it could become.
+    // A claim counts against the limit as the largest type that it could become.
     check(
         "type s cpu=2 \n type l cpu=8 \n pool p limit=cpu:9 \n pod a x2 cpu=1 anti=host:*",
         "claim pool=p types=s,l pods=a-1 \n unplaced a-2 LimitExceeded",
@@ -32,9 +32,10 @@ fn spec_02_53_claims_of_one_pass_share_the_limit() {
     );
 }
 
-// spec 02 #53, and better: what a claim can no longer become is given back to the limit within the pass.
+// spec 02 #53, improved: the part of the limit that a claim can no longer use becomes free within
+// the pass.
 #[test]
-fn a_claim_that_narrows_leaves_room_for_others() {
+fn a_claim_that_narrows_releases_limit_for_others() {
     check(
         "type s cpu=4 mem=32Gi \n type l cpu=8 mem=8Gi \n pool p limit=cpu:11 \n pod a x7 cpu=0.5 mem=5Gi",
         "claim pool=p types=s pods=a-1..6 \n claim pool=p types=s pods=a-7",
@@ -48,17 +49,17 @@ fn spec_02_54_usage_above_the_limit_creates_nothing() {
     check(&with("cpu:3"), "unplaced a LimitExceeded");
     check(&with("cpu:4"), "unplaced a LimitExceeded");
     check(&with("cpu:6"), "claim pool=p types=t pods=a");
-    // A limit on something else that is just used up does not by itself refuse.
+    // A limit on another resource that is just used up does not reject the pod by itself.
     check(&with("gpu:0"), "claim pool=p types=t pods=a");
     check(&with("nodes:0"), "unplaced a LimitExceeded");
-    // Nodes that are leaving do not count, and neither do other pools' nodes.
+    // Nodes that are being deleted and nodes of other pools do not count.
     check(
         &format!(
             "{TWO_CPUS} \n pool p limit=cpu:2 \n node n1 pool=p cpu=4 leaving \n node n2 pool=q taint=x \n pod a cpu=1"
         ),
         "claim pool=p types=t pods=a",
     );
-    // A node that is not ready yet counts with what its claim says.
+    // An uninitialized node counts with the resources of its claim.
     check(
         &format!(
             "{TWO_CPUS} \n pool p limit=gpu:1 \n node n1 pool=p uninitialized claimed=gpu:2 claimtaint=x taint=x \n pod a cpu=1"
@@ -73,32 +74,32 @@ fn spec_02_55_the_number_of_nodes_is_limited() {
         &format!("{TWO_CPUS} \n pool p limit=nodes:2 \n pod a x3 cpu=2"),
         "claim pool=p types=t pods=a-1 \n claim pool=p types=t pods=a-2 \n unplaced a-3 LimitExceeded",
     );
-    let mut world = Fixture::new(&format!("{TWO_CPUS} \n pool p limit=nodes:2 \n pod a-1 cpu=2"));
+    let mut fixture = Fixture::new(&format!("{TWO_CPUS} \n pool p limit=nodes:2 \n pod a-1 cpu=2"));
     for name in ["a-2", "a-3"] {
-        world = world.after_launch();
-        world.input.pods.extend(Fixture::new(&format!("pod {name} cpu=2")).input.pods);
+        fixture = fixture.after_launch();
+        fixture.input.pods.extend(Fixture::new(&format!("pod {name} cpu=2")).input.pods);
     }
-    assert_eq!(world.input.nodes.len(), 2);
-    assert_eq!(solution_text(&world.input, &world.solve()), "unplaced a-3 LimitExceeded\n");
+    assert_eq!(fixture.input.nodes.len(), 2);
+    assert_eq!(solution_text(&fixture.input, &fixture.solve()), "unplaced a-3 LimitExceeded\n");
 }
 
 #[test]
-fn spec_02_56_heavier_pools_come_first() {
+fn spec_02_56_heavier_pools_are_tried_first() {
     let pools = "pool light \n pool heavy weight=100 \n pool middle weight=20";
     check(&format!("{pools} \n pod a x2 cpu=1"), "claim pool=heavy types=t pods=a-1..2");
     check(&format!("{pools} \n pod a cpu=1 sel=pool:light"), "claim pool=light types=t pods=a");
-    // What does not fit the heavier one goes on.
+    // Pods that do not fit the heavier pool use the lighter one.
     let small = "type s cpu=2 catalogue=x \n type l cpu=8 catalogue=y \n pool heavy weight=9 catalogue=0 \n pool light catalogue=1";
     check(
         &format!("{small} \n pod a cpu=2 \n pod b cpu=8"),
         "claim pool=heavy types=s pods=a \n claim pool=light types=l pods=b",
     );
-    // A claim that is open already comes before any pool.
+    // An open claim is tried before any pool.
     check(&format!("{small} \n pod a cpu=1 \n pod b cpu=4"), "claim pool=light types=l pods=a,b");
 }
 
 #[test]
-fn spec_02_57_of_equal_weights_the_later_name_comes_first() {
+fn spec_02_57_among_equal_weights_the_later_name_is_tried_first() {
     check("pool np-1 \n pool np-2 \n pod a cpu=1", "claim pool=np-2 types=t pods=a");
     check("pool np-2 weight=7 \n pool np-1 weight=7 \n pod a cpu=1", "claim pool=np-2 types=t pods=a");
 }
@@ -108,27 +109,28 @@ fn spec_02_58_soft_taints_are_avoided_as_long_as_possible() {
     let tainted = "pool soft weight=10 taint=k=v:PreferNoSchedule";
     check(&format!("{tainted} \n pool open \n pod a cpu=1"), "claim pool=open types=t pods=a");
     check(&format!("{tainted} \n pod a cpu=1"), "claim pool=soft types=t pods=a");
-    // Affinity wishes go before the taint is accepted: here the wish for zone b is lost, too.
+    // Preferences are given up before the taint is accepted: here the preference for zone b is
+    // lost, too.
     check(&format!("{tainted} \n pod a cpu=1 pref=\"1 zone In b\""), "claim pool=soft types=t pods=a");
     check(&format!("{tainted} \n pod a cpu=1 pref=\"1 zone In b\" tol=k"), "claim pool=soft types=t pods=a zone=b");
     check(&format!("settings ignore-preferences \n {tainted} \n pod a cpu=1"), "claim pool=soft types=t pods=a");
-    // A pool that has nothing to offer any more still has its node.
+    // A pool without any instance type still has its node.
     let node = "node n1 pool=soft taint=k=v:PreferNoSchedule \n pod a cpu=1";
     check(&format!("{tainted} req=\"zone In nope\" \n {node}"), "node n1 pods=a");
     check(&format!("pool p req=\"zone In nope\" \n {node}"), "unplaced a NoInstanceTypes");
 }
 
 #[test]
-fn spec_02_59_a_pool_that_leaves_no_type() {
+fn spec_02_59_a_pool_whose_requirements_exclude_every_type() {
     for pool in
         ["pool p req=\"zone In nope\"", "pool p catalogue=none", "pool p req=\"type In x\"", "pool p catalogue=9"]
     {
-        let world = format!("{pool} \n pod a cpu=1");
-        check(&world, "unplaced a NoInstanceTypes");
-        assert_eq!(unplaced_reason(&world, "a"), "nodepool requirements filtered out all available instance types");
+        let fixture = format!("{pool} \n pod a cpu=1");
+        check(&fixture, "unplaced a NoInstanceTypes");
+        assert_eq!(unplaced_reason(&fixture, "a"), "nodepool requirements filtered out all available instance types");
         check(&format!("{pool} \n node n1 \n pod a x2 cpu=3"), "node n1 pods=a-1 \n unplaced a-2 NoInstanceTypes");
     }
-    // All offerings are out.
+    // All offerings are unavailable.
     check("type t zones=a out=a/on-demand \n pool p \n pod a cpu=1", "unplaced a NoInstanceTypes");
     check("pool p req=\"zone In nope\" \n pool q \n pod a cpu=1", "claim pool=q types=t pods=a");
 }
@@ -147,6 +149,6 @@ fn spec_02_60_taints_must_be_tolerated() {
             "unplaced a LimitExceeded",
         );
     }
-    // Startup taints are nobody's business.
+    // Startup taints do not affect scheduling.
     check("pool p startup=k=v:NoSchedule \n pod a cpu=1", "claim pool=p types=t pods=a");
 }

@@ -1,4 +1,5 @@
-//! What must hold for any world, without knowing its answer: the same question has one answer, whichever way it is put.
+//! Properties that hold for any input, without knowledge of its solution: equivalent inputs have
+//! the same solution.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use proptest::prelude::*;
 use crate::check_solution::solution_text;
 use crate::fixture::Fixture;
 
-/// A small world: a few types, pools, nodes and groups of pods, some of them with constraints.
-fn world(is_constrained: bool) -> impl Strategy<Value = String> {
+/// Generates a small fixture: a few types, pools, nodes and groups of pods, some with constraints.
+fn fixture_text(is_constrained: bool) -> impl Strategy<Value = String> {
     let types = prop::collection::vec((1..9_u32, 1..5_u32, prop::sample::select(vec!["a,b,c", "a,b", "c"])), 1..5);
     let pools = prop::collection::vec(
         (0..3_u32, prop::sample::select(vec!["", "req=\"zone In a,b\"", "taint=k=v:NoSchedule"])),
@@ -36,21 +37,21 @@ fn world(is_constrained: bool) -> impl Strategy<Value = String> {
     };
     let groups = prop::collection::vec((1..6_usize, 1..30_u32, 1..9_u32, prop::sample::select(rules)), 1..5);
     (types, pools, nodes, groups).prop_map(|(types, pools, nodes, groups)| {
-        let mut world = String::new();
+        let mut fixture = String::new();
         for (i, (cpu, dimes, zones)) in types.into_iter().enumerate() {
-            writeln!(world, "type t{i} cpu={cpu} mem={}Gi zones={zones} price={}.{i}", cpu * 3, dimes).unwrap();
+            writeln!(fixture, "type t{i} cpu={cpu} mem={}Gi zones={zones} price={}.{i}", cpu * 3, dimes).unwrap();
         }
         for (i, (weight, rest)) in pools.into_iter().enumerate() {
-            writeln!(world, "pool p{i} weight={weight} {rest}").unwrap();
+            writeln!(fixture, "pool p{i} weight={weight} {rest}").unwrap();
         }
         for (i, (cpu, zone)) in nodes.into_iter().enumerate() {
-            writeln!(world, "node n{i} cpu={cpu} zone={zone} \n pod old{i} on=n{i} cpu=0.5 labels=app:g{i}").unwrap();
+            writeln!(fixture, "node n{i} cpu={cpu} zone={zone} \n pod old{i} on=n{i} cpu=0.5 labels=app:g{i}").unwrap();
         }
         for (i, (count, tenths, gigs, rule)) in groups.into_iter().enumerate() {
             let rule = rule.replace('G', &format!("g{i}"));
-            writeln!(world, "pod g{i} x{count} cpu={}m mem={gigs}Gi labels=app:g{i} {rule}", tenths * 100).unwrap();
+            writeln!(fixture, "pod g{i} x{count} cpu={}m mem={gigs}Gi labels=app:g{i} {rule}", tenths * 100).unwrap();
         }
-        world
+        fixture
     })
 }
 
@@ -77,69 +78,71 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn one_question_has_one_answer(text_of in world(true), seed in 0..4_u64) {
-        let world = fixture_with_search(&text_of).with_settings(|s| s.seed = seed);
-        let answer = solution_text(&world.input, &world.solve());
-        prop_assert_eq!(&answer, &solution_text(&world.input, &world.solve()), "asked twice");
-        let two = world.with_settings(|s| s.threads = 2);
-        prop_assert_eq!(&answer, &solution_text(&two.input, &two.solve()), "on two threads");
-        let turned = Fixture { input: reversed(&world.input), ..world.clone() };
-        prop_assert_eq!(&answer, &solution_text(&world.input, &turned.solve()), "in another order");
+    fn equivalent_inputs_have_one_solution(text in fixture_text(true), seed in 0..4_u64) {
+        let fixture = fixture_with_search(&text).with_settings(|s| s.seed = seed);
+        let solution = solution_text(&fixture.input, &fixture.solve());
+        prop_assert_eq!(&solution, &solution_text(&fixture.input, &fixture.solve()), "asked twice");
+        let two = fixture.with_settings(|s| s.threads = 2);
+        prop_assert_eq!(&solution, &solution_text(&two.input, &two.solve()), "on two threads");
+        let reordered = Fixture { input: reversed(&fixture.input), ..fixture.clone() };
+        prop_assert_eq!(&solution, &solution_text(&fixture.input, &reordered.solve()), "in another order");
     }
 
     #[test]
-    fn a_search_gives_up_nothing(text_of in world(true)) {
-        let (first, best) = (Fixture::new(&text_of).solve(), fixture_with_search(&text_of).solve());
+    fn a_search_is_no_worse_than_first_fit(text in fixture_text(true)) {
+        let (first, best) = (Fixture::new(&text).solve(), fixture_with_search(&text).solve());
         prop_assert!(placed_pod_count(&best) >= placed_pod_count(&first));
         prop_assert!(placed_pod_count(&best) > placed_pod_count(&first) || best.price() <= first.price());
     }
 
     #[test]
-    fn ten_times_the_price_changes_only_the_money(text_of in world(true)) {
-        let world = fixture_with_search(&text_of);
-        let mut dear = world.clone();
-        for offering in dear.input.catalogues.iter_mut().flat_map(Arc::make_mut).flat_map(|t| &mut t.offerings) {
+    fn scaling_all_prices_changes_only_the_price(text in fixture_text(true)) {
+        let fixture = fixture_with_search(&text);
+        let mut expensive = fixture.clone();
+        for offering in expensive.input.catalogues.iter_mut().flat_map(Arc::make_mut).flat_map(|t| &mut t.offerings) {
             offering.price = Price::from_nanos(offering.price.nanos() * 10);
         }
-        let (cheap, dear) = (world.solve(), dear.solve());
-        prop_assert_eq!(solution_text(&world.input, &cheap), solution_text(&world.input, &dear));
-        prop_assert_eq!(cheap.price().nanos() * 10, dear.price().nanos());
+        let (cheap, expensive) = (fixture.solve(), expensive.solve());
+        prop_assert_eq!(solution_text(&fixture.input, &cheap), solution_text(&fixture.input, &expensive));
+        prop_assert_eq!(cheap.price().nanos() * 10, expensive.price().nanos());
     }
 
-    /// First fit, in which only what is left of a claim's types decides; and without constraints, for which a type's zones matter.
+    /// Uses first fit, which depends only on the types that remain on a claim, and inputs without
+    /// constraints, because the zones of a type matter for constraints.
     #[test]
-    fn a_type_that_no_claim_lists_can_go(text_of in world(false)) {
-        let world = Fixture::new(&text_of);
-        let solution = world.solve();
-        let before = solution_text(&world.input, &solution);
-        for at in 0..world.input.catalogues[0].len() {
-            let name = world.input.catalogues[0][at].name.clone();
+    fn removing_an_unlisted_type_changes_nothing(text in fixture_text(false)) {
+        let fixture = Fixture::new(&text);
+        let solution = fixture.solve();
+        let before = solution_text(&fixture.input, &solution);
+        for index in 0..fixture.input.catalogues[0].len() {
+            let name = fixture.input.catalogues[0][index].name.clone();
             if solution.claims.iter().any(|c| c.launch.instance_types.contains(&name)) {
                 continue;
             }
-            let mut without = world.clone();
-            Arc::make_mut(&mut without.input.catalogues[0]).remove(at);
+            let mut without = fixture.clone();
+            Arc::make_mut(&mut without.input.catalogues[0]).remove(index);
             let solution = without.solve();
             let without_codes = |text: &str| text.lines().filter(|l| !l.starts_with("unplaced")).map(str::to_owned).collect::<Vec<_>>();
-            prop_assert_eq!(without_codes(&before), without_codes(&solution_text(&world.input, &solution)), "without {}", name);
+            prop_assert_eq!(without_codes(&before), without_codes(&solution_text(&fixture.input, &solution)), "without {}", name);
         }
     }
 
     #[test]
-    fn one_more_node_places_no_fewer_pods(text_of in world(false), cpu in 1..9_u32) {
-        let before = placed_pod_count(&Fixture::new(&text_of).solve());
-        let after = Fixture::new(&format!("{text_of} \n node extra cpu={cpu} mem=32Gi zone=a"));
-        // Pods that only fit nodes compete for them, and first fit may then trade one for two.
+    fn one_more_node_places_no_fewer_pods(text in fixture_text(false), cpu in 1..9_u32) {
+        let before = placed_pod_count(&Fixture::new(&text).solve());
+        let after = Fixture::new(&format!("{text} \n node extra cpu={cpu} mem=32Gi zone=a"));
+        // Pods that fit only on nodes compete for them, and first fit may then place one instead of
+        // two.
         let largest = after.input.catalogues[0].iter().filter_map(|t| t.capacity.get("cpu")).max().unwrap();
         let fits = after.input.pods.iter().all(|p| p.spec.containers[0].resources.requests.get("cpu").is_none_or(|c| c <= largest));
         prop_assume!(fits);
         prop_assert!(placed_pod_count(&after.solve()) >= before);
     }
 
-    /// The generator makes worlds that are worth asking about.
+    /// Checks that the generator's inputs are not trivial.
     #[test]
-    fn worlds_have_pods_and_types(text_of in world(true)) {
-        let world = Fixture::new(&text_of);
-        prop_assert!(!world.input.pods.is_empty() && !world.input.catalogues[0].is_empty() && !world.input.pools.is_empty());
+    fn generated_fixtures_have_pods_and_types(text in fixture_text(true)) {
+        let fixture = Fixture::new(&text);
+        prop_assert!(!fixture.input.pods.is_empty() && !fixture.input.catalogues[0].is_empty() && !fixture.input.pools.is_empty());
     }
 }

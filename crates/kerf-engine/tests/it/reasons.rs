@@ -1,17 +1,17 @@
-//! What people read when a pod waits: the sentences of spec 02 §7.2, §8.5, §9 and §2.2.
+//! Tests of the messages for unplaced pods, as in spec 02 §7.2, §8.5, §9 and §2.2.
 
 use crate::check_solution::{check, unplaced_reason};
 
-/// The sentence up to where it lists requirements and resources.
-fn message(world: &str) -> String {
-    let text = unplaced_reason(world, "x");
+/// Returns the message without its list of requirements and resources.
+fn message(fixture: &str) -> String {
+    let text = unplaced_reason(fixture, "x");
     text.split(", requirements=").next().unwrap().to_owned()
 }
 
 #[test]
-fn section_7_2_what_no_type_meets() {
+fn section_7_2_messages_state_what_no_type_meets() {
     let two = "type small cpu=2 arch=arm64 \n type big cpu=8 \n pool p";
-    for (world, expected) in [
+    for (fixture, expected) in [
         (
             "type t \n pool p \n pod x cpu=1 sel=zone:nope",
             "no instance type met the scheduling requirements or had enough resources or had a required offering",
@@ -31,13 +31,13 @@ fn section_7_2_what_no_type_meets() {
             "no instance type which had enough resources and the required offering met the scheduling requirements",
         ),
     ] {
-        assert_eq!(message(world), expected, "{world}");
+        assert_eq!(message(fixture), expected, "{fixture}");
     }
 }
 
 #[test]
-fn section_7_2_resources_are_told_with_their_daemons() {
-    let resources = |world: &str| unplaced_reason(world, "x").split("resources=").nth(1).unwrap().to_owned();
+fn section_7_2_messages_list_resources_including_daemons() {
+    let resources = |fixture: &str| unplaced_reason(fixture, "x").split("resources=").nth(1).unwrap().to_owned();
     assert_eq!(resources("pool p \n pod x cpu=9 mem=1Gi"), r#"{"cpu":"9","memory":"1Gi","pods":"1"}"#);
     assert_eq!(resources("pool p \n daemonset d cpu=1 \n pod x cpu=9"), r#"{"cpu":"10","pods":"2"}"#);
     assert_eq!(
@@ -53,7 +53,7 @@ fn section_7_2_resources_are_told_with_their_daemons() {
 }
 
 #[test]
-fn section_4_6_limits_have_their_words() {
+fn section_4_6_messages_for_limits() {
     assert_eq!(
         unplaced_reason("pool p limit=nodes:0 \n pod x cpu=1", "x"),
         "node limits have been exhausted for nodepool (NodePool=p)"
@@ -65,7 +65,7 @@ fn section_4_6_limits_have_their_words() {
 }
 
 #[test]
-fn section_9_4_taints_and_several_pools() {
+fn section_9_4_messages_for_taints_and_several_pools() {
     assert_eq!(
         unplaced_reason("pool a taint=k=v:NoSchedule,l:NoExecute \n pool b limit=nodes:0 \n pod x cpu=1", "x"),
         "node limits have been exhausted for nodepool (NodePool=b); did not tolerate taint (taint=k=v:NoSchedule); \
@@ -74,7 +74,7 @@ fn section_9_4_taints_and_several_pools() {
 }
 
 #[test]
-fn section_6_7_requirements_and_volumes_disagree() {
+fn section_6_7_messages_for_incompatible_requirements_and_volumes() {
     assert_eq!(
         unplaced_reason("pool p req=\"zone In a\" \n pod x cpu=1 sel=zone:b", "x"),
         "incompatible requirements, key topology.kubernetes.io/zone, topology.kubernetes.io/zone In [b] not in \
@@ -106,7 +106,8 @@ fn section_8_5_hosts_are_named_and_long_lists_are_cut() {
         "unsatisfiable topology constraint for pod affinity, key=kubernetes.io/hostname (counts = n1: 1, podDomains = \
          kubernetes.io/hostname Exists, nodeDomains = kubernetes.io/hostname In [hostname-placeholder-0001]"
     );
-    // Hosts that are known count, whether or not somebody is there; one that goes only while somebody is.
+    // Known hosts count, even without pods; a host that is being deleted counts only while it has
+    // pods.
     assert_eq!(
         unplaced_reason(
             "pool p \n node n1 cpu=1 \n node n2 pool=p leaving \n pod big cpu=4 \n pod x cpu=1 aff=host:app=web",
@@ -122,9 +123,9 @@ fn section_8_5_hosts_are_named_and_long_lists_are_cut() {
     assert!(text.contains("z33: 0, z34: 0 and 5 other(s), podDomains"), "{text}");
 }
 
-// §6.7: constraints between pods narrow the choice before types are looked at.
+// §6.7: constraints between pods narrow the requirements before types are checked.
 #[test]
-fn section_7_2_requirements_are_told_as_constraints_narrowed_them() {
+fn section_7_2_messages_list_requirements_as_narrowed_by_constraints() {
     let sold_out = "type t zones=a,b out=b/on-demand \n pool p \n node n cpu=0.5 zone=a
         pod old on=n cpu=0.5 labels=app:x \n pod x cpu=1 labels=app:x spread=zone:1:app=x";
     let text = unplaced_reason(sold_out, "x");
@@ -133,20 +134,20 @@ fn section_7_2_requirements_are_told_as_constraints_narrowed_them() {
         "{text}"
     );
     assert!(text.contains("topology.kubernetes.io/zone In [b], resources="), "{text}");
-    // A label that the pool's nodes cannot have at all; `minValues` have nothing to do with it.
+    // A label that the pool's nodes cannot have at all. `minValues` do not matter here.
     for pool in ["pool p", "pool p req=\"type Exists min 1\""] {
-        let world =
+        let fixture =
             format!("{pool} \n pool q label=team:x limit=cpu:1 \n pod x cpu=1 labels=app:x spread=team:1:app=x");
         assert_eq!(
-            unplaced_reason(&world, "x"),
+            unplaced_reason(&fixture, "x"),
             "all available instance types exceed limits for nodepool (NodePool=q); label \"team\" does not have known values"
         );
-        check(&world, "unplaced x TopologyUnsatisfiable");
+        check(&fixture, "unplaced x TopologyUnsatisfiable");
     }
 }
 
 #[test]
-fn section_6_7_of_several_places_for_volumes_the_last_is_told() {
+fn section_6_7_the_message_names_the_last_volume_alternative() {
     let terms = "pv v term=\"zone In q\" term=\"zone In r\" \n pvc c pv=v \n pod x cpu=1 pvc=c";
     assert!(
         unplaced_reason(&format!("pool p \n {terms}"), "x").contains("topology.kubernetes.io/zone In [r], resources=")
@@ -158,7 +159,7 @@ fn section_6_7_of_several_places_for_volumes_the_last_is_told() {
 }
 
 #[test]
-fn section_3_4_a_new_node_has_a_name_of_its_own() {
+fn section_3_4_a_new_node_has_a_placeholder_hostname() {
     let other = "kubernetes.io/hostname In [n9] not in kubernetes.io/hostname In [hostname-placeholder-0001]";
     assert_eq!(
         unplaced_reason("pool p \n pv v term=\"host In n9 & zone In a\" \n pvc c pv=v \n pod x cpu=1 pvc=c", "x"),
@@ -171,7 +172,7 @@ fn section_3_4_a_new_node_has_a_name_of_its_own() {
 }
 
 #[test]
-fn section_3_7_a_contradiction_reads_as_nothing_that_exists() {
+fn section_3_7_a_contradiction_is_shown_as_does_not_exist() {
     let text = unplaced_reason("pool p \n pod x cpu=1 sel=zone:a req=\"zone In b\"", "x");
     assert!(text.contains(", topology.kubernetes.io/zone DoesNotExist, resources="), "{text}");
     assert_eq!(
@@ -181,7 +182,7 @@ fn section_3_7_a_contradiction_reads_as_nothing_that_exists() {
 }
 
 #[test]
-fn section_16_devices_are_not_looked_at() {
+fn section_16_pods_with_resource_claims_are_rejected() {
     assert_eq!(
         unplaced_reason("pool p \n pod x cpu=1 dra", "x"),
         "pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter"
@@ -189,7 +190,7 @@ fn section_16_devices_are_not_looked_at() {
 }
 
 #[test]
-fn section_2_2_every_broken_rule_is_named() {
+fn section_2_2_every_violated_rule_is_reported() {
     let text = unplaced_reason("pool p \n pod x cpu=1 sel=karpenter.sh/a:1 req=\"cpus Gt x\" pvc=none", "x");
     let parts: Vec<&str> = text.split("; ").collect();
     assert!(parts[0].starts_with("using label karpenter.sh/a is not allowed"), "{text}");

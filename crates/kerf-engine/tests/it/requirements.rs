@@ -1,4 +1,5 @@
-//! The requirement algebra seen from outside (spec 02 §3); its own tests are beside it in the crate.
+//! Tests of the requirement algebra through the solver (spec 02 §3). Its unit tests are in the
+//! crate.
 
 use crate::check_solution::{check, unplaced_reason};
 use crate::fixture::Fixture;
@@ -14,7 +15,7 @@ fn spec_02_25_and_26_custom_labels_must_be_known_and_well_known_ones_need_not() 
 }
 
 #[test]
-fn spec_02_28_a_misspelt_label_comes_with_a_hint() {
+fn spec_02_28_the_message_for_a_misspelt_label_has_a_hint() {
     assert_eq!(
         unplaced_reason("pool p \n pod a cpu=1 sel=topology.kubernetes.io/zon:b", "a"),
         "incompatible requirements, label \"topology.kubernetes.io/zon\" does not have known values (typo of \
@@ -23,7 +24,7 @@ fn spec_02_28_a_misspelt_label_comes_with_a_hint() {
 }
 
 #[test]
-fn spec_02_29_old_spellings_mean_the_same() {
+fn spec_02_29_deprecated_label_names_are_equivalent() {
     check("pool p \n pod a cpu=1 sel=failure-domain.beta.kubernetes.io/zone:b", "claim pool=p types=t pods=a zone=b");
     check(
         "pool p \n node n1 zone=b \n pod a cpu=1 req=\"failure-domain.beta.kubernetes.io/zone In b\"",
@@ -39,10 +40,10 @@ fn spec_02_30_all_expressions_of_a_term_count() {
 }
 
 #[test]
-fn spec_02_31_pods_that_agree_share_a_node_and_others_do_not() {
+fn spec_02_31_only_pods_with_compatible_requirements_share_a_node() {
     let pool = "pool p req=\"k In a,b\"";
-    let label = |world: &str| -> Vec<String> {
-        let solution = Fixture::new(world).solve();
+    let label = |fixture: &str| -> Vec<String> {
+        let solution = Fixture::new(fixture).solve();
         solution.claims.iter().map(|c| c.launch.labels.get("k").unwrap_or("none").to_owned()).collect()
     };
     let agreeing = format!("{pool} \n pod x cpu=1 req=\"k In a\" \n pod y cpu=1 req=\"k NotIn b\"");
@@ -54,7 +55,7 @@ fn spec_02_31_pods_that_agree_share_a_node_and_others_do_not() {
 }
 
 #[test]
-fn spec_02_32_a_label_that_only_some_types_have() {
+fn spec_02_32_a_label_of_some_types_selects_or_excludes_them() {
     let types = "type plain cpu=4 without=karpenter.k8s.aws/instance-gpu-name \n type gpu cpu=4 label=karpenter.k8s.aws/instance-gpu-name:t4 \n pool p";
     check(
         &format!("{types} \n pod a cpu=1 req=\"karpenter.k8s.aws/instance-gpu-name Exists\""),

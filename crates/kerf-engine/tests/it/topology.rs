@@ -1,4 +1,4 @@
-//! Spread, affinity and anti-affinity (spec 02 §8).
+//! Tests of topology spread, affinity and anti-affinity (spec 02 §8).
 
 use std::fmt::Write as _;
 
@@ -26,7 +26,7 @@ fn spec_02_81_only_zones_that_the_pool_can_reach_are_domains() {
         [2, 2]
     );
     assert_eq!(pod_counts_per_domain(&format!("pool p label=zone:b \n pod web x4 {ZONE_SPREAD_POD}"), "zone"), [4]);
-    // Q12: what a pool excludes is no domain.
+    // Q12: zones that a pool excludes are no domains.
     assert_eq!(
         pod_counts_per_domain(&format!("pool p req=\"zone NotIn c,d\" \n pod web x4 {ZONE_SPREAD_POD}"), "zone"),
         [2, 2]
@@ -34,25 +34,25 @@ fn spec_02_81_only_zones_that_the_pool_can_reach_are_domains() {
 }
 
 #[test]
-fn spec_02_82_a_running_pod_elsewhere_counts() {
-    let world = Fixture::new(&format!(
+fn spec_02_82_a_running_pod_in_another_zone_counts() {
+    let fixture = Fixture::new(&format!(
         "pool p req=\"zone In a,b\" \n node n1 zone=c cpu=1 \n pod old on=n1 {ZONE_SPREAD_POD} \n pod web x6 {ZONE_SPREAD_POD}"
     ));
-    let solution = world.solve();
-    let zones = pods_per_domain(&world, &solution, labels::ZONE);
+    let solution = fixture.solve();
+    let zones = pods_per_domain(&fixture, &solution, labels::ZONE);
     assert_eq!(zones, [(2, "a".to_owned()), (2, "b".to_owned())]);
     assert_eq!(solution.unplaced.len(), 2);
 }
 
 #[test]
-fn spec_02_83_new_pods_go_where_there_are_fewest() {
-    let world = format!(
+fn spec_02_83_new_pods_are_placed_in_the_least_filled_zones() {
+    let fixture = format!(
         "pool p \n node n1 zone=a cpu=3 \n node n2 zone=b cpu=1 taint=x \n node n3 zone=c cpu=1 taint=x
          pod old x3 on=n1 {ZONE_SPREAD_POD} \n pod web x3 {ZONE_SPREAD_POD}"
     );
-    assert_eq!(pod_counts_per_domain(&world, "zone"), [1, 2]);
-    let world = Fixture::new(&world);
-    assert!(pods_per_domain(&world, &world.solve(), labels::ZONE).iter().all(|(_, zone)| zone != "a"));
+    assert_eq!(pod_counts_per_domain(&fixture, "zone"), [1, 2]);
+    let fixture = Fixture::new(&fixture);
+    assert!(pods_per_domain(&fixture, &fixture.solve(), labels::ZONE).iter().all(|(_, zone)| zone != "a"));
 }
 
 #[test]
@@ -67,10 +67,10 @@ fn spec_02_84_the_skew_is_measured_from_the_least_filled_zone() {
 
 #[test]
 fn spec_02_85_too_few_domains_count_as_an_empty_one() {
-    let world =
+    let fixture =
         Fixture::new("pool p req=\"zone In a,b\" \n pod web x3 cpu=1 labels=app:web spread=zone:1:app=web:min=3");
-    let solution = world.solve();
-    assert_eq!(pods_per_domain(&world, &solution, labels::ZONE).iter().map(|d| d.0).collect::<Vec<_>>(), [1, 1]);
+    let solution = fixture.solve();
+    assert_eq!(pods_per_domain(&fixture, &solution, labels::ZONE).iter().map(|d| d.0).collect::<Vec<_>>(), [1, 1]);
     assert_eq!(solution.unplaced.len(), 1);
     assert_eq!(
         pod_counts_per_domain("pool p \n pod web x11 cpu=1 labels=app:web spread=zone:1:app=web:min=3", "zone"),
@@ -79,17 +79,17 @@ fn spec_02_85_too_few_domains_count_as_an_empty_one() {
 }
 
 #[test]
-fn spec_02_86_a_key_that_nobody_has() {
+fn spec_02_86_a_topology_key_that_no_node_has() {
     check(
         "pool p \n pod lost cpu=1 labels=app:web spread=rack:1:app=web \n pod other cpu=1",
         "claim pool=p types=t pods=other \n unplaced lost TopologyUnsatisfiable",
     );
-    // Q10: without a selector nothing is counted, so nothing is spread.
+    // Q10: without a selector no pod is counted, so nothing is spread.
     assert_eq!(
         pod_counts_per_domain("type t cpu=8 \n pool p \n pod web x4 cpu=1 labels=app:web spread=zone:1:-", "zone"),
         [4]
     );
-    // An empty one selects everything.
+    // An empty selector selects all pods.
     assert_eq!(pod_counts_per_domain("type t cpu=8 \n pool p \n pod web x4 cpu=1 spread=zone:1:*", "zone"), [1, 1, 2]);
 }
 
@@ -105,13 +105,13 @@ fn spec_02_87_a_selector_that_does_not_select_its_own_pods_spreads_nothing() {
 }
 
 #[test]
-fn spec_02_88_hosts_can_always_be_added() {
+fn spec_02_88_a_host_spread_can_always_add_hosts() {
     let hosts = |skew: u32| format!("cpu=0.5 labels=app:web spread=host:{skew}:app=web");
-    let mut world = Fixture::new(&format!("pool p \n pod web x4 {}", hosts(1)));
-    assert_eq!(world.solve().claims.len(), 4);
-    world = world.after_launch();
-    world.input.pods.extend(Fixture::new(&format!("pod more x5 {}", hosts(1))).input.pods);
-    let solution = world.solve();
+    let mut fixture = Fixture::new(&format!("pool p \n pod web x4 {}", hosts(1)));
+    assert_eq!(fixture.solve().claims.len(), 4);
+    fixture = fixture.after_launch();
+    fixture.input.pods.extend(Fixture::new(&format!("pod more x5 {}", hosts(1))).input.pods);
+    let solution = fixture.solve();
     assert_eq!((solution.claims.len(), solution.nodes.len(), solution.unplaced.len()), (5, 0, 0));
     check(&format!("pool p \n pod web x4 {}", hosts(4)), "claim pool=p types=t pods=web-1..4");
 }
@@ -130,14 +130,14 @@ fn spec_02_89_two_workloads_share_hosts_unless_they_cannot() {
 
 #[test]
 fn spec_02_90_only_running_pods_of_the_namespace_count() {
-    let beside = |old: &str| {
-        let world = Fixture::new(&format!(
+    let pods_per_zone = |old: &str| {
+        let fixture = Fixture::new(&format!(
             "pool p req=\"zone In a,b\" \n node n1 zone=a cpu=1 \n node n2 cpu=1 \n pod old x3 {old} \n pod web x2 {ZONE_SPREAD_POD}"
         ));
-        let zones = pods_per_domain(&world, &world.solve(), labels::ZONE);
+        let zones = pods_per_domain(&fixture, &fixture.solve(), labels::ZONE);
         zones.into_iter().map(|(count, _)| count).collect::<Vec<_>>()
     };
-    assert_eq!(beside("on=n1 labels=app:web"), [2], "counted: both go to the other zone");
+    assert_eq!(pods_per_zone("on=n1 labels=app:web"), [2], "counted: both go to the other zone");
     for old in [
         "on=n1 labels=app:web phase=Succeeded",
         "on=n1 labels=app:web phase=Failed",
@@ -147,9 +147,9 @@ fn spec_02_90_only_running_pods_of_the_namespace_count() {
         "on=n2 labels=app:web",
         "on=gone labels=app:web",
     ] {
-        assert_eq!(beside(old), [1, 1], "{old}");
+        assert_eq!(pods_per_zone(old), [1, 1], "{old}");
     }
-    // Pods that are waiting count when they are placed, once.
+    // Pending pods count once, when they are placed.
     assert_eq!(
         pod_counts_per_domain(
             &format!("pool p req=\"zone In a,b\" \n pod old x2 {ZONE_SPREAD_POD} \n pod web x2 {ZONE_SPREAD_POD}"),
@@ -160,26 +160,26 @@ fn spec_02_90_only_running_pods_of_the_namespace_count() {
 }
 
 #[test]
-fn spec_02_91_a_zone_that_is_only_out_of_reach_for_now_is_an_empty_domain() {
-    let world = Fixture::new(&format!(
+fn spec_02_91_a_zone_beyond_the_pools_limit_is_an_empty_domain() {
+    let fixture = Fixture::new(&format!(
         "pool p req=\"zone In a,b\" \n pool q req=\"zone In c\" limit=cpu:0 \n pod web x6 {ZONE_SPREAD_POD}"
     ));
-    let solution = world.solve();
-    assert_eq!(pods_per_domain(&world, &solution, labels::ZONE), [(1, "a".to_owned()), (1, "b".to_owned())]);
+    let solution = fixture.solve();
+    assert_eq!(pods_per_domain(&fixture, &solution, labels::ZONE), [(1, "a".to_owned()), (1, "b".to_owned())]);
     assert_eq!(solution.unplaced.len(), 4);
 }
 
 #[test]
-fn spec_02_92_a_label_that_pools_make_up_is_a_topology() {
-    let world = "type t cpu=2 ct=spot,on-demand
+fn spec_02_92_a_custom_label_of_pools_is_a_topology_key() {
+    let fixture = "type t cpu=2 ct=spot,on-demand
         pool spot req=\"ct In spot\" req=\"slot In 2,3,4,5\"
         pool steady req=\"ct In on-demand\" req=\"slot In 1\"
         pod web x20 cpu=1 labels=app:web spread=slot:1:app=web";
-    assert_eq!(pod_counts_per_domain(world, "slot"), [4, 4, 4, 4, 4]);
+    assert_eq!(pod_counts_per_domain(fixture, "slot"), [4, 4, 4, 4, 4]);
 }
 
 #[test]
-fn spec_02_93_label_keys_split_a_spread() {
+fn spec_02_93_match_label_keys_split_a_spread() {
     let keyed = |keys: &str| {
         format!(
             "type t cpu=16 \n pool p req=\"zone In a,b\"
@@ -187,9 +187,9 @@ fn spec_02_93_label_keys_split_a_spread() {
              pod new x2 cpu=1 labels=app:web,rev:2 spread=zone:1:app=web:{keys}"
         )
     };
-    let per_zone = |world: &str, revision: &str| {
-        let world = Fixture::new(world);
-        let solution = world.solve();
+    let per_zone = |fixture: &str, revision: &str| {
+        let fixture = Fixture::new(fixture);
+        let solution = fixture.solve();
         let mut zones: Vec<usize> =
             solution.claims.iter().map(|c| c.pods.iter().filter(|p| p.contains(revision)).count()).collect();
         zones.sort_unstable();
@@ -200,14 +200,14 @@ fn spec_02_93_label_keys_split_a_spread() {
     }
     // A key that the pods lack is ignored: both revisions are one group.
     assert_eq!(pod_counts_per_domain(&keyed("keys=none"), "zone"), [2, 2]);
-    // With three of one revision running in a zone, only that revision minds.
+    // Three running pods of one revision in a zone affect only that revision.
     let running = "pool p req=\"zone In a,b\" \n node n1 zone=a cpu=3 \n pod run x3 on=n1 cpu=1 labels=app:web,rev:1
         pod next x2 cpu=1 labels=app:web,rev:2 spread=zone:1:app=web:keys=rev";
     assert_eq!(pod_counts_per_domain(running, "zone"), [1, 1]);
 }
 
 #[test]
-fn spec_02_94_policies_say_which_nodes_count() {
+fn spec_02_94_node_inclusion_policies_decide_which_nodes_count() {
     // A node in zone c that the pods cannot use, and that no pool offers.
     let tainted = |policy: &str| {
         format!(
@@ -226,10 +226,10 @@ fn spec_02_94_policies_say_which_nodes_count() {
     };
     assert_eq!(pod_counts_per_domain(&pool(""), "zone"), [1, 1]);
     assert_eq!(pod_counts_per_domain(&pool(":taints=Honor"), "zone"), [3, 3]);
-    // A pool without the taint makes the domain count for all.
+    // A pool without the taint makes the domain count for all pods.
     let open = format!("pool r req=\"zone In c\" limit=nodes:0 \n {}", pool(":taints=Honor"));
     assert_eq!(pod_counts_per_domain(&open, "zone"), [1, 1]);
-    // Nodes that the pods' own selector excludes do not count, unless the policy says so.
+    // Nodes that the pods' own selector excludes do not count, unless the policy is Ignore.
     let labelled = |policy: &str| {
         format!(
             "pool p label=team:x req=\"zone In a,b\" \n node n1 zone=a label=team:y cpu=3 \n pod old x3 on=n1 labels=app:web
@@ -239,86 +239,85 @@ fn spec_02_94_policies_say_which_nodes_count() {
     assert_eq!(pod_counts_per_domain(&labelled(""), "zone"), [1, 1]);
     assert_eq!(pod_counts_per_domain(&labelled(":affinity=Honor"), "zone"), [1, 1]);
     assert_eq!(pod_counts_per_domain(&labelled(":affinity=Ignore"), "zone"), [2]);
-    // Pods that the pass itself puts on a starting node count, although its taints are still there.
+    // Pods that this pass places on a starting node count, although the node still has its taints.
     let starting = "pool p req=\"zone In a,b\" \n node n1 pool=p zone=a uninitialized taint=node.kubernetes.io/not-ready:NoSchedule
         pod web x4 cpu=1 labels=app:web spread=zone:1:app=web:taints=Honor";
     assert_eq!(pod_counts_per_domain(starting, "zone"), [2, 2]);
 }
 
 #[test]
-fn spec_02_95_pods_with_their_own_zone_are_measured_there() {
+fn spec_02_95_pods_with_a_zone_selector_are_spread_within_that_zone() {
     let spread = "cpu=1 labels=app:web spread=zone:1:app=web";
-    let world = Fixture::new(&format!(
+    let fixture = Fixture::new(&format!(
         "type t cpu=16 \n pool p \n pod a x5 {spread} sel=zone:a \n pod b x10 {spread} sel=zone:b"
     ));
-    let solution = world.solve();
+    let solution = fixture.solve();
     assert!(solution.unplaced.is_empty());
-    assert_eq!(pods_per_domain(&world, &solution, labels::ZONE), [(5, "a".to_owned()), (10, "b".to_owned())]);
-    // A wish for a zone is no must: the spread goes over all zones once the wish is given up.
+    assert_eq!(pods_per_domain(&fixture, &solution, labels::ZONE), [(5, "a".to_owned()), (10, "b".to_owned())]);
+    // A preferred zone is not required: after the preference is given up, the spread covers all
+    // zones.
     assert_eq!(pod_counts_per_domain(&format!("pool p \n pod w x6 {spread} pref=\"1 zone In a\""), "zone"), [2, 2, 2]);
 }
 
 #[test]
-fn spec_02_96_volumes_pin_the_node_and_not_the_spread() {
-    let world = "type t zones=a,b,c \n pool p
+fn spec_02_96_volumes_restrict_the_node_but_not_the_spread_domains() {
+    let fixture = "type t zones=a,b,c \n pool p
         node n1 zone=a cpu=1 \n node n2 zone=b cpu=1 \n node n3 zone=c cpu=1
         pod one on=n1 cpu=1 labels=app:web \n pod two on=n2 cpu=1 labels=app:web \n pod three on=n3 cpu=1 labels=app:web
         pv v term=\"zone In a\" \n pvc data pv=v";
     check(
-        &format!("{world} \n pod web cpu=1 labels=app:web spread=zone:1:app=web:min=3 pvc=data"),
+        &format!("{fixture} \n pod web cpu=1 labels=app:web spread=zone:1:app=web:min=3 pvc=data"),
         "claim pool=p types=t pods=web zone=a",
     );
-    // A selector for the zone would leave one domain, and minDomains would count an empty one.
+    // A node selector for the zone would leave one domain, and minDomains would count an empty one.
     check(
-        &format!("{world} \n pod web cpu=1 labels=app:web spread=zone:1:app=web:min=3 sel=zone:a"),
+        &format!("{fixture} \n pod web cpu=1 labels=app:web spread=zone:1:app=web:min=3 sel=zone:a"),
         "unplaced web TopologyUnsatisfiable",
     );
 }
 
 #[test]
-fn spec_02_97_a_family_that_does_not_fit_one_host_waits() {
-    let family = "cpu=1 labels=app:web aff=host:app=web";
-    let world = Fixture::new(&format!("type t cpu=5 \n pool p \n pod web x10 {family}"));
-    let solution = world.solve();
+fn spec_02_97_colocated_pods_that_do_not_fit_one_host_wait() {
+    let pod = "cpu=1 labels=app:web aff=host:app=web";
+    let fixture = Fixture::new(&format!("type t cpu=5 \n pool p \n pod web x10 {pod}"));
+    let solution = fixture.solve();
     assert_eq!(
-        solution_text(&world.input, &solution),
+        solution_text(&fixture.input, &solution),
         "claim pool=p types=t pods=web-1..4,web-10\nunplaced web-5..9 TopologyUnsatisfiable\n"
     );
-    check_search(&world, &solution);
-    let later = world.after_launch();
+    check_search(&fixture, &solution);
+    let later = fixture.after_launch();
     assert_eq!(solution_text(&later.input, &later.solve()), "unplaced web-5..9 TopologyUnsatisfiable\n");
 }
 
 #[test]
-fn spec_02_98_families_start_where_they_are_allowed_to() {
-    let family = "cpu=1 labels=app:web aff=zone:app=web";
+fn spec_02_98_pods_with_self_affinity_start_in_an_allowed_domain() {
+    let pod = "cpu=1 labels=app:web aff=zone:app=web";
     check(
-        &format!("pool p \n pod x {family} sel=zone:a \n pod y {family} sel=zone:b"),
+        &format!("pool p \n pod x {pod} sel=zone:a \n pod y {pod} sel=zone:b"),
         "claim pool=p types=t pods=x zone=a \n claim pool=p types=t pods=y zone=b",
     );
-    // One member that runs somewhere else: no second host is started.
+    // A matching pod runs on another host: no second host is used.
     check(
         "pool p \n node n1 cpu=1 zone=a \n pod old on=n1 cpu=1 labels=app:web \n pod web cpu=1 labels=app:web aff=host:app=web",
         "unplaced web TopologyUnsatisfiable",
     );
-    // A family without a zone of its own stays in one (Q14).
-    assert_eq!(pod_counts_per_domain(&format!("type t cpu=2 \n pool p \n pod web x6 {family}"), "zone"), [6]);
-    // Somebody runs in zone c, where these may not go: they start their own.
+    // Pods with affinity to each other and no required zone stay in one zone (Q14).
+    assert_eq!(pod_counts_per_domain(&format!("type t cpu=2 \n pool p \n pod web x6 {pod}"), "zone"), [6]);
+    // A matching pod runs in zone c, which these pods cannot use: they start in their own zone.
     check(
-        &format!(
-            "pool p \n node n1 zone=c cpu=1 \n pod old on=n1 cpu=1 labels=app:web \n pod web x2 {family} sel=zone:a"
-        ),
+        &format!("pool p \n node n1 zone=c cpu=1 \n pod old on=n1 cpu=1 labels=app:web \n pod web x2 {pod} sel=zone:a"),
         "claim pool=p types=t pods=web-1..2 zone=a",
     );
 }
 
 #[test]
-fn spec_02_99_affinity_to_nobody_waits() {
+fn spec_02_99_a_pod_with_affinity_to_no_existing_pod_waits() {
     check(
         "pool p \n pod x cpu=1 aff=zone:app=none \n pod y cpu=1 aff=host:app=none \n pod z cpu=1",
         "claim pool=p types=t pods=z \n unplaced x,y TopologyUnsatisfiable",
     );
-    // Two that wait for each other and for themselves to be there first.
+    // Two pods, each of which needs the other to be placed first.
     check(
         "pool p \n pod x cpu=1 labels=app:x aff=zone:app=y \n pod y cpu=1 labels=app:y aff=zone:app=x",
         "unplaced x,y TopologyUnsatisfiable",
@@ -342,9 +341,9 @@ fn spec_02_100_a_chain_of_affinities_in_any_order() {
 }
 
 #[test]
-fn spec_02_101_a_zone_that_is_still_open_cannot_be_followed() {
-    let follower = "pod web cpu=1 aff=zone:app=db";
-    let open = Fixture::new(&format!("pool p \n pod db cpu=2 labels=app:db \n {follower}"));
+fn spec_02_101_affinity_to_a_pod_in_an_undecided_zone_waits() {
+    let web = "pod web cpu=1 aff=zone:app=db";
+    let open = Fixture::new(&format!("pool p \n pod db cpu=2 labels=app:db \n {web}"));
     assert_eq!(
         solution_text(&open.input, &open.solve()),
         "claim pool=p types=t pods=db\nunplaced web TopologyUnsatisfiable\n"
@@ -352,54 +351,56 @@ fn spec_02_101_a_zone_that_is_still_open_cannot_be_followed() {
     let later = open.after_launch();
     assert_eq!(solution_text(&later.input, &later.solve()), "node launched-0 pods=web\n");
     check(
-        &format!("pool p \n pod db cpu=2 labels=app:db sel=zone:b \n {follower}"),
+        &format!("pool p \n pod db cpu=2 labels=app:db sel=zone:b \n {web}"),
         "claim pool=p types=t pods=db,web zone=b",
     );
 }
 
 #[test]
-fn spec_02_102_pods_that_repel_each_other_by_zone_come_one_a_pass() {
-    let mut world = Fixture::new("pool p \n pod web x4 cpu=1 labels=app:web anti=zone:app=web");
+fn spec_02_102_pods_with_zone_anti_affinity_are_placed_one_per_pass() {
+    let mut fixture = Fixture::new("pool p \n pod web x4 cpu=1 labels=app:web anti=zone:app=web");
     for left in [3, 2, 1] {
-        let solution = world.solve();
+        let solution = fixture.solve();
         assert_eq!((solution.claims.len(), solution.unplaced.len()), (1, left));
-        check_search(&world, &solution);
-        world = world.after_launch();
+        check_search(&fixture, &solution);
+        fixture = fixture.after_launch();
     }
-    let solution = world.solve();
+    let solution = fixture.solve();
     assert_eq!((solution.claims.len(), solution.nodes.len(), solution.unplaced.len()), (0, 0, 1));
 }
 
 // Karpenter would count the first pod in all three zones until its next pass.
 #[test]
-fn spec_02_102_a_pod_is_in_the_way_only_where_its_machine_can_still_be() {
+fn spec_02_102_anti_affinity_blocks_only_zones_that_the_claim_can_still_use() {
     let types = "type small cpu=4 mem=4Gi zones=a,b,c price=1 \n type large cpu=4 mem=64Gi zones=a,b price=2";
     let pods = "pod web x2 cpu=1.5 mem=1Gi labels=app:web anti=zone:app=web \n pod cache cpu=1 mem=32Gi";
-    // The cache joins the first web pod, which leaves the large type, and with it zone c for the other web pod.
-    let world = Fixture::new(&format!("{types} \n pool p limit=nodes:2 \n {pods}"));
-    let solution = world.solve();
+    // The cache pod joins the first web pod. That leaves only the large type, and so zone c is free
+    // for the other web pod.
+    let fixture = Fixture::new(&format!("{types} \n pool p limit=nodes:2 \n {pods}"));
+    let solution = fixture.solve();
     assert_eq!(
-        solution_text(&world.input, &solution),
+        solution_text(&fixture.input, &solution),
         "claim pool=p types=large pods=cache,web-1 zone=a|b\nclaim pool=p types=small pods=web-2 zone=c\n"
     );
-    // Where the large type is offered in every zone the other web pod waits.
+    // If the large type is offered in every zone, the other web pod waits.
     let everywhere = types.replace("zones=a,b price", "zones=a,b,c price");
-    let world = Fixture::new(&format!("{everywhere} \n pool p limit=nodes:2 \n {pods}"));
-    assert_eq!(world.solve().unplaced.len(), 1);
+    let fixture = Fixture::new(&format!("{everywhere} \n pool p limit=nodes:2 \n {pods}"));
+    assert_eq!(fixture.solve().unplaced.len(), 1);
 }
 
-// Section 8.6 leaves pods uncounted that were on a claim before its zone was settled. Here both kinds would have to be bound first.
+// Spec 02 §8.6 leaves pods uncounted that were placed on a claim before its zone was decided. Here
+// each kind of pods would have to be bound before the other.
 #[test]
-fn a_spread_that_could_never_be_kept_costs_another_machine() {
-    let world = Fixture::new(
+fn a_spread_that_could_never_be_met_gets_another_node() {
+    let fixture = Fixture::new(
         "type t cpu=16 \n pool p \n pod quiet x3 cpu=2 labels=tier:back spread=host:1:tier=front
          pod loud x3 cpu=1 labels=tier:front spread=zone:1:tier=back",
     );
-    assert_eq!(world.solve().claims.len(), 1);
-    let solution = world.with_settings(|s| s.effort = Effort::Search).solve();
+    assert_eq!(fixture.solve().claims.len(), 1);
+    let solution = fixture.with_settings(|s| s.effort = Effort::Search).solve();
     let pods: Vec<usize> = solution.claims.iter().map(|claim| claim.pods.len()).collect();
     assert_eq!((pods, solution.unplaced.len()), (vec![4, 2], 0), "one loud pod may be beside the quiet ones");
-    // Loud pods that are in nobody's way are bound first, and one machine does.
+    // Loud pods that no spread of other pods counts can be bound first, so one node is enough.
     let patient = Fixture::new(
         "type t cpu=16 \n pool p \n pod quiet x3 cpu=2 labels=tier:back
          pod loud x3 cpu=1 labels=tier:front spread=zone:1:tier=back",
@@ -407,39 +408,42 @@ fn a_spread_that_could_never_be_kept_costs_another_machine() {
     assert_eq!(patient.with_settings(|s| s.effort = Effort::Search).solve().claims.len(), 1);
 }
 
-// Each api pod must be beside a web pod and takes a machine of its own. Section 8.6 leaves the web pods uncounted that were there first, so that
-// all would go to one zone, where the last two api pods could never be bound.
+// Each api pod must share a host with a web pod and takes a node of its own. Spec 02 §8.6 leaves
+// the web pods that were placed first uncounted. All would be placed in one zone, where the last
+// two api pods could never be bound.
 #[test]
-fn pods_that_follow_others_to_their_hosts_are_spread_by_how_many_they_follow() {
-    let world = Fixture::new(
+fn pods_with_host_affinity_are_spread_by_the_pods_that_they_share_hosts_with() {
+    let fixture = Fixture::new(
         "type t cpu=4 zones=a,b \n pool p \n pod web x4 cpu=2.5 labels=tier:front
          pod api x4 cpu=1 labels=tier:back port=8080 aff=host:tier=front spread=zone:2:tier=front",
     );
     let per_zone = |solution: &Solution| -> Vec<usize> {
-        pods_per_domain(&world, solution, labels::ZONE).iter().map(|(pods, _)| *pods).collect()
+        pods_per_domain(&fixture, solution, labels::ZONE).iter().map(|(pods, _)| *pods).collect()
     };
-    assert_eq!(per_zone(&world.solve()), [8]);
-    let solution = world.with_settings(|s| s.effort = Effort::Search).solve();
+    assert_eq!(per_zone(&fixture.solve()), [8]);
+    let solution = fixture.with_settings(|s| s.effort = Effort::Search).solve();
     assert_eq!((per_zone(&solution), solution.unplaced.len()), (vec![4, 4], 0));
 }
 
-// Only zone a has machines for an api pod beside a web pod. Zone b must get the web pods that are left, or the last api pods can never be bound.
+// Only zone a has nodes for an api pod together with a web pod. Zone b must get the remaining web
+// pods, or the last api pods can never be bound.
 #[test]
-fn machines_are_kept_to_the_zone_where_a_spread_needs_them() {
-    let world = Fixture::new(
+fn nodes_are_narrowed_to_the_zone_that_a_spread_needs() {
+    let fixture = Fixture::new(
         "type small cpu=4 zones=a,b price=1 \n type large cpu=8 zones=a price=5 \n pool p
          pod web x10 cpu=3.5 labels=tier:front anti=host:tier=front
          pod api x6 cpu=1 labels=tier:back port=8080 aff=host:tier=front spread=zone:2:tier=front",
     );
-    let zones = |solution: &Solution| pods_per_domain(&world, solution, labels::ZONE);
-    assert_eq!(zones(&world.solve()), [(4, "?".to_owned()), (12, "a".to_owned())]);
-    let solution = world.with_settings(|s| s.effort = Effort::Search).solve();
+    let zones = |solution: &Solution| pods_per_domain(&fixture, solution, labels::ZONE);
+    assert_eq!(zones(&fixture.solve()), [(4, "?".to_owned()), (12, "a".to_owned())]);
+    let solution = fixture.with_settings(|s| s.effort = Effort::Search).solve();
     assert_eq!((zones(&solution), solution.unplaced.len()), (vec![(4, "b".to_owned()), (12, "a".to_owned())], 0));
 }
 
-// The queue's order would put the large pods first, which the spread counts; only without them is there room in zone a.
+// The queue's order would place the large pod first, which the spread counts. Zone a has capacity
+// only without it.
 #[test]
-fn pods_that_a_spread_binds_are_tried_before_those_that_stand_in_their_way() {
+fn pods_with_a_spread_are_tried_before_the_pods_that_it_counts() {
     check(
         "settings search \n type t cpu=8 \n pool p limit=nodes:1
          pod large cpu=2 labels=tier:front sel=zone:a
@@ -449,13 +453,13 @@ fn pods_that_a_spread_binds_are_tried_before_those_that_stand_in_their_way() {
 }
 
 #[test]
-fn spec_02_103_running_pods_keep_others_away() {
+fn spec_02_103_anti_affinity_of_running_pods_counts() {
     let guards = |anti: &str| {
-        let mut world = String::from("pool p");
+        let mut fixture = String::from("pool p");
         for zone in ["a", "b", "c"] {
-            write!(world, "\n node {zone} zone={zone} cpu=1 \n pod guard-{zone} on={zone} cpu=1 {anti}").unwrap();
+            write!(fixture, "\n node {zone} zone={zone} cpu=1 \n pod guard-{zone} on={zone} cpu=1 {anti}").unwrap();
         }
-        world
+        fixture
     };
     let required = guards("anti=zone:app=web");
     check(&format!("{required} \n pod web cpu=1 labels=app:web"), "unplaced web TopologyUnsatisfiable");
@@ -464,13 +468,13 @@ fn spec_02_103_running_pods_keep_others_away() {
         &format!("{} \n pod web cpu=1 labels=app:web", guards("anti~1=zone:app=web")),
         "claim pool=p types=t pods=web",
     );
-    // A guard that is on its way out still guards until it is gone; one that has ended does not.
+    // A terminating pod still keeps others away until it is deleted; a failed pod does not.
     check(
         &format!("{} \n pod web cpu=1 labels=app:web", guards("anti=zone:app=web terminating")),
         "unplaced web TopologyUnsatisfiable",
     );
     check(&format!("{} \n pod web cpu=1 labels=app:web", guards("anti=zone:app=web phase=Failed")), "node a pods=web");
-    // Pods of the pass that have such a rule keep later ones away as well.
+    // Pods that this pass places keep later pods away as well.
     check(
         "pool p \n pod guard cpu=2 sel=zone:a anti=zone:app=web \n pod web cpu=1 labels=app:web",
         "claim pool=p types=t pods=guard zone=a \n claim pool=p types=t pods=web zone=b|c",
@@ -479,23 +483,24 @@ fn spec_02_103_running_pods_keep_others_away() {
 
 #[test]
 fn spec_02_104_namespaces_of_a_term() {
-    let world = |options: &str| {
+    let fixture = |options: &str| {
         format!(
             "pool p \n namespace default \n namespace other label=team:x \n node n1 zone=a cpu=1
              pod db ns=other on=n1 cpu=1 labels=app:db \n pod web cpu=1 aff=zone:app=db{options}"
         )
     };
-    check(&world(""), "unplaced web TopologyUnsatisfiable");
-    check(&world(":ns=third"), "unplaced web TopologyUnsatisfiable");
-    check(&world(":nssel=team=y"), "unplaced web TopologyUnsatisfiable");
+    check(&fixture(""), "unplaced web TopologyUnsatisfiable");
+    check(&fixture(":ns=third"), "unplaced web TopologyUnsatisfiable");
+    check(&fixture(":nssel=team=y"), "unplaced web TopologyUnsatisfiable");
     for options in [":ns=other", ":ns=third|other", ":nssel=*", ":nssel=team=x", ":nssel=team=y:ns=other"] {
-        check(&world(options), "claim pool=p types=t pods=web zone=a");
+        check(&fixture(options), "claim pool=p types=t pods=web zone=a");
     }
 }
 
-/// Spec 02 §8.2: a zone that only pools with a taint offer is not one that the pod's own anti-affinity may be counted for.
+/// Spec 02 §8.2: a zone that only tainted pools offer does not count for the anti-affinity of a pod
+/// that does not tolerate the taint.
 #[test]
-fn anti_affinity_takes_only_domains_that_the_pod_can_reach() {
+fn anti_affinity_counts_only_domains_that_the_pod_can_use() {
     check(
         "type x zones=a,b catalogue=x \n type y zones=c catalogue=y \n pool p catalogue=0 \n pool q catalogue=1 taint=k=v:NoSchedule
          pod one cpu=2 labels=app:web anti=zone:app=web
@@ -508,23 +513,23 @@ const REVISIONS: &str = "replicaset web-1 sel=app=web&rev=1 \n replicaset web-2 
 
 #[test]
 fn spec_02_105_pods_are_spread_by_default() {
-    let world = Fixture::new(&format!(
+    let fixture = Fixture::new(&format!(
         "settings default-spread=zone:1 \n type t cpu=16 \n pool p \n {REVISIONS}
          pod old x3 cpu=1 labels=app:web,rev:1 owner=ReplicaSet/web-1
          pod new x3 cpu=1 labels=app:web,rev:2 owner=ReplicaSet/web-2"
     ));
-    let solution = world.solve();
+    let solution = fixture.solve();
     for revision in ["old", "new"] {
         let per_claim: Vec<usize> =
             solution.claims.iter().map(|c| c.pods.iter().filter(|p| p.contains(revision)).count()).collect();
         assert_eq!(per_claim, [1, 1, 1], "{revision}");
     }
-    check_search(&world, &solution);
-    // Spread by a service, whatever made the pods.
+    check_search(&fixture, &solution);
+    // A Service spreads pods of any owner.
     let job = "settings default-spread=zone:1 \n type t cpu=16 \n pool p \n service s sel=app:job
         pod work x3 cpu=1 labels=app:job,run:1 owner=Job/j";
     assert_eq!(pod_counts_per_domain(job, "zone"), [1, 1, 1]);
-    // A stateful set and a replication controller count as owners, other kinds do not.
+    // StatefulSets and ReplicationControllers count as owners, other kinds do not.
     for (line, owner, spread) in [
         ("statefulset o sel=app=web", "StatefulSet/o", true),
         ("rc o sel=app=web", "ReplicationController/o", true),
@@ -533,25 +538,25 @@ fn spec_02_105_pods_are_spread_by_default() {
         ("replicaset o ns=other sel=app=web", "ReplicaSet/o", false),
         ("replicaset o sel=app=web", "Job/o", false),
     ] {
-        let world = format!(
+        let fixture = format!(
             "settings default-spread=zone:1 \n type t cpu=16 \n pool p \n {line} \n pod w x3 cpu=1 labels=app:web owner={owner}"
         );
         assert_eq!(
-            pod_counts_per_domain(&world, "zone"),
+            pod_counts_per_domain(&fixture, "zone"),
             if spread { vec![1, 1, 1] } else { vec![3] },
             "{line} for {owner}"
         );
     }
-    // Pods that run already count by the deduced selector.
+    // Running pods count by the deduced selector.
     let running = "settings default-spread=zone:1 \n pool p req=\"zone In a,b\" \n replicaset web sel=app=web \n node n1 zone=a cpu=3
         pod old x3 on=n1 cpu=1 labels=app:web \n pod w x3 cpu=1 labels=app:web owner=ReplicaSet/web";
     assert_eq!(pod_counts_per_domain(running, "zone"), [3]);
 }
 
 #[test]
-fn spec_02_106_defaults_are_for_pods_that_say_nothing() {
+fn spec_02_106_default_spread_applies_only_to_pods_without_constraints() {
     let with = |rest: &str| format!("settings default-spread=zone:1 \n type t cpu=16 \n pool p \n {rest}");
-    // Any constraint of its own.
+    // The pods have a constraint of their own.
     assert_eq!(
         pod_counts_per_domain(
             &with(
@@ -561,14 +566,14 @@ fn spec_02_106_defaults_are_for_pods_that_say_nothing() {
         ),
         [3]
     );
-    // Nobody selects it.
+    // No Service or owner selects the pods.
     assert_eq!(pod_counts_per_domain(&with("service s sel=app:other \n pod w x3 cpu=1 labels=app:web"), "zone"), [3]);
     assert_eq!(pod_counts_per_domain(&with("service s unselective \n pod w x3 cpu=1 labels=app:web"), "zone"), [3]);
     assert_eq!(
         pod_counts_per_domain(&with("service s ns=other sel=app:web \n pod w x3 cpu=1 labels=app:web"), "zone"),
         [3]
     );
-    // Nothing is configured.
+    // No default constraint is configured.
     assert_eq!(
         pod_counts_per_domain(
             &format!(
@@ -581,7 +586,7 @@ fn spec_02_106_defaults_are_for_pods_that_say_nothing() {
 }
 
 #[test]
-fn spec_02_107_defaults_are_as_hard_as_they_say() {
+fn spec_02_107_a_default_spread_may_be_hard_or_soft() {
     let with = |constraint: &str| {
         format!("settings default-spread={constraint} \n pool p \n service s sel=app:web \n pod w cpu=1 labels=app:web")
     };
@@ -589,9 +594,10 @@ fn spec_02_107_defaults_are_as_hard_as_they_say() {
     check(&with("rack:1"), "unplaced w TopologyUnsatisfiable");
 }
 
-// kube-scheduler counts by the pod's node affinity as it is written, whichever alternative the pod was placed by.
+// kube-scheduler counts by the pod's node affinity as written, whichever alternative the pod was
+// placed by.
 #[test]
-fn giving_up_an_alternative_does_not_change_who_is_counted() {
+fn giving_up_an_alternative_does_not_change_which_pods_count() {
     check(
         "pool p limit=nodes:1 \n pod x x2 cpu=1 labels=app:x spread=host:1:app=x req=\"zone In a,b\" req=\"arch In amd64\"",
         "claim pool=p types=t pods=x-1 zone=a|b \n unplaced x-2 LimitExceeded",

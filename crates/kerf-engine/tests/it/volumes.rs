@@ -1,4 +1,4 @@
-//! Where volumes let pods run, and how many a node can attach (spec 02 §9).
+//! Tests of volume topology and of the number of volumes that a node can attach (spec 02 §9).
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ fn spec_02_108_volumes_and_pods_must_agree_on_the_zone() {
     check(&format!("{class} \n pod x cpu=1 pvc=data"), "claim pool=p types=t pods=x zone=b|c");
     check(&format!("{class} \n node n1 zone=a \n node n2 zone=b \n pod x cpu=1 pvc=data"), "node n2 pods=x");
     check(&format!("{class} \n node n1 \n pod x cpu=1 pvc=data"), "claim pool=p types=t pods=x zone=b|c");
-    // A claim that a pod makes for itself.
+    // A claim of a generic ephemeral volume.
     check(
         "pool p \n sc fast term=\"zone In b\" \n pvc x-scratch sc=fast \n pod x cpu=1 ephemeral=scratch",
         "claim pool=p types=t pods=x zone=b",
@@ -21,7 +21,7 @@ fn spec_02_108_volumes_and_pods_must_agree_on_the_zone() {
 }
 
 #[test]
-fn spec_02_109_alternatives_of_a_volume_serve_pods_that_repel_each_other() {
+fn spec_02_109_volume_alternatives_serve_pods_with_zone_anti_affinity() {
     for (pv, claim) in [
         ("pv one term=\"zone In a\" term=\"zone In b\" \n pv two term=\"zone In a\" term=\"zone In b\"", "pv="),
         ("sc one term=\"zone In a\" term=\"zone In b\" \n sc two term=\"zone In a\" term=\"zone In b\"", "sc="),
@@ -37,12 +37,12 @@ fn spec_02_109_alternatives_of_a_volume_serve_pods_that_repel_each_other() {
 }
 
 #[test]
-fn spec_02_110_the_combination_that_works_is_found() {
+fn spec_02_110_a_compatible_combination_of_volume_alternatives_is_found() {
     let volumes =
         "pool p \n pv one term=\"zone In a\" term=\"zone In b\" \n pv two term=\"zone In b\" term=\"zone In c\"
         pvc c1 pv=one \n pvc c2 pv=two";
     check(&format!("{volumes} \n pod x cpu=1 pvc=c1,c2"), "claim pool=p types=t pods=x zone=b");
-    // No combination: the pod asks for what cannot be.
+    // No combination exists: the pod's volumes contradict each other.
     check(
         "pool p \n pv one term=\"zone In a\" \n pv two term=\"zone In b\" \n pvc c1 pv=one \n pvc c2 pv=two \n pod x cpu=1 pvc=c1,c2",
         "unplaced x NoInstanceTypeFits",
@@ -50,17 +50,17 @@ fn spec_02_110_the_combination_that_works_is_found() {
 }
 
 #[test]
-fn spec_02_111_a_local_volume_does_not_pin_its_pod() {
-    let world = |kind: &str, term: &str| {
+fn spec_02_111_a_local_volume_does_not_restrict_its_pod_to_a_host() {
+    let fixture = |kind: &str, term: &str| {
         format!(
             "pool p \n node n1 zone=a \n node n2 zone=b cpu=0 \n pv v {kind} term=\"{term}\" \n pvc data pv=v \n pod x cpu=1 pvc=data"
         )
     };
-    check(&world("local", "host In n2"), "node n1 pods=x");
-    check(&world("", "host In n2"), "unplaced x VolumeTopology");
-    check(&world("", "host In n1"), "node n1 pods=x");
-    check(&world("local", "host In n2 & zone In b"), "claim pool=p types=t pods=x zone=b");
-    // Each alternative holds or fails as a whole.
+    check(&fixture("local", "host In n2"), "node n1 pods=x");
+    check(&fixture("", "host In n2"), "unplaced x VolumeTopology");
+    check(&fixture("", "host In n1"), "node n1 pods=x");
+    check(&fixture("local", "host In n2 & zone In b"), "claim pool=p types=t pods=x zone=b");
+    // The expressions of one alternative hold or fail together.
     check(
         "pool p limit=nodes:0 \n node n1 zone=b \n node n2 zone=a
          pv v term=\"host In n1 & zone In a\" term=\"host In n2 & zone In b\" \n pvc data pv=v \n pod x cpu=1 pvc=data",
@@ -69,18 +69,18 @@ fn spec_02_111_a_local_volume_does_not_pin_its_pod() {
 }
 
 #[test]
-fn spec_02_112_a_node_attaches_so_many_volumes() {
-    let mut world = String::from("pool p \n node n1 cpu=100 \n csinode n1 limit=ebs.csi.aws.com:10 \n sc fast");
+fn spec_02_112_a_node_attaches_a_limited_number_of_volumes() {
+    let mut fixture = String::from("pool p \n node n1 cpu=100 \n csinode n1 limit=ebs.csi.aws.com:10 \n sc fast");
     for pod in 1..=6 {
-        write!(world, "\n pvc a-{pod} sc=fast \n pvc b-{pod} sc=fast \n pod x-{pod} cpu=1 pvc=a-{pod},b-{pod}")
+        write!(fixture, "\n pvc a-{pod} sc=fast \n pvc b-{pod} sc=fast \n pod x-{pod} cpu=1 pvc=a-{pod},b-{pod}")
             .unwrap();
     }
-    check(&world, "claim pool=p types=t pods=x-6 \n node n1 pods=x-1..5");
+    check(&fixture, "claim pool=p types=t pods=x-6 \n node n1 pods=x-1..5");
     check(
         "pool p \n node n1 cpu=100 \n csinode n1 limit=ebs.csi.aws.com:10 \n sc fast \n pvc shared sc=fast \n pod x x100 cpu=1 pvc=shared",
         "node n1 pods=x-1..100",
     );
-    // In-tree names count for the driver that took over, and what runs there already counts.
+    // In-tree names count for the CSI driver that replaced them, and volumes of running pods count.
     let bound = |provisioner: &str| {
         format!(
             "pool p \n node n1 \n csinode n1 limit=ebs.csi.aws.com:1 \n sc fast provisioner={provisioner} \n pvc old sc=fast \n pvc new sc=fast
@@ -99,7 +99,7 @@ fn spec_02_112_a_node_attaches_so_many_volumes() {
 }
 
 #[test]
-fn spec_02_113_claims_that_cannot_be_used_launch_nothing() {
+fn spec_02_113_pods_with_unusable_volume_claims_launch_nothing() {
     for volumes in [
         "pvc c sc=fast deleting",
         "pvc c pv=v lost",
@@ -109,15 +109,15 @@ fn spec_02_113_claims_that_cannot_be_used_launch_nothing() {
         "pvc c pv=old",
         "pvc c ns=other sc=fast",
     ] {
-        let world = format!(
+        let fixture = format!(
             "pool p \n sc fast \n sc now immediate \n pv v \n pv old deleting \n {volumes} \n pod x cpu=1 pvc=c"
         );
-        check(&world, "unplaced x VolumeNotUsable");
+        check(&fixture, "unplaced x VolumeNotUsable");
     }
 }
 
 #[test]
-fn spec_02_114_a_bound_claim_needs_no_class() {
+fn spec_02_114_a_bound_claim_needs_no_storage_class() {
     for class in ["", "sc=", "sc=gone"] {
         check(&format!("pool p \n pv v \n pvc c pv=v {class} \n pod x cpu=1 pvc=c"), "claim pool=p types=t pods=x");
         check(&format!("pool p \n pvc c {class} \n pod x cpu=1 pvc=c"), "unplaced x VolumeNotUsable");
@@ -125,13 +125,13 @@ fn spec_02_114_a_bound_claim_needs_no_class() {
 }
 
 #[test]
-fn section_9_1_every_problem_of_a_claim_has_its_words() {
-    let of = |claim: &str| {
+fn section_9_1_every_problem_of_a_claim_has_a_message() {
+    let reason = |claim: &str| {
         unplaced_reason(&format!("pool p \n sc fast \n sc now immediate \n sc rack term=\"rack In r1\" \n pv v driver=d \n pv old deleting
         unsupported provisioner=d key=rack \n {claim} \n pod x cpu=1 pvc=c"), "x")
     };
     assert_eq!(
-        of(""),
+        reason(""),
         "getting persistent volume claim, persistentvolumeclaims \"c\" not found (PersistentVolumeClaim=c)"
     );
     for (claim, problem) in [
@@ -177,15 +177,15 @@ fn section_9_1_every_problem_of_a_claim_has_its_words() {
              StorageClass=)",
         ),
     ] {
-        assert_eq!(of(claim), problem, "{claim}");
+        assert_eq!(reason(claim), problem, "{claim}");
     }
 }
 
 #[test]
-fn a_pod_with_two_broken_claims_is_told_of_the_first() {
-    let world = "pool p \n pod x cpu=1 pvc=one,two";
-    assert!(unplaced_reason(world, "x").contains("\"one\" not found"), "{}", solved_text(world));
-    // Spread and volumes together: the volume's zone, counted by the pod's own rules.
+fn the_message_names_the_first_of_two_invalid_claims() {
+    let fixture = "pool p \n pod x cpu=1 pvc=one,two";
+    assert!(unplaced_reason(fixture, "x").contains("\"one\" not found"), "{}", solved_text(fixture));
+    // Spread and volumes together: the volume decides the zone, and the pod's own rules count.
     assert_eq!(
         pod_counts_per_domain(
             "pool p \n pv v term=\"zone In a\" \n pvc c pv=v \n pod x x2 cpu=1 labels=app:x spread=zone:1:app=x pvc=c",

@@ -1,13 +1,13 @@
-//! Which zone pods that wait can use (spec 02 §17.3).
+//! Tests of which zones pending pods can use (spec 02 §17.3).
 
 use kerf_engine::{EffectiveZone, IncrementalSolver};
 
 use crate::fixture::Fixture;
 
-/// Counts by zone, as text.
-fn zones(world: &str) -> String {
-    let world = Fixture::new(world);
-    let counts = IncrementalSolver::new(&world.input, &world.settings).pending_by_zone();
+/// Returns the counts by zone as text.
+fn zones(fixture: &str) -> String {
+    let fixture = Fixture::new(fixture);
+    let counts = IncrementalSolver::new(&fixture.input, &fixture.settings).pending_by_zone();
     let text = |(zone, count): (&EffectiveZone, &usize)| match zone {
         EffectiveZone::One(zone) => format!("{zone}={count}"),
         EffectiveZone::Flexible => format!("flexible={count}"),
@@ -17,7 +17,7 @@ fn zones(world: &str) -> String {
 }
 
 #[test]
-fn what_a_pod_asks_for_itself_and_by_its_volumes() {
+fn node_affinity_and_volumes_decide_the_zone() {
     let nodes = "pool p \n node n1 zone=a \n node n2 zone=b";
     for (pod, expected) in [
         ("pod x cpu=1", "flexible=1"),
@@ -27,7 +27,7 @@ fn what_a_pod_asks_for_itself_and_by_its_volumes() {
         ("sc s term=\"zone In b\" \n pvc c sc=s \n pod x cpu=1 pvc=c", "b=1"),
         ("sc s term=\"zone In b,c\" \n pvc c sc=s \n pod x cpu=1 pvc=c", "flexible=1"),
         ("sc s term=\"zone In b,c\" \n pvc c sc=s \n pod x cpu=1 pvc=c req=\"zone NotIn c\"", "b=1"),
-        // What runs is not counted.
+        // Running pods are not counted.
         ("pod x on=n1 cpu=1 \n pod y cpu=1 req=\"zone In b\"", "b=1"),
     ] {
         assert_eq!(zones(&format!("{nodes} \n {pod}")), expected, "{pod}");
@@ -35,9 +35,9 @@ fn what_a_pod_asks_for_itself_and_by_its_volumes() {
 }
 
 #[test]
-fn what_topology_leaves() {
+fn affinity_and_anti_affinity_decide_the_zone() {
     let nodes = "pool p \n node n1 zone=a \n node n2 zone=b";
-    // Near a pod that runs in one zone; away from pods in all but one; away from pods in every zone.
+    // Affinity to a pod in zone a; the same with only zone b allowed; affinity to no pod at all.
     for (pods, expected) in [
         ("pod web on=n1 cpu=1 labels=app:web \n pod x cpu=1 aff=zone:app=web", "a=1"),
         ("pod web on=n1 cpu=1 labels=app:web \n pod x cpu=1 aff=zone:app=web req=\"zone In b\"", "none=1"),

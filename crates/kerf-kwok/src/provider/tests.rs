@@ -1,4 +1,4 @@
-//! The simulated cloud against a real API server's answers, in this process.
+//! Tests of the simulated cloud against the sandbox's API server.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::*;
 use crate::built_in_catalogue;
 
-/// A cluster with the definitions installed and a node class `default`.
+/// Returns a cluster with the CRDs and the node class `default`.
 async fn cluster(class: serde_json::Value) -> (ApiServer, Client, Clock) {
     let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
     let server = ApiServer::new(ApiServerConfig::new(clock, 7));
@@ -51,30 +51,30 @@ fn spot_linux_requirements() -> serde_json::Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_simulated_cloud_is_a_provider() {
+async fn the_simulated_cloud_passes_the_conformance_tests() {
     let (_server, client, clock) = cluster(json!({})).await;
     let provider = Kwok::new(client, clock, built_in_catalogue());
     kerf_cloud::conformance::check(&provider, &claim(spot_linux_requirements()), &pool()).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_is_a_node_with_what_the_claim_asks_for() {
+async fn an_instance_is_a_node_that_meets_the_claim() {
     let (_server, client, clock) = cluster(json!({})).await;
     let provider = Kwok::new(client.clone(), clock, built_in_catalogue());
-    let machine = provider.create(&claim(spot_linux_requirements())).await.unwrap();
+    let instance = provider.create(&claim(spot_linux_requirements())).await.unwrap();
     assert_eq!(
-        machine.labels["node.kubernetes.io/instance-type"], "c-2x-amd64-linux",
+        instance.labels["node.kubernetes.io/instance-type"], "c-2x-amd64-linux",
         "the smallest whose cpu is enough"
     );
-    assert_eq!(machine.labels["topology.kubernetes.io/zone"], "test-zone-c", "drawn by the claim's uid");
-    assert_eq!(machine.labels["eks-node-viewer/instance-price"], "0.038006");
+    assert_eq!(instance.labels["topology.kubernetes.io/zone"], "test-zone-c", "drawn by the claim's uid");
+    assert_eq!(instance.labels["eks-node-viewer/instance-price"], "0.038006");
     let nodes: Api<Node> = Api::all(client);
-    let node = nodes.get(machine.provider_id.strip_prefix("kwok://").unwrap()).await.unwrap();
+    let node = nodes.get(instance.provider_id.strip_prefix("kwok://").unwrap()).await.unwrap();
     let labels = node.metadata.labels.unwrap();
     assert_eq!(labels["kubernetes.io/hostname"], "general-x7k2p");
     assert_eq!(labels["karpenter.sh/nodepool"], "general");
     assert_eq!((&*labels["beta.kubernetes.io/os"], &*labels["beta.kubernetes.io/arch"]), ("linux", "amd64"));
-    assert!(!machine.labels.contains_key("beta.kubernetes.io/os"), "what a kubelet says is not for the claim");
+    assert!(!instance.labels.contains_key("beta.kubernetes.io/os"), "what a kubelet says is not for the claim");
     assert_eq!(node.metadata.annotations.unwrap()["kwok.x-k8s.io/node"], "fake");
     let taints: Vec<String> = node.spec.unwrap().taints.unwrap().into_iter().map(|taint| taint.key).collect();
     assert!(taints.contains(&"karpenter.sh/unregistered".to_owned()));
@@ -84,9 +84,9 @@ async fn a_machine_is_a_node_with_what_the_claim_asks_for() {
     assert_eq!(status.allocatable.unwrap()["example.com/widget"].0, "3", "what the type does not have is simulated");
 }
 
-// spec 04 §14.3: ties within a type.
+// spec 04 §14.3: ties within an instance type.
 #[tokio::test(start_paused = true)]
-async fn machines_of_one_price_are_spread_and_the_same_claim_gets_the_same() {
+async fn instances_of_one_price_are_spread_over_zones_and_a_claim_always_gets_the_same_one() {
     let (_server, client, clock) = cluster(json!({})).await;
     let nodes: Api<Node> = Api::all(client.clone());
     let provider = Kwok::new(client, clock, built_in_catalogue());
@@ -94,20 +94,20 @@ async fn machines_of_one_price_are_spread_and_the_same_claim_gets_the_same() {
     for i in 0..40 {
         let mut claim = claim(json!([]));
         claim.metadata.uid = Some(format!("00000000-0000-4000-8000-{i:012}"));
-        let machine = provider.create(&claim).await.unwrap();
-        assert_eq!(machine.labels["node.kubernetes.io/instance-type"], "c-2x-amd64-linux", "the first of equal types");
-        let zone = machine.labels["topology.kubernetes.io/zone"].clone();
+        let instance = provider.create(&claim).await.unwrap();
+        assert_eq!(instance.labels["node.kubernetes.io/instance-type"], "c-2x-amd64-linux", "the first of equal types");
+        let zone = instance.labels["topology.kubernetes.io/zone"].clone();
         nodes.delete(&node::node_name(&claim), &DeleteParams::default()).await.unwrap();
         let again = provider.create(&claim).await.unwrap();
         assert_eq!(again.labels["topology.kubernetes.io/zone"], zone, "a launch that is repeated");
         *zones.entry(zone).or_default() += 1;
     }
-    assert!(zones.len() == 4 && zones.values().all(|machines| *machines >= 4), "{zones:?}");
+    assert!(zones.len() == 4 && zones.values().all(|count| *count >= 4), "{zones:?}");
 }
 
 // spec 04 §14.3, §1.6
 #[tokio::test(start_paused = true)]
-async fn only_what_was_launched_here_or_is_managed_is_a_machine() {
+async fn only_nodes_of_this_provider_are_listed() {
     let (_server, client, clock) = cluster(json!({})).await;
     let nodes: Api<Node> = Api::all(client.clone());
     let provider = Kwok::new(client, clock, built_in_catalogue());
@@ -121,31 +121,31 @@ async fn only_what_was_launched_here_or_is_managed_is_a_machine() {
         nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
     }
     let mut listed: Vec<String> =
-        provider.list().await.unwrap().into_iter().map(|machine| machine.provider_id).collect();
+        provider.list().await.unwrap().into_iter().map(|instance| instance.provider_id).collect();
     listed.sort();
     assert_eq!(listed, [launched.provider_id.as_str(), "kwok://managed"]);
 }
 
 // spec 04 #142
 #[tokio::test(start_paused = true)]
-async fn without_its_class_there_is_no_capacity_and_with_a_delay_the_node_comes_later() {
+async fn without_a_node_class_there_is_no_capacity_and_with_a_delay_the_node_is_created_later() {
     let (_server, client, clock) = cluster(json!({"nodeRegistrationDelay": "30s"})).await;
     let provider = Kwok::new(client.clone(), clock, built_in_catalogue());
-    let mut lost = claim(spot_linux_requirements());
-    lost.spec.node_class_ref.name = "nowhere".into();
-    let refusal = provider.create(&lost).await.unwrap_err();
-    assert!(matches!(refusal, CreateError::InsufficientCapacity(_)), "{refusal}");
+    let mut claim_without_class = claim(spot_linux_requirements());
+    claim_without_class.spec.node_class_ref.name = "nowhere".into();
+    let error = provider.create(&claim_without_class).await.unwrap_err();
+    assert!(matches!(error, CreateError::InsufficientCapacity(_)), "{error}");
 
-    // A machine that is there is found again, even if its class is not.
-    let mut strict = claim(spot_linux_requirements());
-    let (_server, elsewhere, clock) = cluster(json!({})).await;
-    let other = Kwok::new(elsewhere.clone(), clock, built_in_catalogue());
-    let launched = other.create(&strict).await.unwrap();
-    strict.spec.node_class_ref.name = "nowhere".into();
-    assert_eq!(other.create(&strict).await.unwrap().provider_id, launched.provider_id);
+    // An existing instance is found although its node class no longer exists.
+    let mut relaunched = claim(spot_linux_requirements());
+    let (_server, other_client, clock) = cluster(json!({})).await;
+    let other = Kwok::new(other_client.clone(), clock, built_in_catalogue());
+    let launched = other.create(&relaunched).await.unwrap();
+    relaunched.spec.node_class_ref.name = "nowhere".into();
+    assert_eq!(other.create(&relaunched).await.unwrap().provider_id, launched.provider_id);
 
-    let machine = provider.create(&claim(spot_linux_requirements())).await.unwrap();
-    let name = machine.provider_id.strip_prefix("kwok://").unwrap();
+    let instance = provider.create(&claim(spot_linux_requirements())).await.unwrap();
+    let name = instance.provider_id.strip_prefix("kwok://").unwrap();
     let nodes: Api<Node> = Api::all(client);
     assert!(nodes.get_opt(name).await.unwrap().is_none());
     tokio::time::sleep(Duration::from_secs(31)).await;
@@ -173,41 +173,46 @@ impl InstanceAvailability for AlwaysThrottled {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cloud_that_is_busy_has_everything_in_stock_all_the_same() {
+async fn throttling_does_not_make_offerings_unavailable() {
     let (_server, client, clock) = cluster(json!({})).await;
     let provider = Kwok::new(client, clock, built_in_catalogue()).with_availability(Arc::new(AlwaysThrottled));
-    let refusal = provider.create(&claim(spot_linux_requirements())).await.unwrap_err();
-    assert!(matches!(refusal, CreateError::Other(_)), "it is tried again: {refusal}");
+    let error = provider.create(&claim(spot_linux_requirements())).await.unwrap_err();
+    assert!(matches!(error, CreateError::Other(_)), "it is tried again: {error}");
     let types = provider.instance_types(&pool()).await.unwrap();
     assert!(types.iter().flat_map(|t| &t.offerings).all(|offering| offering.available));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_out_of_stock_is_not_on_offer_for_a_while() {
+async fn an_offering_without_capacity_is_unavailable_for_three_minutes() {
     let (_server, client, clock) = cluster(json!({})).await;
     let provider = Kwok::new(client, clock, built_in_catalogue()).with_availability(Arc::new(NoSpot));
-    let refusal = provider.create(&claim(spot_linux_requirements())).await.unwrap_err();
+    let error = provider.create(&claim(spot_linux_requirements())).await.unwrap_err();
     assert_eq!(
-        refusal.to_string(),
+        error.to_string(),
         "insufficient capacity, no spot capacity in test-zone-c; no spot capacity in test-zone-b"
     );
-    let on_offer =
+    let available_offerings =
         |types: &[InstanceType]| types.iter().flat_map(|t| &t.offerings).filter(|offering| offering.available).count();
     let types = provider.instance_types(&pool()).await.unwrap();
-    // 72 types run linux, all but those of one cpu fit, two zones of four are asked for.
-    assert_eq!(144 * 8 - on_offer(&types), 66 * 2);
-    let either = json!([{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["test-zone-b"]}]);
-    let machine = provider.create(&claim(either)).await.unwrap();
-    assert_eq!(machine.labels["karpenter.sh/capacity-type"], "on-demand", "the next best is taken");
+    // 72 types run Linux, all but those with one CPU fit, and two of four zones are requested.
+    assert_eq!(144 * 8 - available_offerings(&types), 66 * 2);
+    let any_capacity_type =
+        json!([{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["test-zone-b"]}]);
+    let instance = provider.create(&claim(any_capacity_type)).await.unwrap();
+    assert_eq!(instance.labels["karpenter.sh/capacity-type"], "on-demand", "the next best is taken");
     tokio::time::sleep(Duration::from_secs(181)).await;
-    assert_eq!(on_offer(&provider.instance_types(&pool()).await.unwrap()), 144 * 8, "and then it is tried again");
+    assert_eq!(
+        available_offerings(&provider.instance_types(&pool()).await.unwrap()),
+        144 * 8,
+        "and then it is tried again"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_type_that_nobody_sells_is_an_error() {
+async fn an_unknown_instance_type_is_an_error() {
     let (_server, client, clock) = cluster(json!({})).await;
     let provider = Kwok::new(client, clock, built_in_catalogue());
     let unknown = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]}]);
-    let refusal = provider.create(&claim(unknown)).await.unwrap_err();
-    assert_eq!(refusal.to_string(), "instance type not found (instance-type=m5.large)");
+    let error = provider.create(&claim(unknown)).await.unwrap_err();
+    assert_eq!(error.to_string(), "instance type not found (instance-type=m5.large)");
 }

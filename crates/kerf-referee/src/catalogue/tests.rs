@@ -21,7 +21,7 @@ fn a_type_is_what_the_file_says() -> Result<(), serde_json::Error> {
     assert_eq!(c.offerings[0].zone(), "zone-a");
     assert_eq!(c.offerings[0].capacity_type(), "spot");
     assert_eq!(c.offerings[1].price, Price::from_wire(0.1));
-    assert!(c.offerings[0].available && !c.offerings[1].available);
+    assert!(c.offerings[0].is_available && !c.offerings[1].is_available);
     assert_eq!(c.capacity.get("pods"), Quantity::from_units(110));
     assert_eq!(c.allocatable.to_string(), "{cpu: 1900m, hugepages-2Mi: 1Gi, memory: 3062Mi, pods: 110}");
     assert_eq!(c.values[ZONE].len(), 2);
@@ -40,9 +40,12 @@ fn spec_02_39_huge_pages_never_make_memory_negative() {
 
 #[test]
 fn sizes_and_families_come_from_the_name() {
-    assert_eq!(size("m5.large"), Some("large"));
-    assert_eq!(size("m5.24xlarge"), Some("24xlarge"));
-    assert_eq!(size("c-4x-amd64-linux"), None);
-    assert_eq!(size("m5.huge"), None);
-    assert_eq!((family("m5.large"), family("c-4x"), family("small"), family("")), ("m5", "c", "s", ""));
+    assert_eq!(instance_size("m5.large"), Some("large"));
+    assert_eq!(instance_size("m5.24xlarge"), Some("24xlarge"));
+    assert_eq!(instance_size("c-4x-amd64-linux"), None);
+    assert_eq!(instance_size("m5.huge"), None);
+    assert_eq!(
+        (instance_family("m5.large"), instance_family("c-4x"), instance_family("small"), instance_family("")),
+        ("m5", "c", "s", "")
+    );
 }

@@ -16,42 +16,45 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::claims::unreachable_claim;
-use super::launch::{Launch, launches};
-use super::pool_domains::Heed;
-use super::topology::can_be_last;
-use super::{Daemons, Universe, check};
+use super::claims::unusable_volume_claim;
+use super::launch::{PossibleLaunch, possible_launches};
+use super::pool_domains::TaintPolicy;
+use super::topology::can_be_bound_last;
+use super::{DaemonPods, PoolDomains, check};
 use crate::catalogue::{CAPACITY_TYPE, Catalogue, INSTANCE_TYPE, ZONE};
-use crate::manifests::{ExistingNode, Pool, World};
+use crate::manifests::{ClusterManifests, ExistingNode, Pool};
 use crate::placement::{affinity_terms, anti_affinity_terms, pod_key, spread_constraints, term_selects};
-use crate::plan::{Claim, Estimate, ExistingPlacement, Plan, Requirement};
+use crate::plan::{Estimate, ExistingPlacement, NodeRequirement, Plan, PlanClaim};
 use crate::resources::sum_of_requests;
-use crate::search::kind_of;
-use crate::selectors::{node_wanted, required_terms, term_matches};
+use crate::search::pod_equivalence_key;
+use crate::selectors::{node_affinity_matches, required_node_affinity_terms, term_matches};
 use crate::storage::HOSTNAME;
 
 /// Pods that the plan calls unschedulable although they could be added, with where: `namespace/name` and the place. Of pods that are alike
 /// the first is asked for: what it cannot have, the others cannot have either.
-pub fn addable(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<(String, String)> {
-    let daemons = Daemons::of(world);
+pub fn addable_pods(world: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<(String, String)> {
+    let daemons = DaemonPods::of(world);
     let broken = check(world, catalogue, plan).len();
     let pods: BTreeMap<String, &Pod> = world.pods.iter().map(|pod| (pod_key(pod), pod)).collect();
     let plannable: BTreeSet<String> = world
-        .pending()
+        .pending_pods()
         .into_iter()
-        .filter(|pending| world.refusal(*pending).is_none())
+        .filter(|pending| world.not_plannable_reason(*pending).is_none())
         .map(|pending| pod_key(pending.pod))
         .collect();
     let left_out = plan.provisioning.unschedulable.iter().map(|unschedulable| &unschedulable.pod);
     let candidates = left_out.filter(|key| plannable.contains(*key)).filter_map(|key| pods.get(key).copied());
     let mut asked: BTreeSet<String> = BTreeSet::new();
     candidates
-        .filter(|pod| asked.insert(kind_of(pod)))
-        .filter(|pod| !waits_for_a_zone(pod, world, plan, &pods) && !has_kin_elsewhere(pod, world, plan, &pods))
+        .filter(|pod| asked.insert(pod_equivalence_key(pod)))
+        .filter(|pod| {
+            !needs_undecided_domain(pod, world, plan, &pods) && !has_affinity_match_elsewhere(pod, world, plan, &pods)
+        })
         .filter_map(|pod| {
-            let mut ways = with_pod(world, catalogue, plan, &daemons, &pods, pod).into_iter();
+            let mut ways = plans_with_pod(world, catalogue, plan, &daemons, &pods, pod).into_iter();
             let (place, _) = ways.find(|(_, better)| {
-                check(world, catalogue, better).len() <= broken && can_be_last(world, catalogue, better, &pod_key(pod))
+                check(world, catalogue, better).len() <= broken
+                    && can_be_bound_last(world, catalogue, better, &pod_key(pod))
             })?;
             Some((pod_key(pod), place))
         })
@@ -59,7 +62,7 @@ pub fn addable(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<(String
 }
 
 /// Whether the pod must be near others of this plan in a domain that is still open.
-fn waits_for_a_zone(pod: &Pod, world: &World, plan: &Plan, pods: &BTreeMap<String, &Pod>) -> bool {
+fn needs_undecided_domain(pod: &Pod, world: &ClusterManifests, plan: &Plan, pods: &BTreeMap<String, &Pod>) -> bool {
     let on_claims = plan.provisioning.node_claims.iter().flat_map(|claim| &claim.pods);
     let companions: Vec<&Pod> = on_claims.filter_map(|key| pods.get(key).copied()).collect();
     affinity_terms(pod).iter().filter(|term| term.topology_key != HOSTNAME).any(|term| {
@@ -69,8 +72,13 @@ fn waits_for_a_zone(pod: &Pod, world: &World, plan: &Plan, pods: &BTreeMap<Strin
 }
 
 /// Whether the pod may choose among alternatives of its node affinity and must be near its own kind, of which there are some.
-fn has_kin_elsewhere(pod: &Pod, world: &World, plan: &Plan, pods: &BTreeMap<String, &Pod>) -> bool {
-    let has_alternatives = required_terms(pod).is_some_and(|terms| terms.len() > 1);
+fn has_affinity_match_elsewhere(
+    pod: &Pod,
+    world: &ClusterManifests,
+    plan: &Plan,
+    pods: &BTreeMap<String, &Pod>,
+) -> bool {
+    let has_alternatives = required_node_affinity_terms(pod).is_some_and(|terms| terms.len() > 1);
     let planned = plan.placed_pods().filter_map(|key| pods.get(key).copied());
     let there: Vec<&Pod> = planned.chain(world.existing_nodes().iter().flat_map(|node| node.pods.clone())).collect();
     has_alternatives
@@ -81,11 +89,11 @@ fn has_kin_elsewhere(pod: &Pod, world: &World, plan: &Plan, pods: &BTreeMap<Stri
 }
 
 /// The plan with the pod in every place that it could have by itself.
-fn with_pod(
-    world: &World,
+fn plans_with_pod(
+    world: &ClusterManifests,
     catalogue: &Catalogue,
     plan: &Plan,
-    daemons: &Daemons,
+    daemons: &DaemonPods,
     pods: &BTreeMap<String, &Pod>,
     pod: &Pod,
 ) -> Vec<(String, Plan)> {
@@ -100,7 +108,7 @@ fn with_pod(
     let spread = spread_constraints(pod).map(|spread| &spread.topology_key);
     let keys: Vec<&String> = own.chain(keep_away.map(|(_, term)| &term.topology_key)).chain(spread).collect();
     let has_domains = |node: &&ExistingNode| keys.iter().all(|key| *key == HOSTNAME || node.labels.contains_key(*key));
-    for node in world.existing_nodes().iter().filter(|node| !node.deleting).filter(has_domains) {
+    for node in world.existing_nodes().iter().filter(|node| !node.is_deleting).filter(has_domains) {
         let mut better = without.clone();
         let placements = &mut better.provisioning.existing_nodes;
         match placements.iter_mut().find(|placement| placement.node == node.name) {
@@ -109,19 +117,21 @@ fn with_pod(
         }
         ways.push((node.name.clone(), better));
     }
-    let universe = Universe::of(world, catalogue);
+    let universe = PoolDomains::of(world, catalogue);
     let is_known = |key: &str, value: &String| {
         let on_node = |node: &ExistingNode| node.labels.get(key) == Some(value);
-        universe.domains(key, pod, Heed::Nothing).contains(value) || world.existing_nodes().iter().any(on_node)
+        universe.domains(key, pod, TaintPolicy::IgnoreTaints).contains(value)
+            || world.existing_nodes().iter().any(on_node)
     };
-    let is_in_known_domains = |claim: &&Claim| {
+    let is_in_known_domains = |claim: &&PlanClaim| {
         let mut bound = claim.requirements.iter().filter(|r| keys.contains(&&r.key));
         bound.all(|r| match r.operator.as_str() {
             "In" => r.values.iter().any(|value| is_known(&r.key, value)),
-            _ => !universe.domains(&r.key, pod, Heed::Nothing).is_empty(),
+            _ => !universe.domains(&r.key, pod, TaintPolicy::IgnoreTaints).is_empty(),
         })
     };
-    let others = |claim: &Claim| -> Vec<&Pod> { claim.pods.iter().filter_map(|key| pods.get(key).copied()).collect() };
+    let others =
+        |claim: &PlanClaim| -> Vec<&Pod> { claim.pods.iter().filter_map(|key| pods.get(key).copied()).collect() };
     let claims = without.provisioning.node_claims.iter().enumerate();
     for (index, claim) in claims.filter(|(_, claim)| is_in_known_domains(claim)) {
         let Some(pool) = world.pool(&claim.node_pool) else { continue };
@@ -134,7 +144,7 @@ fn with_pod(
         }
     }
     let names: Vec<String> = catalogue.keys().cloned().collect();
-    for pool in world.pools.iter().filter(|pool| pool.usable) {
+    for pool in world.pools.iter().filter(|pool| pool.is_usable) {
         for claim in claims_for(world, catalogue, daemons, pool, &[], &names, &[pod]) {
             let mut better = without.clone();
             better.provisioning.node_claims.push(claim);
@@ -147,17 +157,18 @@ fn with_pod(
 /// Claims for these pods, the last of which is the newcomer, for each alternative of its node affinity: a claim cannot ask for one
 /// or the other.
 fn claims_for(
-    world: &World,
+    world: &ClusterManifests,
     catalogue: &Catalogue,
-    daemons: &Daemons,
+    daemons: &DaemonPods,
     pool: &Pool,
-    requirements: &[Requirement],
+    requirements: &[NodeRequirement],
     types: &[String],
     pods: &[&Pod],
-) -> Vec<Claim> {
-    let terms = pods.last().and_then(|newcomer| required_terms(newcomer)).unwrap_or_default();
-    let launches = launches(pool, requirements, types, catalogue);
-    let claims = |launches: &[&Launch<'_>]| claims_of(world, daemons, pool, requirements, launches, pods);
+) -> Vec<PlanClaim> {
+    let terms = pods.last().and_then(|newcomer| required_node_affinity_terms(newcomer)).unwrap_or_default();
+    let launches = possible_launches(pool, requirements, types, catalogue);
+    let claims =
+        |launches: &[&PossibleLaunch<'_>]| claims_from_launches(world, daemons, pool, requirements, launches, pods);
     if terms.is_empty() {
         return claims(&launches.iter().collect::<Vec<_>>());
     }
@@ -170,36 +181,38 @@ fn claims_for(
 
 /// Claims for these pods from these launches: one that leaves open what suits all, and one for each zone and capacity type; each with
 /// all types that suit it, and each with the smallest alone, in case of limits.
-fn claims_of(
-    world: &World,
-    daemons: &Daemons,
+fn claims_from_launches(
+    world: &ClusterManifests,
+    daemons: &DaemonPods,
     pool: &Pool,
-    requirements: &[Requirement],
-    launches: &[&Launch<'_>],
+    requirements: &[NodeRequirement],
+    launches: &[&PossibleLaunch<'_>],
     pods: &[&Pod],
-) -> Vec<Claim> {
+) -> Vec<PlanClaim> {
     let storage = world.storage();
     let asked = sum_of_requests(pods.iter().copied());
-    let suits = |launch: &Launch<'_>| {
+    let suits = |launch: &PossibleLaunch<'_>| {
         let t = launch.instance_type;
         asked.plus(&daemons.overhead(pool, t)).fits_into(&t.allocatable)
             && pods.iter().all(|pod| {
-                node_wanted(pod, "", &launch.labels) && unreachable_claim(pod, &launch.labels, &storage).is_none()
+                node_affinity_matches(pod, "", &launch.labels)
+                    && unusable_volume_claim(pod, &launch.labels, &storage).is_none()
             })
     };
-    let suitable: Vec<&Launch<'_>> = launches.iter().copied().filter(|launch| suits(launch)).collect();
-    let bought = |launch: &Launch<'_>| (launch.offering.zone().to_owned(), launch.offering.capacity_type().to_owned());
+    let suitable: Vec<&PossibleLaunch<'_>> = launches.iter().copied().filter(|launch| suits(launch)).collect();
+    let bought =
+        |launch: &PossibleLaunch<'_>| (launch.offering.zone().to_owned(), launch.offering.capacity_type().to_owned());
     let each: BTreeSet<(String, String)> = suitable.iter().map(|launch| bought(launch)).collect();
-    let mut groups: Vec<Vec<&Launch<'_>>> = vec![suitable.clone()];
+    let mut groups: Vec<Vec<&PossibleLaunch<'_>>> = vec![suitable.clone()];
     groups.extend(each.iter().map(|one| suitable.iter().copied().filter(|launch| bought(launch) == *one).collect()));
-    groups.retain(|group| pods.last().is_none_or(|newcomer| is_settled(newcomer, group)));
-    let single: Vec<Vec<&Launch<'_>>> = groups.iter().filter_map(|group| smallest_alone(group)).collect();
+    groups.retain(|group| pods.last().is_none_or(|newcomer| has_single_spread_domains(newcomer, group)));
+    let single: Vec<Vec<&PossibleLaunch<'_>>> = groups.iter().filter_map(|group| smallest_type_only(group)).collect();
     groups.extend(single);
-    groups.iter().filter_map(|group| claim_of(pool, requirements, daemons, group, pods)).collect()
+    groups.iter().filter_map(|group| claim_for_launches(pool, requirements, daemons, group, pods)).collect()
 }
 
 /// Whether the launches leave the pod's spreads one domain each, as spec 02 §8.5 wants it.
-fn is_settled(pod: &Pod, launches: &[&Launch<'_>]) -> bool {
+fn has_single_spread_domains(pod: &Pod, launches: &[&PossibleLaunch<'_>]) -> bool {
     spread_constraints(pod).filter(|spread| spread.topology_key != HOSTNAME).all(|spread| {
         let domains: BTreeSet<_> = launches.iter().map(|launch| launch.labels.get(&spread.topology_key)).collect();
         domains.len() <= 1
@@ -207,19 +220,19 @@ fn is_settled(pod: &Pod, launches: &[&Launch<'_>]) -> bool {
 }
 
 /// The launches of the smallest type among these.
-fn smallest_alone<'l, 'c>(group: &[&'l Launch<'c>]) -> Option<Vec<&'l Launch<'c>>> {
+fn smallest_type_only<'l, 'c>(group: &[&'l PossibleLaunch<'c>]) -> Option<Vec<&'l PossibleLaunch<'c>>> {
     let least = group.iter().min_by_key(|launch| launch.instance_type.capacity.get("cpu"))?.instance_type;
     Some(group.iter().filter(|launch| launch.instance_type.name == least.name).copied().collect())
 }
 
 /// The claim that allows these launches.
-fn claim_of(
+fn claim_for_launches(
     pool: &Pool,
-    requirements: &[Requirement],
-    daemons: &Daemons,
-    launches: &[&Launch<'_>],
+    requirements: &[NodeRequirement],
+    daemons: &DaemonPods,
+    launches: &[&PossibleLaunch<'_>],
     pods: &[&Pod],
-) -> Option<Claim> {
+) -> Option<PlanClaim> {
     let mut sorted = launches.to_vec();
     sorted.sort_by_key(|launch| launch.price());
     let cheapest = sorted.first()?;
@@ -232,14 +245,14 @@ fn claim_of(
     let one_of = |key: &str| {
         let values: BTreeSet<&String> = launches.iter().filter_map(|launch| launch.labels.get(key)).collect();
         let values = values.into_iter().cloned().collect();
-        Requirement { key: key.to_owned(), operator: "In".to_owned(), values, min_values: None }
+        NodeRequirement { key: key.to_owned(), operator: "In".to_owned(), values, min_values: None }
     };
     // Labels that only the pool gives are narrowed to what suits, too.
     let custom =
         pool.requirements.iter().filter(|r| r.operator == "In" && r.key != INSTANCE_TYPE).map(|r| one_of(&r.key));
     let narrowed = [one_of(ZONE), one_of(CAPACITY_TYPE)].into_iter().chain(custom);
     let overhead = daemons.overhead(pool, cheapest.instance_type);
-    Some(Claim {
+    Some(PlanClaim {
         name: String::new(),
         node_pool: pool.name.clone(),
         pods: pods.iter().map(|pod| pod_key(pod)).collect(),

@@ -5,112 +5,122 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::Pod;
 
 use super::daemons::overhead_range;
-use super::launch::{Launch, launches};
-use super::{Daemons, Rule, Violation};
+use super::launch::{PossibleLaunch, possible_launches};
+use super::{DaemonPods, PlanRule, Violation};
 use crate::catalogue::{Catalogue, InstanceType};
-use crate::manifests::{Pool, World};
+use crate::manifests::{ClusterManifests, Pool};
 use crate::placement::{namespace, pod_key};
-use crate::plan::{Claim, Plan};
+use crate::plan::{Plan, PlanClaim};
 use crate::ports;
 use crate::price::Price;
 use crate::resources::{Resources, sum_of_requests};
-use crate::selectors::{Labels, node_wanted};
-use crate::storage::{ClaimState, Storage, claim_names, class_reaches, volume_reaches_new_node};
-use crate::taints::untolerated;
+use crate::selectors::{Labels, node_affinity_matches};
+use crate::storage::{
+    VolumeClaimState, VolumeObjects, can_class_provision_for, is_volume_usable_on_new_node, volume_claim_names,
+};
+use crate::taints::first_untolerated_taint;
 
-pub(super) fn check(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
-    let daemons = Daemons::of(world);
+pub(super) fn check(world: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
+    let daemons = DaemonPods::of(world);
     let pods: BTreeMap<String, &Pod> = world.pods.iter().map(|pod| (pod_key(pod), pod)).collect();
     let mut violations = Vec::new();
     for (index, claim) in plan.provisioning.node_claims.iter().enumerate() {
-        let mut report = Report { node: claim_name(index, claim), violations: &mut violations };
-        let Some(pool) = world.pool(&claim.node_pool).filter(|pool| pool.usable) else {
-            report.broken(Rule::Claim, None, format!("pool {} cannot be used", claim.node_pool));
+        let mut report = ClaimReport { node: claim_name(index, claim), violations: &mut violations };
+        let Some(pool) = world.pool(&claim.node_pool).filter(|pool| pool.is_usable) else {
+            report.add_violation(PlanRule::Claim, None, format!("pool {} cannot be used", claim.node_pool));
             continue;
         };
         let claimed: Vec<&Pod> = claim.pods.iter().filter_map(|key| pods.get(key).copied()).collect();
         if claimed.is_empty() {
-            report.broken(Rule::Claim, None, "is for no pod".to_owned());
+            report.add_violation(PlanRule::Claim, None, "is for no pod".to_owned());
         }
         for name in claim.instance_types.iter().filter(|name| !catalogue.contains_key(*name)) {
-            report.broken(Rule::Claim, None, format!("type {name} does not exist"));
+            report.add_violation(PlanRule::Claim, None, format!("type {name} does not exist"));
         }
-        let all = launches(pool, &claim.requirements, &claim.instance_types, catalogue);
-        types(&mut report, claim, catalogue, &all);
-        taints(&mut report, pool, &claimed);
-        labels(&mut report, &claimed, &all, &world.storage());
-        resources(&mut report, pool, claim, catalogue, &daemons, &claimed);
-        host_ports(&mut report, pool, claim, catalogue, &daemons, &claimed);
-        requests(&mut report, pool, claim, catalogue, &daemons, &claimed);
-        min_values(&mut report, world, pool, claim, catalogue);
-        estimate(&mut report, claim, &all);
-        price_order(&mut report, claim, &all);
+        let all = possible_launches(pool, &claim.requirements, &claim.instance_types, catalogue);
+        check_types(&mut report, claim, catalogue, &all);
+        check_taints(&mut report, pool, &claimed);
+        check_labels(&mut report, &claimed, &all, &world.storage());
+        check_resources(&mut report, pool, claim, catalogue, &daemons, &claimed);
+        check_host_ports(&mut report, pool, claim, catalogue, &daemons, &claimed);
+        check_requests(&mut report, pool, claim, catalogue, &daemons, &claimed);
+        check_min_values(&mut report, world, pool, claim, catalogue);
+        check_estimate(&mut report, claim, &all);
+        check_price_order(&mut report, claim, &all);
     }
     violations
 }
 
 /// How a claim is called in violations.
-pub(crate) fn claim_name(index: usize, claim: &Claim) -> String {
+pub(crate) fn claim_name(index: usize, claim: &PlanClaim) -> String {
     format!("claim {index} ({})", claim.node_pool)
 }
 
 /// What is wrong with one claim.
-struct Report<'v> {
+struct ClaimReport<'v> {
     node: String,
     violations: &'v mut Vec<Violation>,
 }
 
-impl Report<'_> {
-    fn broken(&mut self, rule: Rule, pod: Option<&Pod>, detail: String) {
+impl ClaimReport<'_> {
+    fn add_violation(&mut self, rule: PlanRule, pod: Option<&Pod>, detail: String) {
         self.violations.push(Violation { rule, pod: pod.map(pod_key), node: Some(self.node.clone()), detail });
     }
 }
 
-fn listed<'c>(claim: &Claim, catalogue: &'c Catalogue) -> Vec<&'c InstanceType> {
+fn listed_types<'c>(claim: &PlanClaim, catalogue: &'c Catalogue) -> Vec<&'c InstanceType> {
     claim.instance_types.iter().filter_map(|name| catalogue.get(name)).collect()
 }
 
 /// Each listed type is listed once and can be launched. A claim that holds reservations is launched as what is reserved, and lists
 /// besides what would have done (spec 02 §7.4).
-fn types(report: &mut Report<'_>, claim: &Claim, catalogue: &Catalogue, all: &[Launch<'_>]) {
+fn check_types(report: &mut ClaimReport<'_>, claim: &PlanClaim, catalogue: &Catalogue, all: &[PossibleLaunch<'_>]) {
     let mut seen = BTreeSet::new();
     for name in &claim.instance_types {
         if !seen.insert(name) {
-            report.broken(Rule::Claim, None, format!("type {name} is listed twice"));
+            report.add_violation(PlanRule::Claim, None, format!("type {name} is listed twice"));
         }
     }
     if seen.is_empty() {
-        report.broken(Rule::Claim, None, "lists no type".to_owned());
+        report.add_violation(PlanRule::Claim, None, "lists no type".to_owned());
     }
-    if !all.is_empty() && all.iter().all(|launch| launch.offering.reservation().is_some()) {
+    if !all.is_empty() && all.iter().all(|launch| launch.offering.reservation_id().is_some()) {
         return;
     }
-    for instance_type in listed(claim, catalogue) {
+    for instance_type in listed_types(claim, catalogue) {
         if !all.iter().any(|launch| launch.instance_type.name == instance_type.name) {
             let detail = format!("type {} has no available offering that the requirements allow", instance_type.name);
-            report.broken(Rule::Requirements, None, detail);
+            report.add_violation(PlanRule::Requirements, None, detail);
         }
     }
 }
 
-fn taints(report: &mut Report<'_>, pool: &Pool, pods: &[&Pod]) {
+fn check_taints(report: &mut ClaimReport<'_>, pool: &Pool, pods: &[&Pod]) {
     for pod in pods {
-        if let Some(taint) = untolerated(pod, &pool.taints) {
+        if let Some(taint) = first_untolerated_taint(pod, &pool.taints) {
             let value = taint.value.as_deref().unwrap_or_default();
-            report.broken(Rule::Taints, Some(pod), format!("{}={value}:{}", taint.key, taint.effect));
+            report.add_violation(PlanRule::Taints, Some(pod), format!("{}={value}:{}", taint.key, taint.effect));
         }
     }
 }
 
 /// On every launch every pod wants the node and reaches its volumes.
-fn labels(report: &mut Report<'_>, pods: &[&Pod], all: &[Launch<'_>], storage: &Storage<'_>) {
+fn check_labels(report: &mut ClaimReport<'_>, pods: &[&Pod], all: &[PossibleLaunch<'_>], storage: &VolumeObjects<'_>) {
     for pod in pods {
-        if let Some(launch) = all.iter().find(|launch| !node_wanted(pod, "", &launch.labels)) {
-            report.broken(Rule::NodeAffinity, Some(pod), format!("does not want {}", told(launch)));
+        if let Some(launch) = all.iter().find(|launch| !node_affinity_matches(pod, "", &launch.labels)) {
+            report.add_violation(
+                PlanRule::NodeAffinity,
+                Some(pod),
+                format!("does not want {}", describe_launch(launch)),
+            );
         }
         for launch in all {
-            if let Some(claim) = unreachable_claim(pod, &launch.labels, storage) {
-                report.broken(Rule::Volumes, Some(pod), format!("claim {claim} cannot be used on {}", told(launch)));
+            if let Some(claim) = unusable_volume_claim(pod, &launch.labels, storage) {
+                report.add_violation(
+                    PlanRule::Volumes,
+                    Some(pod),
+                    format!("claim {claim} cannot be used on {}", describe_launch(launch)),
+                );
                 break;
             }
         }
@@ -118,94 +128,112 @@ fn labels(report: &mut Report<'_>, pods: &[&Pod], all: &[Launch<'_>], storage: &
 }
 
 /// A claim of the pod whose volume cannot be used on a new node with these labels.
-pub(crate) fn unreachable_claim(pod: &Pod, labels: &Labels, storage: &Storage<'_>) -> Option<String> {
-    claim_names(pod).into_iter().find(|name| match storage.state(namespace(pod), name) {
-        ClaimState::Bound(volume) => !volume_reaches_new_node(volume, labels),
-        ClaimState::Waiting(class) => !class_reaches(class, labels),
-        ClaimState::Missing => true,
-        ClaimState::Deleting | ClaimState::Lost | ClaimState::Unbound => false,
+pub(crate) fn unusable_volume_claim(pod: &Pod, labels: &Labels, storage: &VolumeObjects<'_>) -> Option<String> {
+    volume_claim_names(pod).into_iter().find(|name| match storage.claim_state(namespace(pod), name) {
+        VolumeClaimState::Bound(volume) => !is_volume_usable_on_new_node(volume, labels),
+        VolumeClaimState::Waiting(class) => !can_class_provision_for(class, labels),
+        VolumeClaimState::Missing => true,
+        VolumeClaimState::Deleting | VolumeClaimState::Lost | VolumeClaimState::Unbound => false,
     })
 }
 
-fn told(launch: &Launch<'_>) -> String {
+fn describe_launch(launch: &PossibleLaunch<'_>) -> String {
     let offering = launch.offering;
     format!("{} {} in {}", offering.capacity_type(), launch.instance_type.name, offering.zone())
 }
 
-fn resources(
-    report: &mut Report<'_>,
+fn check_resources(
+    report: &mut ClaimReport<'_>,
     pool: &Pool,
-    claim: &Claim,
+    claim: &PlanClaim,
     catalogue: &Catalogue,
-    daemons: &Daemons,
+    daemons: &DaemonPods,
     pods: &[&Pod],
 ) {
     let asked = sum_of_requests(pods.iter().copied());
-    for instance_type in listed(claim, catalogue) {
+    for instance_type in listed_types(claim, catalogue) {
         let all = asked.plus(&daemons.overhead(pool, instance_type));
-        for lack in all.lacking_in(&instance_type.allocatable) {
-            report.broken(Rule::Resources, None, format!("type {}, {lack}", instance_type.name));
+        for lack in all.shortages_in(&instance_type.allocatable) {
+            report.add_violation(PlanRule::Resources, None, format!("type {}, {lack}", instance_type.name));
         }
     }
 }
 
-fn host_ports(
-    report: &mut Report<'_>,
+fn check_host_ports(
+    report: &mut ClaimReport<'_>,
     pool: &Pool,
-    claim: &Claim,
+    claim: &PlanClaim,
     catalogue: &Catalogue,
-    daemons: &Daemons,
+    daemons: &DaemonPods,
     pods: &[&Pod],
 ) {
     for (i, pod) in pods.iter().enumerate() {
         for other in &pods[..i] {
             if let Some((ours, theirs)) = ports::conflict(pod, other) {
-                report.broken(Rule::HostPorts, Some(pod), format!("{ours} against {theirs} of {}", pod_key(other)));
+                report.add_violation(
+                    PlanRule::HostPorts,
+                    Some(pod),
+                    format!("{ours} against {theirs} of {}", pod_key(other)),
+                );
             }
         }
-        for instance_type in listed(claim, catalogue) {
-            let taken = daemons.on_new(pool, instance_type).find_map(|daemon| ports::conflict(pod, daemon));
+        for instance_type in listed_types(claim, catalogue) {
+            let taken = daemons.on_new_node(pool, instance_type).find_map(|daemon| ports::conflict(pod, daemon));
             if let Some((ours, theirs)) = taken {
                 let detail = format!("{ours} against {theirs} of a daemon on type {}", instance_type.name);
-                report.broken(Rule::HostPorts, Some(pod), detail);
+                report.add_violation(PlanRule::HostPorts, Some(pod), detail);
             }
         }
     }
 }
 
 /// The claim's requests are those of its pods and at least the smallest, at most the largest daemon overhead.
-fn requests(
-    report: &mut Report<'_>,
+fn check_requests(
+    report: &mut ClaimReport<'_>,
     pool: &Pool,
-    claim: &Claim,
+    claim: &PlanClaim,
     catalogue: &Catalogue,
-    daemons: &Daemons,
+    daemons: &DaemonPods,
     pods: &[&Pod],
 ) {
     let said = Resources::parse(&claim.requests);
     let asked = sum_of_requests(pods.iter().copied());
-    let (least, most) = overhead_range(daemons, pool, listed(claim, catalogue));
+    let (least, most) = overhead_range(daemons, pool, listed_types(claim, catalogue));
     let (low, high) = (asked.plus(&least), asked.plus(&most));
     for (name, amount) in low.iter().filter(|(name, amount)| said.get(name) < *amount) {
-        report.broken(Rule::Requests, None, format!("{name}: {} said, at least {amount} asked", said.get(name)));
+        report.add_violation(
+            PlanRule::Requests,
+            None,
+            format!("{name}: {} said, at least {amount} asked", said.get(name)),
+        );
     }
     for (name, amount) in said.iter().filter(|(name, amount)| *amount > high.get(name)) {
-        report.broken(Rule::Requests, None, format!("{name}: {amount} said, at most {} asked", high.get(name)));
+        report.add_violation(
+            PlanRule::Requests,
+            None,
+            format!("{name}: {amount} said, at most {} asked", high.get(name)),
+        );
     }
 }
 
 /// The listed types declare as many values of a label as the pool demands (spec 02 §3.9).
-fn min_values(report: &mut Report<'_>, world: &World, pool: &Pool, claim: &Claim, catalogue: &Catalogue) {
+fn check_min_values(
+    report: &mut ClaimReport<'_>,
+    world: &ClusterManifests,
+    pool: &Pool,
+    claim: &PlanClaim,
+    catalogue: &Catalogue,
+) {
     if world.min_values_best_effort {
         return;
     }
-    for (key, wanted, found) in values_short(pool, listed(claim, catalogue)) {
-        report.broken(Rule::MinValues, None, format!("{key}: {wanted} values demanded, {found} offered"));
+    for (key, wanted, found) in min_values_shortfalls(pool, listed_types(claim, catalogue)) {
+        report.add_violation(PlanRule::MinValues, None, format!("{key}: {wanted} values demanded, {found} offered"));
     }
 }
 
 /// The labels of which these types offer too few values: label, demanded, offered.
-pub(crate) fn values_short<'c>(
+pub(crate) fn min_values_shortfalls<'c>(
     pool: &Pool,
     types: impl IntoIterator<Item = &'c InstanceType> + Clone,
 ) -> Vec<(String, i64, i64)> {
@@ -221,38 +249,42 @@ pub(crate) fn values_short<'c>(
 }
 
 /// The estimate is a launch that the claim allows, and there is no cheaper one.
-fn estimate(report: &mut Report<'_>, claim: &Claim, all: &[Launch<'_>]) {
+fn check_estimate(report: &mut ClaimReport<'_>, claim: &PlanClaim, all: &[PossibleLaunch<'_>]) {
     let said = &claim.estimate;
     let same = all.iter().filter(|launch| {
         launch.instance_type.name == said.instance_type
             && launch.offering.zone() == said.zone
             && launch.offering.capacity_type() == said.capacity_type
     });
-    let Some(price) = same.map(Launch::price).min() else {
+    let Some(price) = same.map(PossibleLaunch::price).min() else {
         let detail = format!("{} {} in {} is not allowed", said.capacity_type, said.instance_type, said.zone);
-        report.broken(Rule::Estimate, None, detail);
+        report.add_violation(PlanRule::Estimate, None, detail);
         return;
     };
     if price != said.price_per_hour {
-        report.broken(Rule::Estimate, None, format!("{} said, {price} in the catalogue", said.price_per_hour));
+        report.add_violation(
+            PlanRule::Estimate,
+            None,
+            format!("{} said, {price} in the catalogue", said.price_per_hour),
+        );
     }
     if let Some(cheapest) = all.iter().min_by_key(|launch| launch.price()).filter(|launch| launch.price() < price) {
-        let detail = format!("{price} said, but {} costs {}", told(cheapest), cheapest.price());
-        report.broken(Rule::Estimate, None, detail);
+        let detail = format!("{price} said, but {} costs {}", describe_launch(cheapest), cheapest.price());
+        report.add_violation(PlanRule::Estimate, None, detail);
     }
 }
 
 /// Types are listed by the price of their cheapest allowed offering.
-fn price_order(report: &mut Report<'_>, claim: &Claim, all: &[Launch<'_>]) {
+fn check_price_order(report: &mut ClaimReport<'_>, claim: &PlanClaim, all: &[PossibleLaunch<'_>]) {
     let cheapest = |name: &String| {
         let launches = all.iter().filter(|launch| launch.instance_type.name == *name);
-        launches.map(Launch::price).min().unwrap_or(Price::MAX)
+        launches.map(PossibleLaunch::price).min().unwrap_or(Price::MAX)
     };
     for pair in claim.instance_types.windows(2) {
         let [first, second] = pair else { continue };
         let (a, b) = (cheapest(first), cheapest(second));
         if a > b {
-            report.broken(Rule::PriceOrder, None, format!("{first} at {a} before {second} at {b}"));
+            report.add_violation(PlanRule::PriceOrder, None, format!("{first} at {a} before {second} at {b}"));
         }
     }
 }

@@ -6,47 +6,48 @@
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, Pod, Taint};
 use kerf_api::quantity::Quantity;
 
-use super::launch::witnesses;
+use super::launch::sample_label_values;
 use crate::catalogue::InstanceType;
-use crate::manifests::{ExistingNode, Pool, World};
+use crate::manifests::{ClusterManifests, ExistingNode, Pool};
 use crate::placement::namespace;
 use crate::resources::{Resources, pod_requests, sum_of_requests};
-use crate::selectors::{node_selector, node_wanted, required_terms, satisfies};
-use crate::taints::{repels, tolerates};
+use crate::selectors::{node_affinity_matches, node_selector, required_node_affinity_terms, satisfies};
+use crate::taints::{prevents_scheduling, tolerates};
 
 /// One pod for each daemon set.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Daemons {
+pub(crate) struct DaemonPods {
     pods: Vec<Pod>,
 }
 
-impl Daemons {
-    pub(crate) fn of(world: &World) -> Self {
-        Self { pods: world.daemon_sets.iter().map(|set| representative(world, set)).collect() }
+impl DaemonPods {
+    pub(crate) fn of(world: &ClusterManifests) -> Self {
+        Self { pods: world.daemon_sets.iter().map(|set| representative_pod(world, set)).collect() }
     }
 
     /// The daemons that will run on nodes of this type in this pool.
-    pub(crate) fn on_new<'a>(
+    pub(crate) fn on_new_node<'a>(
         &'a self,
         pool: &'a Pool,
         instance_type: &'a InstanceType,
     ) -> impl Iterator<Item = &'a Pod> {
-        self.pods.iter().filter(move |pod| runs_on_new(pod, pool, instance_type))
+        self.pods.iter().filter(move |pod| runs_on_new_node(pod, pool, instance_type))
     }
 
     /// What the daemons of such a node ask for.
     pub(crate) fn overhead(&self, pool: &Pool, instance_type: &InstanceType) -> Resources {
-        let daemons = self.on_new(pool, instance_type);
+        let daemons = self.on_new_node(pool, instance_type);
         daemons.fold(Resources::new(), |sum, pod| sum.plus(&pod_requests(pod)))
     }
 
     /// What daemons that belong on the node but are not there yet ask for.
-    pub(crate) fn outstanding(&self, node: &ExistingNode<'_>) -> Resources {
-        let belong =
-            self.pods.iter().filter(|pod| untroubled(pod, &node.taints) && node_wanted(pod, &node.name, &node.labels));
+    pub(crate) fn missing_requests(&self, node: &ExistingNode<'_>) -> Resources {
+        let belong = self.pods.iter().filter(|pod| {
+            tolerates_scheduling_taints(pod, &node.taints) && node_affinity_matches(pod, &node.name, &node.labels)
+        });
         let wanted = belong.fold(Resources::new(), |sum, pod| sum.plus(&pod_requests(pod)));
         let there = node.pods.iter().copied().filter(|pod| is_daemon(pod));
-        wanted.minus(&sum_of_requests(there)).at_least_zero()
+        wanted.minus(&sum_of_requests(there)).clamped_to_zero()
     }
 }
 
@@ -55,11 +56,11 @@ fn is_daemon(pod: &Pod) -> bool {
     owners.iter().any(|owner| owner.api_version == "apps/v1" && owner.kind == "DaemonSet")
 }
 
-fn untroubled(pod: &Pod, taints: &[Taint]) -> bool {
-    taints.iter().all(|taint| !repels(taint) || tolerates(pod, taint))
+fn tolerates_scheduling_taints(pod: &Pod, taints: &[Taint]) -> bool {
+    taints.iter().all(|taint| !prevents_scheduling(taint) || tolerates(pod, taint))
 }
 
-fn representative(world: &World, set: &k8s_openapi::api::apps::v1::DaemonSet) -> Pod {
+fn representative_pod(world: &ClusterManifests, set: &k8s_openapi::api::apps::v1::DaemonSet) -> Pod {
     let home = set.metadata.namespace.as_deref().unwrap_or("default");
     let controlled = |pod: &&Pod| {
         let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
@@ -75,7 +76,7 @@ fn representative(world: &World, set: &k8s_openapi::api::apps::v1::DaemonSet) ->
         let mut pod = Pod { spec: template.spec.clone(), ..Pod::default() };
         if let Some(spec) = &mut pod.spec {
             for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
-                limits_as_requests(container);
+                default_requests_to_limits(container);
             }
         }
         pod
@@ -91,14 +92,14 @@ fn representative(world: &World, set: &k8s_openapi::api::apps::v1::DaemonSet) ->
     pod
 }
 
-fn limits_as_requests(container: &mut k8s_openapi::api::core::v1::Container) {
+fn default_requests_to_limits(container: &mut k8s_openapi::api::core::v1::Container) {
     let Some(resources) = &mut container.resources else { return };
     for (name, limit) in resources.limits.iter().flatten() {
         resources.requests.get_or_insert_default().entry(name.clone()).or_insert_with(|| limit.clone());
     }
 }
 
-fn runs_on_new(pod: &Pod, pool: &Pool, instance_type: &InstanceType) -> bool {
+fn runs_on_new_node(pod: &Pod, pool: &Pool, instance_type: &InstanceType) -> bool {
     let selector: Vec<NodeSelectorRequirement> = node_selector(pod)
         .map(|(key, value)| NodeSelectorRequirement {
             key: key.clone(),
@@ -110,11 +111,12 @@ fn runs_on_new(pod: &Pod, pool: &Pool, instance_type: &InstanceType) -> bool {
         let all: Vec<_> = selector.iter().chain(expressions).collect();
         all.iter().all(|expression| {
             let same_key: Vec<_> = all.iter().copied().filter(|other| other.key == expression.key).collect();
-            pool_offers(pool, &expression.key, &same_key) && type_offers(instance_type, &expression.key, &same_key)
+            pool_can_satisfy(pool, &expression.key, &same_key)
+                && type_can_satisfy(instance_type, &expression.key, &same_key)
         })
     };
-    untroubled(pod, &pool.taints)
-        && match required_terms(pod) {
+    tolerates_scheduling_taints(pod, &pool.taints)
+        && match required_node_affinity_terms(pod) {
             None | Some([]) => possible(&[]),
             Some(terms) => terms.iter().any(|term| possible(term.match_expressions.as_deref().unwrap_or_default())),
         }
@@ -122,7 +124,7 @@ fn runs_on_new(pod: &Pod, pool: &Pool, instance_type: &InstanceType) -> bool {
 
 /// Whether a node of the pool can have a label that satisfies these expressions. Labels that every provider knows may be left
 /// open by the pool; others exist only if the pool names them.
-fn pool_offers(pool: &Pool, key: &str, asked: &[&NodeSelectorRequirement]) -> bool {
+fn pool_can_satisfy(pool: &Pool, key: &str, asked: &[&NodeSelectorRequirement]) -> bool {
     let label = match key {
         "karpenter.sh/registered" | "karpenter.sh/initialized" => Some("true"),
         key => pool.labels.get(key).map(String::as_str),
@@ -141,10 +143,10 @@ fn pool_offers(pool: &Pool, key: &str, asked: &[&NodeSelectorRequirement]) -> bo
     let theirs = demands.iter().map(|demand| (demand.operator.as_str(), demand.values.as_slice()));
     let ours = asked.iter().map(|e| (e.operator.as_str(), e.values.as_deref().unwrap_or_default()));
     (asks(None) && allows(None))
-        || witnesses(theirs.chain(ours)).iter().any(|value| asks(Some(value)) && allows(Some(value)))
+        || sample_label_values(theirs.chain(ours)).iter().any(|value| asks(Some(value)) && allows(Some(value)))
 }
 
-fn type_offers(instance_type: &InstanceType, key: &str, asked: &[&NodeSelectorRequirement]) -> bool {
+fn type_can_satisfy(instance_type: &InstanceType, key: &str, asked: &[&NodeSelectorRequirement]) -> bool {
     let all = |value: &String| {
         asked.iter().all(|e| satisfies(Some(value), &e.operator, e.values.as_deref().unwrap_or_default()))
     };
@@ -168,7 +170,7 @@ pub(crate) fn is_well_known(key: &str) -> bool {
 
 /// The least and the most that daemons ask for on any of these types: of the least, only what all have.
 pub(crate) fn overhead_range<'c>(
-    daemons: &Daemons,
+    daemons: &DaemonPods,
     pool: &Pool,
     types: impl IntoIterator<Item = &'c InstanceType>,
 ) -> (Resources, Resources) {

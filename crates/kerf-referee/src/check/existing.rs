@@ -4,20 +4,22 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::launch::with_aliases;
-use super::{Daemons, Rule, Violation};
-use crate::filters::volumes_by_driver;
-use crate::manifests::{ExistingNode, World};
+use super::launch::with_label_aliases;
+use super::{DaemonPods, PlanRule, Violation};
+use crate::filters::volume_claims_by_driver;
+use crate::manifests::{ClusterManifests, ExistingNode};
 use crate::placement::{namespace, pod_key};
 use crate::plan::Plan;
 use crate::ports;
 use crate::resources::{Resources, sum_of_requests};
-use crate::selectors::node_wanted;
-use crate::storage::{ClaimState, Storage, claim_names, class_reaches, volume_reaches_new_node};
-use crate::taints::untolerated;
+use crate::selectors::node_affinity_matches;
+use crate::storage::{
+    VolumeClaimState, VolumeObjects, can_class_provision_for, is_volume_usable_on_new_node, volume_claim_names,
+};
+use crate::taints::first_untolerated_taint;
 
-pub(super) fn check(world: &World, plan: &Plan) -> Vec<Violation> {
-    let daemons = Daemons::of(world);
+pub(super) fn check(world: &ClusterManifests, plan: &Plan) -> Vec<Violation> {
+    let daemons = DaemonPods::of(world);
     let storage = world.storage();
     let nodes = world.existing_nodes();
     let pods: BTreeMap<String, &Pod> = world.pods.iter().map(|pod| (pod_key(pod), pod)).collect();
@@ -28,73 +30,77 @@ pub(super) fn check(world: &World, plan: &Plan) -> Vec<Violation> {
             violations.push(Violation { rule, pod: pod.map(pod_key), node, detail });
         };
         let Some(node) = nodes.iter().find(|node| node.name == placement.node) else {
-            broken(Rule::Claim, None, "there is no such node".to_owned());
+            broken(PlanRule::Claim, None, "there is no such node".to_owned());
             continue;
         };
-        if node.deleting {
-            broken(Rule::Claim, None, "the node is going away".to_owned());
+        if node.is_deleting {
+            broken(PlanRule::Claim, None, "the node is going away".to_owned());
         }
         let placed: Vec<&Pod> = placement.pods.iter().filter_map(|key| pods.get(key).copied()).collect();
-        for lack in sum_of_requests(placed.iter().copied()).lacking_in(&room(node, &daemons)) {
-            broken(Rule::Resources, None, lack.to_string());
+        for lack in sum_of_requests(placed.iter().copied()).shortages_in(&remaining_resources(node, &daemons)) {
+            broken(PlanRule::Resources, None, lack.to_string());
         }
         for (i, pod) in placed.iter().enumerate() {
-            for (rule, detail) in refusals(pod, node, &storage) {
+            for (rule, detail) in node_mismatches(pod, node, &storage) {
                 broken(rule, Some(pod), detail);
             }
             let others = node.pods.iter().chain(&placed[..i]);
             if let Some((ours, theirs)) = others.into_iter().find_map(|other| ports::conflict(pod, other)) {
-                broken(Rule::HostPorts, Some(pod), format!("{ours} against {theirs}"));
+                broken(PlanRule::HostPorts, Some(pod), format!("{ours} against {theirs}"));
             }
         }
-        for (driver, count, limit) in too_many_volumes(node, &placed, &storage, world) {
-            broken(Rule::VolumeLimits, None, format!("{driver}: {count} volumes, {limit} allowed"));
+        for (driver, count, limit) in exceeded_volume_limits(node, &placed, &storage, world) {
+            broken(PlanRule::VolumeLimits, None, format!("{driver}: {count} volumes, {limit} allowed"));
         }
     }
     violations
 }
 
 /// What is left for pods: allocatable, less what runs there, less what daemons will still need.
-pub(crate) fn room(node: &ExistingNode<'_>, daemons: &Daemons) -> Resources {
+pub(crate) fn remaining_resources(node: &ExistingNode<'_>, daemons: &DaemonPods) -> Resources {
     let used = sum_of_requests(node.pods.iter().copied());
-    node.allocatable.minus(&used).minus(&daemons.outstanding(node))
+    node.allocatable.minus(&used).minus(&daemons.missing_requests(node))
 }
 
 /// Why the node, by itself, is wrong for the pod.
-pub(crate) fn refusals(pod: &Pod, node: &ExistingNode<'_>, storage: &Storage<'_>) -> Vec<(Rule, String)> {
+pub(crate) fn node_mismatches(
+    pod: &Pod,
+    node: &ExistingNode<'_>,
+    storage: &VolumeObjects<'_>,
+) -> Vec<(PlanRule, String)> {
     let mut refusals = Vec::new();
-    let labels = with_aliases(node.labels.clone());
-    if let Some(taint) = untolerated(pod, &node.taints) {
-        refusals.push((Rule::Taints, format!("{}:{}", taint.key, taint.effect)));
+    let labels = with_label_aliases(node.labels.clone());
+    if let Some(taint) = first_untolerated_taint(pod, &node.taints) {
+        refusals.push((PlanRule::Taints, format!("{}:{}", taint.key, taint.effect)));
     }
-    if !node_wanted(pod, &node.name, &labels) {
-        refusals.push((Rule::NodeAffinity, "does not want the node".to_owned()));
+    if !node_affinity_matches(pod, &node.name, &labels) {
+        refusals.push((PlanRule::NodeAffinity, "does not want the node".to_owned()));
     }
-    for name in claim_names(pod) {
-        let reaches = match storage.state(namespace(pod), &name) {
-            ClaimState::Bound(volume) => volume_reaches_new_node(volume, &labels),
-            ClaimState::Waiting(class) => class_reaches(class, &labels),
-            ClaimState::Missing => false,
-            ClaimState::Deleting | ClaimState::Lost | ClaimState::Unbound => true,
+    for name in volume_claim_names(pod) {
+        let reaches = match storage.claim_state(namespace(pod), &name) {
+            VolumeClaimState::Bound(volume) => is_volume_usable_on_new_node(volume, &labels),
+            VolumeClaimState::Waiting(class) => can_class_provision_for(class, &labels),
+            VolumeClaimState::Missing => false,
+            VolumeClaimState::Deleting | VolumeClaimState::Lost | VolumeClaimState::Unbound => true,
         };
         if !reaches {
-            refusals.push((Rule::Volumes, format!("claim {name} cannot be used there")));
+            refusals.push((PlanRule::Volumes, format!("claim {name} cannot be used there")));
         }
     }
     refusals
 }
 
 /// Drivers that would have to attach more volumes than they can: driver, volumes, limit.
-pub(crate) fn too_many_volumes(
+pub(crate) fn exceeded_volume_limits(
     node: &ExistingNode<'_>,
     placed: &[&Pod],
-    storage: &Storage<'_>,
-    world: &World,
+    storage: &VolumeObjects<'_>,
+    world: &ClusterManifests,
 ) -> Vec<(String, usize, usize)> {
     let drivers = world.csi_node(&node.name).into_iter().flat_map(|csi| &csi.spec.drivers);
     let limits = drivers.filter_map(|d| Some((&d.name, usize::try_from(d.allocatable.as_ref()?.count?).ok()?)));
     let volumes_of = |pods: &[&Pod], driver: &String| {
-        let claims = pods.iter().filter_map(|pod| volumes_by_driver(pod, storage).remove(driver)).flatten();
+        let claims = pods.iter().filter_map(|pod| volume_claims_by_driver(pod, storage).remove(driver)).flatten();
         claims.collect::<std::collections::BTreeSet<_>>()
     };
     limits

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalogue::{Catalogue, InstanceType, Offering};
 use crate::manifests::Pool;
-use crate::plan::Requirement;
+use crate::plan::NodeRequirement;
 use crate::price::Price;
 use crate::selectors::Labels;
 use crate::storage::HOSTNAME;
 
 /// Old names of labels, which nodes carry as well.
-const ALIASES: [(&str, &str); 5] = [
+const LABEL_ALIASES: [(&str, &str); 5] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
     ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
@@ -20,40 +20,41 @@ const ALIASES: [(&str, &str); 5] = [
 ];
 
 /// At most so many values of a label that nothing else decides are tried.
-const PICKS: usize = 4;
+const MAX_OPEN_LABEL_VALUES: usize = 4;
 
 /// One thing that a claim may become.
 #[derive(Debug, Clone)]
-pub(crate) struct Launch<'c> {
+pub(crate) struct PossibleLaunch<'c> {
     pub(crate) instance_type: &'c InstanceType,
     pub(crate) offering: &'c Offering,
     /// The node's labels, without hostname.
     pub(crate) labels: Labels,
 }
 
-impl Launch<'_> {
+impl PossibleLaunch<'_> {
     pub(crate) fn price(&self) -> Price {
         self.offering.price
     }
 }
 
 /// Everything that a claim of the pool with these requirements may become, if it lists these types.
-pub(crate) fn launches<'c, 't>(
+pub(crate) fn possible_launches<'c, 't>(
     pool: &Pool,
-    requirements: &[Requirement],
+    requirements: &[NodeRequirement],
     types: impl IntoIterator<Item = &'t String>,
     catalogue: &'c Catalogue,
-) -> Vec<Launch<'c>> {
-    let mut demands: BTreeMap<&str, Vec<&Requirement>> = BTreeMap::new();
+) -> Vec<PossibleLaunch<'c>> {
+    let mut demands: BTreeMap<&str, Vec<&NodeRequirement>> = BTreeMap::new();
     for requirement in pool.requirements.iter().chain(requirements) {
         demands.entry(&requirement.key).or_default().push(requirement);
     }
     let types = types.into_iter().filter_map(|name| catalogue.get(name));
-    let offerings = types.flat_map(|t| t.offerings.iter().filter(|o| o.available).map(move |offering| (t, offering)));
+    let offerings =
+        types.flat_map(|t| t.offerings.iter().filter(|o| o.is_available).map(move |offering| (t, offering)));
     offerings
         .flat_map(|(instance_type, offering)| {
             let variants = label_variants(pool, &demands, instance_type, offering);
-            variants.into_iter().map(move |labels| Launch { instance_type, offering, labels })
+            variants.into_iter().map(move |labels| PossibleLaunch { instance_type, offering, labels })
         })
         .collect()
 }
@@ -61,7 +62,7 @@ pub(crate) fn launches<'c, 't>(
 /// The label sets that such a node may have; none if a demand cannot be met.
 fn label_variants(
     pool: &Pool,
-    demands: &BTreeMap<&str, Vec<&Requirement>>,
+    demands: &BTreeMap<&str, Vec<&NodeRequirement>>,
     instance_type: &InstanceType,
     offering: &Offering,
 ) -> Vec<Labels> {
@@ -80,9 +81,9 @@ fn label_variants(
     }
     for (&key, demands) in demands {
         if !labels.contains_key(key) && !open.contains_key(key) && key != HOSTNAME {
-            match picks(demands) {
-                Picked::NoLabel => {}
-                Picked::Values(values) => drop(open.insert(key, values)),
+            match open_label_values(demands) {
+                OpenLabel::NoLabel => {}
+                OpenLabel::Values(values) => drop(open.insert(key, values)),
             }
         }
     }
@@ -91,7 +92,7 @@ fn label_variants(
         let allowed = |value: &&String| {
             demands.get(key).is_none_or(|demands| demands.iter().all(|demand| demand.allows(Some(value))))
         };
-        let values: Vec<&String> = values.iter().filter(allowed).take(PICKS).collect();
+        let values: Vec<&String> = values.iter().filter(allowed).take(MAX_OPEN_LABEL_VALUES).collect();
         variants = variants
             .iter()
             .flat_map(|labels| {
@@ -109,29 +110,32 @@ fn label_variants(
             .filter(|(key, _)| **key != HOSTNAME)
             .all(|(key, demands)| demands.iter().all(|demand| demand.allows(labels.get(*key).map(String::as_str))))
     });
-    variants.into_iter().map(with_aliases).collect()
+    variants.into_iter().map(with_label_aliases).collect()
 }
 
-enum Picked {
+enum OpenLabel {
     NoLabel,
     Values(Vec<String>),
 }
 
 /// The values that a label may get which only the claim's requirements speak of: one of those listed, or any other that is
 /// allowed; no label if one is forbidden.
-fn picks(demands: &[&Requirement]) -> Picked {
+fn open_label_values(demands: &[&NodeRequirement]) -> OpenLabel {
     if demands.iter().any(|demand| demand.operator == "DoesNotExist") {
-        return Picked::NoLabel;
+        return OpenLabel::NoLabel;
     }
     let listed = demands.iter().any(|demand| demand.operator == "In");
-    let witnesses = witnesses(demands.iter().map(|demand| (demand.operator.as_str(), demand.values.as_slice())));
+    let witnesses =
+        sample_label_values(demands.iter().map(|demand| (demand.operator.as_str(), demand.values.as_slice())));
     let allowed = witnesses.into_iter().filter(|value| demands.iter().all(|demand| demand.allows(Some(value))));
-    Picked::Values(if listed { allowed.collect() } else { allowed.take(1).collect() })
+    OpenLabel::Values(if listed { allowed.collect() } else { allowed.take(1).collect() })
 }
 
 /// Values that decide whether expressions about one label can all be satisfied: those that are mentioned, the numbers next to
 /// them, and one that nobody mentions.
-pub(crate) fn witnesses<'a>(expressions: impl IntoIterator<Item = (&'a str, &'a [String])>) -> BTreeSet<String> {
+pub(crate) fn sample_label_values<'a>(
+    expressions: impl IntoIterator<Item = (&'a str, &'a [String])>,
+) -> BTreeSet<String> {
     let mut witnesses = BTreeSet::from(["987654321".to_owned()]);
     for (_, values) in expressions {
         for value in values {
@@ -146,8 +150,8 @@ pub(crate) fn witnesses<'a>(expressions: impl IntoIterator<Item = (&'a str, &'a 
 }
 
 /// The same labels and their old names.
-pub(crate) fn with_aliases(mut labels: Labels) -> Labels {
-    for (old, new) in ALIASES {
+pub(crate) fn with_label_aliases(mut labels: Labels) -> Labels {
+    for (old, new) in LABEL_ALIASES {
         if let Some(value) = labels.get(new).cloned() {
             labels.entry(old.to_owned()).or_insert(value);
         }

@@ -4,44 +4,44 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kerf_api::quantity::Quantity;
 
-use super::launch::launches;
-use super::{Rule, Violation};
+use super::launch::possible_launches;
+use super::{PlanRule, Violation};
 use crate::catalogue::Catalogue;
-use crate::manifests::{Pool, World};
-use crate::plan::{Claim, Plan};
+use crate::manifests::{ClusterManifests, Pool};
+use crate::plan::{Plan, PlanClaim};
 use crate::resources::Resources;
 
-pub(super) fn check(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
+pub(super) fn check(world: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
     let mut violations = Vec::new();
     for pool in &world.pools {
         let claims = plan.provisioning.node_claims.iter().filter(|claim| claim.node_pool == pool.name);
-        let largest: Vec<Resources> = claims.map(|claim| largest(claim, catalogue)).collect();
+        let largest: Vec<Resources> = claims.map(|claim| max_capacity(claim, catalogue)).collect();
         if largest.is_empty() {
             continue;
         }
-        let total = largest.iter().fold(usage(world, pool), |sum, claim| sum.plus(claim));
+        let total = largest.iter().fold(pool_usage(world, pool), |sum, claim| sum.plus(claim));
         for (name, limit) in pool.limits.iter().filter(|(name, limit)| total.get(name) > *limit) {
             violations.push(Violation {
-                rule: Rule::Limits,
+                rule: PlanRule::Limits,
                 pod: None,
                 node: None,
                 detail: format!("pool {}, {name}: {} used or claimed, {limit} allowed", pool.name, total.get(name)),
             });
         }
     }
-    violations.extend(reservations(world, catalogue, plan));
+    violations.extend(check_reservations(world, catalogue, plan));
     violations
 }
 
 /// What the pool's nodes have, those that are going away aside.
-pub(crate) fn usage(world: &World, pool: &Pool) -> Resources {
+pub(crate) fn pool_usage(world: &ClusterManifests, pool: &Pool) -> Resources {
     let nodes = world.existing_nodes();
-    let own = nodes.iter().filter(|node| !node.deleting && node.pool() == Some(&pool.name));
+    let own = nodes.iter().filter(|node| !node.is_deleting && node.pool() == Some(&pool.name));
     own.fold(Resources::new(), |sum, node| sum.plus(&node.capacity))
 }
 
 /// The most that the claim can become, resource by resource.
-fn largest(claim: &Claim, catalogue: &Catalogue) -> Resources {
+fn max_capacity(claim: &PlanClaim, catalogue: &Catalogue) -> Resources {
     let listed = claim.instance_types.iter().filter_map(|name| catalogue.get(name));
     let mut most = listed.fold(Resources::new(), |most, t| most.max(&t.capacity));
     most.set("nodes", Quantity::from_units(1));
@@ -49,10 +49,10 @@ fn largest(claim: &Claim, catalogue: &Catalogue) -> Resources {
 }
 
 /// No reservation is counted on by more claims than it has left.
-fn reservations(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
+fn check_reservations(world: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
     let mut left: BTreeMap<&str, i64> = BTreeMap::new();
     for offering in catalogue.values().flat_map(|t| &t.offerings) {
-        if let Some(id) = offering.reservation() {
+        if let Some(id) = offering.reservation_id() {
             let least = left.entry(id).or_insert(offering.reservation_capacity);
             *least = (*least).min(offering.reservation_capacity);
         }
@@ -60,8 +60,8 @@ fn reservations(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<Violat
     let mut drawn: BTreeMap<&str, i64> = BTreeMap::new();
     for claim in &plan.provisioning.node_claims {
         let Some(pool) = world.pool(&claim.node_pool) else { continue };
-        let all = launches(pool, &claim.requirements, &claim.instance_types, catalogue);
-        let ids: BTreeSet<&str> = all.iter().filter_map(|launch| launch.offering.reservation()).collect();
+        let all = possible_launches(pool, &claim.requirements, &claim.instance_types, catalogue);
+        let ids: BTreeSet<&str> = all.iter().filter_map(|launch| launch.offering.reservation_id()).collect();
         for id in ids {
             *drawn.entry(id).or_default() += 1;
         }
@@ -69,7 +69,7 @@ fn reservations(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<Violat
     let short = drawn.into_iter().filter(|(id, count)| *count > left.get(id).copied().unwrap_or(0));
     short
         .map(|(id, count)| Violation {
-            rule: Rule::Reservation,
+            rule: PlanRule::Reservation,
             pod: None,
             node: None,
             detail: format!("{id}: {count} claims, {} left", left.get(id).copied().unwrap_or(0)),

@@ -5,38 +5,38 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{Pod, Taint};
 
 use crate::catalogue::Catalogue;
-use crate::manifests::{Pool, World};
-use crate::taints::{repels, tolerates};
+use crate::manifests::{ClusterManifests, Pool};
+use crate::taints::{prevents_scheduling, tolerates};
 
 /// Which taints of pools a pod looks at when it asks for domains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heed {
+pub(crate) enum TaintPolicy {
     /// None.
-    Nothing,
+    IgnoreTaints,
     /// All that it does not tolerate.
-    Taints,
+    AllTaints,
     /// Those that repel it: the pod has accepted the others (spec 02 §6.4, step 6).
-    RepellingTaints,
+    SchedulingTaints,
 }
 
 /// For each label and value the taints of the pools that offer it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Universe {
+pub(crate) struct PoolDomains {
     domains: BTreeMap<String, BTreeMap<String, Vec<Vec<Taint>>>>,
 }
 
-impl Universe {
-    pub(crate) fn of(world: &World, catalogue: &Catalogue) -> Self {
+impl PoolDomains {
+    pub(crate) fn of(world: &ClusterManifests, catalogue: &Catalogue) -> Self {
         let mut universe = Self::default();
-        for pool in world.pools.iter().filter(|pool| pool.usable && !catalogue.is_empty()) {
+        for pool in world.pools.iter().filter(|pool| pool.is_usable && !catalogue.is_empty()) {
             for (key, values) in catalogue.values().flat_map(|instance_type| &instance_type.values) {
-                for value in values.iter().filter(|value| allows(pool, key, value)) {
+                for value in values.iter().filter(|value| pool_allows(pool, key, value)) {
                     universe.add(key, value, pool);
                 }
             }
             let required = pool.requirements.iter().filter(|requirement| requirement.operator == "In");
             for (key, value) in required.flat_map(|r| r.values.iter().map(|value| (&r.key, value))) {
-                if allows(pool, key, value) {
+                if pool_allows(pool, key, value) {
                     universe.add(key, value, pool);
                 }
             }
@@ -48,11 +48,11 @@ impl Universe {
     }
 
     /// The domains of a key; if taints matter, those alone for which the pod accepts a pool that offers them.
-    pub(crate) fn domains(&self, key: &str, pod: &Pod, heed: Heed) -> BTreeSet<String> {
+    pub(crate) fn domains(&self, key: &str, pod: &Pod, heed: TaintPolicy) -> BTreeSet<String> {
         let accepts = |taint: &Taint| match heed {
-            Heed::Nothing => true,
-            Heed::Taints => tolerates(pod, taint),
-            Heed::RepellingTaints => !repels(taint) || tolerates(pod, taint),
+            TaintPolicy::IgnoreTaints => true,
+            TaintPolicy::AllTaints => tolerates(pod, taint),
+            TaintPolicy::SchedulingTaints => !prevents_scheduling(taint) || tolerates(pod, taint),
         };
         let is_welcome = |pools: &Vec<Vec<Taint>>| pools.iter().any(|taints| taints.iter().all(accepts));
         let domains = self.domains.get(key).into_iter().flatten();
@@ -67,7 +67,7 @@ impl Universe {
     }
 }
 
-fn allows(pool: &Pool, key: &str, value: &str) -> bool {
+fn pool_allows(pool: &Pool, key: &str, value: &str) -> bool {
     let demands = pool.requirements.iter().filter(|requirement| requirement.key == key);
     demands.into_iter().all(|demand| demand.allows(Some(value)))
         && pool.labels.get(key).is_none_or(|label| label == value)

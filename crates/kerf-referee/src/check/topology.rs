@@ -10,57 +10,57 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod};
 
-use super::pool_domains::Heed;
-use super::{Rule, Universe};
-use crate::check::launch::with_aliases;
-use crate::manifests::World;
+use super::pool_domains::TaintPolicy;
+use super::{PlanRule, PoolDomains};
+use crate::check::launch::with_label_aliases;
+use crate::manifests::ClusterManifests;
 use crate::placement::{
-    affinity_terms, anti_affinity_terms, is_terminating, pod_key, spread_constraints, spread_includes, spread_selects,
-    term_selects,
+    affinity_terms, anti_affinity_terms, is_terminating, pod_key, spread_constraints, spread_includes_node,
+    spread_selects, term_selects,
 };
-use crate::selectors::{Labels, label_satisfies, node_selector, required_terms, term_matches};
+use crate::selectors::{Labels, expression_matches, node_selector, required_node_affinity_terms, term_matches};
 use crate::storage::HOSTNAME;
 
-pub use self::combinations::COMBINATIONS;
-pub(super) use self::combinations::{can_be_last, check};
-pub(crate) use self::combinations::{combinations, product};
-pub(crate) use self::placement_target::Place;
-use self::spread::Spread;
+pub use self::combinations::MAX_COMBINATIONS;
+pub(super) use self::combinations::{can_be_bound_last, check};
+pub(crate) use self::combinations::{cartesian_product, combinations};
+pub(crate) use self::placement_target::PlacementTarget;
+use self::spread::SpreadRule;
 
 /// All rules between the pods of a world.
 #[derive(Debug)]
 pub(crate) struct Topology<'w> {
     /// The pods that are to be placed.
-    pub(crate) movers: Vec<&'w Pod>,
+    pub(crate) pods_to_place: Vec<&'w Pod>,
     /// The pods that stay, with the index of their place.
-    residents: Vec<(&'w Pod, usize)>,
+    staying_pods: Vec<(&'w Pod, usize)>,
     /// The nodes that are there, first among the places of every question.
-    pub(crate) existing: Vec<Place>,
+    pub(crate) existing_targets: Vec<PlacementTarget>,
     rules: Vec<PodRule<'w>>,
 }
 
 #[derive(Debug)]
 struct PodRule<'w> {
-    owner: Owner,
-    kind: Kind<'w>,
+    owner: RuleOwner,
+    kind: PodRuleKind<'w>,
     key: &'w str,
     /// Which movers it speaks of.
-    movers: Vec<bool>,
+    selects_to_place: Vec<bool>,
     /// Which residents it speaks of.
-    residents: Vec<bool>,
+    selects_staying: Vec<bool>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owner {
-    Mover(usize),
-    Resident(usize),
+enum RuleOwner {
+    PodToPlace(usize),
+    StayingPod(usize),
 }
 
 #[derive(Debug)]
-enum Kind<'w> {
-    Spread(Spread<'w>),
-    Near,
-    Away,
+enum PodRuleKind<'w> {
+    Spread(SpreadRule<'w>),
+    Affinity,
+    AntiAffinity,
 }
 
 /// A spread of a mover that counts the mover itself.
@@ -69,26 +69,26 @@ pub(crate) struct SpreadBound<'w> {
     pub(crate) key: &'w str,
     pub(crate) max_skew: i64,
     /// Which movers it counts.
-    pub(crate) counts: Vec<bool>,
+    pub(crate) counted_pods: Vec<bool>,
     /// The pods that stay and that it counts, by domain.
-    pub(crate) residents: BTreeMap<String, i64>,
+    pub(crate) staying_pod_counts: BTreeMap<String, i64>,
     /// Domains that it compares with for certain; none if the emptiest counts as empty.
-    pub(crate) compared: Vec<String>,
+    pub(crate) compared_domains: Vec<String>,
 }
 
 /// A rule that a pod breaks where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Broken {
-    pub(crate) rule: Rule,
+pub(crate) struct BrokenRule {
+    pub(crate) rule: PlanRule,
     pub(crate) detail: String,
 }
 
 /// Where the movers are so far, by index of their place.
-pub(crate) type Bound = Vec<Option<usize>>;
+pub(crate) type PodTargets = Vec<Option<usize>>;
 
 impl<'w> Topology<'w> {
     /// The rules of a world whose movers are these pods.
-    pub(crate) fn new(world: &'w World, universe: &Universe, movers: Vec<&'w Pod>) -> Self {
+    pub(crate) fn new(world: &'w ClusterManifests, universe: &PoolDomains, movers: Vec<&'w Pod>) -> Self {
         let moving: BTreeSet<String> = movers.iter().map(|pod| pod_key(pod)).collect();
         let mut existing = Vec::new();
         let mut residents = Vec::new();
@@ -96,115 +96,150 @@ impl<'w> Topology<'w> {
             let stay = node.pods.iter().filter(|pod| !moving.contains(&pod_key(pod)));
             residents.extend(stay.map(|pod| (*pod, existing.len())));
             let own_taints = node.node.and_then(|n| n.spec.as_ref()?.taints.clone());
-            existing.push(Place {
+            existing.push(PlacementTarget {
                 name: node.name,
-                labels: with_aliases(node.labels),
+                labels: with_label_aliases(node.labels),
                 taints: own_taints.unwrap_or_else(|| node.taints.clone()),
                 lasting_taints: node.taints,
-                leaving: node.deleting,
+                is_deleting: node.is_deleting,
             });
         }
-        let mut topology = Self { movers, residents, existing, rules: Vec::new() };
-        let rules: Vec<_> =
-            (0..topology.movers.len()).flat_map(|i| topology.rules_of_mover(i, world, universe)).collect();
+        let mut topology =
+            Self { pods_to_place: movers, staying_pods: residents, existing_targets: existing, rules: Vec::new() };
+        let rules: Vec<_> = (0..topology.pods_to_place.len())
+            .flat_map(|i| topology.rules_of_pod_to_place(i, world, universe))
+            .collect();
         let inverse: Vec<_> =
-            (0..topology.residents.len()).flat_map(|i| topology.rules_of_resident(i, world)).collect();
+            (0..topology.staying_pods.len()).flat_map(|i| topology.rules_of_staying_pod(i, world)).collect();
         topology.rules = rules;
         topology.rules.extend(inverse);
         topology
     }
 
-    fn rules_of_mover(&self, mover: usize, world: &'w World, universe: &Universe) -> Vec<PodRule<'w>> {
-        let pod = self.movers[mover];
-        let owner = Owner::Mover(mover);
+    fn rules_of_pod_to_place(
+        &self,
+        mover: usize,
+        world: &'w ClusterManifests,
+        universe: &PoolDomains,
+    ) -> Vec<PodRule<'w>> {
+        let pod = self.pods_to_place[mover];
+        let owner = RuleOwner::PodToPlace(mover);
         let spread = spread_constraints(pod).map(|constraint| {
-            let kind = Kind::Spread(Spread::new(universe, constraint, pod));
-            self.rule(owner, kind, &constraint.topology_key, |other| spread_selects(constraint, pod, other))
+            let kind = PodRuleKind::Spread(SpreadRule::new(universe, constraint, pod));
+            self.new_rule(owner, kind, &constraint.topology_key, |other| spread_selects(constraint, pod, other))
         });
         let near = affinity_terms(pod).iter().map(|term| {
             let speaks_of = |other: &Pod| term_selects(term, pod, other, &world.namespaces);
-            self.rule(owner, Kind::Near, &term.topology_key, speaks_of)
+            self.new_rule(owner, PodRuleKind::Affinity, &term.topology_key, speaks_of)
         });
         let away = anti_affinity_terms(pod).iter().map(|term| {
             let speaks_of = |other: &Pod| term_selects(term, pod, other, &world.namespaces);
-            self.rule(owner, Kind::Away, &term.topology_key, speaks_of)
+            self.new_rule(owner, PodRuleKind::AntiAffinity, &term.topology_key, speaks_of)
         });
         spread.chain(near).chain(away).collect()
     }
 
     /// Pods that stay can still keep others away.
-    fn rules_of_resident(&self, resident: usize, world: &'w World) -> Vec<PodRule<'w>> {
-        let (pod, _) = self.residents[resident];
+    fn rules_of_staying_pod(&self, resident: usize, world: &'w ClusterManifests) -> Vec<PodRule<'w>> {
+        let (pod, _) = self.staying_pods[resident];
         let away = anti_affinity_terms(pod).iter().map(|term| {
             let speaks_of = |other: &Pod| term_selects(term, pod, other, &world.namespaces);
-            self.rule(Owner::Resident(resident), Kind::Away, &term.topology_key, speaks_of)
+            self.new_rule(RuleOwner::StayingPod(resident), PodRuleKind::AntiAffinity, &term.topology_key, speaks_of)
         });
         away.collect()
     }
 
-    fn rule(&self, owner: Owner, kind: Kind<'w>, key: &'w str, speaks_of: impl Fn(&Pod) -> bool) -> PodRule<'w> {
+    fn new_rule(
+        &self,
+        owner: RuleOwner,
+        kind: PodRuleKind<'w>,
+        key: &'w str,
+        speaks_of: impl Fn(&Pod) -> bool,
+    ) -> PodRule<'w> {
         // A pod that is being deleted will be gone before the new one runs.
-        let residents = self.residents.iter().map(|(pod, _)| !is_terminating(pod) && speaks_of(pod)).collect();
-        PodRule { owner, kind, key, movers: self.movers.iter().map(|pod| speaks_of(pod)).collect(), residents }
+        let residents = self.staying_pods.iter().map(|(pod, _)| !is_terminating(pod) && speaks_of(pod)).collect();
+        PodRule {
+            owner,
+            kind,
+            key,
+            selects_to_place: self.pods_to_place.iter().map(|pod| speaks_of(pod)).collect(),
+            selects_staying: residents,
+        }
     }
 
     /// What keeps the mover from being bound to the place now, if anything does.
-    pub(crate) fn objection(&self, mover: usize, place: usize, bound: &Bound, places: &[Place]) -> Option<Broken> {
+    pub(crate) fn binding_violation(
+        &self,
+        mover: usize,
+        place: usize,
+        bound: &PodTargets,
+        places: &[PlacementTarget],
+    ) -> Option<BrokenRule> {
         let concerns = self.rules.iter().filter(|rule| match rule.owner {
-            Owner::Mover(owner) => {
-                owner == mover || (matches!(rule.kind, Kind::Away) && bound[owner].is_some() && rule.movers[mover])
+            RuleOwner::PodToPlace(owner) => {
+                owner == mover
+                    || (matches!(rule.kind, PodRuleKind::AntiAffinity)
+                        && bound[owner].is_some()
+                        && rule.selects_to_place[mover])
             }
-            Owner::Resident(_) => rule.movers[mover],
+            RuleOwner::StayingPod(_) => rule.selects_to_place[mover],
         });
         concerns.into_iter().find_map(|rule| {
-            let broken = if rule.owner == Owner::Mover(mover) {
+            let broken = if rule.owner == RuleOwner::PodToPlace(mover) {
                 match &rule.kind {
-                    Kind::Spread(spread) => self.spread_objection(rule, spread, mover, place, bound, places),
-                    Kind::Near => self.near_objection(rule, mover, place, bound, places),
-                    Kind::Away => self.away_objection(rule, mover, place, bound, places),
+                    PodRuleKind::Spread(spread) => self.spread_violation(rule, spread, mover, place, bound, places),
+                    PodRuleKind::Affinity => self.affinity_violation(rule, mover, place, bound, places),
+                    PodRuleKind::AntiAffinity => self.anti_affinity_violation(rule, mover, place, bound, places),
                 }
             } else {
-                self.inverse_objection(rule, place, bound, places)
+                self.inverse_anti_affinity_violation(rule, place, bound, places)
             };
             let kind = match rule.kind {
-                Kind::Spread(_) => Rule::TopologySpread,
-                Kind::Near => Rule::PodAffinity,
-                Kind::Away => Rule::PodAntiAffinity,
+                PodRuleKind::Spread(_) => PlanRule::TopologySpread,
+                PodRuleKind::Affinity => PlanRule::PodAffinity,
+                PodRuleKind::AntiAffinity => PlanRule::PodAntiAffinity,
             };
-            broken.map(|detail| Broken { rule: kind, detail })
+            broken.map(|detail| BrokenRule { rule: kind, detail })
         })
     }
 
     /// The places of the pods that a rule speaks of: those that stay, and those that are bound.
-    fn spoken_of<'a>(&'a self, rule: &'a PodRule<'w>, bound: &'a Bound) -> impl Iterator<Item = usize> + 'a {
-        self.staying(rule).chain(moved(rule, bound))
+    fn targets_of_selected_pods<'a>(
+        &'a self,
+        rule: &'a PodRule<'w>,
+        bound: &'a PodTargets,
+    ) -> impl Iterator<Item = usize> + 'a {
+        self.targets_of_staying_pods(rule).chain(targets_of_bound_pods(rule, bound))
     }
 
-    fn staying<'a>(&'a self, rule: &'a PodRule<'w>) -> impl Iterator<Item = usize> + 'a {
-        self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of).map(|((_, place), _)| *place)
+    fn targets_of_staying_pods<'a>(&'a self, rule: &'a PodRule<'w>) -> impl Iterator<Item = usize> + 'a {
+        self.staying_pods.iter().zip(&rule.selects_staying).filter(|(_, of)| **of).map(|((_, place), _)| *place)
     }
 
-    fn spread_objection(
+    fn spread_violation(
         &self,
         rule: &PodRule<'w>,
-        spread: &Spread<'w>,
+        spread: &SpreadRule<'w>,
         mover: usize,
         place: usize,
-        bound: &Bound,
-        places: &[Place],
+        bound: &PodTargets,
+        places: &[PlacementTarget],
     ) -> Option<String> {
-        let pod = self.movers[mover];
+        let pod = self.pods_to_place[mover];
         let Some(domain) = places[place].labels.get(rule.key) else {
             return Some(format!("{} has no label {}", places[place].name, rule.key));
         };
         let constraint = spread.constraint;
-        let counts = self.spread_counts(rule, spread, spread.heed(pod, &places[place]), pod, bound, places);
-        let count = counts.get(domain.as_str()).copied().unwrap_or(0) + i64::from(rule.movers[mover]);
+        let counts = self.spread_counts(rule, spread, spread.taint_policy_at(pod, &places[place]), pod, bound, places);
+        let count = counts.get(domain.as_str()).copied().unwrap_or(0) + i64::from(rule.selects_to_place[mover]);
         let max_skew = i64::from(constraint.max_skew);
         let min_domains = usize::try_from(constraint.min_domains.unwrap_or(0)).unwrap_or(0);
-        let objections = alternatives(pod, &places[place]).into_iter().map(|term| {
-            let open: Vec<i64> =
-                counts.iter().filter(|(domain, _)| accepts(pod, term, rule.key, domain)).map(|(_, n)| *n).collect();
+        let objections = matching_affinity_terms(pod, &places[place]).into_iter().map(|term| {
+            let open: Vec<i64> = counts
+                .iter()
+                .filter(|(domain, _)| accepts_domain(pod, term, rule.key, domain))
+                .map(|(_, n)| *n)
+                .collect();
             // A new host can always be added, so the emptiest host is an empty one.
             let empty = rule.key == HOSTNAME || open.len() < min_domains;
             let minimum = if empty { 0 } else { open.into_iter().min().unwrap_or(0) };
@@ -224,24 +259,27 @@ impl<'w> Topology<'w> {
     fn spread_counts<'p>(
         &self,
         rule: &PodRule<'w>,
-        spread: &'p Spread<'w>,
-        heed: Heed,
+        spread: &'p SpreadRule<'w>,
+        heed: TaintPolicy,
         pod: &Pod,
-        bound: &Bound,
-        places: &'p [Place],
+        bound: &PodTargets,
+        places: &'p [PlacementTarget],
     ) -> BTreeMap<&'p str, i64> {
-        let minds = |taint: &_| heed.minds(taint);
-        let looks_at = |p: &Place, taints| spread_includes(spread.constraint, pod, &p.name, &p.labels, taints, minds);
-        let mut counts: BTreeMap<&str, i64> = spread.offered(heed).iter().map(|domain| (domain.as_str(), 0)).collect();
+        let minds = |taint: &_| heed.honours(taint);
+        let looks_at = |p: &PlacementTarget, taints| {
+            spread_includes_node(spread.constraint, pod, &p.name, &p.labels, taints, minds)
+        };
+        let mut counts: BTreeMap<&str, i64> =
+            spread.offered_domains(heed).iter().map(|domain| (domain.as_str(), 0)).collect();
         let included: Vec<bool> = places.iter().map(|p| looks_at(p, &p.taints)).collect();
-        let there = places.iter().zip(&included).take(self.existing.len());
-        for (p, _) in there.filter(|(p, included)| **included && !p.leaving) {
+        let there = places.iter().zip(&included).take(self.existing_targets.len());
+        for (p, _) in there.filter(|(p, included)| **included && !p.is_deleting) {
             if let Some(domain) = p.labels.get(rule.key) {
                 counts.entry(domain).or_insert(0);
             }
         }
-        let staying = self.staying(rule).filter(|at| included[*at]);
-        let moved = moved(rule, bound).filter(|at| looks_at(&places[*at], &places[*at].lasting_taints));
+        let staying = self.targets_of_staying_pods(rule).filter(|at| included[*at]);
+        let moved = targets_of_bound_pods(rule, bound).filter(|at| looks_at(&places[*at], &places[*at].lasting_taints));
         for at in staying.chain(moved) {
             if let Some(domain) = places[at].labels.get(rule.key) {
                 *counts.entry(domain).or_insert(0) += 1;
@@ -250,114 +288,130 @@ impl<'w> Topology<'w> {
         counts
     }
 
-    fn near_objection(
+    fn affinity_violation(
         &self,
         rule: &PodRule<'w>,
         mover: usize,
         place: usize,
-        bound: &Bound,
-        places: &[Place],
+        bound: &PodTargets,
+        places: &[PlacementTarget],
     ) -> Option<String> {
-        let pod = self.movers[mover];
+        let pod = self.pods_to_place[mover];
         let Some(domain) = places[place].labels.get(rule.key) else {
             return Some(format!("{} has no label {}", places[place].name, rule.key));
         };
         let companions: BTreeSet<&String> =
-            self.spoken_of(rule, bound).filter_map(|at| places[at].labels.get(rule.key)).collect();
+            self.targets_of_selected_pods(rule, bound).filter_map(|at| places[at].labels.get(rule.key)).collect();
         if companions.contains(domain) {
             return None;
         }
-        let first = alternatives(pod, &places[place])
+        let first = matching_affinity_terms(pod, &places[place])
             .into_iter()
-            .any(|term| !companions.iter().any(|domain| accepts(pod, term, rule.key, domain)));
-        if rule.movers[mover] && first {
+            .any(|term| !companions.iter().any(|domain| accepts_domain(pod, term, rule.key, domain)));
+        if rule.selects_to_place[mover] && first {
             return None;
         }
         Some(format!("no companion in {}={domain}, but in {companions:?}", rule.key))
     }
 
-    fn away_objection(
+    fn anti_affinity_violation(
         &self,
         rule: &PodRule<'w>,
         mover: usize,
         place: usize,
-        bound: &Bound,
-        places: &[Place],
+        bound: &PodTargets,
+        places: &[PlacementTarget],
     ) -> Option<String> {
         let domain = places[place].labels.get(rule.key)?;
-        let others = bound.iter().enumerate().filter(|(other, _)| *other != mover && rule.movers[*other]);
+        let others = bound.iter().enumerate().filter(|(other, _)| *other != mover && rule.selects_to_place[*other]);
         let mut bound_places = others.filter_map(|(_, at)| *at);
         let mut resident_places =
-            self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of).map(|((_, at), _)| *at);
+            self.staying_pods.iter().zip(&rule.selects_staying).filter(|(_, of)| **of).map(|((_, at), _)| *at);
         let there = |at: usize| places[at].labels.get(rule.key) == Some(domain);
         let taken = bound_places.any(there) || resident_places.any(there);
         taken.then(|| format!("a pod that it must be away from is in {}={domain}", rule.key))
     }
 
     /// A pod that is bound keeps this one away.
-    fn inverse_objection(&self, rule: &PodRule<'w>, place: usize, bound: &Bound, places: &[Place]) -> Option<String> {
+    fn inverse_anti_affinity_violation(
+        &self,
+        rule: &PodRule<'w>,
+        place: usize,
+        bound: &PodTargets,
+        places: &[PlacementTarget],
+    ) -> Option<String> {
         let at = match rule.owner {
-            Owner::Mover(owner) => bound[owner]?,
-            Owner::Resident(resident) => self.residents[resident].1,
+            RuleOwner::PodToPlace(owner) => bound[owner]?,
+            RuleOwner::StayingPod(resident) => self.staying_pods[resident].1,
         };
         let domain = places[place].labels.get(rule.key)?;
         let there = places[at].labels.get(rule.key) == Some(domain);
         let owner = match rule.owner {
-            Owner::Mover(owner) => self.movers[owner],
-            Owner::Resident(resident) => self.residents[resident].0,
+            RuleOwner::PodToPlace(owner) => self.pods_to_place[owner],
+            RuleOwner::StayingPod(resident) => self.staying_pods[resident].0,
         };
         there.then(|| format!("{} in {}={domain} must be away from it", pod_key(owner), rule.key))
     }
 
     /// Labels that decide how rules apply to a place with these movers on it: the topology keys of all rules that concern them.
-    pub(crate) fn keys_for(&self, on: impl Fn(usize) -> bool) -> BTreeSet<&'w str> {
+    pub(crate) fn topology_keys_for(&self, on: impl Fn(usize) -> bool) -> BTreeSet<&'w str> {
         let concerns = |rule: &&PodRule<'w>| {
-            matches!(rule.owner, Owner::Mover(owner) if on(owner))
-                || rule.movers.iter().enumerate().any(|(mover, of)| *of && on(mover))
+            matches!(rule.owner, RuleOwner::PodToPlace(owner) if on(owner))
+                || rule.selects_to_place.iter().enumerate().any(|(mover, of)| *of && on(mover))
         };
         self.rules.iter().filter(concerns).map(|rule| rule.key).collect()
     }
 
     /// For each spread that speaks of one of these movers, whether it would look at the place.
-    fn inclusions(&self, place: &Place, on: impl Fn(usize) -> bool) -> Vec<bool> {
-        let spreads =
-            self.rules.iter().filter(|rule| rule.movers.iter().enumerate().any(|(mover, of)| *of && on(mover)));
+    fn spread_inclusions(&self, place: &PlacementTarget, on: impl Fn(usize) -> bool) -> Vec<bool> {
+        let spreads = self
+            .rules
+            .iter()
+            .filter(|rule| rule.selects_to_place.iter().enumerate().any(|(mover, of)| *of && on(mover)));
         spreads
             .filter_map(|rule| match (&rule.kind, rule.owner) {
-                (Kind::Spread(spread), Owner::Mover(owner)) => {
-                    let pod = self.movers[owner];
-                    Some(spread_includes(spread.constraint, pod, &place.name, &place.labels, &place.taints, |_| true))
+                (PodRuleKind::Spread(spread), RuleOwner::PodToPlace(owner)) => {
+                    let pod = self.pods_to_place[owner];
+                    Some(spread_includes_node(
+                        spread.constraint,
+                        pod,
+                        &place.name,
+                        &place.labels,
+                        &place.taints,
+                        |_| true,
+                    ))
                 }
-                (Kind::Spread(_), Owner::Resident(_)) | (Kind::Near | Kind::Away, _) => None,
+                (PodRuleKind::Spread(_), RuleOwner::StayingPod(_))
+                | (PodRuleKind::Affinity | PodRuleKind::AntiAffinity, _) => None,
             })
             .collect()
     }
 
     /// Whether the order in which the mover is bound matters for itself, and how tight its spread is.
-    fn urgency(&self, mover: usize) -> (bool, i64) {
-        let own = self.rules.iter().filter(|rule| rule.owner == Owner::Mover(mover));
+    fn order_sensitivity(&self, mover: usize) -> (bool, i64) {
+        let own = self.rules.iter().filter(|rule| rule.owner == RuleOwner::PodToPlace(mover));
         let mut matters = false;
         let mut tightest = i64::MAX;
         for rule in own {
             match &rule.kind {
-                Kind::Spread(spread) => {
+                PodRuleKind::Spread(spread) => {
                     matters = true;
                     tightest = tightest.min(i64::from(spread.constraint.max_skew));
                 }
-                Kind::Near => matters = true,
-                Kind::Away => {}
+                PodRuleKind::Affinity => matters = true,
+                PodRuleKind::AntiAffinity => {}
             }
         }
         (matters, tightest)
     }
 
     /// For each pair of movers the keys in whose domains they must be apart, whoever of them says so.
-    pub(crate) fn apart(&self) -> Vec<Vec<BTreeSet<&'w str>>> {
-        let number = self.movers.len();
+    pub(crate) fn pairwise_anti_affinity_keys(&self) -> Vec<Vec<BTreeSet<&'w str>>> {
+        let number = self.pods_to_place.len();
         let mut apart = vec![vec![BTreeSet::new(); number]; number];
-        for rule in self.rules.iter().filter(|rule| matches!(rule.kind, Kind::Away)) {
-            let Owner::Mover(owner) = rule.owner else { continue };
-            for other in (0..number).filter(|other| *other != owner && rule.movers[*other]) {
+        for rule in self.rules.iter().filter(|rule| matches!(rule.kind, PodRuleKind::AntiAffinity)) {
+            let RuleOwner::PodToPlace(owner) = rule.owner else { continue };
+            for other in (0..number).filter(|other| *other != owner && rule.selects_to_place[*other]) {
                 apart[owner][other].insert(rule.key);
                 apart[other][owner].insert(rule.key);
             }
@@ -366,19 +420,19 @@ impl<'w> Topology<'w> {
     }
 
     /// For each mover the domains that pods which stay keep it from.
-    pub(crate) fn forbidden(&self) -> Vec<BTreeSet<(&'w str, String)>> {
-        let mut forbidden = vec![BTreeSet::new(); self.movers.len()];
-        let domain = |place: usize, key| self.existing[place].labels.get(key).cloned();
-        for rule in self.rules.iter().filter(|rule| matches!(rule.kind, Kind::Away)) {
+    pub(crate) fn forbidden_domains(&self) -> Vec<BTreeSet<(&'w str, String)>> {
+        let mut forbidden = vec![BTreeSet::new(); self.pods_to_place.len()];
+        let domain = |place: usize, key| self.existing_targets[place].labels.get(key).cloned();
+        for rule in self.rules.iter().filter(|rule| matches!(rule.kind, PodRuleKind::AntiAffinity)) {
             match rule.owner {
-                Owner::Mover(owner) => {
-                    let there = self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of);
+                RuleOwner::PodToPlace(owner) => {
+                    let there = self.staying_pods.iter().zip(&rule.selects_staying).filter(|(_, of)| **of);
                     let domains = there.filter_map(|((_, place), _)| domain(*place, rule.key));
                     forbidden[owner].extend(domains.map(|domain| (rule.key, domain)));
                 }
-                Owner::Resident(resident) => {
-                    let Some(domain) = domain(self.residents[resident].1, rule.key) else { continue };
-                    for (mover, _) in rule.movers.iter().enumerate().filter(|(_, of)| **of) {
+                RuleOwner::StayingPod(resident) => {
+                    let Some(domain) = domain(self.staying_pods[resident].1, rule.key) else { continue };
+                    for (mover, _) in rule.selects_to_place.iter().enumerate().filter(|(_, of)| **of) {
                         forbidden[mover].insert((rule.key, domain.clone()));
                     }
                 }
@@ -388,106 +442,119 @@ impl<'w> Topology<'w> {
     }
 
     /// The spreads of a mover, as far as a bound on them can be told before everybody has a place.
-    pub(crate) fn spreads(&self, mover: usize) -> Vec<SpreadBound<'w>> {
-        let pod = self.movers[mover];
-        let own = self.rules.iter().filter(|rule| rule.owner == Owner::Mover(mover) && rule.movers[mover]);
+    pub(crate) fn spread_bounds(&self, mover: usize) -> Vec<SpreadBound<'w>> {
+        let pod = self.pods_to_place[mover];
+        let own =
+            self.rules.iter().filter(|rule| rule.owner == RuleOwner::PodToPlace(mover) && rule.selects_to_place[mover]);
         own.filter_map(|rule| {
-            let Kind::Spread(spread) = &rule.kind else { return None };
-            let looks_at = |p: &Place| spread_includes(spread.constraint, pod, &p.name, &p.labels, &p.taints, |_| true);
+            let PodRuleKind::Spread(spread) = &rule.kind else { return None };
+            let looks_at = |p: &PlacementTarget| {
+                spread_includes_node(spread.constraint, pod, &p.name, &p.labels, &p.taints, |_| true)
+            };
             let mut residents: BTreeMap<String, i64> =
-                spread.offered(Heed::Taints).iter().map(|domain| (domain.clone(), 0)).collect();
-            for (_, place) in self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of).map(|(r, _)| r) {
-                let place = &self.existing[*place];
+                spread.offered_domains(TaintPolicy::AllTaints).iter().map(|domain| (domain.clone(), 0)).collect();
+            for (_, place) in self.staying_pods.iter().zip(&rule.selects_staying).filter(|(_, of)| **of).map(|(r, _)| r)
+            {
+                let place = &self.existing_targets[*place];
                 if let Some(domain) = place.labels.get(rule.key).filter(|_| looks_at(place)) {
                     *residents.entry(domain.clone()).or_insert(0) += 1;
                 }
             }
-            let terms = required_terms(pod).unwrap_or_default();
+            let terms = required_node_affinity_terms(pod).unwrap_or_default();
             let all_accept = |domain: &String| {
-                accepts(pod, None, rule.key, domain)
-                    && terms.iter().all(|term| accepts(pod, Some(term), rule.key, domain))
+                accepts_domain(pod, None, rule.key, domain)
+                    && terms.iter().all(|term| accepts_domain(pod, Some(term), rule.key, domain))
             };
             let compared =
                 residents.keys().filter(|domain| rule.key != HOSTNAME && all_accept(domain)).cloned().collect();
             Some(SpreadBound {
                 key: rule.key,
                 max_skew: i64::from(spread.constraint.max_skew),
-                counts: rule.movers.clone(),
-                residents,
-                compared,
+                counted_pods: rule.selects_to_place.clone(),
+                staying_pod_counts: residents,
+                compared_domains: compared,
             })
         })
         .collect()
     }
 
     /// The labels without which a place is nothing for the mover: the keys of its spreads and affinities.
-    pub(crate) fn needed_keys(&self, mover: usize) -> BTreeSet<&'w str> {
-        let own = self.rules.iter().filter(|rule| rule.owner == Owner::Mover(mover));
-        own.filter(|rule| !matches!(rule.kind, Kind::Away)).map(|rule| rule.key).collect()
+    pub(crate) fn required_topology_keys(&self, mover: usize) -> BTreeSet<&'w str> {
+        let own = self.rules.iter().filter(|rule| rule.owner == RuleOwner::PodToPlace(mover));
+        own.filter(|rule| !matches!(rule.kind, PodRuleKind::AntiAffinity)).map(|rule| rule.key).collect()
     }
 
     /// The labels of everything that keeps the mover and others apart. spec 02 §8.5 wants a domain; kube-scheduler does not care.
-    pub(crate) fn keys_apart(&self, mover: usize) -> BTreeSet<&'w str> {
-        let away = self.rules.iter().filter(|rule| matches!(rule.kind, Kind::Away));
-        away.filter(|rule| rule.owner == Owner::Mover(mover) || rule.movers[mover]).map(|rule| rule.key).collect()
+    pub(crate) fn anti_affinity_keys(&self, mover: usize) -> BTreeSet<&'w str> {
+        let away = self.rules.iter().filter(|rule| matches!(rule.kind, PodRuleKind::AntiAffinity));
+        away.filter(|rule| rule.owner == RuleOwner::PodToPlace(mover) || rule.selects_to_place[mover])
+            .map(|rule| rule.key)
+            .collect()
     }
 
     /// Whether the mover must be near somebody and there is nobody.
-    pub(crate) fn is_lonely(&self, mover: usize) -> bool {
-        let own = self.rules.iter().filter(|rule| rule.owner == Owner::Mover(mover) && matches!(rule.kind, Kind::Near));
-        own.into_iter().any(|rule| !rule.movers.contains(&true) && !rule.residents.contains(&true))
+    pub(crate) fn lacks_affinity_match(&self, mover: usize) -> bool {
+        let own = self
+            .rules
+            .iter()
+            .filter(|rule| rule.owner == RuleOwner::PodToPlace(mover) && matches!(rule.kind, PodRuleKind::Affinity));
+        own.into_iter().any(|rule| !rule.selects_to_place.contains(&true) && !rule.selects_staying.contains(&true))
     }
 
     /// Whether each affinity of the mover is to itself, or to somebody in its domain whose domain is certain.
-    pub(crate) fn has_certain_companions(
+    pub(crate) fn has_certain_affinity_matches(
         &self,
         mover: usize,
-        bound: &Bound,
-        places: &[&Place],
+        bound: &PodTargets,
+        places: &[&PlacementTarget],
         certain: &dyn Fn(usize, &str) -> bool,
     ) -> bool {
         let Some(place) = bound[mover] else { return true };
         let near = |rule: &&PodRule<'w>| {
-            rule.owner == Owner::Mover(mover) && matches!(rule.kind, Kind::Near) && rule.key != HOSTNAME
+            rule.owner == RuleOwner::PodToPlace(mover)
+                && matches!(rule.kind, PodRuleKind::Affinity)
+                && rule.key != HOSTNAME
         };
         self.rules.iter().filter(near).all(|rule| {
             let here = |at: usize| places[at].labels.get(rule.key) == places[place].labels.get(rule.key);
-            let residents = self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of).map(|((_, at), _)| *at);
-            let mut movers = bound.iter().enumerate().filter(|(other, _)| *other != mover && rule.movers[*other]);
-            rule.movers[mover]
+            let residents =
+                self.staying_pods.iter().zip(&rule.selects_staying).filter(|(_, of)| **of).map(|((_, at), _)| *at);
+            let mut movers =
+                bound.iter().enumerate().filter(|(other, _)| *other != mover && rule.selects_to_place[*other]);
+            rule.selects_to_place[mover]
                 || residents.into_iter().any(here)
                 || movers.any(|(other, at)| at.is_some_and(here) && certain(other, rule.key))
         })
     }
 
     /// Whether some mover's spread counts this one, so that it matters to others when it is bound.
-    fn is_counted(&self, mover: usize) -> bool {
-        self.rules.iter().any(|rule| matches!(rule.kind, Kind::Spread(_)) && rule.movers[mover])
+    fn is_counted_by_spread(&self, mover: usize) -> bool {
+        self.rules.iter().any(|rule| matches!(rule.kind, PodRuleKind::Spread(_)) && rule.selects_to_place[mover])
     }
 
     /// Whether the mover is somebody's companion.
-    fn is_companion(&self, mover: usize) -> bool {
-        self.rules.iter().any(|rule| matches!(rule.kind, Kind::Near) && rule.movers[mover])
+    fn is_affinity_match(&self, mover: usize) -> bool {
+        self.rules.iter().any(|rule| matches!(rule.kind, PodRuleKind::Affinity) && rule.selects_to_place[mover])
     }
 }
 
 /// The places of the bound movers that a rule speaks of.
-fn moved<'a>(rule: &'a PodRule<'_>, bound: &'a Bound) -> impl Iterator<Item = usize> + 'a {
-    bound.iter().zip(&rule.movers).filter(|(_, of)| **of).filter_map(|(place, _)| *place)
+fn targets_of_bound_pods<'a>(rule: &'a PodRule<'_>, bound: &'a PodTargets) -> impl Iterator<Item = usize> + 'a {
+    bound.iter().zip(&rule.selects_to_place).filter(|(_, of)| **of).filter_map(|(place, _)| *place)
 }
 
 /// The required node-affinity terms by which the pod may be on this place; `None` if it has no terms.
-fn alternatives<'a>(pod: &'a Pod, place: &Place) -> Vec<Option<&'a NodeSelectorTerm>> {
-    let terms = required_terms(pod).unwrap_or_default();
+fn matching_affinity_terms<'a>(pod: &'a Pod, place: &PlacementTarget) -> Vec<Option<&'a NodeSelectorTerm>> {
+    let terms = required_node_affinity_terms(pod).unwrap_or_default();
     let matching = terms.iter().filter(|term| term_matches(term, &place.name, &place.labels));
     let alternatives: Vec<_> = matching.map(Some).collect();
     if alternatives.is_empty() { vec![terms.first()] } else { alternatives }
 }
 
 /// Whether the pod, under that term, could be in a domain.
-fn accepts(pod: &Pod, term: Option<&NodeSelectorTerm>, key: &str, domain: &str) -> bool {
+fn accepts_domain(pod: &Pod, term: Option<&NodeSelectorTerm>, key: &str, domain: &str) -> bool {
     let labels = Labels::from([(key.to_owned(), domain.to_owned())]);
     let mut expressions = term.into_iter().flat_map(|term| term.match_expressions.iter().flatten());
     node_selector(pod).all(|(selected, value)| selected != key || value == domain)
-        && expressions.all(|expression| expression.key != key || label_satisfies(expression, &labels))
+        && expressions.all(|expression| expression.key != key || expression_matches(expression, &labels))
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What can be broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Rule {
+pub enum PlanRule {
     /// Every pending pod is placed once or explained, and nothing else is placed.
     Accounting,
     /// A pod that must not be planned for is placed.
@@ -49,7 +49,7 @@ pub enum Rule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// Which rule.
-    pub rule: Rule,
+    pub rule: PlanRule,
     /// The pod that it is about, `namespace/name`.
     pub pod: Option<String>,
     /// The node that it is about: its name, or `claim <n> (<pool>)` for a new one.

@@ -13,12 +13,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::median;
-use super::oracle::{Oracle, OracleFailed};
-use crate::disruption::faults;
-use crate::generator::{Generated, cluster};
+use super::oracle::{Oracle, OracleError};
+use crate::disruption::disruption_violations;
+use crate::generator::{GeneratedCluster, disruption_cluster};
 use crate::plan::Plan;
 use crate::price::Price;
-use crate::program::{AT, Planner};
+use crate::program::{PLAN_TIME, Planner};
 
 /// Answers to a number of clusters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ impl RecordedClusters {
 }
 
 /// Words by which Karpenter says that a rule forbids it to take a node.
-const FORBIDDEN: [&str; 6] = [
+const FORBIDDEN_NODE_MESSAGES: [&str; 6] = [
     "do-not-disrupt",
     "Pdb prevents pod evictions",
     "Eviction does not support multiple PDBs",
@@ -84,22 +84,22 @@ const FORBIDDEN: [&str; 6] = [
 
 impl Oracle {
     /// Asks so many times what would be taken away, and keeps what a comparison needs.
-    pub fn ask_cluster(&self, made: &Generated, runs: usize) -> Result<RecordedCluster, OracleFailed> {
-        let refused = |message: String| OracleFailed::Refused { world: made.seed, message };
+    pub fn record_cluster(&self, made: &GeneratedCluster, runs: usize) -> Result<RecordedCluster, OracleError> {
+        let refused = |message: String| OracleError::Refused { world: made.seed, message };
         let passes = (0..runs).map(|salt| {
-            let answer = self.both_halves(made, salt)?;
+            let answer = self.plan_with_disruption(made, salt)?;
             let plan = Plan::read(&answer).map_err(|error| refused(error.to_string()))?;
             let commands = &plan.disruption.commands;
             let mut nodes: Vec<String> = commands.iter().flat_map(|command| command.nodes.clone()).collect();
             nodes.sort();
-            let is_rule = |message: &str| FORBIDDEN.iter().any(|words| message.contains(words));
+            let is_rule = |message: &str| FORBIDDEN_NODE_MESSAGES.iter().any(|words| message.contains(words));
             let blocked = plan.disruption.blocked.iter().filter(|blocked| is_rule(&blocked.message));
             let mut forbidden: Vec<String> = blocked.map(|blocked| blocked.node.clone()).collect();
             forbidden.sort();
             forbidden.dedup();
             let saved: Price = commands.iter().map(|command| command.savings_per_hour).sum();
             Ok(RecordedPass {
-                reason: commands.first().map(|command| capitalised(&command.reason)),
+                reason: commands.first().map(|command| capitalize(&command.reason)),
                 nodes,
                 saved_nanos: saved.nanos(),
                 forbidden,
@@ -108,12 +108,12 @@ impl Oracle {
         Ok(RecordedCluster {
             seed: made.seed,
             fingerprint: made.fingerprint(),
-            runs: passes.collect::<Result<_, OracleFailed>>()?,
+            runs: passes.collect::<Result<_, OracleError>>()?,
         })
     }
 }
 
-fn capitalised(word: &str) -> String {
+fn capitalize(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
@@ -131,7 +131,7 @@ pub struct ClusterComparison {
     /// The cluster's seed.
     pub seed: u64,
     /// Everything in which Kerf does worse.
-    pub worse: Vec<String>,
+    pub regressions: Vec<String>,
     /// What Kerf saves without drift, and the median of what Karpenter's passes save; none if they are not about saving.
     pub saved: (Price, Option<Price>),
     /// Whether any run of Karpenter does something.
@@ -140,28 +140,32 @@ pub struct ClusterComparison {
 
 /// Compares Kerf with Karpenter's answer to a cluster.
 pub fn compare_cluster(kerf: &Planner<'_>, theirs: &RecordedCluster) -> ClusterComparison {
-    let made = cluster(theirs.seed);
-    let mut comparison =
-        ClusterComparison { seed: theirs.seed, worse: Vec::new(), saved: (Price::ZERO, None), karpenter_acts: false };
+    let made = disruption_cluster(theirs.seed);
+    let mut comparison = ClusterComparison {
+        seed: theirs.seed,
+        regressions: Vec::new(),
+        saved: (Price::ZERO, None),
+        karpenter_acts: false,
+    };
     if made.fingerprint() != theirs.fingerprint {
-        comparison.worse.push("the generator has changed since the record was made: record anew".to_owned());
+        comparison.regressions.push("the generator has changed since the record was made: record anew".to_owned());
         return comparison;
     }
     if let Err(why) = compare(kerf, &made, theirs, &mut comparison) {
-        comparison.worse.push(why);
+        comparison.regressions.push(why);
     }
     comparison
 }
 
 fn compare(
     kerf: &Planner<'_>,
-    made: &Generated,
+    made: &GeneratedCluster,
     theirs: &RecordedCluster,
     comparison: &mut ClusterComparison,
 ) -> Result<(), String> {
-    let at: Timestamp = AT.parse().map_err(|_| "the instant cannot be read".to_owned())?;
+    let at: Timestamp = PLAN_TIME.parse().map_err(|_| "the instant cannot be read".to_owned())?;
     let plan = Plan::read(&kerf(&made.manifests, &made.types)?).map_err(|error| format!("not a plan: {error}"))?;
-    comparison.worse.extend(faults(&made.manifests, &made.types, &plan, at)?);
+    comparison.regressions.extend(disruption_violations(&made.manifests, &made.types, &plan, at)?);
     let ours = &plan.disruption.commands;
     let for_saving = |reason: &str| reason != "Drifted";
     let saved: Price = ours.iter().filter(|c| for_saving(&c.reason)).map(|c| c.savings_per_hour).sum();
@@ -170,7 +174,7 @@ fn compare(
     comparison.karpenter_acts = theirs.runs.iter().any(|run| run.reason.is_some());
     comparison.saved = (saved, median(their_savings.collect()));
     if comparison.saved.1.is_some_and(|theirs| saved.nanos() + 1 < theirs.nanos()) {
-        comparison.worse.push(format!("saves {saved}, Karpenter {:?}", comparison.saved.1));
+        comparison.regressions.push(format!("saves {saved}, Karpenter {:?}", comparison.saved.1));
     }
     let goes = |node: &String, wanted: &dyn Fn(&str) -> bool| {
         ours.iter().any(|command| wanted(&command.reason) && command.nodes.contains(node))
@@ -179,30 +183,30 @@ fn compare(
     let drifted: Vec<&RecordedPass> = theirs.runs.iter().filter(|r| r.reason.as_deref() == Some("Drifted")).collect();
     if !drifted.is_empty() && !drifted.iter().any(|run| run.nodes.iter().all(|node| goes(node, &|_| true))) {
         let nodes: Vec<String> = drifted.iter().map(|run| run.nodes.join(" ")).collect();
-        comparison.worse.push(format!("leaves what has drifted and Karpenter replaces: {}", nodes.join(", or ")));
+        comparison.regressions.push(format!("leaves what has drifted and Karpenter replaces: {}", nodes.join(", or ")));
     }
     for node in theirs.runs.iter().flat_map(|run| &run.forbidden) {
         if goes(node, &for_saving) {
-            comparison.worse.push(format!("takes {node}, which a rule forbids to Karpenter"));
+            comparison.regressions.push(format!("takes {node}, which a rule forbids to Karpenter"));
         }
     }
-    comparison.worse.sort();
-    comparison.worse.dedup();
+    comparison.regressions.sort();
+    comparison.regressions.dedup();
     Ok(())
 }
 
 impl ClusterReport {
     /// Whether Kerf does nowhere worse.
     pub fn is_clean(&self) -> bool {
-        self.comparisons.iter().all(|comparison| comparison.worse.is_empty())
+        self.comparisons.iter().all(|comparison| comparison.regressions.is_empty())
     }
 }
 
 impl fmt::Display for ClusterReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for comparison in self.comparisons.iter().filter(|comparison| !comparison.worse.is_empty()) {
+        for comparison in self.comparisons.iter().filter(|comparison| !comparison.regressions.is_empty()) {
             writeln!(f, "cluster {}:", comparison.seed)?;
-            comparison.worse.iter().try_for_each(|worse| writeln!(f, "  {worse}"))?;
+            comparison.regressions.iter().try_for_each(|worse| writeln!(f, "  {worse}"))?;
         }
         let number = |wanted: &dyn Fn(&&ClusterComparison) -> bool| self.comparisons.iter().filter(wanted).count();
         let both = |c: &&ClusterComparison| c.saved.1.is_some();

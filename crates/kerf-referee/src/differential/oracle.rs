@@ -7,10 +7,10 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::recorded::{RecordedRun, RecordedWorld};
-use crate::generator::Generated;
-use crate::manifests::{Refusal, World};
+use crate::generator::GeneratedCluster;
+use crate::manifests::{ClusterManifests, NotPlannableReason};
 use crate::placement::pod_key;
-use crate::program::AT;
+use crate::program::PLAN_TIME;
 
 /// The oracle's program.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ pub struct Oracle {
 
 /// Why the oracle gave no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum OracleFailed {
+pub enum OracleError {
     /// Its input could not be written or it could not be started.
     #[error("cannot run the oracle on world {world}: {source}")]
     NotRun {
@@ -44,24 +44,24 @@ pub enum OracleFailed {
 
 impl Oracle {
     /// Karpenter's plan for the world; runs with different salts break ties differently.
-    pub fn plan(&self, made: &Generated, salt: usize) -> Result<Value, OracleFailed> {
+    pub fn plan(&self, made: &GeneratedCluster, salt: usize) -> Result<Value, OracleError> {
         self.run(made, salt, &["-provisioning-only"])
     }
 
     /// The same, with what would be taken away.
-    pub(super) fn both_halves(&self, made: &Generated, salt: usize) -> Result<Value, OracleFailed> {
+    pub(super) fn plan_with_disruption(&self, made: &GeneratedCluster, salt: usize) -> Result<Value, OracleError> {
         self.run(made, salt, &[])
     }
 
-    fn run(&self, made: &Generated, salt: usize, more: &[&str]) -> Result<Value, OracleFailed> {
-        let not_run = |source| OracleFailed::NotRun { world: made.seed, source };
-        let refused = |message| OracleFailed::Refused { world: made.seed, message };
+    fn run(&self, made: &GeneratedCluster, salt: usize, more: &[&str]) -> Result<Value, OracleError> {
+        let not_run = |source| OracleError::NotRun { world: made.seed, source };
+        let refused = |message| OracleError::Refused { world: made.seed, message };
         let file = |kind: &str| self.scratch.join(format!("{}-{:?}-{kind}.json", made.seed, made.size));
         let (manifests, types) = (file("manifests"), file("types"));
         fs::write(&manifests, &made.manifests).map_err(not_run)?;
         fs::write(&types, &made.types).map_err(not_run)?;
         let output = Command::new(&self.program)
-            .args(["-o", "json", "-at", AT, "-salt", &salt.to_string()])
+            .args(["-o", "json", "-at", PLAN_TIME, "-salt", &salt.to_string()])
             .args(more)
             .arg("-instance-types")
             .arg(&types)
@@ -78,13 +78,15 @@ impl Oracle {
     }
 
     /// Asks so many times and keeps what a comparison needs.
-    pub fn ask(&self, made: &Generated, runs: usize) -> Result<RecordedWorld, OracleFailed> {
-        let refused = |message: String| OracleFailed::Refused { world: made.seed, message };
-        let world = World::read(&made.manifests).map_err(|error| refused(error.to_string()))?;
-        let ours = |pending: &crate::manifests::Pending<'_>| world.refusal(*pending) != Some(Refusal::NotForUs);
-        let pending: Vec<String> = world.pending().iter().filter(|p| ours(p)).map(|p| pod_key(p.pod)).collect();
+    pub fn record_world(&self, made: &GeneratedCluster, runs: usize) -> Result<RecordedWorld, OracleError> {
+        let refused = |message: String| OracleError::Refused { world: made.seed, message };
+        let world = ClusterManifests::read(&made.manifests).map_err(|error| refused(error.to_string()))?;
+        let ours = |pending: &crate::manifests::PendingPod<'_>| {
+            world.not_plannable_reason(*pending) != Some(NotPlannableReason::ExcludesManagedNodes)
+        };
+        let pending: Vec<String> = world.pending_pods().iter().filter(|p| ours(p)).map(|p| pod_key(p.pod)).collect();
         let answers = (0..runs).map(|salt| {
-            let (plan, violations) = super::judge(made, &self.plan(made, salt)?).map_err(refused)?;
+            let (plan, violations) = super::read_and_check_plan(made, &self.plan(made, salt)?).map_err(refused)?;
             let placed: Vec<&str> = plan.placed_pods().collect();
             let mut broken: Vec<String> = violations.iter().map(|v| format!("{:?}", v.rule)).collect();
             broken.sort();
@@ -101,7 +103,7 @@ impl Oracle {
             size: made.size,
             fingerprint: made.fingerprint(),
             pods: pending.len(),
-            runs: answers.collect::<Result<_, OracleFailed>>()?,
+            runs: answers.collect::<Result<_, OracleError>>()?,
         })
     }
 }

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::generator::Size;
+use crate::generator::ClusterSize;
 use crate::price::Price;
 
 /// Answers to a number of worlds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Recorded {
+pub struct RecordedWorlds {
     /// Who answered.
     pub karpenter: String,
     /// The answers.
@@ -20,7 +20,7 @@ pub struct RecordedWorld {
     /// Its seed.
     pub seed: u64,
     /// Its size.
-    pub size: Size,
+    pub size: ClusterSize,
     /// What the generator made of the two.
     pub fingerprint: String,
     /// How many pods are to be placed.
@@ -52,7 +52,7 @@ impl RecordedRun {
     }
 }
 
-impl Recorded {
+impl RecordedWorlds {
     /// Reads a file.
     pub fn read(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)

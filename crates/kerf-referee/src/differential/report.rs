@@ -3,23 +3,23 @@
 use std::fmt;
 
 use crate::check::Violation;
-use crate::generator::Size;
+use crate::generator::ClusterSize;
 use crate::price::Price;
 
 /// Kerf and Karpenter on a number of worlds.
 #[derive(Debug, Clone, Default)]
-pub struct Report {
+pub struct DifferentialReport {
     /// World by world.
-    pub comparisons: Vec<Comparison>,
+    pub comparisons: Vec<WorldComparison>,
 }
 
 /// Kerf and Karpenter on one world.
 #[derive(Debug, Clone)]
-pub struct Comparison {
+pub struct WorldComparison {
     /// The world's seed.
     pub seed: u64,
     /// The world's size.
-    pub size: Size,
+    pub size: ClusterSize,
     /// Why there is nothing to compare, if so.
     pub failure: Option<String>,
     /// How many pods Kerf places.
@@ -36,8 +36,8 @@ pub struct Comparison {
     pub karpenter_price: Option<Price>,
 }
 
-impl Comparison {
-    pub(super) fn failed(seed: u64, size: Size, why: String) -> Self {
+impl WorldComparison {
+    pub(super) fn failed(seed: u64, size: ClusterSize, why: String) -> Self {
         Self {
             seed,
             size,
@@ -63,34 +63,34 @@ impl Comparison {
     }
 
     /// Whether Kerf pays more for the same pods.
-    pub fn is_dearer(&self) -> bool {
+    pub fn is_more_expensive(&self) -> bool {
         self.karpenter_price.is_some_and(|theirs| self.price > theirs)
     }
 }
 
-impl Report {
+impl DifferentialReport {
     /// Whether Kerf is lawful, complete and never dearer, on worlds that could all be compared.
     pub fn is_clean(&self) -> bool {
-        self.worse().next().is_none()
+        self.regressions().next().is_none()
     }
 
     /// The worlds on which Kerf does worse, or that failed.
-    pub fn worse(&self) -> impl Iterator<Item = &Comparison> {
+    pub fn regressions(&self) -> impl Iterator<Item = &WorldComparison> {
         self.comparisons.iter().filter(|c| {
             let leaves_out = !c.left_out.is_empty() || c.places_fewer();
-            c.failure.is_some() || !c.violations.is_empty() || leaves_out || c.is_dearer()
+            c.failure.is_some() || !c.violations.is_empty() || leaves_out || c.is_more_expensive()
         })
     }
 
     /// The price ratios of all worlds that have one, ascending.
     pub fn ratios(&self) -> Vec<f64> {
-        let mut ratios: Vec<f64> = self.comparisons.iter().filter_map(Comparison::ratio).collect();
+        let mut ratios: Vec<f64> = self.comparisons.iter().filter_map(WorldComparison::ratio).collect();
         ratios.sort_by(f64::total_cmp);
         ratios
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for DifferentialReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ratios = self.ratios();
         writeln!(f, "{} worlds, {} with comparable prices", self.comparisons.len(), ratios.len())?;
@@ -107,7 +107,7 @@ impl fmt::Display for Report {
                 at(100),
             )?;
         }
-        for c in self.worse() {
+        for c in self.regressions() {
             writeln!(f, "world {} ({:?}):", c.seed, c.size)?;
             if let Some(why) = &c.failure {
                 writeln!(f, "  {why}")?;
@@ -121,7 +121,7 @@ impl fmt::Display for Report {
             if let Some(theirs) = c.karpenter_placed.filter(|_| c.places_fewer()) {
                 writeln!(f, "  places {} pods instead of {theirs}", c.placed)?;
             }
-            if let Some(theirs) = c.karpenter_price.filter(|_| c.is_dearer()) {
+            if let Some(theirs) = c.karpenter_price.filter(|_| c.is_more_expensive()) {
                 writeln!(f, "  costs {} instead of {theirs}", c.price)?;
             }
         }

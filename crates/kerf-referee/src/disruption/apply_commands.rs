@@ -6,30 +6,35 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::rules::{claim_of, name, node, of_kind, pods_that_move};
+use super::rules::{find_node, node_claim_of, object_name, objects_of_kind, reschedulable_pods};
 use crate::catalogue::Catalogue;
-use crate::check::launches;
+use crate::check::possible_launches;
 use crate::manifests::{Pool, decode};
-use crate::plan::{Claim, Command};
+use crate::plan::{PlanClaim, PlanCommand};
 use crate::resources::Resources;
 
 /// The manifests after the command.
-pub fn after(cluster: &Value, catalogue: &Catalogue, command: &Command, at: Timestamp) -> Result<Value, String> {
-    let moved = pods_that_move(cluster, &command.nodes)?;
-    let mut next = without(cluster, &command.nodes, &moved);
+pub fn apply_command(
+    cluster: &Value,
+    catalogue: &Catalogue,
+    command: &PlanCommand,
+    at: Timestamp,
+) -> Result<Value, String> {
+    let moved = reschedulable_pods(cluster, &command.nodes)?;
+    let mut next = without_nodes(cluster, &command.nodes, &moved);
     let mut places: BTreeMap<&String, &String> = BTreeMap::new();
     for placement in &command.existing_nodes {
         places.extend(placement.pods.iter().map(|pod| (pod, &placement.node)));
     }
     let mut launched = Vec::new();
     for claim in &command.replacements {
-        launched.extend(machine(cluster, catalogue, claim, at)?);
+        launched.extend(replacement_objects(cluster, catalogue, claim, at)?);
         places.extend(claim.pods.iter().map(|pod| (pod, &claim.name)));
     }
     let receiving: Vec<Value> = places
         .iter()
         .filter(|(pod, _)| moved.contains(pod))
-        .filter_map(|(_, place)| Some(node(cluster, place)?["spec"]["providerID"].clone()))
+        .filter_map(|(_, place)| Some(find_node(cluster, place)?["spec"]["providerID"].clone()))
         .collect();
     let items = next["items"].as_array_mut().ok_or("the manifests are no list")?;
     for object in items.iter_mut() {
@@ -37,7 +42,7 @@ pub fn after(cluster: &Value, catalogue: &Catalogue, command: &Command, at: Time
             object["status"]["lastPodEventTime"] = json!(at.to_string());
         }
         if object["kind"] == "Pod"
-            && let Some(place) = places.get(&key(object)).filter(|_| moved.contains(&key(object)))
+            && let Some(place) = places.get(&json_pod_key(object)).filter(|_| moved.contains(&json_pod_key(object)))
         {
             object["spec"]["nodeName"] = json!(place);
             object["status"]["phase"] = json!("Running");
@@ -48,14 +53,14 @@ pub fn after(cluster: &Value, catalogue: &Catalogue, command: &Command, at: Time
 }
 
 /// The manifests without these nodes; these pods of theirs are pending, the others are gone.
-pub(super) fn without(cluster: &Value, nodes: &[String], moved: &[String]) -> Value {
-    let gone: Vec<&Value> = nodes.iter().filter_map(|name| node(cluster, name)).collect();
-    let claims: Vec<&str> = gone.iter().filter_map(|node| claim_of(cluster, node)).map(name).collect();
-    let is_gone = |wanted: &Value| gone.iter().any(|node| name(node) == wanted.as_str().unwrap_or_default());
+pub(super) fn without_nodes(cluster: &Value, nodes: &[String], moved: &[String]) -> Value {
+    let gone: Vec<&Value> = nodes.iter().filter_map(|name| find_node(cluster, name)).collect();
+    let claims: Vec<&str> = gone.iter().filter_map(|node| node_claim_of(cluster, node)).map(object_name).collect();
+    let is_gone = |wanted: &Value| gone.iter().any(|node| object_name(node) == wanted.as_str().unwrap_or_default());
     let keep = |object: &Value| match object["kind"].as_str().unwrap_or_default() {
         "Node" => !is_gone(&object["metadata"]["name"]),
-        "NodeClaim" => !claims.contains(&name(object)),
-        "Pod" => !is_gone(&object["spec"]["nodeName"]) || moved.contains(&key(object)),
+        "NodeClaim" => !claims.contains(&object_name(object)),
+        "Pod" => !is_gone(&object["spec"]["nodeName"]) || moved.contains(&json_pod_key(object)),
         _ => true,
     };
     let items = cluster["items"].as_array().into_iter().flatten().filter(|object| keep(object));
@@ -74,16 +79,22 @@ pub(super) fn without(cluster: &Value, nodes: &[String], moved: &[String]) -> Va
     json!({"apiVersion": "v1", "kind": "List", "items": items})
 }
 
-fn key(pod: &Value) -> String {
-    format!("{}/{}", pod["metadata"]["namespace"].as_str().unwrap_or("default"), name(pod))
+fn json_pod_key(pod: &Value) -> String {
+    format!("{}/{}", pod["metadata"]["namespace"].as_str().unwrap_or("default"), object_name(pod))
 }
 
 /// The node and claim that a replacement is expected to become.
-fn machine(cluster: &Value, catalogue: &Catalogue, claim: &Claim, at: Timestamp) -> Result<[Value; 2], String> {
-    let pool = of_kind(cluster, "NodePool").find(|pool| name(pool) == claim.node_pool).ok_or("no such pool")?;
+fn replacement_objects(
+    cluster: &Value,
+    catalogue: &Catalogue,
+    claim: &PlanClaim,
+    at: Timestamp,
+) -> Result<[Value; 2], String> {
+    let pool =
+        objects_of_kind(cluster, "NodePool").find(|pool| object_name(pool) == claim.node_pool).ok_or("no such pool")?;
     let decoded: Pool = decode(pool).map_err(|error| error.to_string())?;
     let said = &claim.estimate;
-    let possible = launches(&decoded, &claim.requirements, &claim.instance_types, catalogue);
+    let possible = possible_launches(&decoded, &claim.requirements, &claim.instance_types, catalogue);
     let expected = possible.iter().find(|launch| {
         launch.instance_type.name == said.instance_type
             && launch.offering.zone() == said.zone

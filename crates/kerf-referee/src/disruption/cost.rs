@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use super::rules::{claim_of, node, of_kind};
+use super::rules::{find_node, node_claim_of, objects_of_kind};
 use crate::catalogue::{CAPACITY_TYPE, Catalogue, INSTANCE_TYPE, InstanceType, ZONE};
-use crate::check::{Launch, launches};
+use crate::check::{PossibleLaunch, possible_launches};
 use crate::manifests::{Pool, decode};
-use crate::plan::{Claim, Command, Plan};
+use crate::plan::{Plan, PlanClaim, PlanCommand};
 use crate::price::Price;
 
 /// What a node costs: the first offering of its type in its zone and capacity type, in stock or not (spec 03 §5.4).
-fn price(node: &Value, catalogue: &Catalogue) -> Price {
+fn node_price(node: &Value, catalogue: &Catalogue) -> Price {
     let label = |key: &str| node["metadata"]["labels"][key].as_str().unwrap_or_default();
     let offerings = catalogue.get(label(INSTANCE_TYPE)).into_iter().flat_map(|t| &t.offerings);
     let mut alike =
@@ -18,14 +18,14 @@ fn price(node: &Value, catalogue: &Catalogue) -> Price {
     alike.next().map_or(Price::ZERO, |offering| offering.price)
 }
 
-fn total(cluster: &Value, catalogue: &Catalogue, nodes: &[String]) -> Price {
-    nodes.iter().filter_map(|name| node(cluster, name)).map(|node| price(node, catalogue)).sum()
+fn total_node_price(cluster: &Value, catalogue: &Catalogue, nodes: &[String]) -> Price {
+    nodes.iter().filter_map(|name| find_node(cluster, name)).map(|node| node_price(node, catalogue)).sum()
 }
 
 /// Whether the plan adds up.
-pub(super) fn plan_faults(cluster: &Value, catalogue: &Catalogue, plan: &Plan) -> Vec<String> {
-    let ours = of_kind(cluster, "Node").filter(|node| claim_of(cluster, node).is_some());
-    let current: Price = ours.map(|node| price(node, catalogue)).sum();
+pub(super) fn plan_cost_violations(cluster: &Value, catalogue: &Catalogue, plan: &Plan) -> Vec<String> {
+    let ours = objects_of_kind(cluster, "Node").filter(|node| node_claim_of(cluster, node).is_some());
+    let current: Price = ours.map(|node| node_price(node, catalogue)).sum();
     let saved: Price = plan.disruption.commands.iter().map(|command| command.savings_per_hour).sum();
     let planned = current + plan.price() - saved;
     let told = (plan.cost.current_per_hour, plan.cost.planned_per_hour);
@@ -35,8 +35,8 @@ pub(super) fn plan_faults(cluster: &Value, catalogue: &Catalogue, plan: &Plan) -
 }
 
 /// Whether a command saves what it says, and enough.
-pub(super) fn command_faults(cluster: &Value, catalogue: &Catalogue, command: &Command) -> Vec<String> {
-    let before = total(cluster, catalogue, &command.nodes);
+pub(super) fn command_cost_violations(cluster: &Value, catalogue: &Catalogue, command: &PlanCommand) -> Vec<String> {
+    let before = total_node_price(cluster, catalogue, &command.nodes);
     let after: Price = command.replacements.iter().map(|claim| claim.estimate.price_per_hour).sum();
     let mut faults = Vec::new();
     if (command.savings_per_hour.nanos() - (before - after).nanos()).abs() > 1 {
@@ -50,24 +50,30 @@ pub(super) fn command_faults(cluster: &Value, catalogue: &Catalogue, command: &C
         if after >= before {
             faults.push(format!("moves pods for nothing: {before} before, {after} afterwards"));
         }
-        faults.extend(dear_launches(cluster, catalogue, command, before));
+        faults.extend(overpriced_launch_violations(cluster, catalogue, command, before));
     }
     faults
 }
 
 /// However the replacements are launched, they must cost less than the nodes; a launch takes spot before on-demand.
-fn dear_launches(cluster: &Value, catalogue: &Catalogue, command: &Command, before: Price) -> Vec<String> {
-    let is_spot = |name: &String| node(cluster, name).is_some_and(|n| n["metadata"]["labels"][CAPACITY_TYPE] == "spot");
+fn overpriced_launch_violations(
+    cluster: &Value,
+    catalogue: &Catalogue,
+    command: &PlanCommand,
+    before: Price,
+) -> Vec<String> {
+    let is_spot =
+        |name: &String| find_node(cluster, name).is_some_and(|n| n["metadata"]["labels"][CAPACITY_TYPE] == "spot");
     let all_spot = command.nodes.iter().all(is_spot);
     let mut faults = Vec::new();
     let mut worst_total = Price::ZERO;
     for claim in &command.replacements {
-        let Some(pool) = pool(cluster, &claim.node_pool) else { continue };
-        let possible = launches(&pool, &claim.requirements, &claim.instance_types, catalogue);
+        let Some(pool) = decode_pool(cluster, &claim.node_pool) else { continue };
+        let possible = possible_launches(&pool, &claim.requirements, &claim.instance_types, catalogue);
         if all_spot && possible.iter().any(|launch| launch.offering.capacity_type() == "spot") {
             faults.push("replaces spot by spot, which nobody has allowed".to_owned());
         }
-        worst_total = worst_total + worst(claim, &possible, catalogue);
+        worst_total = worst_total + max_launch_price(claim, &possible, catalogue);
     }
     if worst_total >= before {
         faults.push(format!("may come to cost {worst_total} instead of {before}"));
@@ -76,20 +82,20 @@ fn dear_launches(cluster: &Value, catalogue: &Catalogue, command: &Command, befo
 }
 
 /// The most that a claim may come to cost: of each listed type the dearest offering of the kind that is taken first.
-fn worst(claim: &Claim, possible: &[Launch<'_>], catalogue: &Catalogue) -> Price {
+fn max_launch_price(claim: &PlanClaim, possible: &[PossibleLaunch<'_>], catalogue: &Catalogue) -> Price {
     let types = claim.instance_types.iter().filter_map(|name| catalogue.get(name));
     let worst_of = |instance_type: &InstanceType| {
         ["reserved", "spot", "on-demand"].into_iter().find_map(|kind| {
             let of_kind = possible.iter().filter(|launch| {
                 launch.instance_type.name == instance_type.name && launch.offering.capacity_type() == kind
             });
-            of_kind.map(Launch::price).max()
+            of_kind.map(PossibleLaunch::price).max()
         })
     };
     types.filter_map(worst_of).max().unwrap_or(Price::ZERO)
 }
 
-fn pool(cluster: &Value, wanted: &str) -> Option<Pool> {
-    let pool = of_kind(cluster, "NodePool").find(|pool| super::rules::name(pool) == wanted)?;
+fn decode_pool(cluster: &Value, wanted: &str) -> Option<Pool> {
+    let pool = objects_of_kind(cluster, "NodePool").find(|pool| super::rules::object_name(pool) == wanted)?;
     decode(pool).ok()
 }

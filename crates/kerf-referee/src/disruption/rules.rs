@@ -10,77 +10,77 @@ use kerf_api::duration::Duration;
 use kerf_api::schedule::Schedule;
 use serde_json::Value;
 
-use crate::manifests::{decode, owned_by};
+use crate::manifests::{decode, is_owned_by_kind};
 use crate::placement::{is_terminal, is_terminating, pod_key};
-use crate::plan::Command;
+use crate::plan::PlanCommand;
 use crate::selectors::{pod_labels, satisfies, selects};
 use crate::taints::tolerates;
 
 const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 
 /// The objects of a kind.
-pub(super) fn of_kind<'c>(cluster: &'c Value, kind: &'c str) -> impl Iterator<Item = &'c Value> {
+pub(super) fn objects_of_kind<'c>(cluster: &'c Value, kind: &'c str) -> impl Iterator<Item = &'c Value> {
     cluster["items"].as_array().into_iter().flatten().filter(move |object| object["kind"] == kind)
 }
 
-pub(super) fn name(object: &Value) -> &str {
+pub(super) fn object_name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-pub(super) fn node<'c>(cluster: &'c Value, wanted: &str) -> Option<&'c Value> {
-    of_kind(cluster, "Node").find(|node| name(node) == wanted)
+pub(super) fn find_node<'c>(cluster: &'c Value, wanted: &str) -> Option<&'c Value> {
+    objects_of_kind(cluster, "Node").find(|node| object_name(node) == wanted)
 }
 
 /// The NodeClaim of a node.
-pub(super) fn claim_of<'c>(cluster: &'c Value, node: &Value) -> Option<&'c Value> {
+pub(super) fn node_claim_of<'c>(cluster: &'c Value, node: &Value) -> Option<&'c Value> {
     let machine = node["spec"]["providerID"].as_str().filter(|id| !id.is_empty())?;
-    of_kind(cluster, "NodeClaim").find(|claim| claim["status"]["providerID"] == machine)
+    objects_of_kind(cluster, "NodeClaim").find(|claim| claim["status"]["providerID"] == machine)
 }
 
 /// The pool of a node that is ours.
-pub(super) fn pool_of(cluster: &Value, wanted: &str) -> Option<String> {
-    let node = node(cluster, wanted)?;
-    claim_of(cluster, node)?;
+pub(super) fn pool_name_of(cluster: &Value, wanted: &str) -> Option<String> {
+    let node = find_node(cluster, wanted)?;
+    node_claim_of(cluster, node)?;
     node["metadata"]["labels"]["karpenter.sh/nodepool"].as_str().map(str::to_owned)
 }
 
-fn pool<'c>(cluster: &'c Value, wanted: &str) -> Option<&'c Value> {
-    of_kind(cluster, "NodePool").find(|pool| name(pool) == wanted)
+fn find_pool<'c>(cluster: &'c Value, wanted: &str) -> Option<&'c Value> {
+    objects_of_kind(cluster, "NodePool").find(|pool| object_name(pool) == wanted)
 }
 
-fn condition<'c>(object: &'c Value, kind: &str) -> Option<&'c Value> {
+fn find_condition<'c>(object: &'c Value, kind: &str) -> Option<&'c Value> {
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }
 
-fn holds(object: &Value, kind: &str) -> bool {
-    condition(object, kind).is_some_and(|condition| condition["status"] == "True")
+fn is_condition_true(object: &Value, kind: &str) -> bool {
+    find_condition(object, kind).is_some_and(|condition| condition["status"] == "True")
 }
 
-fn time(value: &Value) -> Option<Timestamp> {
+fn parse_timestamp(value: &Value) -> Option<Timestamp> {
     value.as_str()?.parse().ok()
 }
 
 /// The pods that are bound to a node.
-fn pods_on(cluster: &Value, node: &str) -> Result<Vec<Pod>, String> {
-    let bound = of_kind(cluster, "Pod").filter(|pod| pod["spec"]["nodeName"] == node);
+fn pods_on_node(cluster: &Value, node: &str) -> Result<Vec<Pod>, String> {
+    let bound = objects_of_kind(cluster, "Pod").filter(|pod| pod["spec"]["nodeName"] == node);
     bound.map(|pod| decode(pod).map_err(|error| error.to_string())).collect()
 }
 
 /// Whether the pod has to run somewhere else when its node goes.
-fn moves(pod: &Pod) -> bool {
+fn is_reschedulable(pod: &Pod) -> bool {
     let active = !is_terminal(pod) && !is_terminating(pod);
-    (active || (is_terminating(pod) && owned_by(pod, "apps/v1", "StatefulSet")))
-        && !owned_by(pod, "apps/v1", "DaemonSet")
-        && !owned_by(pod, "v1", "Node")
+    (active || (is_terminating(pod) && is_owned_by_kind(pod, "apps/v1", "StatefulSet")))
+        && !is_owned_by_kind(pod, "apps/v1", "DaemonSet")
+        && !is_owned_by_kind(pod, "v1", "Node")
 }
 
 /// Whether a simulation looks for a place for the pod (spec 03 §5.3): not if nobody can say when it will move, because of its annotation, a
 /// disruption budget that never allows an eviction, or several budgets.
 fn is_currently_reschedulable(cluster: &Value, pod: &Pod, at: Timestamp) -> Result<bool, String> {
-    if is_protected(pod, at) {
+    if has_active_do_not_disrupt(pod, at) {
         return Ok(false);
     }
-    let budgets = budgets_of(cluster, pod)?;
+    let budgets = pod_disruption_budgets(cluster, pod)?;
     let never = |budget: &PodDisruptionBudget| {
         let text = |value: &Option<IntOrString>| match value {
             Some(IntOrString::Int(number)) => number.to_string(),
@@ -90,16 +90,20 @@ fn is_currently_reschedulable(cluster: &Value, pod: &Pod, at: Timestamp) -> Resu
         let spec = budget.spec.as_ref();
         spec.is_some_and(|spec| {
             ["0", "0%"].contains(&text(&spec.max_unavailable).as_str()) || text(&spec.min_available) == "100%"
-        }) && !spares_unready(budget, pod)
+        }) && !allows_unready_eviction(budget, pod)
     };
     Ok(!is_evictable(pod, at) || !(budgets.len() > 1 || budgets.iter().any(never)))
 }
 
 /// The pods that wait for nobody knows how long when these nodes drift away, because their drain has an end; sorted.
-pub(super) fn pods_that_wait(cluster: &Value, nodes: &[String], at: Timestamp) -> Result<Vec<String>, String> {
+pub(super) fn pods_not_reschedulable_now(
+    cluster: &Value,
+    nodes: &[String],
+    at: Timestamp,
+) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
     for node in nodes {
-        for pod in pods_on(cluster, node)?.iter().filter(|pod| moves(pod)) {
+        for pod in pods_on_node(cluster, node)?.iter().filter(|pod| is_reschedulable(pod)) {
             if !is_currently_reschedulable(cluster, pod, at)? {
                 all.push(pod_key(pod));
             }
@@ -110,17 +114,17 @@ pub(super) fn pods_that_wait(cluster: &Value, nodes: &[String], at: Timestamp) -
 }
 
 /// The pods that have to move when these nodes go, sorted.
-pub(super) fn pods_that_move(cluster: &Value, nodes: &[String]) -> Result<Vec<String>, String> {
+pub(super) fn reschedulable_pods(cluster: &Value, nodes: &[String]) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
     for node in nodes {
-        all.extend(pods_on(cluster, node)?.iter().filter(|pod| moves(pod)).map(pod_key));
+        all.extend(pods_on_node(cluster, node)?.iter().filter(|pod| is_reschedulable(pod)).map(pod_key));
     }
     all.sort();
     Ok(all)
 }
 
 /// Whether the pod's annotation keeps its node (spec 03 §5.5).
-fn is_protected(pod: &Pod, at: Timestamp) -> bool {
+fn has_active_do_not_disrupt(pod: &Pod, at: Timestamp) -> bool {
     let value = pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(DO_NOT_DISRUPT));
     let Some(value) = value else { return false };
     if value == "true" {
@@ -132,15 +136,15 @@ fn is_protected(pod: &Pod, at: Timestamp) -> bool {
 }
 
 /// Why the pod's disruption budgets keep it (spec 03 §5.3).
-fn budget_fault(cluster: &Value, pod: &Pod, at: Timestamp) -> Result<Option<String>, String> {
+fn eviction_budget_violation(cluster: &Value, pod: &Pod, at: Timestamp) -> Result<Option<String>, String> {
     if !is_evictable(pod, at) {
         return Ok(None);
     }
-    Ok(match budgets_of(cluster, pod)?.as_slice() {
+    Ok(match pod_disruption_budgets(cluster, pod)?.as_slice() {
         [] => None,
         [budget] => {
             let allowed = budget.status.as_ref().and_then(|status| status.disruptions_allowed).unwrap_or(0);
-            (allowed == 0 && !spares_unready(budget, pod))
+            (allowed == 0 && !allows_unready_eviction(budget, pod))
                 .then(|| format!("the budget of {} allows no eviction", pod_key(pod)))
         }
         [_, _, ..] => Some(format!("{} has several budgets", pod_key(pod))),
@@ -154,13 +158,13 @@ fn is_evictable(pod: &Pod, at: Timestamp) -> bool {
     !is_terminal(pod)
         && !is_terminating(pod)
         && !tolerates(pod, &disrupted)
-        && !owned_by(pod, "v1", "Node")
-        && !is_protected(pod, at)
+        && !is_owned_by_kind(pod, "v1", "Node")
+        && !has_active_do_not_disrupt(pod, at)
 }
 
 /// The disruption budgets that are about the pod.
-fn budgets_of(cluster: &Value, pod: &Pod) -> Result<Vec<PodDisruptionBudget>, String> {
-    let all: Vec<PodDisruptionBudget> = of_kind(cluster, "PodDisruptionBudget")
+fn pod_disruption_budgets(cluster: &Value, pod: &Pod) -> Result<Vec<PodDisruptionBudget>, String> {
+    let all: Vec<PodDisruptionBudget> = objects_of_kind(cluster, "PodDisruptionBudget")
         .map(|budget| decode(budget).map_err(|error| error.to_string()))
         .collect::<Result<_, _>>()?;
     let home = pod.metadata.namespace.as_deref().unwrap_or("default");
@@ -172,26 +176,26 @@ fn budgets_of(cluster: &Value, pod: &Pod) -> Result<Vec<PodDisruptionBudget>, St
 }
 
 /// Whether the budget does not protect the pod because it is not ready.
-fn spares_unready(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
+fn allows_unready_eviction(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
     let policy = budget.spec.as_ref().and_then(|spec| spec.unhealthy_pod_eviction_policy.as_deref());
     let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     policy == Some("AlwaysAllow") && conditions.any(|c| c.type_ == "Ready" && c.status == "False")
 }
 
 /// What is wrong with taking the command's nodes away.
-pub(super) fn node_faults(cluster: &Value, command: &Command, at: Timestamp) -> Result<Vec<String>, String> {
+pub(super) fn node_violations(cluster: &Value, command: &PlanCommand, at: Timestamp) -> Result<Vec<String>, String> {
     let mut faults = Vec::new();
     for wanted in &command.nodes {
-        let Some(node) = node(cluster, wanted) else {
+        let Some(node) = find_node(cluster, wanted) else {
             faults.push(format!("there is no node {wanted}"));
             continue;
         };
-        let Some(claim) = claim_of(cluster, node) else {
+        let Some(claim) = node_claim_of(cluster, node) else {
             faults.push(format!("{wanted} is not ours"));
             continue;
         };
         let labels = &node["metadata"]["labels"];
-        let Some(pool) = pool(cluster, labels["karpenter.sh/nodepool"].as_str().unwrap_or_default()) else {
+        let Some(pool) = find_pool(cluster, labels["karpenter.sh/nodepool"].as_str().unwrap_or_default()) else {
             faults.push(format!("{wanted} has no pool"));
             continue;
         };
@@ -206,23 +210,23 @@ pub(super) fn node_faults(cluster: &Value, command: &Command, at: Timestamp) -> 
         }
         let drain_ends = !claim["spec"]["terminationGracePeriod"].is_null();
         if !(command.reason == "Drifted" && drain_ends) {
-            for pod in pods_on(cluster, wanted)? {
+            for pod in pods_on_node(cluster, wanted)? {
                 let active = !is_terminal(&pod) && !is_terminating(&pod);
-                if active && is_protected(&pod, at) {
+                if active && has_active_do_not_disrupt(&pod, at) {
                     faults.push(format!("{} must be left alone", pod_key(&pod)));
                 }
-                faults.extend(budget_fault(cluster, &pod, at)?);
+                faults.extend(eviction_budget_violation(cluster, &pod, at)?);
             }
         }
-        faults.extend(reason_faults(cluster, command, wanted, claim, pool, at)?);
+        faults.extend(reason_violation(cluster, command, wanted, claim, pool, at)?);
     }
     Ok(faults)
 }
 
 /// Whether the reason is true, and the pool's policy goes with it.
-fn reason_faults(
+fn reason_violation(
     cluster: &Value,
-    command: &Command,
+    command: &PlanCommand,
     wanted: &str,
     claim: &Value,
     pool: &Value,
@@ -232,7 +236,7 @@ fn reason_faults(
     let fault = match command.reason.as_str() {
         "Drifted" => (!has_drifted(claim, pool)).then(|| format!("{wanted} has not drifted")),
         "Empty" => {
-            let empty = pods_that_move(cluster, &[wanted.to_owned()])?.is_empty();
+            let empty = reschedulable_pods(cluster, &[wanted.to_owned()])?.is_empty();
             (!empty).then(|| format!("{wanted} is not empty"))
         }
         "Underutilized" => {
@@ -241,7 +245,7 @@ fn reason_faults(
         }
         other => Some(format!("there is no reason {other}")),
     };
-    let unrested = command.reason != "Drifted" && !has_rested(claim, pool, at);
+    let unrested = command.reason != "Drifted" && !is_consolidatable(claim, pool, at);
     Ok(fault.or_else(|| unrested.then(|| format!("{wanted} has not rested"))))
 }
 
@@ -257,40 +261,41 @@ fn has_drifted(claim: &Value, pool: &Value) -> bool {
 }
 
 /// Whether pods came or went long enough ago (spec 03 §2.2).
-fn has_rested(claim: &Value, pool: &Value, at: Timestamp) -> bool {
+fn is_consolidatable(claim: &Value, pool: &Value, at: Timestamp) -> bool {
     let after = pool["spec"]["disruption"]["consolidateAfter"].as_str().unwrap_or("0s");
-    if after == "Never" || !holds(claim, "Initialized") {
+    if after == "Never" || !is_condition_true(claim, "Initialized") {
         return false;
     }
-    !is_resting(claim, pool, at)
+    !is_in_consolidate_after(claim, pool, at)
 }
 
-fn is_resting(claim: &Value, pool: &Value, at: Timestamp) -> bool {
+fn is_in_consolidate_after(claim: &Value, pool: &Value, at: Timestamp) -> bool {
     let after = pool["spec"]["disruption"]["consolidateAfter"].as_str().unwrap_or("0s");
     let Ok(after) = after.parse::<Duration>() else { return false };
-    let since = time(&claim["status"]["lastPodEventTime"])
-        .or_else(|| time(&condition(claim, "Initialized")?["lastTransitionTime"]));
+    let since = parse_timestamp(&claim["status"]["lastPodEventTime"])
+        .or_else(|| parse_timestamp(&find_condition(claim, "Initialized")?["lastTransitionTime"]));
     after.nanos() > 0 && since.is_some_and(|since| at < after.after(since))
 }
 
 /// What is wrong with the nodes that take pods in: they must be up, and for consolidation they must have rested (spec 03 §7).
-pub(super) fn target_faults(cluster: &Value, command: &Command, at: Timestamp) -> Result<Vec<String>, String> {
-    let moved = pods_that_move(cluster, &command.nodes)?;
+pub(super) fn target_violations(cluster: &Value, command: &PlanCommand, at: Timestamp) -> Result<Vec<String>, String> {
+    let moved = reschedulable_pods(cluster, &command.nodes)?;
     let mut faults = Vec::new();
     for placement in command.existing_nodes.iter().filter(|p| p.pods.iter().any(|pod| moved.contains(pod))) {
-        let Some(node) = node(cluster, &placement.node) else {
+        let Some(node) = find_node(cluster, &placement.node) else {
             faults.push(format!("there is no node {} to go to", placement.node));
             continue;
         };
         if command.nodes.contains(&placement.node) {
             faults.push(format!("pods would go to {}, which goes", placement.node));
         }
-        let Some(claim) = claim_of(cluster, node) else { continue };
+        let Some(claim) = node_claim_of(cluster, node) else { continue };
         if node["metadata"]["labels"]["karpenter.sh/initialized"] != "true" {
             faults.push(format!("pods would go to {}, which is not up", placement.node));
         }
-        let pool = node["metadata"]["labels"]["karpenter.sh/nodepool"].as_str().and_then(|name| pool(cluster, name));
-        if command.reason == "Underutilized" && pool.is_some_and(|pool| is_resting(claim, pool, at)) {
+        let pool =
+            node["metadata"]["labels"]["karpenter.sh/nodepool"].as_str().and_then(|name| find_pool(cluster, name));
+        if command.reason == "Underutilized" && pool.is_some_and(|pool| is_in_consolidate_after(claim, pool, at)) {
             faults.push(format!("pods would go to {}, which has not rested", placement.node));
         }
     }
@@ -298,41 +303,41 @@ pub(super) fn target_faults(cluster: &Value, command: &Command, at: Timestamp) -
 }
 
 /// What the budgets of pools leave, before any command.
-pub(super) struct Budgets {
-    left: BTreeMap<(String, String), i64>,
+pub(super) struct RemainingBudgets {
+    remaining_by_reason: BTreeMap<(String, String), i64>,
 }
 
-impl Budgets {
+impl RemainingBudgets {
     pub(super) fn of(cluster: &Value, at: Timestamp) -> Result<Self, String> {
         let mut left = BTreeMap::new();
-        for pool in of_kind(cluster, "NodePool") {
-            let ours = of_kind(cluster, "Node").filter_map(|node| {
+        for pool in objects_of_kind(cluster, "NodePool") {
+            let ours = objects_of_kind(cluster, "Node").filter_map(|node| {
                 let labels = &node["metadata"]["labels"];
-                let counts =
-                    labels["karpenter.sh/nodepool"] == name(pool) && labels["karpenter.sh/initialized"] == "true";
-                claim_of(cluster, node).filter(|_| counts).map(|claim| (node, claim))
+                let counts = labels["karpenter.sh/nodepool"] == object_name(pool)
+                    && labels["karpenter.sh/initialized"] == "true";
+                node_claim_of(cluster, node).filter(|_| counts).map(|claim| (node, claim))
             });
             let ours: Vec<(&Value, &Value)> = ours.collect();
             let going = |(node, claim): &&(&Value, &Value)| {
-                !holds(node, "Ready") || !claim["metadata"]["deletionTimestamp"].is_null()
+                !is_condition_true(node, "Ready") || !claim["metadata"]["deletionTimestamp"].is_null()
             };
             let disrupting = ours.iter().filter(going).count() as i64;
             for reason in ["Empty", "Drifted", "Underutilized"] {
-                let allowed = allowed(pool, reason, ours.len() as i64, at)?;
-                left.insert((name(pool).to_owned(), reason.to_owned()), (allowed - disrupting).max(0));
+                let allowed = allowed_disruptions(pool, reason, ours.len() as i64, at)?;
+                left.insert((object_name(pool).to_owned(), reason.to_owned()), (allowed - disrupting).max(0));
             }
         }
-        Ok(Self { left })
+        Ok(Self { remaining_by_reason: left })
     }
 
     /// How many nodes of the pool may go for the reason.
-    pub(super) fn left(&self, pool: &str, reason: &str) -> i64 {
-        self.left.get(&(pool.to_owned(), reason.to_owned())).copied().unwrap_or(0)
+    pub(super) fn remaining(&self, pool: &str, reason: &str) -> i64 {
+        self.remaining_by_reason.get(&(pool.to_owned(), reason.to_owned())).copied().unwrap_or(0)
     }
 }
 
 /// Spec 03 §6.3.
-fn allowed(pool: &Value, reason: &str, nodes: i64, at: Timestamp) -> Result<i64, String> {
+fn allowed_disruptions(pool: &Value, reason: &str, nodes: i64, at: Timestamp) -> Result<i64, String> {
     let tenth = serde_json::json!([{"nodes": "10%"}]);
     let written = &pool["spec"]["disruption"]["budgets"];
     let budgets = if written.is_null() { &tenth } else { written };

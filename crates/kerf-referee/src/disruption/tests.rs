@@ -4,16 +4,16 @@
 
 use serde_json::{Value, json};
 
-use super::faults;
+use super::disruption_violations;
 use crate::plan::Plan;
-use crate::program::AT;
+use crate::program::PLAN_TIME;
 
 const TYPES: &str = r#"[{"name": "t", "architecture": "amd64", "operatingSystems": ["linux"],
     "resources": {"cpu": "4", "memory": "8Gi", "pods": "10"}, "offerings": [{"Price": 1.0, "Available": true, "Requirements": [
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
         {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}]}]}]"#;
 
-fn machine(name: &str) -> [Value; 2] {
+fn node_and_claim(name: &str) -> [Value; 2] {
     let labels = json!({
         "karpenter.sh/nodepool": "p", "node.kubernetes.io/instance-type": "t", "topology.kubernetes.io/zone": "a",
         "karpenter.sh/capacity-type": "on-demand", "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",
@@ -40,7 +40,7 @@ fn cluster() -> Value {
     let pod = json!({"kind": "Pod", "metadata": {"name": "x", "namespace": "default", "labels": {"app": "x"}},
         "spec": {"nodeName": "n1", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
         "status": {"phase": "Running"}});
-    let items = [&[pool, pod][..], &machine("n1"), &machine("n2")].concat();
+    let items = [&[pool, pod][..], &node_and_claim("n1"), &node_and_claim("n2")].concat();
     json!({"kind": "List", "items": items})
 }
 
@@ -55,20 +55,20 @@ fn plan() -> Value {
     })
 }
 
-fn verdict(cluster: &Value, plan: &Value) -> Vec<String> {
-    faults(&cluster.to_string(), TYPES, &Plan::read(plan).unwrap(), AT.parse().unwrap()).unwrap()
+fn violations_of(cluster: &Value, plan: &Value) -> Vec<String> {
+    disruption_violations(&cluster.to_string(), TYPES, &Plan::read(plan).unwrap(), PLAN_TIME.parse().unwrap()).unwrap()
 }
 
 /// What is said of the plan after something was changed.
-fn with(change: impl Fn(&mut Value, &mut Value)) -> String {
+fn violations_after_change(change: impl Fn(&mut Value, &mut Value)) -> String {
     let (mut cluster, mut plan) = (cluster(), plan());
     change(&mut cluster, &mut plan);
-    verdict(&cluster, &plan).join("\n")
+    violations_of(&cluster, &plan).join("\n")
 }
 
 #[test]
 fn a_lawful_plan_has_no_faults() {
-    assert_eq!(verdict(&cluster(), &plan()), Vec::<String>::new());
+    assert_eq!(violations_of(&cluster(), &plan()), Vec::<String>::new());
 }
 
 #[test]
@@ -77,12 +77,12 @@ fn whoever_must_be_left_alone_is() {
     let (pool, pod, node) = (item("NodePool"), item("Pod"), item("Node"));
     let keep = json!({"karpenter.sh/do-not-disrupt": "true"});
     // spec 03 #24 and #31
-    let told = with(|cluster, _| cluster["items"][pod]["metadata"]["annotations"] = keep.clone());
+    let told = violations_after_change(|cluster, _| cluster["items"][pod]["metadata"]["annotations"] = keep.clone());
     assert!(told.contains("default/x must be left alone"), "{told}");
-    let told = with(|cluster, _| cluster["items"][node]["metadata"]["annotations"] = keep.clone());
+    let told = violations_after_change(|cluster, _| cluster["items"][node]["metadata"]["annotations"] = keep.clone());
     assert!(told.contains("n1 must be left alone"), "{told}");
     // spec 03 #27
-    let told = with(|cluster, _| {
+    let told = violations_after_change(|cluster, _| {
         cluster["items"].as_array_mut().unwrap().push(json!({
             "kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": "default"},
             "spec": {"selector": {"matchLabels": {"app": "x"}}}, "status": {"disruptionsAllowed": 0,
@@ -92,30 +92,34 @@ fn whoever_must_be_left_alone_is() {
     assert!(told.contains("the budget of default/x allows no eviction"), "{told}");
     // spec 03 #43
     let none = json!([{"nodes": "0", "reasons": ["Underutilized"]}]);
-    let told = with(|cluster, _| cluster["items"][pool]["spec"]["disruption"]["budgets"] = none.clone());
-    assert!(told.contains("n1 is over the budget of p"), "{told}");
     let told =
-        with(|cluster, _| cluster["items"][pool]["spec"]["disruption"]["consolidationPolicy"] = json!("WhenEmpty"));
+        violations_after_change(|cluster, _| cluster["items"][pool]["spec"]["disruption"]["budgets"] = none.clone());
+    assert!(told.contains("n1 is over the budget of p"), "{told}");
+    let told = violations_after_change(|cluster, _| {
+        cluster["items"][pool]["spec"]["disruption"]["consolidationPolicy"] = json!("WhenEmpty")
+    });
     assert!(told.contains("may only go when it is empty"), "{told}");
-    let told = with(|cluster, _| cluster["items"][pool]["spec"]["disruption"]["consolidateAfter"] = json!("Never"));
+    let told = violations_after_change(|cluster, _| {
+        cluster["items"][pool]["spec"]["disruption"]["consolidateAfter"] = json!("Never")
+    });
     assert!(told.contains("n1 has not rested"), "{told}");
 }
 
 #[test]
 fn reasons_places_and_money_are_checked() {
     let command = |plan: &mut Value, key: &str, value: Value| plan["disruption"]["commands"][0][key] = value;
-    let told = with(|_, plan| command(plan, "reason", json!("Empty")));
+    let told = violations_after_change(|_, plan| command(plan, "reason", json!("Empty")));
     assert!(told.contains("n1 is not empty"), "{told}");
-    let told = with(|_, plan| command(plan, "reason", json!("Drifted")));
+    let told = violations_after_change(|_, plan| command(plan, "reason", json!("Drifted")));
     assert!(told.contains("n1 has not drifted"), "{told}");
-    let told = with(|_, plan| command(plan, "savingsPerHour", json!(0.5)));
+    let told = violations_after_change(|_, plan| command(plan, "savingsPerHour", json!(0.5)));
     assert!(told.contains("saves $1/h and not $0.5/h"), "{told}");
-    let told = with(|_, plan| command(plan, "existingNodes", json!([])));
+    let told = violations_after_change(|_, plan| command(plan, "existingNodes", json!([])));
     assert!(told.contains("has no place for [\"default/x\"]"), "{told}");
-    let told = with(|_, plan| command(plan, "nodes", json!(["n1", "n2"])));
+    let told = violations_after_change(|_, plan| command(plan, "nodes", json!(["n1", "n2"])));
     assert!(told.contains("pods would go to n2, which goes"), "{told}");
     let full = json!({"cpu": "500m", "memory": "8Gi", "pods": "10"});
-    let told = with(|cluster, _| {
+    let told = violations_after_change(|cluster, _| {
         for item in cluster["items"].as_array_mut().unwrap().iter_mut().filter(|i| i["metadata"]["name"] == "n2") {
             item["status"]["allocatable"] = full.clone();
         }

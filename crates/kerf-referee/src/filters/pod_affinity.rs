@@ -7,78 +7,82 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{ClusterView, NodeView, Reason};
+use super::{ClusterView, FilterReason, NodeView};
 use crate::placement::{affinity_terms, anti_affinity_terms, term_selects};
 use crate::selectors::{Labels, node_labels};
 
 /// A topology key and one of its values.
-type Domain = (String, String);
+type TopologyDomain = (String, String);
 
 /// What the cluster means for one pod.
 #[derive(Debug)]
-pub(super) struct State<'a> {
+pub(super) struct PodAffinityFilter<'a> {
     /// Topology keys of the affinity terms.
-    keys: Vec<&'a str>,
+    affinity_keys: Vec<&'a str>,
     /// Domains with a pod that all affinity terms select.
-    wanted: BTreeSet<Domain>,
+    affinity_domains: BTreeSet<TopologyDomain>,
     /// Domains with a pod that an anti-affinity term selects.
-    unwanted: BTreeSet<Domain>,
+    anti_affinity_domains: BTreeSet<TopologyDomain>,
     /// Domains with a pod that has an anti-affinity term which selects this pod.
-    unwelcome: BTreeSet<Domain>,
+    existing_anti_affinity_domains: BTreeSet<TopologyDomain>,
     /// Whether all affinity terms select the pod itself.
     selects_itself: bool,
 }
 
-impl<'a> State<'a> {
+impl<'a> PodAffinityFilter<'a> {
     pub(super) fn new(pod: &'a Pod, cluster: &ClusterView<'_>) -> Self {
         let near = affinity_terms(pod);
         let away = anti_affinity_terms(pod);
         let all_select = |other: &Pod| near.iter().all(|term| term_selects(term, pod, other, &cluster.namespaces));
         let mut state = Self {
-            keys: near.iter().map(|term| term.topology_key.as_str()).collect(),
-            wanted: BTreeSet::new(),
-            unwanted: BTreeSet::new(),
-            unwelcome: BTreeSet::new(),
+            affinity_keys: near.iter().map(|term| term.topology_key.as_str()).collect(),
+            affinity_domains: BTreeSet::new(),
+            anti_affinity_domains: BTreeSet::new(),
+            existing_anti_affinity_domains: BTreeSet::new(),
             selects_itself: all_select(pod),
         };
         for node in &cluster.nodes {
             let labels = node_labels(node.node);
             for other in node.live_pods() {
                 if !near.is_empty() && all_select(other) {
-                    state.wanted.extend(near.iter().filter_map(|term| domain(&term.topology_key, labels)));
+                    state.affinity_domains.extend(near.iter().filter_map(|term| domain(&term.topology_key, labels)));
                 }
                 let unwanted = away.iter().filter(|term| term_selects(term, pod, other, &cluster.namespaces));
-                state.unwanted.extend(unwanted.filter_map(|term| domain(&term.topology_key, labels)));
+                state.anti_affinity_domains.extend(unwanted.filter_map(|term| domain(&term.topology_key, labels)));
                 let theirs = anti_affinity_terms(other).iter();
                 let unwelcome = theirs.filter(|term| term_selects(term, other, pod, &cluster.namespaces));
-                state.unwelcome.extend(unwelcome.filter_map(|term| domain(&term.topology_key, labels)));
+                state
+                    .existing_anti_affinity_domains
+                    .extend(unwelcome.filter_map(|term| domain(&term.topology_key, labels)));
             }
         }
         state
     }
 
-    pub(super) fn reasons(&self, node: &NodeView<'_>) -> Option<Reason> {
+    pub(super) fn reason(&self, node: &NodeView<'_>) -> Option<FilterReason> {
         let labels = node_labels(node.node);
-        let here = |domains: &BTreeSet<Domain>| domains.iter().any(|(key, value)| labels.get(key) == Some(value));
-        if !self.near(labels) {
-            Some(Reason::PodAffinity)
-        } else if here(&self.unwanted) {
-            Some(Reason::PodAntiAffinity)
-        } else if here(&self.unwelcome) {
-            Some(Reason::ExistingAntiAffinity)
+        let here =
+            |domains: &BTreeSet<TopologyDomain>| domains.iter().any(|(key, value)| labels.get(key) == Some(value));
+        if !self.satisfies_affinity(labels) {
+            Some(FilterReason::PodAffinity)
+        } else if here(&self.anti_affinity_domains) {
+            Some(FilterReason::PodAntiAffinity)
+        } else if here(&self.existing_anti_affinity_domains) {
+            Some(FilterReason::ExistingAntiAffinity)
         } else {
             None
         }
     }
 
-    fn near(&self, labels: &Labels) -> bool {
-        let domains: Option<Vec<Domain>> = self.keys.iter().map(|key| domain(key, labels)).collect();
+    fn satisfies_affinity(&self, labels: &Labels) -> bool {
+        let domains: Option<Vec<TopologyDomain>> = self.affinity_keys.iter().map(|key| domain(key, labels)).collect();
         // A node that lacks a key is in no domain, so no pod is near there.
         let Some(domains) = domains else { return false };
-        domains.iter().all(|domain| self.wanted.contains(domain)) || (self.wanted.is_empty() && self.selects_itself)
+        domains.iter().all(|domain| self.affinity_domains.contains(domain))
+            || (self.affinity_domains.is_empty() && self.selects_itself)
     }
 }
 
-fn domain(key: &str, labels: &Labels) -> Option<Domain> {
+fn domain(key: &str, labels: &Labels) -> Option<TopologyDomain> {
     Some((key.to_owned(), labels.get(key)?.clone()))
 }

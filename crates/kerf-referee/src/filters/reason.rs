@@ -8,7 +8,7 @@ use crate::ports::HostPort;
 
 /// The filter plug-ins, in the order in which kube-scheduler asks them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Plugin {
+pub enum FilterPlugin {
     /// Cordoned nodes.
     NodeUnschedulable,
     /// Taints.
@@ -33,7 +33,7 @@ pub enum Plugin {
 
 /// One reason why a pod may not be bound to a node. Prints as in kube-scheduler's events.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
+pub enum FilterReason {
     /// The node is cordoned.
     Unschedulable,
     /// A taint that the pod does not tolerate.
@@ -118,30 +118,30 @@ pub enum Reason {
     ExistingAntiAffinity,
 }
 
-impl Reason {
+impl FilterReason {
     /// The plug-in that says so.
-    pub fn plugin(&self) -> Plugin {
+    pub fn plugin(&self) -> FilterPlugin {
         match self {
-            Self::Unschedulable => Plugin::NodeUnschedulable,
-            Self::UntoleratedTaint { .. } => Plugin::TaintToleration,
-            Self::NodeAffinity => Plugin::NodeAffinity,
-            Self::NodePorts { .. } => Plugin::NodePorts,
-            Self::TooManyPods | Self::Insufficient { .. } => Plugin::NodeResourcesFit,
-            Self::VolumeLimit { .. } => Plugin::NodeVolumeLimits,
+            Self::Unschedulable => FilterPlugin::NodeUnschedulable,
+            Self::UntoleratedTaint { .. } => FilterPlugin::TaintToleration,
+            Self::NodeAffinity => FilterPlugin::NodeAffinity,
+            Self::NodePorts { .. } => FilterPlugin::NodePorts,
+            Self::TooManyPods | Self::Insufficient { .. } => FilterPlugin::NodeResourcesFit,
+            Self::VolumeLimit { .. } => FilterPlugin::NodeVolumeLimits,
             Self::ClaimMissing { .. }
             | Self::ClaimDeleting { .. }
             | Self::VolumeMissing
             | Self::UnboundImmediate
             | Self::VolumeNodeAffinity
-            | Self::VolumeBinding => Plugin::VolumeBinding,
-            Self::VolumeZone => Plugin::VolumeZone,
-            Self::SpreadLabelMissing { .. } | Self::TopologySpread { .. } => Plugin::PodTopologySpread,
-            Self::PodAffinity | Self::PodAntiAffinity | Self::ExistingAntiAffinity => Plugin::InterPodAffinity,
+            | Self::VolumeBinding => FilterPlugin::VolumeBinding,
+            Self::VolumeZone => FilterPlugin::VolumeZone,
+            Self::SpreadLabelMissing { .. } | Self::TopologySpread { .. } => FilterPlugin::PodTopologySpread,
+            Self::PodAffinity | Self::PodAntiAffinity | Self::ExistingAntiAffinity => FilterPlugin::InterPodAffinity,
         }
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for FilterReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unschedulable => f.write_str("node(s) were unschedulable"),

@@ -9,16 +9,16 @@ use crate::fixtures::{node, object, pod};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-fn view<'a>(node: &'a Node, pods: &[&'a Pod]) -> NodeView<'a> {
+fn node_view<'a>(node: &'a Node, pods: &[&'a Pod]) -> NodeView<'a> {
     NodeView { node, pods: pods.to_vec(), csi: None }
 }
 
-fn cluster<'a>(nodes: &[NodeView<'a>]) -> ClusterView<'a> {
+fn cluster_view<'a>(nodes: &[NodeView<'a>]) -> ClusterView<'a> {
     ClusterView { nodes: nodes.to_vec(), ..ClusterView::default() }
 }
 
 /// What the scheduler says about each node: `ok`, or the reasons.
-fn verdicts<'a>(pod: &'a Pod, cluster: &ClusterView<'a>) -> Vec<String> {
+fn filter_messages<'a>(pod: &'a Pod, cluster: &ClusterView<'a>) -> Vec<String> {
     let filters = Filters::new(pod, cluster);
     let told = |node: &NodeView<'a>| {
         let reasons: Vec<String> = filters.reasons(node).iter().map(ToString::to_string).collect();
@@ -27,38 +27,38 @@ fn verdicts<'a>(pod: &'a Pod, cluster: &ClusterView<'a>) -> Vec<String> {
     cluster.nodes.iter().map(told).collect()
 }
 
-fn requesting(name: &str, requests: Value) -> Pod {
+fn pod_requesting(name: &str, requests: Value) -> Pod {
     pod(name, json!({}), json!({"containers": [{"name": "c", "resources": {"requests": requests}}]}))
 }
 
-fn in_zone(name: &str, zone: &str) -> Node {
+fn node_in_zone(name: &str, zone: &str) -> Node {
     node(name, json!({ZONE: zone}))
 }
 
 #[test]
 fn resources_are_summed_over_all_pods_that_still_run() {
-    let big = requesting("big", json!({"cpu": "3", "memory": "1Gi"}));
-    let mut done = requesting("done", json!({"cpu": "3"}));
+    let big = pod_requesting("big", json!({"cpu": "3", "memory": "1Gi"}));
+    let mut done = pod_requesting("done", json!({"cpu": "3"}));
     done.status = object(json!({"phase": "Succeeded"}));
     let (full, free) = (node("full", json!({})), node("free", json!({})));
-    let cluster = cluster(&[view(&full, &[&big]), view(&free, &[&done])]);
+    let cluster = cluster_view(&[node_view(&full, &[&big]), node_view(&free, &[&done])]);
     assert_eq!(
-        verdicts(&requesting("p", json!({"cpu": "2", "memory": "8Gi"})), &cluster),
+        filter_messages(&pod_requesting("p", json!({"cpu": "2", "memory": "8Gi"})), &cluster),
         ["Insufficient cpu; Insufficient memory", "ok"]
     );
     assert_eq!(
-        verdicts(&requesting("p", json!({"example.com/gpu": "1"})), &cluster)[1],
+        filter_messages(&pod_requesting("p", json!({"example.com/gpu": "1"})), &cluster)[1],
         "Insufficient example.com/gpu"
     );
-    assert_eq!(verdicts(&requesting("p", json!({"example.com/gpu": "0"})), &cluster)[1], "ok");
+    assert_eq!(filter_messages(&pod_requesting("p", json!({"example.com/gpu": "0"})), &cluster)[1], "ok");
 }
 
 #[test]
 fn a_node_takes_only_so_many_pods() {
     let pods: Vec<Pod> = (0..10).map(|i| pod(&format!("p{i}"), json!({}), json!({}))).collect();
     let node = node("n", json!({}));
-    let cluster = cluster(&[view(&node, &pods.iter().collect::<Vec<_>>())]);
-    assert_eq!(verdicts(&pod("one-more", json!({}), json!({})), &cluster), ["Too many pods"]);
+    let cluster = cluster_view(&[node_view(&node, &pods.iter().collect::<Vec<_>>())]);
+    assert_eq!(filter_messages(&pod("one-more", json!({}), json!({})), &cluster), ["Too many pods"]);
 }
 
 #[test]
@@ -68,15 +68,18 @@ fn cordons_taints_and_selectors() {
     let mut tainted = node("tainted", json!({}));
     tainted.spec = object(json!({"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}));
     let plain = node("plain", json!({}));
-    let cluster = cluster(&[view(&cordoned, &[]), view(&tainted, &[]), view(&plain, &[])]);
+    let cluster = cluster_view(&[node_view(&cordoned, &[]), node_view(&tainted, &[]), node_view(&plain, &[])]);
     let all = pod("p", json!({}), json!({}));
-    assert_eq!(verdicts(&all, &cluster), ["node(s) were unschedulable", "node(s) had untolerated taint(s)", "ok"]);
+    assert_eq!(
+        filter_messages(&all, &cluster),
+        ["node(s) were unschedulable", "node(s) had untolerated taint(s)", "ok"]
+    );
     let tolerant = pod("p", json!({}), json!({"tolerations": [{"operator": "Exists"}]}));
-    assert_eq!(verdicts(&tolerant, &cluster), ["ok", "ok", "ok"]);
+    assert_eq!(filter_messages(&tolerant, &cluster), ["ok", "ok", "ok"]);
     let picky = pod("p", json!({}), json!({"nodeSelector": {"disk": "fast"}}));
-    assert_eq!(verdicts(&picky, &cluster)[2], "node(s) didn't match Pod's node affinity/selector");
-    let first = Filters::new(&picky, &cluster).refusal(&cluster.nodes[0]);
-    assert_eq!(first, [Reason::Unschedulable], "only the first plug-in that objects is reported");
+    assert_eq!(filter_messages(&picky, &cluster)[2], "node(s) didn't match Pod's node affinity/selector");
+    let first = Filters::new(&picky, &cluster).reported_reasons(&cluster.nodes[0]);
+    assert_eq!(first, [FilterReason::Unschedulable], "only the first plug-in that objects is reported");
 }
 
 #[test]
@@ -84,11 +87,11 @@ fn host_ports_are_taken_once() {
     let port = json!({"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 8080}]}]});
     let (one, two) = (pod("one", json!({}), port.clone()), pod("two", json!({}), port));
     let node = node("n", json!({}));
-    let cluster = cluster(&[view(&node, &[&one])]);
-    assert_eq!(verdicts(&two, &cluster), ["node(s) didn't have free ports for the requested pod ports"]);
+    let cluster = cluster_view(&[node_view(&node, &[&one])]);
+    assert_eq!(filter_messages(&two, &cluster), ["node(s) didn't have free ports for the requested pod ports"]);
 }
 
-fn affine(kind: &str, key: &str, app: &str) -> Value {
+fn pod_affinity_spec(kind: &str, key: &str, app: &str) -> Value {
     json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}},
     ]}}})
@@ -96,40 +99,41 @@ fn affine(kind: &str, key: &str, app: &str) -> Value {
 
 #[test]
 fn affinity_looks_for_a_pod_in_the_domain() {
-    let (a1, a2, b) = (in_zone("a1", "a"), in_zone("a2", "a"), in_zone("b", "b"));
+    let (a1, a2, b) = (node_in_zone("a1", "a"), node_in_zone("a2", "a"), node_in_zone("b", "b"));
     let db = pod("db", json!({"app": "db"}), json!({}));
-    let cluster = cluster(&[view(&a1, &[&db]), view(&a2, &[]), view(&b, &[])]);
-    let web = pod("web", json!({"app": "web"}), affine("podAffinity", ZONE, "db"));
-    assert_eq!(verdicts(&web, &cluster), ["ok", "ok", "node(s) didn't match pod affinity rules"]);
-    let web = pod("web", json!({"app": "web"}), affine("podAffinity", "kubernetes.io/hostname", "db"));
-    assert_eq!(verdicts(&web, &cluster)[1], "node(s) didn't match pod affinity rules");
-    let lonely = pod("p", json!({"app": "web"}), affine("podAffinity", ZONE, "none"));
-    assert_eq!(verdicts(&lonely, &cluster)[0], "node(s) didn't match pod affinity rules");
+    let cluster = cluster_view(&[node_view(&a1, &[&db]), node_view(&a2, &[]), node_view(&b, &[])]);
+    let web = pod("web", json!({"app": "web"}), pod_affinity_spec("podAffinity", ZONE, "db"));
+    assert_eq!(filter_messages(&web, &cluster), ["ok", "ok", "node(s) didn't match pod affinity rules"]);
+    let web = pod("web", json!({"app": "web"}), pod_affinity_spec("podAffinity", "kubernetes.io/hostname", "db"));
+    assert_eq!(filter_messages(&web, &cluster)[1], "node(s) didn't match pod affinity rules");
+    let lonely = pod("p", json!({"app": "web"}), pod_affinity_spec("podAffinity", ZONE, "none"));
+    assert_eq!(filter_messages(&lonely, &cluster)[0], "node(s) didn't match pod affinity rules");
 }
 
 #[test]
 fn the_first_of_its_kind_may_go_anywhere_with_the_key() {
-    let (a, bare) = (in_zone("a", "a"), node("bare", json!({})));
-    let first = pod("first", json!({"app": "db"}), affine("podAffinity", ZONE, "db"));
-    let nodes = cluster(&[view(&a, &[]), view(&bare, &[])]);
-    assert_eq!(verdicts(&first, &nodes), ["ok", "node(s) didn't match pod affinity rules"]);
-    let (b, second) = (in_zone("b", "b"), pod("second", json!({"app": "db"}), affine("podAffinity", ZONE, "db")));
-    let nodes = cluster(&[view(&a, &[&first]), view(&b, &[])]);
-    assert_eq!(verdicts(&second, &nodes), ["ok", "node(s) didn't match pod affinity rules"]);
+    let (a, bare) = (node_in_zone("a", "a"), node("bare", json!({})));
+    let first = pod("first", json!({"app": "db"}), pod_affinity_spec("podAffinity", ZONE, "db"));
+    let nodes = cluster_view(&[node_view(&a, &[]), node_view(&bare, &[])]);
+    assert_eq!(filter_messages(&first, &nodes), ["ok", "node(s) didn't match pod affinity rules"]);
+    let (b, second) =
+        (node_in_zone("b", "b"), pod("second", json!({"app": "db"}), pod_affinity_spec("podAffinity", ZONE, "db")));
+    let nodes = cluster_view(&[node_view(&a, &[&first]), node_view(&b, &[])]);
+    assert_eq!(filter_messages(&second, &nodes), ["ok", "node(s) didn't match pod affinity rules"]);
 }
 
 #[test]
 fn anti_affinity_holds_both_ways() {
-    let (a, b) = (in_zone("a", "a"), in_zone("b", "b"));
-    let shy = pod("shy", json!({"app": "shy"}), affine("podAntiAffinity", ZONE, "web"));
+    let (a, b) = (node_in_zone("a", "a"), node_in_zone("b", "b"));
+    let shy = pod("shy", json!({"app": "shy"}), pod_affinity_spec("podAntiAffinity", ZONE, "web"));
     let web = pod("web", json!({"app": "web"}), json!({}));
-    let with_web = cluster(&[view(&a, &[&web]), view(&b, &[])]);
-    assert_eq!(verdicts(&shy, &with_web), ["node(s) didn't match pod anti-affinity rules", "ok"]);
-    let with_shy = cluster(&[view(&a, &[&shy]), view(&b, &[])]);
-    assert_eq!(verdicts(&web, &with_shy), ["node(s) didn't satisfy existing pods anti-affinity rules", "ok"]);
+    let with_web = cluster_view(&[node_view(&a, &[&web]), node_view(&b, &[])]);
+    assert_eq!(filter_messages(&shy, &with_web), ["node(s) didn't match pod anti-affinity rules", "ok"]);
+    let with_shy = cluster_view(&[node_view(&a, &[&shy]), node_view(&b, &[])]);
+    assert_eq!(filter_messages(&web, &with_shy), ["node(s) didn't satisfy existing pods anti-affinity rules", "ok"]);
 }
 
-fn spread(max_skew: i32, extra: Value) -> Value {
+fn zone_spread_spec(max_skew: i32, extra: Value) -> Value {
     let mut constraint = json!({
         "maxSkew": max_skew, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "web"}},
@@ -140,32 +144,32 @@ fn spread(max_skew: i32, extra: Value) -> Value {
 
 #[test]
 fn spread_compares_with_the_emptiest_domain() {
-    let (a, b, bare) = (in_zone("a", "a"), in_zone("b", "b"), node("bare", json!({})));
+    let (a, b, bare) = (node_in_zone("a", "a"), node_in_zone("b", "b"), node("bare", json!({})));
     let web = pod("web", json!({"app": "web"}), json!({}));
-    let nodes = cluster(&[view(&a, &[&web]), view(&b, &[]), view(&bare, &[])]);
-    let spec = |skew, extra| pod("p", json!({"app": "web"}), spread(skew, extra));
+    let nodes = cluster_view(&[node_view(&a, &[&web]), node_view(&b, &[]), node_view(&bare, &[])]);
+    let spec = |skew, extra| pod("p", json!({"app": "web"}), zone_spread_spec(skew, extra));
     let too_full = "node(s) didn't match pod topology spread constraints";
     assert_eq!(
-        verdicts(&spec(1, json!({})), &nodes),
+        filter_messages(&spec(1, json!({})), &nodes),
         [too_full, "ok", "node(s) didn't match pod topology spread constraints (missing required label)"]
     );
-    assert_eq!(verdicts(&spec(2, json!({})), &nodes)[0], "ok");
+    assert_eq!(filter_messages(&spec(2, json!({})), &nodes)[0], "ok");
     let soft = spec(1, json!({"whenUnsatisfiable": "ScheduleAnyway"}));
-    assert_eq!(verdicts(&soft, &nodes), ["ok", "ok", "ok"]);
-    let both = cluster(&[view(&a, &[&web]), view(&b, &[&web])]);
-    assert_eq!(verdicts(&spec(1, json!({})), &both), ["ok", "ok"]);
-    assert_eq!(verdicts(&spec(1, json!({"minDomains": 3})), &both), [too_full, too_full]);
+    assert_eq!(filter_messages(&soft, &nodes), ["ok", "ok", "ok"]);
+    let both = cluster_view(&[node_view(&a, &[&web]), node_view(&b, &[&web])]);
+    assert_eq!(filter_messages(&spec(1, json!({})), &both), ["ok", "ok"]);
+    assert_eq!(filter_messages(&spec(1, json!({"minDomains": 3})), &both), [too_full, too_full]);
 }
 
 #[test]
 fn spec_02_90_terminating_pods_and_other_namespaces_do_not_count() {
-    let (a, b) = (in_zone("a", "a"), in_zone("b", "b"));
+    let (a, b) = (node_in_zone("a", "a"), node_in_zone("b", "b"));
     let mut leaving = pod("leaving", json!({"app": "web"}), json!({}));
     leaving.metadata.deletion_timestamp = object(json!("2026-01-01T00:00:00Z"));
     let mut foreign = pod("foreign", json!({"app": "web"}), json!({}));
     foreign.metadata.namespace = Some("blue".to_owned());
-    let nodes = cluster(&[view(&a, &[&leaving, &foreign]), view(&b, &[])]);
-    assert_eq!(verdicts(&pod("p", json!({"app": "web"}), spread(1, json!({}))), &nodes), ["ok", "ok"]);
+    let nodes = cluster_view(&[node_view(&a, &[&leaving, &foreign]), node_view(&b, &[])]);
+    assert_eq!(filter_messages(&pod("p", json!({"app": "web"}), zone_spread_spec(1, json!({}))), &nodes), ["ok", "ok"]);
 }
 
 #[test]
@@ -196,15 +200,15 @@ fn volumes_pin_a_pod_and_are_limited() {
     let using = |name: &str, claim: &str| {
         pod(name, json!({}), json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]}))
     };
-    let (a, b, user) = (in_zone("a", "a"), in_zone("b", "b"), using("user", "data"));
-    let mut nodes = cluster(&[view(&a, &[&user]), view(&b, &[])]);
+    let (a, b, user) = (node_in_zone("a", "a"), node_in_zone("b", "b"), using("user", "data"));
+    let mut nodes = cluster_view(&[node_view(&a, &[&user]), node_view(&b, &[])]);
     nodes.nodes[0].csi = Some(&csi);
-    nodes.storage = Storage::new([&claim, &new], [&volume], [&class]);
+    nodes.storage = VolumeObjects::new([&claim, &new], [&volume], [&class]);
     let elsewhere = "node(s) didn't match PersistentVolume's node affinity; node(s) had no available volume zone";
-    assert_eq!(verdicts(&using("p", "data"), &nodes), ["ok", elsewhere], "a shared volume counts once");
+    assert_eq!(filter_messages(&using("p", "data"), &nodes), ["ok", elsewhere], "a shared volume counts once");
     assert_eq!(
-        verdicts(&using("p", "new"), &nodes),
+        filter_messages(&using("p", "new"), &nodes),
         ["node(s) exceed max volume count; node(s) didn't find available persistent volumes to bind", "ok"]
     );
-    assert_eq!(verdicts(&using("p", "none"), &nodes)[1], "persistentvolumeclaim \"none\" not found");
+    assert_eq!(filter_messages(&using("p", "none"), &nodes)[1], "persistentvolumeclaim \"none\" not found");
 }

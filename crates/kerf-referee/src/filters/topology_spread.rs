@@ -7,18 +7,18 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Pod, TopologySpreadConstraint};
 
-use super::{ClusterView, NodeView, Reason};
-use crate::placement::{is_terminating, spread_constraints, spread_includes, spread_selects};
+use super::{ClusterView, FilterReason, NodeView};
+use crate::placement::{is_terminating, spread_constraints, spread_includes_node, spread_selects};
 use crate::selectors::node_labels;
-use crate::taints::repels;
+use crate::taints::prevents_scheduling;
 
 /// What the cluster means for one pod.
 #[derive(Debug)]
-pub(super) struct State<'a> {
+pub(super) struct TopologySpreadFilter<'a> {
     constraints: Vec<(&'a TopologySpreadConstraint, BTreeMap<String, i64>)>,
 }
 
-impl<'a> State<'a> {
+impl<'a> TopologySpreadFilter<'a> {
     pub(super) fn new(pod: &'a Pod, cluster: &ClusterView<'_>) -> Self {
         let all: Vec<_> = spread_constraints(pod).collect();
         let counts = all.iter().map(|constraint| {
@@ -27,8 +27,10 @@ impl<'a> State<'a> {
                 let labels = node_labels(node.node);
                 let has_all_keys = all.iter().all(|constraint| labels.contains_key(&constraint.topology_key));
                 let Some(domain) = labels.get(&constraint.topology_key) else { continue };
-                if has_all_keys && spread_includes(constraint, pod, node.name(), labels, node.taints(), repels) {
-                    *counts.entry(domain.clone()).or_insert(0) += matching(constraint, pod, node);
+                if has_all_keys
+                    && spread_includes_node(constraint, pod, node.name(), labels, node.taints(), prevents_scheduling)
+                {
+                    *counts.entry(domain.clone()).or_insert(0) += count_matching_pods(constraint, pod, node);
                 }
             }
             (*constraint, counts)
@@ -36,17 +38,17 @@ impl<'a> State<'a> {
         Self { constraints: counts.collect() }
     }
 
-    pub(super) fn reason(&self, pod: &Pod, node: &NodeView<'_>) -> Option<Reason> {
+    pub(super) fn reason(&self, pod: &Pod, node: &NodeView<'_>) -> Option<FilterReason> {
         let labels = node_labels(node.node);
         self.constraints.iter().find_map(|(constraint, counts)| {
             let key = constraint.topology_key.clone();
-            let Some(domain) = labels.get(&key) else { return Some(Reason::SpreadLabelMissing { key }) };
+            let Some(domain) = labels.get(&key) else { return Some(FilterReason::SpreadLabelMissing { key }) };
             let too_few = counts.len() < usize::try_from(constraint.min_domains.unwrap_or(1)).unwrap_or(0);
             let minimum = if too_few { 0 } else { counts.values().copied().min().unwrap_or(0) };
             let itself = i64::from(spread_selects(constraint, pod, pod));
             let count = counts.get(domain).copied().unwrap_or(0) + itself;
             let max_skew = i64::from(constraint.max_skew);
-            (count - minimum > max_skew).then(|| Reason::TopologySpread {
+            (count - minimum > max_skew).then(|| FilterReason::TopologySpread {
                 key,
                 domain: domain.clone(),
                 count,
@@ -58,7 +60,7 @@ impl<'a> State<'a> {
 }
 
 /// The pods of a node that the constraint counts. One that selects everything counts nobody: kube-scheduler's way.
-fn matching(constraint: &TopologySpreadConstraint, pod: &Pod, node: &NodeView<'_>) -> i64 {
+fn count_matching_pods(constraint: &TopologySpreadConstraint, pod: &Pod, node: &NodeView<'_>) -> i64 {
     let selector = constraint.label_selector.as_ref();
     let everything = selector.is_some_and(|selector| {
         selector.match_labels.iter().flatten().next().is_none()

@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
 
-use super::{ClusterView, NodeView, Reason};
+use super::{ClusterView, FilterReason, NodeView};
 use crate::placement::namespace;
-use crate::selectors::{Labels, labels_of, node_labels};
-use crate::storage::{ClaimState, Storage, claim_names, class_reaches, volume_reaches};
+use crate::selectors::{Labels, labels_or_empty, node_labels};
+use crate::storage::{
+    VolumeClaimState, VolumeObjects, can_class_provision_for, is_volume_usable_on, volume_claim_names,
+};
 
 /// The labels of a volume that say where it is; a value may list several zones, joined by `__`.
-const PLACE_LABELS: [(&str, &str); 4] = [
+const ZONE_AND_REGION_LABELS: [(&str, &str); 4] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
     ("topology.kubernetes.io/zone", "topology.kubernetes.io/zone"),
@@ -20,69 +22,71 @@ const PLACE_LABELS: [(&str, &str); 4] = [
 
 /// The pod's claims, and the storage they are in.
 #[derive(Debug)]
-pub(super) struct State<'a> {
-    claims: Vec<(String, ClaimState<'a>)>,
+pub(super) struct VolumeFilter<'a> {
+    claims: Vec<(String, VolumeClaimState<'a>)>,
     drivers: BTreeMap<String, BTreeSet<(String, String)>>,
-    storage: Storage<'a>,
+    storage: VolumeObjects<'a>,
 }
 
-impl<'a> State<'a> {
+impl<'a> VolumeFilter<'a> {
     pub(super) fn new(pod: &'a Pod, cluster: &ClusterView<'a>) -> Self {
         let home = namespace(pod);
-        let claims = claim_names(pod).into_iter().map(|name| {
-            let state = cluster.storage.state(home, &name);
+        let claims = volume_claim_names(pod).into_iter().map(|name| {
+            let state = cluster.storage.claim_state(home, &name);
             (name, state)
         });
         Self {
             claims: claims.collect(),
-            drivers: volumes_by_driver(pod, &cluster.storage),
+            drivers: volume_claims_by_driver(pod, &cluster.storage),
             storage: cluster.storage.clone(),
         }
     }
 
-    pub(super) fn reasons(&self, node: &NodeView<'_>) -> Vec<Reason> {
+    pub(super) fn reasons(&self, node: &NodeView<'_>) -> Vec<FilterReason> {
         if self.claims.is_empty() {
             return Vec::new();
         }
         let labels = node_labels(node.node);
-        let mut reasons: Vec<Reason> = self.over_limit(node).into_iter().collect();
+        let mut reasons: Vec<FilterReason> = self.volume_limit_reason(node).into_iter().collect();
         for (name, state) in &self.claims {
             let reason = match state {
-                ClaimState::Missing => Some(Reason::ClaimMissing { claim: name.clone() }),
-                ClaimState::Deleting => Some(Reason::ClaimDeleting { claim: name.clone() }),
-                ClaimState::Lost => Some(Reason::VolumeMissing),
-                ClaimState::Unbound => Some(Reason::UnboundImmediate),
-                ClaimState::Bound(volume) if !volume_reaches(volume, node.name(), labels) => {
-                    Some(Reason::VolumeNodeAffinity)
+                VolumeClaimState::Missing => Some(FilterReason::ClaimMissing { claim: name.clone() }),
+                VolumeClaimState::Deleting => Some(FilterReason::ClaimDeleting { claim: name.clone() }),
+                VolumeClaimState::Lost => Some(FilterReason::VolumeMissing),
+                VolumeClaimState::Unbound => Some(FilterReason::UnboundImmediate),
+                VolumeClaimState::Bound(volume) if !is_volume_usable_on(volume, node.name(), labels) => {
+                    Some(FilterReason::VolumeNodeAffinity)
                 }
-                ClaimState::Waiting(class) if !class_reaches(class, labels) => Some(Reason::VolumeBinding),
-                ClaimState::Bound(_) | ClaimState::Waiting(_) => None,
+                VolumeClaimState::Waiting(class) if !can_class_provision_for(class, labels) => {
+                    Some(FilterReason::VolumeBinding)
+                }
+                VolumeClaimState::Bound(_) | VolumeClaimState::Waiting(_) => None,
             };
             reasons.extend(reason);
         }
-        let elsewhere = |(_, state): &(String, ClaimState<'_>)| match state {
-            ClaimState::Bound(volume) => !in_zone_of(volume, labels),
+        let elsewhere = |(_, state): &(String, VolumeClaimState<'_>)| match state {
+            VolumeClaimState::Bound(volume) => !is_in_volume_zone(volume, labels),
             _ => false,
         };
         if self.claims.iter().any(elsewhere) {
-            reasons.push(Reason::VolumeZone);
+            reasons.push(FilterReason::VolumeZone);
         }
         reasons.dedup();
         reasons
     }
 
-    fn over_limit(&self, node: &NodeView<'_>) -> Option<Reason> {
+    fn volume_limit_reason(&self, node: &NodeView<'_>) -> Option<FilterReason> {
         let drivers = node.csi.iter().flat_map(|csi| &csi.spec.drivers);
         let limits = drivers.filter_map(|driver| Some((&driver.name, driver.allocatable.as_ref()?.count?)));
         for (driver, limit) in limits {
             let Some(wanted) = self.drivers.get(driver) else { continue };
             let mut volumes = wanted.clone();
             for other in node.live_pods() {
-                volumes.extend(volumes_by_driver(other, &self.storage).remove(driver).unwrap_or_default());
+                volumes.extend(volume_claims_by_driver(other, &self.storage).remove(driver).unwrap_or_default());
             }
             let limit = usize::try_from(limit).unwrap_or(0);
             if volumes.len() > limit {
-                return Some(Reason::VolumeLimit { driver: driver.clone(), count: volumes.len(), limit });
+                return Some(FilterReason::VolumeLimit { driver: driver.clone(), count: volumes.len(), limit });
             }
         }
         None
@@ -90,11 +94,14 @@ impl<'a> State<'a> {
 }
 
 /// The claims of a pod by the driver that attaches their volumes.
-pub(crate) fn volumes_by_driver(pod: &Pod, storage: &Storage<'_>) -> BTreeMap<String, BTreeSet<(String, String)>> {
+pub(crate) fn volume_claims_by_driver(
+    pod: &Pod,
+    storage: &VolumeObjects<'_>,
+) -> BTreeMap<String, BTreeSet<(String, String)>> {
     let home = namespace(pod);
     let mut by_driver = BTreeMap::<_, BTreeSet<_>>::new();
-    for name in claim_names(pod) {
-        if let Some(driver) = storage.driver(home, &name) {
+    for name in volume_claim_names(pod) {
+        if let Some(driver) = storage.csi_driver(home, &name) {
             by_driver.entry(driver).or_default().insert((home.to_owned(), name));
         }
     }
@@ -102,11 +109,11 @@ pub(crate) fn volumes_by_driver(pod: &Pod, storage: &Storage<'_>) -> BTreeMap<St
 }
 
 /// Whether the node is in the zone and region that the volume's labels name, if both say where they are.
-fn in_zone_of(volume: &PersistentVolume, labels: &Labels) -> bool {
-    let theirs = labels_of(volume.metadata.labels.as_ref());
-    let nowhere = PLACE_LABELS.iter().all(|(old, _)| !labels.contains_key(*old));
+fn is_in_volume_zone(volume: &PersistentVolume, labels: &Labels) -> bool {
+    let theirs = labels_or_empty(volume.metadata.labels.as_ref());
+    let nowhere = ZONE_AND_REGION_LABELS.iter().all(|(old, _)| !labels.contains_key(*old));
     nowhere
-        || PLACE_LABELS.iter().all(|(old, new)| {
+        || ZONE_AND_REGION_LABELS.iter().all(|(old, new)| {
             theirs.get(*old).is_none_or(|places| {
                 let here = labels.get(*old).or_else(|| labels.get(*new));
                 here.is_some_and(|here| places.split("__").any(|place| place == here))

@@ -6,94 +6,94 @@
 
 use serde_json::{Map, Value, json};
 
-use super::instance_types::Machine;
-use super::pools::{TIER, node_class};
-use super::{Draft, Generated, Size, set};
+use super::instance_types::InstanceTypeSpec;
+use super::pools::{TIER, node_class_ref};
+use super::{ClusterDraft, ClusterSize, GeneratedCluster, set_unless_empty};
 
 /// The instant for which everybody plans, as manifests write it, and others before it.
-const LONG_AGO: &str = "2026-03-04T08:00:00Z";
-const JUST_NOW: &str = "2026-03-04T11:59:40Z";
+const OLD_TIMESTAMP: &str = "2026-03-04T08:00:00Z";
+const RECENT_TIMESTAMP: &str = "2026-03-04T11:59:40Z";
 
 /// A pool of a cluster.
 #[derive(Debug, Clone)]
-struct Pool {
+struct ClusterPool {
     name: String,
-    capacity_types: Option<&'static str>,
+    capacity_type: Option<&'static str>,
     /// What nodes must be labelled, and what those that have drifted are labelled.
-    tiered: bool,
+    requires_tier: bool,
     /// When a node may be consolidated after its last pod came or went.
-    patience: Patience,
+    consolidate_after: ConsolidateAfter,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Patience {
-    None,
-    Minute,
+enum ConsolidateAfter {
+    Zero,
+    OneMinute,
     Never,
 }
 
 /// A workload of a cluster.
 #[derive(Debug, Clone)]
-struct Workload {
+struct ClusterWorkload {
     name: String,
     cpu_millis: usize,
     memory_mib: usize,
-    constraint: Constraint,
+    constraint: WorkloadConstraint,
     /// `karpenter.sh/do-not-disrupt`, on some of its pods.
-    protection: Option<&'static str>,
+    do_not_disrupt: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Constraint {
+enum WorkloadConstraint {
     None,
-    OwnZone,
-    ApartByHost,
+    ZoneSelector,
+    HostAntiAffinity,
     ZoneSpread,
 }
 
 /// What is left of a node.
-struct Room {
+struct NodeFreeCapacity {
     cpu_millis: usize,
     memory_mib: usize,
     pods: usize,
 }
 
 /// The cluster of that seed.
-pub fn cluster(seed: u64) -> Generated {
-    let mut draft = Draft::new(seed ^ 0x00c1_0573, Size::Medium);
-    draft.machines();
-    let pools = draft.cluster_pools();
-    let workloads = draft.workloads();
-    draft.pod_budgets(&workloads);
-    let daemon = draft.random.percent(40);
+pub fn disruption_cluster(seed: u64) -> GeneratedCluster {
+    let mut draft = ClusterDraft::new(seed ^ 0x00c1_0573, ClusterSize::Medium);
+    draft.add_instance_types();
+    let pools = draft.add_cluster_pools();
+    let workloads = draft.random_workloads();
+    draft.add_pod_disruption_budgets(&workloads);
+    let daemon = draft.random.happens_percent(40);
     if daemon {
         draft.objects.push(json!({
             "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent", "namespace": "default"},
             "spec": {
                 "selector": {"matchLabels": {"daemon": "agent"}},
-                "template": {"metadata": {"labels": {"daemon": "agent"}}, "spec": {"containers": [agent()]}},
+                "template": {"metadata": {"labels": {"daemon": "agent"}}, "spec": {"containers": [agent_container()]}},
             },
         }));
     }
     for index in 0..draft.random.between(2, 14) {
-        draft.cluster_node(&format!("node-{index}"), &pools, &workloads, daemon);
+        draft.add_cluster_node(&format!("node-{index}"), &pools, &workloads, daemon);
     }
-    if draft.random.percent(10) {
+    if draft.random.happens_percent(10) {
         draft.objects.push(json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "too-big", "namespace": "default"},
             "spec": {"containers": [container("500", "1Gi")]},
         }));
     }
-    Generated::new(seed, Size::Medium, &draft)
+    GeneratedCluster::new(seed, ClusterSize::Medium, &draft)
 }
 
-impl Draft {
-    fn cluster_pools(&mut self) -> Vec<Pool> {
+impl ClusterDraft {
+    fn add_cluster_pools(&mut self) -> Vec<ClusterPool> {
         let number = self.random.between(1, 2);
-        (0..number).map(|index| self.cluster_pool(format!("pool-{index}"))).collect()
+        (0..number).map(|index| self.add_cluster_pool(format!("pool-{index}"))).collect()
     }
 
-    fn cluster_pool(&mut self, name: String) -> Pool {
+    fn add_cluster_pool(&mut self, name: String) -> ClusterPool {
         let random = &mut self.random;
         let capacity_types = match random.below(100) {
             0..15 => Some("on-demand"),
@@ -101,17 +101,22 @@ impl Draft {
             _ => None,
         };
         let patience = match random.below(100) {
-            0..70 => Patience::None,
-            70..92 => Patience::Minute,
-            _ => Patience::Never,
+            0..70 => ConsolidateAfter::Zero,
+            70..92 => ConsolidateAfter::OneMinute,
+            _ => ConsolidateAfter::Never,
         };
-        let pool = Pool { name, capacity_types, tiered: random.percent(30), patience };
+        let pool = ClusterPool {
+            name,
+            capacity_type: capacity_types,
+            requires_tier: random.happens_percent(30),
+            consolidate_after: patience,
+        };
         let mut requirements = Vec::new();
-        if let Some(capacity_type) = pool.capacity_types {
+        if let Some(capacity_type) = pool.capacity_type {
             let only = json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity_type]});
             requirements.push(only);
         }
-        if pool.tiered {
+        if pool.requires_tier {
             requirements.push(json!({"key": TIER, "operator": "In", "values": ["gold"]}));
         }
         let policy = match random.below(100) {
@@ -119,20 +124,20 @@ impl Draft {
             80..90 => "WhenEmpty",
             _ => "Balanced",
         };
-        let after = match pool.patience {
-            Patience::None => "0s",
-            Patience::Minute => "1m",
-            Patience::Never => "Never",
+        let after = match pool.consolidate_after {
+            ConsolidateAfter::Zero => "0s",
+            ConsolidateAfter::OneMinute => "1m",
+            ConsolidateAfter::Never => "Never",
         };
         let mut disruption = Map::new();
         disruption.insert("consolidationPolicy".to_owned(), json!(policy));
         disruption.insert("consolidateAfter".to_owned(), json!(after));
-        set(&mut disruption, "budgets", budgets(random));
+        set_unless_empty(&mut disruption, "budgets", random_disruption_budgets(random));
         let mut spec = json!({
-            "template": {"spec": {"requirements": requirements, "nodeClassRef": node_class(), "expireAfter": "Never"}},
+            "template": {"spec": {"requirements": requirements, "nodeClassRef": node_class_ref(), "expireAfter": "Never"}},
             "disruption": disruption,
         });
-        if random.percent(30) {
+        if random.happens_percent(30) {
             spec["weight"] = json!(*random.pick(&[1, 10, 50]));
         }
         self.objects.push(json!({
@@ -141,22 +146,22 @@ impl Draft {
         pool
     }
 
-    fn workloads(&mut self) -> Vec<Workload> {
+    fn random_workloads(&mut self) -> Vec<ClusterWorkload> {
         let number = self.random.between(1, 5);
         (0..number)
             .map(|index| {
                 let random = &mut self.random;
-                Workload {
+                ClusterWorkload {
                     name: format!("app-{index}"),
                     cpu_millis: *random.pick(&[100, 250, 500, 500, 1000, 2000]),
                     memory_mib: *random.pick(&[64, 256, 512, 1024, 4096]),
                     constraint: match random.below(100) {
-                        0..10 => Constraint::OwnZone,
-                        10..20 => Constraint::ApartByHost,
-                        20..30 => Constraint::ZoneSpread,
-                        _ => Constraint::None,
+                        0..10 => WorkloadConstraint::ZoneSelector,
+                        10..20 => WorkloadConstraint::HostAntiAffinity,
+                        20..30 => WorkloadConstraint::ZoneSpread,
+                        _ => WorkloadConstraint::None,
                     },
-                    protection: match random.below(100) {
+                    do_not_disrupt: match random.below(100) {
                         0..8 => Some("true"),
                         8..11 => Some("6h"),
                         11..14 => Some("1m"),
@@ -169,7 +174,7 @@ impl Draft {
     }
 
     /// Budgets of pods: some that allow an eviction, some that do not, now and then two for one workload.
-    fn pod_budgets(&mut self, workloads: &[Workload]) {
+    fn add_pod_disruption_budgets(&mut self, workloads: &[ClusterWorkload]) {
         for workload in workloads {
             let number = match self.random.below(100) {
                 0..16 => 1,
@@ -177,7 +182,7 @@ impl Draft {
                 _ => 0,
             };
             for index in 0..number {
-                let allowed = i32::from(self.random.percent(50));
+                let allowed = i32::from(self.random.happens_percent(50));
                 self.objects.push(json!({
                     "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
                     "metadata": {"name": format!("{}-{index}", workload.name), "namespace": "default"},
@@ -190,16 +195,16 @@ impl Draft {
         }
     }
 
-    fn cluster_node(&mut self, name: &str, pools: &[Pool], workloads: &[Workload], daemon: bool) {
+    fn add_cluster_node(&mut self, name: &str, pools: &[ClusterPool], workloads: &[ClusterWorkload], daemon: bool) {
         let pool = self.random.pick(pools).clone();
         let machine = self.random.pick(&self.types).clone();
-        let fits = |capacity_type: &str| pool.capacity_types.is_none_or(|only| only == capacity_type);
+        let fits = |capacity_type: &str| pool.capacity_type.is_none_or(|only| only == capacity_type);
         let sold: Vec<_> = machine.offerings.iter().filter(|o| fits(o.capacity_type)).collect();
         if sold.is_empty() {
             return;
         }
         let sold = (*self.random.pick(&sold)).clone();
-        let drifted = pool.tiered && self.random.percent(15);
+        let drifted = pool.requires_tier && self.random.happens_percent(15);
         let mut labels = json!({
             "karpenter.sh/nodepool": pool.name, "karpenter.kwok.sh/kwoknodeclass": "default",
             "node.kubernetes.io/instance-type": machine.name,
@@ -211,42 +216,42 @@ impl Draft {
             "karpenter.kwok.sh/instance-memory": format!("{}Gi", machine.memory_gib),
             "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",
         });
-        if pool.tiered {
+        if pool.requires_tier {
             labels[TIER] = json!(if drifted { "silver" } else { "gold" });
         }
-        let touched = if self.random.percent(25) { JUST_NOW } else { LONG_AGO };
-        let claim = self.cluster_claim(name, &pool, &machine, &labels, touched, drifted);
+        let touched = if self.random.happens_percent(25) { RECENT_TIMESTAMP } else { OLD_TIMESTAMP };
+        let claim = self.cluster_node_claim(name, &pool, &machine, &labels, touched, drifted);
         self.objects.push(claim);
         labels["kubernetes.io/hostname"] = json!(name);
-        let mut metadata = json!({"name": name, "labels": labels, "creationTimestamp": LONG_AGO});
-        if self.random.percent(6) {
-            let value = if self.random.percent(70) { "true" } else { "false" };
+        let mut metadata = json!({"name": name, "labels": labels, "creationTimestamp": OLD_TIMESTAMP});
+        if self.random.happens_percent(6) {
+            let value = if self.random.happens_percent(70) { "true" } else { "false" };
             metadata["annotations"] = json!({"karpenter.sh/do-not-disrupt": value});
         }
-        let ready = if self.random.percent(3) { "False" } else { "True" };
+        let ready = if self.random.happens_percent(3) { "False" } else { "True" };
         self.objects.push(json!({
             "apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"providerID": format!("kwok://{name}")},
             "status": {
                 "capacity": machine.capacity(), "allocatable": machine.allocatable(),
-                "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": LONG_AGO}],
+                "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": OLD_TIMESTAMP}],
             },
         }));
-        self.residents(name, &machine, &sold.zone, workloads, daemon);
+        self.add_workload_pods(name, &machine, &sold.zone, workloads, daemon);
     }
 
-    fn cluster_claim(
+    fn cluster_node_claim(
         &mut self,
         name: &str,
-        pool: &Pool,
-        machine: &Machine,
+        pool: &ClusterPool,
+        machine: &InstanceTypeSpec,
         labels: &Value,
         touched: &str,
         drifted: bool,
     ) -> Value {
-        let rested = match pool.patience {
-            Patience::None => true,
-            Patience::Minute => touched == LONG_AGO,
-            Patience::Never => false,
+        let rested = match pool.consolidate_after {
+            ConsolidateAfter::Zero => true,
+            ConsolidateAfter::OneMinute => touched == OLD_TIMESTAMP,
+            ConsolidateAfter::Never => false,
         };
         let mut held = vec!["Launched", "Registered", "Initialized", "Ready"];
         held.extend(rested.then_some("Consolidatable"));
@@ -256,22 +261,22 @@ impl Draft {
             .map(|kind| {
                 let reason = if *kind == "Drifted" { "RequirementsDrifted" } else { kind };
                 json!({
-                    "type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": LONG_AGO,
+                    "type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": OLD_TIMESTAMP,
                 })
             })
             .collect();
         let mut spec = json!({
-            "nodeClassRef": node_class(), "expireAfter": "Never",
+            "nodeClassRef": node_class_ref(), "expireAfter": "Never",
             "requirements": [
                 {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [machine.name]},
             ],
         });
-        if self.random.percent(15) {
+        if self.random.happens_percent(15) {
             spec["terminationGracePeriod"] = json!("1h");
         }
         json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-            "metadata": {"name": format!("claim-{name}"), "labels": labels, "creationTimestamp": LONG_AGO},
+            "metadata": {"name": format!("claim-{name}"), "labels": labels, "creationTimestamp": OLD_TIMESTAMP},
             "spec": spec,
             "status": {
                 "providerID": format!("kwok://{name}"), "nodeName": name, "lastPodEventTime": touched,
@@ -281,15 +286,22 @@ impl Draft {
     }
 
     /// Pods for a node, few enough that most nodes have room to spare.
-    fn residents(&mut self, node: &str, machine: &Machine, zone: &str, workloads: &[Workload], daemon: bool) {
-        let mut room = Room {
+    fn add_workload_pods(
+        &mut self,
+        node: &str,
+        machine: &InstanceTypeSpec,
+        zone: &str,
+        workloads: &[ClusterWorkload],
+        daemon: bool,
+    ) {
+        let mut room = NodeFreeCapacity {
             cpu_millis: machine.cpu * 1000 - 100,
             memory_mib: machine.memory_gib * 1024 - 10,
             pods: machine.pods,
         };
         if daemon {
-            let mut pod = owned(&format!("agent-{node}"), node, &json!({"daemon": "agent"}), "DaemonSet", "agent");
-            pod["spec"]["containers"] = json!([agent()]);
+            let mut pod = owned_pod(&format!("agent-{node}"), node, &json!({"daemon": "agent"}), "DaemonSet", "agent");
+            pod["spec"]["containers"] = json!([agent_container()]);
             self.objects.push(pod);
             room.cpu_millis -= 100;
             room.memory_mib -= 64;
@@ -308,41 +320,43 @@ impl Draft {
             if !fits || apart.contains(&workload.name.as_str()) {
                 continue;
             }
-            if workload.constraint == Constraint::ApartByHost {
+            if workload.constraint == WorkloadConstraint::HostAntiAffinity {
                 apart.push(&workload.name);
             }
             room.cpu_millis -= workload.cpu_millis;
             room.memory_mib -= workload.memory_mib;
             room.pods -= 1;
-            let protected = self.random.percent(40);
+            let protected = self.random.happens_percent(40);
             self.objects.push(workload.pod(&format!("{}-{node}-{index}", workload.name), node, zone, protected));
         }
     }
 }
 
-impl Workload {
+impl ClusterWorkload {
     fn pod(&self, name: &str, node: &str, zone: &str, protected: bool) -> Value {
-        let mut pod = owned(name, node, &json!({"app": self.name}), "ReplicaSet", &self.name);
+        let mut pod = owned_pod(name, node, &json!({"app": self.name}), "ReplicaSet", &self.name);
         let amounts = (format!("{}m", self.cpu_millis), format!("{}Mi", self.memory_mib));
         pod["spec"]["containers"] = json!([container(&amounts.0, &amounts.1)]);
         let own = json!({"matchLabels": {"app": self.name}});
         match self.constraint {
-            Constraint::None => {}
-            Constraint::OwnZone => pod["spec"]["nodeSelector"] = json!({"topology.kubernetes.io/zone": zone}),
-            Constraint::ApartByHost => {
+            WorkloadConstraint::None => {}
+            WorkloadConstraint::ZoneSelector => {
+                pod["spec"]["nodeSelector"] = json!({"topology.kubernetes.io/zone": zone})
+            }
+            WorkloadConstraint::HostAntiAffinity => {
                 pod["spec"]["affinity"] = json!({"podAntiAffinity": {
                     "requiredDuringSchedulingIgnoredDuringExecution":
                         [{"labelSelector": own, "topologyKey": "kubernetes.io/hostname"}],
                 }});
             }
-            Constraint::ZoneSpread => {
+            WorkloadConstraint::ZoneSpread => {
                 pod["spec"]["topologySpreadConstraints"] = json!([{
                     "maxSkew": 3, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
                     "labelSelector": own,
                 }]);
             }
         }
-        if let Some(value) = self.protection.filter(|_| protected) {
+        if let Some(value) = self.do_not_disrupt.filter(|_| protected) {
             pod["metadata"]["annotations"] = json!({"karpenter.sh/do-not-disrupt": value});
         }
         pod
@@ -350,7 +364,7 @@ impl Workload {
 }
 
 /// Budgets of a pool; none means the default of a tenth.
-fn budgets(random: &mut crate::random::Random) -> Value {
+fn random_disruption_budgets(random: &mut crate::random::Random) -> Value {
     match random.below(100) {
         0..25 => Value::Null,
         25..55 => json!([{"nodes": "100%"}]),
@@ -368,15 +382,15 @@ fn container(cpu: &str, memory: &str) -> Value {
     json!({"name": "c", "image": "example.com/app", "resources": {"requests": requests}})
 }
 
-fn agent() -> Value {
+fn agent_container() -> Value {
     container("100m", "64Mi")
 }
 
-fn owned(name: &str, node: &str, labels: &Value, kind: &str, owner: &str) -> Value {
+fn owned_pod(name: &str, node: &str, labels: &Value, kind: &str, owner: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
-            "name": name, "namespace": "default", "labels": labels, "creationTimestamp": LONG_AGO,
+            "name": name, "namespace": "default", "labels": labels, "creationTimestamp": OLD_TIMESTAMP,
             "ownerReferences": [{
                 "apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": format!("uid-{owner}"), "controller": true,
             }],

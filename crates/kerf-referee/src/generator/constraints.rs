@@ -4,43 +4,43 @@ use serde_json::{Map, Value, json};
 
 use super::apps::App;
 use super::pools::{TEAM, TIER};
-use super::{Draft, set};
+use super::{ClusterDraft, set_unless_empty};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 
-impl Draft {
+impl ClusterDraft {
     /// Gives the app its constraints; it is the `index`th.
-    pub(super) fn constrain(&mut self, app: &mut App, index: usize, pods: usize) {
+    pub(super) fn add_constraints(&mut self, app: &mut App, index: usize, pods: usize) {
         let mut node_affinity = Map::new();
-        if self.random.percent(15) {
+        if self.random.happens_percent(15) {
             let selector = self.node_selector();
             app.spec.insert("nodeSelector".to_owned(), selector);
         }
-        if self.random.percent(15) {
-            let least = if self.random.percent(50) { 2 } else { 1 };
-            let terms: Vec<Value> = (0..self.random.between(least, 3)).map(|_| self.node_term()).collect();
+        if self.random.happens_percent(15) {
+            let least = if self.random.happens_percent(50) { 2 } else { 1 };
+            let terms: Vec<Value> = (0..self.random.between(least, 3)).map(|_| self.random_node_term()).collect();
             let key = "requiredDuringSchedulingIgnoredDuringExecution";
             node_affinity.insert(key.to_owned(), json!({"nodeSelectorTerms": terms}));
         }
-        if self.random.percent(12) {
+        if self.random.happens_percent(12) {
             let preferred: Vec<Value> = (0..self.random.between(1, 2))
-                .map(|_| json!({"weight": self.random.between(1, 100), "preference": self.node_term()}))
+                .map(|_| json!({"weight": self.random.between(1, 100), "preference": self.random_node_term()}))
                 .collect();
             node_affinity.insert("preferredDuringSchedulingIgnoredDuringExecution".to_owned(), json!(preferred));
         }
         let mut affinity = Map::new();
-        set(&mut affinity, "nodeAffinity", Value::Object(node_affinity));
-        set(&mut affinity, "podAffinity", self.pod_affinity(app, index));
-        set(&mut affinity, "podAntiAffinity", self.pod_anti_affinity(app, index));
-        set(&mut app.spec, "affinity", Value::Object(affinity));
+        set_unless_empty(&mut affinity, "nodeAffinity", Value::Object(node_affinity));
+        set_unless_empty(&mut affinity, "podAffinity", self.pod_affinity(app, index));
+        set_unless_empty(&mut affinity, "podAntiAffinity", self.pod_anti_affinity(app, index));
+        set_unless_empty(&mut app.spec, "affinity", Value::Object(affinity));
         let tolerations = self.tolerations();
-        set(&mut app.spec, "tolerations", tolerations);
+        set_unless_empty(&mut app.spec, "tolerations", tolerations);
         let spread = self.spread(app, index);
-        set(&mut app.spec, "topologySpreadConstraints", spread);
-        let volumes = self.volumes(app, pods);
-        set(&mut app.spec, "volumes", volumes);
+        set_unless_empty(&mut app.spec, "topologySpreadConstraints", spread);
+        let volumes = self.add_volumes(app, pods);
+        set_unless_empty(&mut app.spec, "volumes", volumes);
     }
 
     fn node_selector(&mut self) -> Value {
@@ -55,18 +55,18 @@ impl Draft {
         }
     }
 
-    fn node_term(&mut self) -> Value {
+    fn random_node_term(&mut self) -> Value {
         let number = self.random.between(1, 2);
-        let expressions: Vec<Value> = (0..number).map(|_| self.node_expression()).collect();
+        let expressions: Vec<Value> = (0..number).map(|_| self.random_node_expression()).collect();
         json!({"matchExpressions": expressions})
     }
 
-    fn node_expression(&mut self) -> Value {
+    fn random_node_expression(&mut self) -> Value {
         let random = &mut self.random;
         let one =
             |key: &str, operator: &str, values: Value| json!({"key": key, "operator": operator, "values": values});
         match random.below(100) {
-            0..25 => one(ZONE, "In", json!(random.some(&self.zones, 1))),
+            0..25 => one(ZONE, "In", json!(random.pick_subset(&self.zones, 1))),
             25..35 => one(ZONE, "NotIn", json!([random.pick(&self.zones)])),
             35..45 => one("kubernetes.io/arch", "In", json!([random.pick(&["amd64", "arm64"])])),
             45..55 => one(CAPACITY_TYPE, "In", json!([random.pick(&["on-demand", "spot"])])),
@@ -106,25 +106,25 @@ impl Draft {
     fn spread(&mut self, app: &App, index: usize) -> Value {
         let mut constraints = Vec::new();
         for (key, percent) in [(ZONE, 18), (HOSTNAME, 12), (CAPACITY_TYPE, 2), (TIER, 1)] {
-            if !self.random.percent(percent) {
+            if !self.random.happens_percent(percent) {
                 continue;
             }
-            let hard = self.random.percent(75);
+            let hard = self.random.happens_percent(75);
             let mut constraint = json!({
                 "maxSkew": self.random.pick(&[1, 1, 1, 2, 3]), "topologyKey": key,
                 "whenUnsatisfiable": if hard { "DoNotSchedule" } else { "ScheduleAnyway" },
                 "labelSelector": self.selector(app, index),
             });
-            if hard && self.random.percent(15) {
+            if hard && self.random.happens_percent(15) {
                 constraint["minDomains"] = json!(self.random.between(1, 3));
             }
-            if self.random.percent(10) {
+            if self.random.happens_percent(10) {
                 constraint["nodeAffinityPolicy"] = json!(self.random.pick(&["Ignore", "Honor"]));
             }
-            if self.random.percent(10) {
+            if self.random.happens_percent(10) {
                 constraint["nodeTaintsPolicy"] = json!(self.random.pick(&["Ignore", "Honor"]));
             }
-            if self.random.percent(12) {
+            if self.random.happens_percent(12) {
                 constraint["matchLabelKeys"] = json!(["version"]);
             }
             constraints.push(constraint);
@@ -134,14 +134,14 @@ impl Draft {
 
     fn pod_affinity(&mut self, app: &App, index: usize) -> Value {
         let mut affinity = Map::new();
-        if self.random.percent(10) {
+        if self.random.happens_percent(10) {
             let key = *self.random.pick(&[ZONE, HOSTNAME]);
-            let term = self.pod_term(app, index, key);
+            let term = self.random_pod_term(app, index, key);
             affinity.insert("requiredDuringSchedulingIgnoredDuringExecution".to_owned(), json!([term]));
         }
-        if self.random.percent(6) {
+        if self.random.happens_percent(6) {
             let key = *self.random.pick(&[ZONE, HOSTNAME]);
-            let term = self.pod_term(app, index, key);
+            let term = self.random_pod_term(app, index, key);
             let preferred = json!([{"weight": self.random.between(1, 100), "podAffinityTerm": term}]);
             affinity.insert("preferredDuringSchedulingIgnoredDuringExecution".to_owned(), preferred);
         }
@@ -150,21 +150,21 @@ impl Draft {
 
     fn pod_anti_affinity(&mut self, app: &App, index: usize) -> Value {
         let mut affinity = Map::new();
-        if self.random.percent(14) {
+        if self.random.happens_percent(14) {
             let key = *self.random.pick(&[HOSTNAME, HOSTNAME, HOSTNAME, ZONE]);
-            let term = self.pod_term(app, index, key);
+            let term = self.random_pod_term(app, index, key);
             affinity.insert("requiredDuringSchedulingIgnoredDuringExecution".to_owned(), json!([term]));
         }
-        if self.random.percent(6) {
+        if self.random.happens_percent(6) {
             let key = *self.random.pick(&[HOSTNAME, ZONE]);
-            let term = self.pod_term(app, index, key);
+            let term = self.random_pod_term(app, index, key);
             let preferred = json!([{"weight": self.random.between(1, 100), "podAffinityTerm": term}]);
             affinity.insert("preferredDuringSchedulingIgnoredDuringExecution".to_owned(), preferred);
         }
         Value::Object(affinity)
     }
 
-    fn pod_term(&mut self, app: &App, index: usize, key: &str) -> Value {
+    fn random_pod_term(&mut self, app: &App, index: usize, key: &str) -> Value {
         let mut term = json!({"topologyKey": key, "labelSelector": self.selector(app, index)});
         match self.random.below(100) {
             0..6 => term["namespaces"] = json!(["blue", "default"]),
@@ -177,12 +177,12 @@ impl Draft {
 
     /// A claim for the app, shared by its pods: bound to a volume in one or two zones, waiting with a class that reaches some
     /// zones, or missing.
-    fn volumes(&mut self, app: &App, pods: usize) -> Value {
-        if !self.random.percent(10) {
+    fn add_volumes(&mut self, app: &App, pods: usize) -> Value {
+        if !self.random.happens_percent(10) {
             return Value::Null;
         }
         let name = format!("data-{}", app.name);
-        let zones = self.random.some(&self.zones, 1);
+        let zones = self.random.pick_subset(&self.zones, 1);
         let driver = "disk.example.com";
         let meta = json!({"name": name, "namespace": app.namespace});
         let size = json!({"requests": {"storage": "1Gi"}});
@@ -214,7 +214,7 @@ impl Draft {
                     "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": class},
                     "provisioner": driver, "volumeBindingMode": "WaitForFirstConsumer",
                 });
-                if self.random.percent(75) {
+                if self.random.happens_percent(75) {
                     object["allowedTopologies"] = topologies;
                 }
                 self.objects.push(object);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::Generated;
+use super::GeneratedCluster;
 
 macro_rules! features {
     ($($name:ident: $doc:literal,)*) => {
@@ -71,7 +71,7 @@ features! {
     HugePod: "A pod that fits nowhere.",
 }
 
-impl Generated {
+impl GeneratedCluster {
     /// What this world contains.
     pub fn features(&self) -> BTreeSet<Feature> {
         let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
@@ -80,21 +80,21 @@ impl Generated {
         let mut found = BTreeSet::new();
         let pools = objects.iter().filter(|object| object["kind"] == "NodePool").count();
         found.extend((pools > 1).then_some(Feature::SeveralPools));
-        let claim_names: BTreeSet<&str> = named(objects, "PersistentVolumeClaim");
+        let claim_names: BTreeSet<&str> = object_names(objects, "PersistentVolumeClaim");
         for object in objects {
             match object["kind"].as_str().unwrap_or_default() {
-                "NodePool" => pool(object, &mut found),
-                "Node" => node(object, &mut found),
-                "NodeClaim" => claim(object, objects, &mut found),
+                "NodePool" => add_pool_features(object, &mut found),
+                "Node" => add_node_features(object, &mut found),
+                "NodeClaim" => add_claim_features(object, objects, &mut found),
                 "DaemonSet" => drop(found.insert(Feature::DaemonSet)),
                 "CSINode" => drop(found.insert(Feature::VolumeLimit)),
                 "PersistentVolume" => drop(found.insert(Feature::BoundVolume)),
                 "StorageClass" => drop(found.insert(Feature::WaitingVolume)),
                 "Deployment" => {
                     found.insert(Feature::Deployment);
-                    pod(&object["spec"]["template"], &claim_names, &mut found);
+                    add_pod_features(&object["spec"]["template"], &claim_names, &mut found);
                 }
-                "Pod" => pod(object, &claim_names, &mut found),
+                "Pod" => add_pod_features(object, &claim_names, &mut found),
                 _ => {}
             }
         }
@@ -110,7 +110,7 @@ impl Generated {
     }
 }
 
-fn named<'a>(objects: &'a [Value], kind: &str) -> BTreeSet<&'a str> {
+fn object_names<'a>(objects: &'a [Value], kind: &str) -> BTreeSet<&'a str> {
     objects
         .iter()
         .filter(|object| object["kind"] == kind)
@@ -118,7 +118,7 @@ fn named<'a>(objects: &'a [Value], kind: &str) -> BTreeSet<&'a str> {
         .collect()
 }
 
-fn pool(object: &Value, found: &mut BTreeSet<Feature>) {
+fn add_pool_features(object: &Value, found: &mut BTreeSet<Feature>) {
     let spec = &object["spec"];
     let template = &spec["template"]["spec"];
     let effects: Vec<&Value> =
@@ -135,7 +135,7 @@ fn pool(object: &Value, found: &mut BTreeSet<Feature>) {
     note(requirements.iter().any(|r| r["key"] == super::pools::TIER), Feature::PoolCustomLabel);
 }
 
-fn node(object: &Value, found: &mut BTreeSet<Feature>) {
+fn add_node_features(object: &Value, found: &mut BTreeSet<Feature>) {
     let labels = &object["metadata"]["labels"];
     let managed = !labels["karpenter.sh/nodepool"].is_null();
     found.insert(if managed { Feature::ManagedNode } else { Feature::UnmanagedNode });
@@ -143,14 +143,14 @@ fn node(object: &Value, found: &mut BTreeSet<Feature>) {
     found.extend((object["spec"]["unschedulable"] == true).then_some(Feature::CordonedNode));
 }
 
-fn claim(object: &Value, objects: &[Value], found: &mut BTreeSet<Feature>) {
+fn add_claim_features(object: &Value, objects: &[Value], found: &mut BTreeSet<Feature>) {
     let id = &object["status"]["providerID"];
     let joined = objects.iter().any(|other| other["kind"] == "Node" && other["spec"]["providerID"] == *id);
     found.extend((!joined).then_some(Feature::LaunchedClaim));
     found.extend((!object["metadata"]["deletionTimestamp"].is_null()).then_some(Feature::DeletingNode));
 }
 
-fn pod(object: &Value, claims: &BTreeSet<&str>, found: &mut BTreeSet<Feature>) {
+fn add_pod_features(object: &Value, claims: &BTreeSet<&str>, found: &mut BTreeSet<Feature>) {
     let spec = &object["spec"];
     if !spec["nodeName"].is_null() {
         found.insert(Feature::BoundPod);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Draft, Size};
+use super::{ClusterDraft, ClusterSize};
 use crate::random::Random;
 
 /// The extended resource that some machines have.
@@ -10,7 +10,7 @@ pub(super) const GPU: &str = "example.com/gpu";
 
 /// An instance type.
 #[derive(Debug, Clone)]
-pub(super) struct Machine {
+pub(super) struct InstanceTypeSpec {
     pub(super) name: String,
     pub(super) family: &'static str,
     pub(super) arch: &'static str,
@@ -18,19 +18,19 @@ pub(super) struct Machine {
     pub(super) memory_gib: usize,
     pub(super) pods: usize,
     pub(super) gpus: usize,
-    pub(super) offerings: Vec<Sold>,
+    pub(super) offerings: Vec<OfferingSpec>,
 }
 
 /// One way to buy it.
 #[derive(Debug, Clone)]
-pub(super) struct Sold {
+pub(super) struct OfferingSpec {
     pub(super) zone: String,
     pub(super) capacity_type: &'static str,
-    micro_dollars: usize,
-    pub(super) available: bool,
+    price_micro_dollars: usize,
+    pub(super) is_available: bool,
 }
 
-impl Machine {
+impl InstanceTypeSpec {
     /// Its entry in the instance-type file.
     pub(super) fn render(&self) -> Value {
         let offerings: Vec<Value> = self
@@ -38,8 +38,8 @@ impl Machine {
             .iter()
             .map(|sold| {
                 json!({
-                    "Price": sold.micro_dollars as f64 / 1e6,
-                    "Available": sold.available,
+                    "Price": sold.price_micro_dollars as f64 / 1e6,
+                    "Available": sold.is_available,
                     "Requirements": [
                         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [sold.capacity_type]},
                         {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [sold.zone]},
@@ -74,39 +74,45 @@ impl Machine {
     }
 }
 
-impl Draft {
-    pub(super) fn machines(&mut self) {
+impl ClusterDraft {
+    pub(super) fn add_instance_types(&mut self) {
         let random = &mut self.random;
-        let number = random.between(2, self.size.number(6, 15, 40));
+        let number = random.between(2, self.size.by_size(6, 15, 40));
         let sizes: &[usize] = match self.size {
-            Size::Small => &[1, 2, 4, 8, 16],
-            Size::Medium | Size::Large => &[1, 2, 4, 8, 16, 32, 48],
+            ClusterSize::Small => &[1, 2, 4, 8, 16],
+            ClusterSize::Medium | ClusterSize::Large => &[1, 2, 4, 8, 16, 32, 48],
         };
-        let mut types: Vec<Machine> = Vec::new();
+        let mut types: Vec<InstanceTypeSpec> = Vec::new();
         for _ in 0..number {
             let (family, per_cpu) = *random.pick(&[("c", 2), ("s", 4), ("m", 8)]);
-            let arch = if random.percent(20) { "arm64" } else { "amd64" };
+            let arch = if random.happens_percent(20) { "arm64" } else { "amd64" };
             let cpu = *random.pick(sizes);
-            let gpus = if random.percent(8) { random.between(1, 4) } else { 0 };
+            let gpus = if random.happens_percent(8) { random.between(1, 4) } else { 0 };
             let name = format!("{family}-{cpu}x-{arch}{}", if gpus > 0 { "-gpu" } else { "" });
             if types.iter().all(|t| t.name != name) {
-                let pods = if random.percent(15) { random.between(3, 12) } else { (cpu * 16).min(110) };
+                let pods = if random.happens_percent(15) { random.between(3, 12) } else { (cpu * 16).min(110) };
                 let memory_gib = cpu * per_cpu;
-                let offerings = offerings(random, &self.zones, cpu, memory_gib, gpus);
-                types.push(Machine { name, family, arch, cpu, memory_gib, pods, gpus, offerings });
+                let offerings = random_offerings(random, &self.zones, cpu, memory_gib, gpus);
+                types.push(InstanceTypeSpec { name, family, arch, cpu, memory_gib, pods, gpus, offerings });
             }
         }
         self.types = types;
     }
 }
 
-fn offerings(random: &mut Random, zones: &[String], cpu: usize, memory_gib: usize, gpus: usize) -> Vec<Sold> {
+fn random_offerings(
+    random: &mut Random,
+    zones: &[String],
+    cpu: usize,
+    memory_gib: usize,
+    gpus: usize,
+) -> Vec<OfferingSpec> {
     let base = (cpu * 25_000 + memory_gib * 1_100 + gpus * 400_000) * random.between(80, 130) / 100;
     let discount = random.between(30, 90);
-    let least = if random.percent(70) { zones.len() } else { 1 };
-    let zones = random.some(zones, least);
-    let on_demand_only = random.percent(10);
-    let sold_out = if random.percent(30) { 25 } else { 0 };
+    let least = if random.happens_percent(70) { zones.len() } else { 1 };
+    let zones = random.pick_subset(zones, least);
+    let on_demand_only = random.happens_percent(10);
+    let sold_out = if random.happens_percent(30) { 25 } else { 0 };
     let mut offerings = Vec::new();
     for zone in zones {
         for (capacity_type, percent) in [("on-demand", 100), ("spot", discount)] {
@@ -114,9 +120,14 @@ fn offerings(random: &mut Random, zones: &[String], cpu: usize, memory_gib: usiz
                 continue;
             }
             let noise = random.between(97, 103);
-            let available = !random.percent(sold_out);
+            let available = !random.happens_percent(sold_out);
             let micro_dollars = base * percent / 100 * noise / 100;
-            offerings.push(Sold { zone: zone.clone(), capacity_type, micro_dollars, available });
+            offerings.push(OfferingSpec {
+                zone: zone.clone(),
+                capacity_type,
+                price_micro_dollars: micro_dollars,
+                is_available: available,
+            });
         }
     }
     offerings

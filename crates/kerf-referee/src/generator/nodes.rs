@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::pools::{TEAM, TIER, node_class};
-use super::{Draft, set};
+use super::pools::{TEAM, TIER, node_class_ref};
+use super::{ClusterDraft, set_unless_empty};
 
 /// How far a managed node has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum ManagedNodePhase {
     /// There is a claim with a machine, but no Node.
     Launched,
     /// The Node has registered and waits for its startup taints to go.
@@ -18,37 +18,39 @@ enum Phase {
     Deleting,
 }
 
-impl Draft {
-    pub(super) fn nodes(&mut self) {
-        for index in 0..self.random.between(0, self.size.number(2, 6, 18)) {
+impl ClusterDraft {
+    pub(super) fn add_nodes(&mut self) {
+        for index in 0..self.random.between(0, self.size.by_size(2, 6, 18)) {
             let name = format!("node-{index}");
-            let managed = if self.random.percent(65) { self.managed(&name) } else { None };
+            let managed = if self.random.happens_percent(65) { self.add_managed_node(&name) } else { None };
             match managed {
-                Some(Phase::Launched) => {}
-                Some(Phase::Registered | Phase::Initialized | Phase::Deleting) => self.fill(&name),
+                Some(ManagedNodePhase::Launched) => {}
+                Some(ManagedNodePhase::Registered | ManagedNodePhase::Initialized | ManagedNodePhase::Deleting) => {
+                    self.add_bound_pods(&name)
+                }
                 None => {
-                    self.unmanaged(&name);
-                    self.fill(&name);
+                    self.add_unmanaged_node(&name);
+                    self.add_bound_pods(&name);
                 }
             }
         }
     }
 
     /// A node of a pool, if the pool could have launched one.
-    fn managed(&mut self, name: &str) -> Option<Phase> {
+    fn add_managed_node(&mut self, name: &str) -> Option<ManagedNodePhase> {
         let pool = self.random.pick(&self.pools).clone();
         let machine = self.random.pick(&self.types).clone();
         let sold: Vec<_> =
-            machine.offerings.iter().filter(|o| pool.admits(&machine, &o.zone, o.capacity_type)).collect();
+            machine.offerings.iter().filter(|o| pool.allows_offering(&machine, &o.zone, o.capacity_type)).collect();
         if sold.is_empty() {
             return None;
         }
         let sold = *self.random.pick(&sold);
         let phase = match self.random.below(100) {
-            0..8 => Phase::Launched,
-            8..18 => Phase::Registered,
-            18..24 => Phase::Deleting,
-            _ => Phase::Initialized,
+            0..8 => ManagedNodePhase::Launched,
+            8..18 => ManagedNodePhase::Registered,
+            18..24 => ManagedNodePhase::Deleting,
+            _ => ManagedNodePhase::Initialized,
         };
         let mut labels = json!({
             "karpenter.sh/nodepool": pool.name,
@@ -68,13 +70,13 @@ impl Draft {
             labels[TEAM] = json!(team);
         }
         let provider_id = format!("kwok://{name}");
-        self.claim(&format!("{}-{name}", pool.name), &pool, &machine, &labels, &provider_id, phase);
-        if phase != Phase::Launched {
+        self.add_node_claim(&format!("{}-{name}", pool.name), &pool, &machine, &labels, &provider_id, phase);
+        if phase != ManagedNodePhase::Launched {
             labels["kubernetes.io/hostname"] = json!(name);
             labels["karpenter.sh/registered"] = json!("true");
             let mut taints = pool.taints.clone();
             let mut allocatable = machine.allocatable();
-            if phase == Phase::Registered {
+            if phase == ManagedNodePhase::Registered {
                 taints.extend(pool.startup_taints.clone());
                 taints.push(json!({"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}));
                 if machine.gpus > 0 {
@@ -85,7 +87,7 @@ impl Draft {
             }
             let mut spec = Map::new();
             spec.insert("providerID".to_owned(), json!(provider_id));
-            set(&mut spec, "taints", Value::Array(taints));
+            set_unless_empty(&mut spec, "taints", Value::Array(taints));
             self.objects.push(json!({
                 "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec,
                 "status": {"capacity": machine.capacity(), "allocatable": allocatable},
@@ -94,25 +96,25 @@ impl Draft {
         Some(phase)
     }
 
-    fn claim(
+    fn add_node_claim(
         &mut self,
         name: &str,
-        pool: &super::pools::PoolPlan,
-        machine: &super::instance_types::Machine,
+        pool: &super::pools::PoolDraft,
+        machine: &super::instance_types::InstanceTypeSpec,
         labels: &Value,
         provider_id: &str,
-        phase: Phase,
+        phase: ManagedNodePhase,
     ) {
         let mut spec = Map::new();
-        spec.insert("nodeClassRef".to_owned(), node_class());
+        spec.insert("nodeClassRef".to_owned(), node_class_ref());
         spec.insert(
             "requirements".to_owned(),
             json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [machine.name]}]),
         );
-        set(&mut spec, "taints", json!(pool.taints));
-        set(&mut spec, "startupTaints", json!(pool.startup_taints));
+        set_unless_empty(&mut spec, "taints", json!(pool.taints));
+        set_unless_empty(&mut spec, "startupTaints", json!(pool.startup_taints));
         let mut metadata = json!({"name": name, "labels": labels});
-        if phase == Phase::Deleting {
+        if phase == ManagedNodePhase::Deleting {
             metadata["deletionTimestamp"] = json!("2026-03-04T11:00:00Z");
             metadata["finalizers"] = json!(["karpenter.sh/termination"]);
         }
@@ -122,10 +124,10 @@ impl Draft {
                 "lastTransitionTime": "2026-03-04T10:00:00Z",
             })
         };
-        let initialized = matches!(phase, Phase::Initialized | Phase::Deleting);
+        let initialized = matches!(phase, ManagedNodePhase::Initialized | ManagedNodePhase::Deleting);
         let conditions = [
             done("Launched", true),
-            done("Registered", phase != Phase::Launched),
+            done("Registered", phase != ManagedNodePhase::Launched),
             done("Initialized", initialized),
             done("Ready", initialized),
         ];
@@ -138,22 +140,22 @@ impl Draft {
         }));
     }
 
-    fn unmanaged(&mut self, name: &str) {
+    fn add_unmanaged_node(&mut self, name: &str) {
         let random = &mut self.random;
         let cpu = random.between(1, 8);
         let mut labels = json!({
             "kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
-            "kubernetes.io/arch": if random.percent(85) { "amd64" } else { "arm64" },
+            "kubernetes.io/arch": if random.happens_percent(85) { "amd64" } else { "arm64" },
         });
-        if random.percent(90) {
+        if random.happens_percent(90) {
             labels["topology.kubernetes.io/zone"] = json!(random.pick(&self.zones));
         }
         let mut spec = Map::new();
-        if random.percent(10) {
+        if random.happens_percent(10) {
             spec.insert("unschedulable".to_owned(), json!(true));
             let taint = json!([{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]);
             spec.insert("taints".to_owned(), taint);
-        } else if random.percent(15) {
+        } else if random.happens_percent(15) {
             let taint = json!([{"key": "example.com/dedicated", "value": "batch", "effect": "NoSchedule"}]);
             spec.insert("taints".to_owned(), taint);
         }
@@ -162,7 +164,7 @@ impl Draft {
             "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec,
             "status": {"capacity": room, "allocatable": room},
         }));
-        if random.percent(30) {
+        if random.happens_percent(30) {
             let driver =
                 json!({"name": "disk.example.com", "nodeID": name, "allocatable": {"count": random.between(1, 2)}});
             self.objects.push(json!({
@@ -173,16 +175,16 @@ impl Draft {
     }
 
     /// Puts pods on a node: daemons, pods of the apps, and others.
-    fn fill(&mut self, node: &str) {
+    fn add_bound_pods(&mut self, node: &str) {
         for daemon in self.daemons.clone() {
-            if self.random.percent(60) {
+            if self.random.happens_percent(60) {
                 let mut spec = daemon.spec.clone();
                 spec["nodeName"] = json!(node);
                 // The API server fills in missing requests from limits; and a pod may be older than its template.
                 let resources = &mut spec["containers"][0]["resources"];
                 if resources["requests"].is_null() {
                     resources["requests"] = resources["limits"].clone();
-                } else if self.random.percent(15) {
+                } else if self.random.happens_percent(15) {
                     resources["requests"]["cpu"] = json!("20m");
                 }
                 let second = self.objects.len();
@@ -203,7 +205,7 @@ impl Draft {
         }
         for n in 0..self.random.between(0, 3) {
             let name = format!("run-{node}-{n}");
-            let mut pod = if self.random.percent(50) && !self.apps.is_empty() {
+            let mut pod = if self.random.happens_percent(50) && !self.apps.is_empty() {
                 let app = self.random.pick(&self.apps).clone();
                 app.pod(&name, Some(node))
             } else {

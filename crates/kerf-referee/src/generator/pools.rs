@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::instance_types::Machine;
-use super::{Draft, set};
+use super::instance_types::InstanceTypeSpec;
+use super::{ClusterDraft, set_unless_empty};
 
 /// The key of a label that only pools give to nodes.
 pub(super) const TIER: &str = "example.com/tier";
@@ -12,7 +12,7 @@ pub(super) const TEAM: &str = "example.com/team";
 
 /// A pool, as far as other parts of the world need to know it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct PoolPlan {
+pub(super) struct PoolDraft {
     pub(super) name: String,
     pub(super) arch: Option<&'static str>,
     pub(super) zones: Option<Vec<String>>,
@@ -24,9 +24,9 @@ pub(super) struct PoolPlan {
     pub(super) startup_taints: Vec<Value>,
 }
 
-impl PoolPlan {
+impl PoolDraft {
     /// Whether a machine in that zone and capacity type could be of this pool.
-    pub(super) fn admits(&self, machine: &Machine, zone: &String, capacity_type: &str) -> bool {
+    pub(super) fn allows_offering(&self, machine: &InstanceTypeSpec, zone: &String, capacity_type: &str) -> bool {
         self.arch.is_none_or(|arch| arch == machine.arch)
             && self.zones.as_ref().is_none_or(|zones| zones.contains(zone))
             && self.capacity_types.as_ref().is_none_or(|types| types.contains(&capacity_type))
@@ -34,53 +34,53 @@ impl PoolPlan {
     }
 }
 
-impl Draft {
-    pub(super) fn pools(&mut self) {
-        for index in 0..self.random.between(1, self.size.number(1, 3, 4)) {
-            let plan = self.pool_plan(index);
-            let object = self.pool_object(&plan);
+impl ClusterDraft {
+    pub(super) fn add_pools(&mut self) {
+        for index in 0..self.random.between(1, self.size.by_size(1, 3, 4)) {
+            let plan = self.random_pool(index);
+            let object = self.pool_manifest(&plan);
             self.pools.push(plan);
             self.objects.push(object);
         }
     }
 
-    fn pool_plan(&mut self, index: usize) -> PoolPlan {
+    fn random_pool(&mut self, index: usize) -> PoolDraft {
         let random = &mut self.random;
-        let mut plan = PoolPlan { name: format!("pool-{index}"), ..PoolPlan::default() };
+        let mut plan = PoolDraft { name: format!("pool-{index}"), ..PoolDraft::default() };
         let special = if index == 0 { 50 } else { 100 };
-        if random.percent(40) {
-            plan.arch = Some(if random.percent(80) { "amd64" } else { "arm64" });
+        if random.happens_percent(40) {
+            plan.arch = Some(if random.happens_percent(80) { "amd64" } else { "arm64" });
         }
-        if random.percent(25 * special / 100) {
-            plan.zones = Some(random.some(&self.zones, 1));
+        if random.happens_percent(25 * special / 100) {
+            plan.zones = Some(random.pick_subset(&self.zones, 1));
         }
-        if random.percent(35) {
-            plan.capacity_types = Some(random.some(&["on-demand", "spot"], 1));
+        if random.happens_percent(35) {
+            plan.capacity_types = Some(random.pick_subset(&["on-demand", "spot"], 1));
         }
-        if random.percent(15) {
-            plan.families = Some(random.some(&["c", "s", "m"], 1));
+        if random.happens_percent(15) {
+            plan.families = Some(random.pick_subset(&["c", "s", "m"], 1));
         }
-        if random.percent(25) {
-            plan.tiers = Some(random.some(&["gold", "silver"], 1));
+        if random.happens_percent(25) {
+            plan.tiers = Some(random.pick_subset(&["gold", "silver"], 1));
         }
-        if random.percent(25) {
+        if random.happens_percent(25) {
             plan.team = Some(*random.pick(&["red", "green"]));
         }
-        if random.percent(30 * special / 100) {
+        if random.happens_percent(30 * special / 100) {
             let value = *random.pick(&["batch", "web"]);
-            let effect = if random.percent(85) { "NoSchedule" } else { "NoExecute" };
+            let effect = if random.happens_percent(85) { "NoSchedule" } else { "NoExecute" };
             plan.taints.push(json!({"key": "example.com/dedicated", "value": value, "effect": effect}));
         }
-        if random.percent(5) {
+        if random.happens_percent(5) {
             plan.taints.push(json!({"key": "example.com/slow", "value": "true", "effect": "PreferNoSchedule"}));
         }
-        if random.percent(10) {
+        if random.happens_percent(10) {
             plan.startup_taints.push(json!({"key": "example.com/agent", "value": "starting", "effect": "NoSchedule"}));
         }
         plan
     }
 
-    fn pool_object(&mut self, plan: &PoolPlan) -> Value {
+    fn pool_manifest(&mut self, plan: &PoolDraft) -> Value {
         let random = &mut self.random;
         let mut requirements = Vec::new();
         let one_of = |key: &str, values: Value| json!({"key": key, "operator": "In", "values": values});
@@ -99,48 +99,48 @@ impl Draft {
         if let Some(tiers) = &plan.tiers {
             requirements.push(one_of(TIER, json!(tiers)));
         }
-        if random.percent(12) {
+        if random.happens_percent(12) {
             let (operator, bound) = *random.pick(&[("Gt", "1"), ("Gt", "3"), ("Lt", "17"), ("Lt", "5")]);
             requirements
                 .push(json!({"key": "karpenter.kwok.sh/instance-cpu", "operator": operator, "values": [bound]}));
         }
-        if random.percent(8) {
+        if random.happens_percent(8) {
             requirements
                 .push(json!({"key": "karpenter.kwok.sh/instance-memory", "operator": "NotIn", "values": ["8Gi"]}));
         }
-        if random.percent(12) {
+        if random.happens_percent(12) {
             let key = *random.pick(&["node.kubernetes.io/instance-type", "karpenter.kwok.sh/instance-size"]);
             requirements.push(json!({"key": key, "operator": "Exists", "minValues": random.between(2, 3)}));
         }
         let mut spec = Map::new();
         let mut template = Map::new();
-        set(&mut template, "requirements", json!(requirements));
+        set_unless_empty(&mut template, "requirements", json!(requirements));
         template.entry("requirements").or_insert_with(|| json!([]));
-        set(&mut template, "taints", json!(plan.taints));
-        set(&mut template, "startupTaints", json!(plan.startup_taints));
-        template.insert("nodeClassRef".to_owned(), node_class());
+        set_unless_empty(&mut template, "taints", json!(plan.taints));
+        set_unless_empty(&mut template, "startupTaints", json!(plan.startup_taints));
+        template.insert("nodeClassRef".to_owned(), node_class_ref());
         let labels = plan.team.map(|team| json!({TEAM: team}));
         let metadata = labels.map_or_else(|| json!({}), |labels| json!({"labels": labels}));
         spec.insert("template".to_owned(), json!({"metadata": metadata, "spec": template}));
-        if random.percent(40) {
+        if random.happens_percent(40) {
             spec.insert("weight".to_owned(), json!(*random.pick(&[1, 10, 10, 50, 100])));
         }
         let mut limits = Map::new();
-        if random.percent(20) {
+        if random.happens_percent(20) {
             limits.insert("cpu".to_owned(), json!(random.pick(&[2, 4, 8, 16, 32, 64, 128, 1000]).to_string()));
         }
-        if random.percent(6) {
+        if random.happens_percent(6) {
             limits.insert("memory".to_owned(), json!(*random.pick(&["16Gi", "64Gi", "256Gi"])));
         }
-        if random.percent(6) {
+        if random.happens_percent(6) {
             limits.insert("nodes".to_owned(), json!(random.between(1, 6).to_string()));
         }
-        set(&mut spec, "limits", Value::Object(limits));
+        set_unless_empty(&mut spec, "limits", Value::Object(limits));
         json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": plan.name}, "spec": spec})
     }
 }
 
 /// The node class of all pools.
-pub(super) fn node_class() -> Value {
+pub(super) fn node_class_ref() -> Value {
     json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"})
 }

@@ -4,26 +4,30 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::catalogue;
-use crate::manifests::{Unreadable, World};
+use crate::manifests::{ClusterManifests, ManifestError};
 
 #[test]
 fn the_same_seed_makes_the_same_world() {
-    for size in [Size::Small, Size::Medium, Size::Large] {
-        let (one, two) = (world(7, size), world(7, size));
+    for size in [ClusterSize::Small, ClusterSize::Medium, ClusterSize::Large] {
+        let (one, two) = (provisioning_cluster(7, size), provisioning_cluster(7, size));
         assert_eq!((one.manifests, one.types), (two.manifests, two.types));
-        assert_ne!(one.fingerprint, world(8, size).fingerprint);
+        assert_ne!(one.fingerprint, provisioning_cluster(8, size).fingerprint);
     }
-    assert_ne!(world(7, Size::Small).fingerprint, world(7, Size::Medium).fingerprint);
+    assert_ne!(
+        provisioning_cluster(7, ClusterSize::Small).fingerprint,
+        provisioning_cluster(7, ClusterSize::Medium).fingerprint
+    );
 }
 
 #[test]
-fn sizes_are_kept() -> Result<(), Unreadable> {
+fn sizes_are_kept() -> Result<(), ManifestError> {
     for seed in 0..60 {
-        for (size, pods, types, pools) in [(Size::Small, 8, 6, 1), (Size::Medium, 30, 15, 3), (Size::Large, 100, 40, 4)]
+        for (size, pods, types, pools) in
+            [(ClusterSize::Small, 8, 6, 1), (ClusterSize::Medium, 30, 15, 3), (ClusterSize::Large, 100, 40, 4)]
         {
-            let made = world(seed, size);
-            let read = World::read(&made.manifests)?;
-            let pending = read.pending().into_iter().filter(|pending| !pending.leaving).count();
+            let made = provisioning_cluster(seed, size);
+            let read = ClusterManifests::read(&made.manifests)?;
+            let pending = read.pending_pods().into_iter().filter(|pending| !pending.is_on_deleting_node).count();
             assert!((1..=pods).contains(&pending), "{seed} {size:?}: {pending} pods");
             let types_made = catalogue::read(&made.types).map_or(0, |types| types.len());
             assert!((1..=types).contains(&types_made), "{seed} {size:?}: {types_made} types");
@@ -38,7 +42,7 @@ fn sizes_are_kept() -> Result<(), Unreadable> {
 fn worlds_are_interesting() {
     let mut counts: BTreeMap<Feature, usize> = BTreeMap::new();
     for seed in 0..200 {
-        for feature in mixed(seed).features() {
+        for feature in mixed_size_cluster(seed).features() {
             *counts.entry(feature).or_default() += 1;
         }
     }

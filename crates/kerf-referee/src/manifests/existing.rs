@@ -4,10 +4,10 @@ use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use kerf_api::quantity::Quantity;
 
 use super::pools::NODEPOOL;
-use super::{NodeClaim, World};
+use super::{ClusterManifests, NodeClaim};
 use crate::placement::is_terminal;
 use crate::resources::Resources;
-use crate::selectors::{Labels, labels_of, node_labels};
+use crate::selectors::{Labels, labels_or_empty, node_labels};
 use crate::storage::HOSTNAME;
 
 /// A node that is there or on its way.
@@ -26,7 +26,7 @@ pub struct ExistingNode<'w> {
     /// The pods that are bound to it and have not run to their end.
     pub pods: Vec<&'w Pod>,
     /// Whether it is going away, so that nothing may be placed on it.
-    pub deleting: bool,
+    pub is_deleting: bool,
     /// The Node, if it has appeared.
     pub node: Option<&'w Node>,
 }
@@ -38,7 +38,7 @@ impl ExistingNode<'_> {
     }
 }
 
-impl World {
+impl ClusterManifests {
     /// The nodes that are there or on their way, by name.
     pub fn existing_nodes(&self) -> Vec<ExistingNode<'_>> {
         let claim_of = |node: &Node| {
@@ -51,20 +51,24 @@ impl World {
         };
         let launched = self.node_claims.iter().filter(|claim| claim.provider_id.is_some() && !joined(claim));
         let without_node = launched.map(|claim| (None, Some(claim)));
-        let mut nodes: Vec<_> =
-            with_node.iter().copied().chain(without_node).map(|(node, claim)| self.existing(node, claim)).collect();
+        let mut nodes: Vec<_> = with_node
+            .iter()
+            .copied()
+            .chain(without_node)
+            .map(|(node, claim)| self.join_node_and_claim(node, claim))
+            .collect();
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
         nodes
     }
 
-    fn existing<'w>(&'w self, node: Option<&'w Node>, claim: Option<&'w NodeClaim>) -> ExistingNode<'w> {
-        let own_labels = node.map_or_else(|| labels_of(None), node_labels);
+    fn join_node_and_claim<'w>(&'w self, node: Option<&'w Node>, claim: Option<&'w NodeClaim>) -> ExistingNode<'w> {
+        let own_labels = node.map_or_else(|| labels_or_empty(None), node_labels);
         let has = |label: &str| own_labels.get(label).is_some_and(|value| value == "true");
         let registered = claim.is_none() || has("karpenter.sh/registered");
         let initialized = claim.is_none() || has("karpenter.sh/initialized");
         let status = node.and_then(|node| node.status.as_ref());
-        let mut capacity = Resources::read(status.and_then(|status| status.capacity.as_ref()));
-        let mut allocatable = Resources::read(status.and_then(|status| status.allocatable.as_ref()));
+        let mut capacity = Resources::from_quantities(status.and_then(|status| status.capacity.as_ref()));
+        let mut allocatable = Resources::from_quantities(status.and_then(|status| status.allocatable.as_ref()));
         let node_name = node.and_then(|node| node.metadata.name.clone());
         let mut taints = node.and_then(|n| n.spec.as_ref()?.taints.clone()).unwrap_or_default();
         let mut labels = own_labels.clone();
@@ -77,12 +81,12 @@ impl World {
             }
             if !initialized {
                 let starting = |taint: &Taint| {
-                    is_ephemeral(taint)
+                    is_ephemeral_taint(taint)
                         || claim.startup_taints.iter().any(|s| s.key == taint.key && s.effect == taint.effect)
                 };
                 taints.retain(|taint| !starting(taint));
-                capacity = filled(&capacity, &claim.capacity);
-                allocatable = filled(&allocatable, &claim.allocatable);
+                capacity = fill_from_claim(&capacity, &claim.capacity);
+                allocatable = fill_from_claim(&allocatable, &claim.allocatable);
             }
         }
         capacity.set("nodes", Quantity::from_units(1));
@@ -98,14 +102,14 @@ impl World {
             capacity,
             allocatable,
             pods: self.pods.iter().filter(bound).filter(|pod| !is_terminal(pod)).collect(),
-            deleting: claim.map_or(leaving, |claim| claim.deleting),
+            is_deleting: claim.map_or(leaving, |claim| claim.is_deleting),
             node,
         }
     }
 }
 
 /// What the node reports, with what it does not report yet (or as zero) taken from the claim.
-fn filled(reported: &Resources, promised: &Resources) -> Resources {
+fn fill_from_claim(reported: &Resources, promised: &Resources) -> Resources {
     let mut all = reported.clone();
     for (name, amount) in promised.iter().filter(|(name, _)| reported.get(name) == Quantity::ZERO) {
         all.set(name, amount);
@@ -114,7 +118,7 @@ fn filled(reported: &Resources, promised: &Resources) -> Resources {
 }
 
 /// A taint that every node has at its start and loses by itself.
-fn is_ephemeral(taint: &Taint) -> bool {
+fn is_ephemeral_taint(taint: &Taint) -> bool {
     matches!(
         (taint.key.as_str(), taint.effect.as_str()),
         ("node.kubernetes.io/not-ready", "NoSchedule" | "NoExecute")

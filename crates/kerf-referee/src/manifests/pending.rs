@@ -5,84 +5,86 @@ use k8s_openapi::api::core::v1::{NodeSelectorRequirement, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::World;
+use super::ClusterManifests;
 use super::pools::NODEPOOL;
 use crate::placement::{is_terminal, is_terminating, namespace, pod_key};
-use crate::selectors::{node_selector, pod_labels, required_terms, selects};
-use crate::storage::{ClaimState, HOSTNAME, claim_names};
+use crate::selectors::{node_selector, pod_labels, required_node_affinity_terms, selects};
+use crate::storage::{HOSTNAME, VolumeClaimState, volume_claim_names};
 use crate::taints::tolerates;
 
 /// A pod that a plan has to place.
 #[derive(Debug, Clone, Copy)]
-pub struct Pending<'w> {
+pub struct PendingPod<'w> {
     /// The pod.
     pub pod: &'w Pod,
     /// Whether it still runs on a node that is going away.
-    pub leaving: bool,
+    pub is_on_deleting_node: bool,
 }
 
 /// Why a pending pod must not be placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum NotPlannableReason {
     /// It asks not to run on a node of ours; such a pod may go unmentioned.
-    NotForUs,
+    ExcludesManagedNodes,
     /// It asks for what cannot be asked for.
     Invalid(String),
 }
 
-impl World {
+impl ClusterManifests {
     /// The pods that a plan has to place or to explain, by namespace and name.
-    pub fn pending(&self) -> Vec<Pending<'_>> {
+    pub fn pending_pods(&self) -> Vec<PendingPod<'_>> {
         let unbound = self.pods.iter().filter(|pod| is_provisionable(pod));
-        let mut pending: Vec<_> = unbound.map(|pod| Pending { pod, leaving: false }).collect();
-        for node in self.existing_nodes().iter().filter(|node| node.deleting && node.node.is_some()) {
-            let movable = node.pods.iter().copied().filter(|pod| self.moves(pod));
-            pending.extend(movable.map(|pod| Pending { pod, leaving: true }));
+        let mut pending: Vec<_> = unbound.map(|pod| PendingPod { pod, is_on_deleting_node: false }).collect();
+        for node in self.existing_nodes().iter().filter(|node| node.is_deleting && node.node.is_some()) {
+            let movable = node.pods.iter().copied().filter(|pod| self.is_reschedulable(pod));
+            pending.extend(movable.map(|pod| PendingPod { pod, is_on_deleting_node: true }));
         }
         pending.sort_by_key(|pending| pod_key(pending.pod));
         pending
     }
 
     /// Why the pending pod must not be placed, if so. Pods that are leaving a node are placed as they are.
-    pub fn refusal(&self, pending: Pending<'_>) -> Option<Refusal> {
+    pub fn not_plannable_reason(&self, pending: PendingPod<'_>) -> Option<NotPlannableReason> {
         let pod = pending.pod;
-        if needs_devices(pod) {
-            return Some(Refusal::Invalid("asks for devices, which are not planned for".to_owned()));
+        if has_resource_claims(pod) {
+            return Some(NotPlannableReason::Invalid("asks for devices, which are not planned for".to_owned()));
         }
-        if pending.leaving {
+        if pending.is_on_deleting_node {
             return None;
         }
-        if expressions(pod).any(|e| e.key == NODEPOOL && e.operator == "DoesNotExist") {
-            return Some(Refusal::NotForUs);
+        if node_affinity_expressions(pod).any(|e| e.key == NODEPOOL && e.operator == "DoesNotExist") {
+            return Some(NotPlannableReason::ExcludesManagedNodes);
         }
-        let keys = node_selector(pod).map(|(key, _)| key).chain(expressions(pod).map(|e| &e.key));
-        if let Some(key) = keys.into_iter().find(|key| is_restricted(key)) {
-            return Some(Refusal::Invalid(format!("asks for label {key}, which is not for pods to ask for")));
+        let keys = node_selector(pod).map(|(key, _)| key).chain(node_affinity_expressions(pod).map(|e| &e.key));
+        if let Some(key) = keys.into_iter().find(|key| is_restricted_label(key)) {
+            return Some(NotPlannableReason::Invalid(format!(
+                "asks for label {key}, which is not for pods to ask for"
+            )));
         }
-        if required_terms(pod).unwrap_or_default().iter().any(|term| term.match_fields.is_some()) {
-            return Some(Refusal::Invalid("asks for a field of the node".to_owned()));
+        if required_node_affinity_terms(pod).unwrap_or_default().iter().any(|term| term.match_fields.is_some()) {
+            return Some(NotPlannableReason::Invalid("asks for a field of the node".to_owned()));
         }
         let storage = self.storage();
-        claim_names(pod).into_iter().find_map(|name| match storage.state(namespace(pod), &name) {
-            ClaimState::Bound(_) | ClaimState::Waiting(_) => None,
-            state => Some(Refusal::Invalid(format!("its volume claim {name} is {state:?}"))),
+        volume_claim_names(pod).into_iter().find_map(|name| match storage.claim_state(namespace(pod), &name) {
+            VolumeClaimState::Bound(_) | VolumeClaimState::Waiting(_) => None,
+            state => Some(NotPlannableReason::Invalid(format!("its volume claim {name} is {state:?}"))),
         })
     }
 
     /// Whether a pod on a node that is going away will need another place.
-    fn moves(&self, pod: &Pod) -> bool {
-        let stateful = owned_by(pod, "apps/v1", "StatefulSet");
+    fn is_reschedulable(&self, pod: &Pod) -> bool {
+        let stateful = is_owned_by_kind(pod, "apps/v1", "StatefulSet");
         let kept = pod.metadata.annotations.as_ref().and_then(|a| a.get("karpenter.sh/do-not-disrupt"));
         let active = !is_terminal(pod) && !is_terminating(pod);
         (active || (is_terminating(pod) && stateful))
-            && !owned_by(pod, "apps/v1", "DaemonSet")
-            && !owned_by(pod, "v1", "Node")
+            && !is_owned_by_kind(pod, "apps/v1", "DaemonSet")
+            && !is_owned_by_kind(pod, "v1", "Node")
             && !(active && kept.is_some_and(|kept| kept == "true"))
-            && !(active && !ignores_disruption(pod) && self.is_blocked(pod))
+            && !(active && !tolerates_disruption_taint(pod) && self.is_eviction_blocked(pod))
     }
 
     /// Whether disruption budgets will never let the pod be evicted.
-    fn is_blocked(&self, pod: &Pod) -> bool {
+    fn is_eviction_blocked(&self, pod: &Pod) -> bool {
         let home = namespace(pod);
         let budgets: Vec<_> = self
             .disruption_budgets
@@ -92,7 +94,7 @@ impl World {
             .collect();
         match budgets.as_slice() {
             [] => false,
-            [budget] => never_allows(budget) && !(always_when_unhealthy(budget) && is_unready(pod)),
+            [budget] => never_allows_eviction(budget) && !(always_allows_unhealthy_eviction(budget) && is_unready(pod)),
             [_, _, ..] => true,
         }
     }
@@ -108,29 +110,32 @@ fn is_provisionable(pod: &Pod) -> bool {
     let unschedulable = told.next().is_none_or(|c| c.reason.as_deref() == Some("Unschedulable"));
     !(bound || nominated || gated || is_terminal(pod) || is_terminating(pod))
         && unschedulable
-        && !owned_by(pod, "apps/v1", "DaemonSet")
-        && !owned_by(pod, "v1", "Node")
+        && !is_owned_by_kind(pod, "apps/v1", "DaemonSet")
+        && !is_owned_by_kind(pod, "v1", "Node")
 }
 
 /// Whether an owner of the pod is of that kind.
-pub(crate) fn owned_by(pod: &Pod, api_version: &str, kind: &str) -> bool {
+pub(crate) fn is_owned_by_kind(pod: &Pod, api_version: &str, kind: &str) -> bool {
     let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
     owners.iter().any(|owner| owner.api_version == api_version && owner.kind == kind)
 }
 
-fn needs_devices(pod: &Pod) -> bool {
+fn has_resource_claims(pod: &Pod) -> bool {
     let containers = pod.spec.iter().flat_map(|s| s.containers.iter().chain(s.init_containers.iter().flatten()));
     let mut claims = containers.filter_map(|c| c.resources.as_ref()?.claims.as_ref());
     pod.spec.as_ref().is_some_and(|spec| spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()))
         || claims.any(|claims| !claims.is_empty())
 }
 
-fn expressions(pod: &Pod) -> impl Iterator<Item = &NodeSelectorRequirement> {
-    required_terms(pod).unwrap_or_default().iter().flat_map(|term| term.match_expressions.iter().flatten())
+fn node_affinity_expressions(pod: &Pod) -> impl Iterator<Item = &NodeSelectorRequirement> {
+    required_node_affinity_terms(pod)
+        .unwrap_or_default()
+        .iter()
+        .flat_map(|term| term.match_expressions.iter().flatten())
 }
 
 /// Whether the label is one that only the autoscaler may set.
-fn is_restricted(key: &str) -> bool {
+fn is_restricted_label(key: &str) -> bool {
     const DOMAINS: [&str; 3] = ["karpenter.sh", "karpenter.k8s.aws", "karpenter.kwok.sh"];
     const ALLOWED: [&str; 6] = [
         NODEPOOL,
@@ -145,7 +150,7 @@ fn is_restricted(key: &str) -> bool {
     key == HOSTNAME || (ours && !ALLOWED.contains(&key) && !key.starts_with("karpenter.k8s.aws/instance-"))
 }
 
-fn ignores_disruption(pod: &Pod) -> bool {
+fn tolerates_disruption_taint(pod: &Pod) -> bool {
     let taint = k8s_openapi::api::core::v1::Taint {
         key: "karpenter.sh/disrupted".to_owned(),
         effect: "NoSchedule".to_owned(),
@@ -154,7 +159,7 @@ fn ignores_disruption(pod: &Pod) -> bool {
     tolerates(pod, &taint)
 }
 
-fn never_allows(budget: &PodDisruptionBudget) -> bool {
+fn never_allows_eviction(budget: &PodDisruptionBudget) -> bool {
     let spec = budget.spec.as_ref();
     let is = |value: Option<&IntOrString>, number: Option<i32>, text: &str| match value {
         Some(IntOrString::Int(value)) => Some(*value) == number,
@@ -165,7 +170,7 @@ fn never_allows(budget: &PodDisruptionBudget) -> bool {
         || is(spec.and_then(|s| s.min_available.as_ref()), None, "100%")
 }
 
-fn always_when_unhealthy(budget: &PodDisruptionBudget) -> bool {
+fn always_allows_unhealthy_eviction(budget: &PodDisruptionBudget) -> bool {
     budget.spec.as_ref().and_then(|s| s.unhealthy_pod_eviction_policy.as_deref()) == Some("AlwaysAllow")
 }
 

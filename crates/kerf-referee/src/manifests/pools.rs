@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Taint;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::plan::Requirement;
+use crate::plan::NodeRequirement;
 use crate::resources::Resources;
 use crate::selectors::Labels;
 
@@ -23,13 +23,13 @@ pub struct Pool {
     /// The labels of its nodes: the template's, the pool's name and the node class.
     pub labels: Labels,
     /// What its nodes' labels must satisfy.
-    pub requirements: Vec<Requirement>,
+    pub requirements: Vec<NodeRequirement>,
     /// Its nodes' taints.
     pub taints: Vec<Taint>,
     /// How much of each resource its nodes may have together; `nodes` counts them.
     pub limits: Resources,
     /// Whether pods may get new nodes from it: it is ready, dynamic and not being deleted.
-    pub usable: bool,
+    pub is_usable: bool,
 }
 
 /// A NodeClaim: a node that was asked for.
@@ -50,7 +50,7 @@ pub struct NodeClaim {
     /// What pods can have of them.
     pub allocatable: Resources,
     /// Whether it is being deleted.
-    pub deleting: bool,
+    pub is_deleting: bool,
 }
 
 impl<'de> Deserialize<'de> for Pool {
@@ -61,15 +61,15 @@ impl<'de> Deserialize<'de> for Pool {
         let mut labels = template.metadata.labels;
         labels.insert(NODEPOOL.to_owned(), wire.metadata.name.clone());
         labels.insert(format!("{}/{}", class.group, class.kind.to_lowercase()), class.name);
-        let ready = wire.status.conditions.is_empty() || condition(&wire.status.conditions, "Ready");
+        let ready = wire.status.conditions.is_empty() || is_condition_true(&wire.status.conditions, "Ready");
         Ok(Self {
             name: wire.metadata.name,
             weight: wire.spec.weight,
             labels,
             requirements: template.spec.requirements,
             taints: template.spec.taints,
-            limits: amounts(&wire.spec.limits),
-            usable: ready && wire.spec.replicas.is_none() && wire.metadata.deletion_timestamp.is_none(),
+            limits: parse_quantities(&wire.spec.limits),
+            is_usable: ready && wire.spec.replicas.is_none() && wire.metadata.deletion_timestamp.is_none(),
         })
     }
 }
@@ -83,10 +83,10 @@ impl<'de> Deserialize<'de> for NodeClaim {
             provider_id: wire.status.provider_id.filter(|id| !id.is_empty()),
             taints: wire.spec.taints,
             startup_taints: wire.spec.startup_taints,
-            capacity: amounts(&wire.status.capacity),
-            allocatable: amounts(&wire.status.allocatable),
-            deleting: wire.metadata.deletion_timestamp.is_some()
-                || condition(&wire.status.conditions, "InstanceTerminating"),
+            capacity: parse_quantities(&wire.status.capacity),
+            allocatable: parse_quantities(&wire.status.allocatable),
+            is_deleting: wire.metadata.deletion_timestamp.is_some()
+                || is_condition_true(&wire.status.conditions, "InstanceTerminating"),
         })
     }
 }
@@ -130,7 +130,7 @@ struct WireTemplate {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct WireTemplateSpec {
-    requirements: Vec<Requirement>,
+    requirements: Vec<NodeRequirement>,
     taints: Vec<Taint>,
     node_class_ref: WireNodeClassRef,
 }
@@ -160,12 +160,12 @@ struct WireCondition {
     status: String,
 }
 
-fn condition(conditions: &[WireCondition], kind: &str) -> bool {
+fn is_condition_true(conditions: &[WireCondition], kind: &str) -> bool {
     conditions.iter().any(|condition| condition.kind == kind && condition.status == "True")
 }
 
 /// Quantities may be written as text or as numbers.
-fn amounts(map: &BTreeMap<String, Value>) -> Resources {
+fn parse_quantities(map: &BTreeMap<String, Value>) -> Resources {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let map: BTreeMap<String, String> = map.iter().map(|(name, value)| (name.clone(), text(value))).collect();
     Resources::parse(&map)

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::placement::pod_key;
 
-fn pending(objects: &[Value]) -> Vec<String> {
-    let world = World::decode(&json!({"kind": "List", "items": objects}));
-    world.map(|world| world.pending().iter().map(|p| pod_key(p.pod)).collect()).unwrap_or_default()
+fn pending_pod_keys(objects: &[Value]) -> Vec<String> {
+    let world = ClusterManifests::decode(&json!({"kind": "List", "items": objects}));
+    world.map(|world| world.pending_pods().iter().map(|p| pod_key(p.pod)).collect()).unwrap_or_default()
 }
 
 fn workload(kind: &str, name: &str, spec: Value) -> Value {
@@ -16,7 +16,7 @@ fn workload(kind: &str, name: &str, spec: Value) -> Value {
     object
 }
 
-fn owned(name: &str, kind: &str, owner: &str) -> Value {
+fn owned_pod(name: &str, kind: &str, owner: &str) -> Value {
     json!({"kind": "Pod", "metadata": {"name": name, "ownerReferences": [
         {"apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": ""},
     ]}, "spec": {"nodeName": "n", "containers": [{"name": "c"}]}})
@@ -27,21 +27,21 @@ fn spec_09_16_a_deployment_stands_for_the_pods_that_it_lacks() {
     let mut set = workload("ReplicaSet", "web-1", json!({"replicas": 3}));
     set["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}]);
     let deployment = workload("Deployment", "web", json!({"replicas": 3}));
-    let pods = [owned("a", "ReplicaSet", "web-1"), owned("b", "ReplicaSet", "web-1")];
-    assert_eq!(pending(&[deployment, set, pods[0].clone(), pods[1].clone()]), ["default/web-0"]);
+    let pods = [owned_pod("a", "ReplicaSet", "web-1"), owned_pod("b", "ReplicaSet", "web-1")];
+    assert_eq!(pending_pod_keys(&[deployment, set, pods[0].clone(), pods[1].clone()]), ["default/web-0"]);
 }
 
 #[test]
 fn spec_09_17_a_job_stands_for_the_pods_that_it_still_runs() {
-    let job = |spec| pending(&[workload("Job", "j", spec)]).len();
+    let job = |spec| pending_pod_keys(&[workload("Job", "j", spec)]).len();
     assert_eq!(job(json!({"parallelism": 5, "completions": 3})), 3);
     assert_eq!(job(json!({"parallelism": 5, "suspend": true})), 0);
     let mut done = workload("Job", "j", json!({"parallelism": 5}));
     done["status"] = json!({"conditions": [{"type": "Complete", "status": "True"}]});
-    assert_eq!(pending(&[done]).len(), 0);
+    assert_eq!(pending_pod_keys(&[done]).len(), 0);
 }
 
-fn managed(node_labels: Value, claim_extra: Value) -> Result<World, Unreadable> {
+fn decode_managed_node(node_labels: Value, claim_extra: Value) -> Result<ClusterManifests, ManifestError> {
     let mut claim = json!({
         "kind": "NodeClaim", "metadata": {"name": "c", "labels": {"karpenter.sh/nodepool": "p", "zone": "claimed"}},
         "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}],
@@ -57,11 +57,11 @@ fn managed(node_labels: Value, claim_extra: Value) -> Result<World, Unreadable> 
             {"key": "foo/readiness.k8s.io/bar", "effect": "NoSchedule"}]},
         "status": {"capacity": {"cpu": "4", "gpu": "0"}, "allocatable": {"cpu": "3500m", "gpu": "0"}},
     });
-    World::decode(&json!([claim, node]))
+    ClusterManifests::decode(&json!([claim, node]))
 }
 
 /// Name, zone label, taints, allocatable.
-fn seen(world: &World) -> (String, Option<&str>, Vec<String>, String) {
+fn first_node_summary(world: &ClusterManifests) -> (String, Option<&str>, Vec<String>, String) {
     let nodes = world.existing_nodes();
     let node = &nodes[0];
     let taints = node.taints.iter().map(|taint| taint.key.clone()).collect();
@@ -70,35 +70,39 @@ fn seen(world: &World) -> (String, Option<&str>, Vec<String>, String) {
 }
 
 #[test]
-fn spec_02_70_71_a_node_is_what_it_will_be_until_it_is_initialized() -> Result<(), Unreadable> {
-    let registered = managed(json!({"karpenter.sh/registered": "true"}), json!(null))?;
-    let (name, _, taints, room) = seen(&registered);
+fn spec_02_70_71_a_node_is_what_it_will_be_until_it_is_initialized() -> Result<(), ManifestError> {
+    let registered = decode_managed_node(json!({"karpenter.sh/registered": "true"}), json!(null))?;
+    let (name, _, taints, room) = first_node_summary(&registered);
     assert_eq!((name.as_str(), room.as_str()), ("n", "{cpu: 3500m, gpu: 1}"));
     assert_eq!(taints, ["k", "foo/readiness.k8s.io/bar"]);
-    let ready = managed(json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}), json!(null))?;
-    let (_, _, taints, room) = seen(&ready);
+    let ready = decode_managed_node(
+        json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}),
+        json!(null),
+    )?;
+    let (_, _, taints, room) = first_node_summary(&ready);
     assert_eq!((taints.len(), room.as_str()), (4, "{cpu: 3500m, gpu: 0}"));
-    let unregistered = managed(json!({}), json!(null))?;
-    let (name, _, taints, _) = seen(&unregistered);
+    let unregistered = decode_managed_node(json!({}), json!(null))?;
+    let (name, _, taints, _) = first_node_summary(&unregistered);
     assert_eq!((name.as_str(), taints.as_slice()), ("c", ["k".to_owned()].as_slice()));
     assert_eq!(unregistered.existing_nodes()[0].labels["zone"], "claimed");
-    assert!(managed(json!({}), json!("2026-01-01T00:00:00Z"))?.existing_nodes()[0].deleting);
+    assert!(decode_managed_node(json!({}), json!("2026-01-01T00:00:00Z"))?.existing_nodes()[0].is_deleting);
     Ok(())
 }
 
 #[test]
 fn what_cannot_be_read_is_named() {
-    let error = World::read("{").err().map(|error| error.to_string());
+    let error = ClusterManifests::read("{").err().map(|error| error.to_string());
     assert_eq!(error.as_deref(), Some("the manifests are not JSON"));
-    let error = World::decode(&json!({"kind": "Pod", "metadata": {"name": "p"}, "spec": 7})).err();
+    let error = ClusterManifests::decode(&json!({"kind": "Pod", "metadata": {"name": "p"}, "spec": 7})).err();
     assert_eq!(error.map(|error| error.to_string()).as_deref(), Some("Pod p cannot be decoded"));
 }
 
 #[test]
-fn pools_come_heaviest_first_and_then_by_later_name() -> Result<(), Unreadable> {
+fn pools_come_heaviest_first_and_then_by_later_name() -> Result<(), ManifestError> {
     let pool =
         |name: &str, weight: i64| json!({"kind": "NodePool", "metadata": {"name": name}, "spec": {"weight": weight}});
-    let world = World::decode(&json!([pool("np-1", 0), pool("np-2", 0), pool("light", 20), pool("heavy", 100)]))?;
+    let world =
+        ClusterManifests::decode(&json!([pool("np-1", 0), pool("np-2", 0), pool("light", 20), pool("heavy", 100)]))?;
     let names: Vec<&str> = world.pools.iter().map(|pool| pool.name.as_str()).collect();
     assert_eq!(names, ["heavy", "light", "np-2", "np-1"], "spec 02 #56 and #57");
     Ok(())

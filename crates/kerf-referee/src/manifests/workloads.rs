@@ -4,11 +4,11 @@ use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::Value;
 
-use super::{Unreadable, decode};
+use super::{ManifestError, decode};
 use crate::placement::namespace;
 
 /// The pods that these workloads lack, named `<workload>-<n>` with the lowest numbers that are free.
-pub(super) fn missing_pods(workloads: &[&Value], pods: &[Pod]) -> Result<Vec<Pod>, Unreadable> {
+pub(super) fn missing_pods(workloads: &[&Value], pods: &[Pod]) -> Result<Vec<Pod>, ManifestError> {
     let mut missing = Vec::new();
     for &workload in workloads {
         if is_owned_by_another(workload, workloads) {
@@ -16,21 +16,21 @@ pub(super) fn missing_pods(workloads: &[&Value], pods: &[Pod]) -> Result<Vec<Pod
         }
         let home = workload["metadata"]["namespace"].as_str().unwrap_or("default");
         let name = workload["metadata"]["name"].as_str().unwrap_or_default();
-        let has = pods.iter().filter(|pod| namespace(pod) == home && owns(workload, workloads, pod)).count();
+        let has = pods.iter().filter(|pod| namespace(pod) == home && owns_pod(workload, workloads, pod)).count();
         let template: PodTemplateSpec = decode(&workload["spec"]["template"])?;
         let taken = |candidate: &String| {
             pods.iter().any(|pod| namespace(pod) == home && pod.metadata.name.as_ref() == Some(candidate))
         };
         let names = (0..).map(|n| format!("{name}-{n}")).filter(|candidate| !taken(candidate));
-        for name in names.take(wanted(workload).saturating_sub(has)) {
-            missing.push(from_template(&template, workload, home, name));
+        for name in names.take(desired_pods(workload).saturating_sub(has)) {
+            missing.push(pod_from_template(&template, workload, home, name));
         }
     }
     Ok(missing)
 }
 
 /// How many pods the workload wants at once.
-fn wanted(workload: &Value) -> usize {
+fn desired_pods(workload: &Value) -> usize {
     let spec = &workload["spec"];
     let number = |key: &str| spec[key].as_u64();
     let count = if workload["kind"] == "Job" {
@@ -61,7 +61,7 @@ fn is_owned_by_another(workload: &Value, workloads: &[&Value]) -> bool {
 }
 
 /// Whether the pod is the workload's, directly or through a ReplicaSet of its.
-fn owns(workload: &Value, workloads: &[&Value], pod: &Pod) -> bool {
+fn owns_pod(workload: &Value, workloads: &[&Value], pod: &Pod) -> bool {
     let is = |object: &Value, owner: &OwnerReference| {
         object["kind"].as_str() == Some(&owner.kind) && object["metadata"]["name"].as_str() == Some(&owner.name)
     };
@@ -78,7 +78,7 @@ fn owns(workload: &Value, workloads: &[&Value], pod: &Pod) -> bool {
     owners.iter().any(|owner| is(workload, owner) || children.iter().any(|child| is(child, owner)))
 }
 
-fn from_template(template: &PodTemplateSpec, workload: &Value, home: &str, name: String) -> Pod {
+fn pod_from_template(template: &PodTemplateSpec, workload: &Value, home: &str, name: String) -> Pod {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let metadata = template.metadata.clone().unwrap_or_default();
     Pod {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::fixtures::{object, pod};
 
-fn elsewhere(name: &str, namespace: &str, labels: Value) -> Pod {
+fn pod_in_namespace(name: &str, namespace: &str, labels: Value) -> Pod {
     let mut pod = pod(name, labels, json!({}));
     pod.metadata.namespace = Some(namespace.to_owned());
     pod
@@ -24,7 +24,7 @@ fn spec_02_104_namespaces_of_a_term() {
         value.as_object_mut().into_iter().for_each(|v| v.extend(extra.as_object().cloned().unwrap_or_default()));
         let term = term(value);
         let home = ["default", "blue", "red"];
-        let named = |name: &str| elsewhere("p", name, json!({"app": "db"}));
+        let named = |name: &str| pod_in_namespace("p", name, json!({"app": "db"}));
         home.into_iter().filter(|name| term_selects(&term, &owner, &named(name), &namespaces)).collect()
     };
     assert_eq!(chosen(json!({})), ["default"]);
@@ -56,7 +56,7 @@ fn spec_02_93_match_label_keys_spread_each_value_apart() {
     let owner = pod("owner", json!({"app": "web", "rev": "1"}), json!({}));
     assert!(spread_selects(&constraint, &owner, &pod("p", json!({"app": "web", "rev": "1"}), json!({}))));
     assert!(!spread_selects(&constraint, &owner, &pod("p", json!({"app": "web", "rev": "2"}), json!({}))));
-    assert!(!spread_selects(&constraint, &owner, &elsewhere("p", "blue", json!({"app": "web", "rev": "1"}))));
+    assert!(!spread_selects(&constraint, &owner, &pod_in_namespace("p", "blue", json!({"app": "web", "rev": "1"}))));
 }
 
 #[test]
@@ -79,11 +79,11 @@ fn spec_02_94_policies_say_which_nodes_count() {
     let slow: Labels = object(json!({"disk": "slow"}));
     let taint: Taint = object(json!({"key": "k", "effect": "NoSchedule"}));
     let plain = constraint(json!({}));
-    assert!(spread_includes(&plain, &owner, "n", &fast, std::slice::from_ref(&taint), |_| true));
-    assert!(!spread_includes(&plain, &owner, "n", &slow, &[], |_| true));
+    assert!(spread_includes_node(&plain, &owner, "n", &fast, std::slice::from_ref(&taint), |_| true));
+    assert!(!spread_includes_node(&plain, &owner, "n", &slow, &[], |_| true));
     let ignoring = constraint(json!({"nodeAffinityPolicy": "Ignore"}));
-    assert!(spread_includes(&ignoring, &owner, "n", &slow, &[], |_| true));
+    assert!(spread_includes_node(&ignoring, &owner, "n", &slow, &[], |_| true));
     let honouring = constraint(json!({"nodeTaintsPolicy": "Honor"}));
-    assert!(!spread_includes(&honouring, &owner, "n", &fast, std::slice::from_ref(&taint), |_| true));
-    assert!(spread_includes(&honouring, &owner, "n", &fast, &[taint], |_| false));
+    assert!(!spread_includes_node(&honouring, &owner, "n", &fast, std::slice::from_ref(&taint), |_| true));
+    assert!(spread_includes_node(&honouring, &owner, "n", &fast, &[taint], |_| false));
 }

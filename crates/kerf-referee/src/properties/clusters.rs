@@ -11,54 +11,55 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::catalogue;
-use crate::disruption::{after, faults};
-use crate::generator::Generated;
+use crate::disruption::{apply_command, disruption_violations};
+use crate::generator::GeneratedCluster;
 use crate::plan::Plan;
-use crate::program::{AT, Planner};
+use crate::program::{PLAN_TIME, Planner};
 use crate::random::Random;
 
 /// What a cluster showed.
 #[derive(Debug, Clone)]
-pub struct ClusterTrial {
+pub struct ClusterPropertyResult {
     /// The cluster's seed.
     pub seed: u64,
     /// Everything that is wrong with the plan.
-    pub faults: Vec<String>,
+    pub violations: Vec<String>,
     /// The reasons of its commands.
     pub reasons: Vec<String>,
     /// Whether the plan says of a machine that it launches that it could go in turn.
-    pub unfinished: bool,
+    pub is_unfinished: bool,
 }
 
 /// Asks for a plan and looks at it from all sides.
-pub fn examine_cluster(made: &Generated, kerf: &Planner<'_>) -> ClusterTrial {
-    let mut trial = ClusterTrial { seed: made.seed, faults: Vec::new(), reasons: Vec::new(), unfinished: false };
-    if let Err(fault) = look(made, kerf, &mut trial) {
-        trial.faults.push(fault);
+pub fn check_cluster_properties(made: &GeneratedCluster, kerf: &Planner<'_>) -> ClusterPropertyResult {
+    let mut trial =
+        ClusterPropertyResult { seed: made.seed, violations: Vec::new(), reasons: Vec::new(), is_unfinished: false };
+    if let Err(fault) = run_checks(made, kerf, &mut trial) {
+        trial.violations.push(fault);
     }
     trial
 }
 
-fn look(made: &Generated, kerf: &Planner<'_>, trial: &mut ClusterTrial) -> Result<(), String> {
-    let at: Timestamp = AT.parse().map_err(|_| "the instant cannot be read".to_owned())?;
-    let (answer, plan) = ask(kerf, &made.manifests, &made.types)?;
+fn run_checks(made: &GeneratedCluster, kerf: &Planner<'_>, trial: &mut ClusterPropertyResult) -> Result<(), String> {
+    let at: Timestamp = PLAN_TIME.parse().map_err(|_| "the instant cannot be read".to_owned())?;
+    let (answer, plan) = request_plan(kerf, &made.manifests, &made.types)?;
     trial.reasons = plan.disruption.commands.iter().map(|command| command.reason.clone()).collect();
-    trial.faults.extend(faults(&made.manifests, &made.types, &plan, at)?);
-    if !trial.faults.is_empty() {
+    trial.violations.extend(disruption_violations(&made.manifests, &made.types, &plan, at)?);
+    if !trial.violations.is_empty() {
         return Ok(());
     }
     let says = |code: &str| plan.disruption.blocked.iter().any(|blocked| blocked.code == code);
-    trial.unfinished = says("LaunchedByPlan");
-    if !says("DisruptionBudget") && !trial.unfinished && !plan.disruption.commands.is_empty() {
+    trial.is_unfinished = says("LaunchedByPlan");
+    if !says("DisruptionBudget") && !trial.is_unfinished && !plan.disruption.commands.is_empty() {
         let types = catalogue::read(&made.types).map_err(|error| error.to_string())?;
         let mut cluster: Value = serde_json::from_str(&made.manifests).map_err(|error| error.to_string())?;
         for command in &plan.disruption.commands {
-            cluster = after(&cluster, &types, command, at)?;
+            cluster = apply_command(&cluster, &types, command, at)?;
         }
-        let (_, again) = ask(kerf, &cluster.to_string(), &made.types)?;
+        let (_, again) = request_plan(kerf, &cluster.to_string(), &made.types)?;
         if let Some(more) = again.disruption.commands.first() {
             let told = plan.disruption.commands.iter().map(|command| (&command.reason, &command.nodes));
-            trial.faults.push(format!(
+            trial.violations.push(format!(
                 "after {:?} there is still {} {:?}",
                 told.collect::<Vec<_>>(),
                 more.reason,
@@ -66,16 +67,16 @@ fn look(made: &Generated, kerf: &Planner<'_>, trial: &mut ClusterTrial) -> Resul
             ));
         }
     }
-    if let Some(fewer) = without_an_unnamed_type(made, &plan)? {
-        let (other, _) = ask(kerf, &made.manifests, &fewer.1)?;
+    if let Some(fewer) = without_one_unnamed_type(made, &plan)? {
+        let (other, _) = request_plan(kerf, &made.manifests, &fewer.1)?;
         if other["disruption"]["commands"] != answer["disruption"]["commands"] {
-            trial.faults.push(format!("other commands without {}, which nobody names", fewer.0));
+            trial.violations.push(format!("other commands without {}, which nobody names", fewer.0));
         }
     }
     Ok(())
 }
 
-fn ask(kerf: &Planner<'_>, manifests: &str, types: &str) -> Result<(Value, Plan), String> {
+fn request_plan(kerf: &Planner<'_>, manifests: &str, types: &str) -> Result<(Value, Plan), String> {
     let answer = kerf(manifests, types)?;
     let plan = Plan::read(&answer).map_err(|error| format!("not a plan: {error}"))?;
     Ok((answer, plan))
@@ -83,7 +84,7 @@ fn ask(kerf: &Planner<'_>, manifests: &str, types: &str) -> Result<(Value, Plan)
 
 /// The instance types without one that no node has and no command names; none if all are named. Every zone is still on offer, so
 /// that spreads have the same domains.
-fn without_an_unnamed_type(made: &Generated, plan: &Plan) -> Result<Option<(String, String)>, String> {
+fn without_one_unnamed_type(made: &GeneratedCluster, plan: &Plan) -> Result<Option<(String, String)>, String> {
     let types: Vec<Value> = serde_json::from_str(&made.types).map_err(|error| error.to_string())?;
     let replacements = plan.disruption.commands.iter().flat_map(|command| &command.replacements);
     let named: BTreeSet<&String> = replacements.flat_map(|claim| &claim.instance_types).collect();

@@ -89,7 +89,7 @@ fn spec_02_38_nothing_of_an_unknown_resource_fits() {
 #[test]
 fn spec_02_51_room_that_is_overdrawn_takes_nothing() {
     let room = resources(json!({"cpu": "4", "memory": "-1"}));
-    let lacks = resources(json!({"cpu": "1"})).lacking_in(&room);
+    let lacks = resources(json!({"cpu": "1"})).shortages_in(&room);
     assert_eq!(lacks.len(), 1);
     assert_eq!(lacks[0].to_string(), "memory: 0 asked, -1 there");
 }
@@ -102,6 +102,6 @@ fn list_operations_are_those_of_the_specification() {
     assert_eq!(a.minus(&b), resources(json!({"cpu": "-1", "memory": "1Gi"})));
     assert_eq!(a.max(&b), resources(json!({"cpu": "3", "memory": "1Gi", "pods": "1"})));
     assert_eq!(a.min(&b), resources(json!({"cpu": "2"})));
-    assert_eq!(a.minus(&b).at_least_zero(), resources(json!({"cpu": "0", "memory": "1Gi"})));
+    assert_eq!(a.minus(&b).clamped_to_zero(), resources(json!({"cpu": "0", "memory": "1Gi"})));
     assert_eq!(sum_of_requests([]).to_string(), "{pods: 0}");
 }

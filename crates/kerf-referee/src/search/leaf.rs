@@ -4,51 +4,54 @@ use std::rc::Rc;
 
 use kerf_api::quantity::Quantity;
 
-use super::nodes::{Choice, NewNode};
-use super::{Commitment, Optimum, Search, Seat, State};
-use crate::check::{Bound, Place, combinations};
+use super::nodes::{NewNode, TypeChoice};
+use super::{BranchAndBound, DomainChoice, Optimum, PartialPlacement, PodPosition};
+use crate::check::{PlacementTarget, PodTargets, combinations};
 use crate::placement::pod_key;
 use crate::price::Price;
 use crate::resources::Resources;
 
 /// How many random orders are tried for a placement whose pods cannot be bound in the telling one.
-const TRIES: u64 = 3;
+const MAX_RANDOM_ORDERS: u64 = 3;
 
-impl Search<'_> {
+impl BranchAndBound<'_> {
     /// Keeps the placement if it is lawful and better than the best so far.
-    pub(super) fn judge(&mut self, state: &State) {
+    pub(super) fn record_if_better(&mut self, state: &PartialPlacement) {
         let nodes: Option<Vec<Rc<NewNode>>> =
-            state.new.iter().map(|opened| self.node(opened.kind, opened.pods)).collect();
+            state.new_nodes.iter().map(|opened| self.cached_new_node(opened.kind, opened.pods)).collect();
         let Some(nodes) = nodes else { return };
-        let pools: Vec<usize> = state.new.iter().map(|opened| self.nodes.kinds[opened.kind].pool).collect();
-        let price = match self.commitment {
-            Commitment::Free => cheapest_within(&pools, &nodes, self.nodes.left.clone(), &mut self.trials),
-            Commitment::Late => self.cheapest_of_all_listed(state, &pools, &nodes),
+        let pools: Vec<usize> = state.new_nodes.iter().map(|opened| self.nodes.node_kinds[opened.kind].pool).collect();
+        let price = match self.domain_choice {
+            DomainChoice::Unrestricted => {
+                cheapest_within_limits(&pools, &nodes, self.nodes.remaining_limits.clone(), &mut self.trials_left)
+            }
+            DomainChoice::OnlyWhenForced => self.price_listing_all_types(state, &pools, &nodes),
         };
         let Some(price) = price else { return };
-        let placed = self.kinds.len() - state.unplaced;
+        let placed = self.pod_kinds.len() - state.unplaced;
         let better = |best: &Optimum| placed > best.placed || (placed == best.placed && price < best.price);
         if !self.best.as_ref().is_none_or(better) {
             return;
         }
-        let opened = state.new.iter().zip(&nodes).enumerate();
-        let mut choices: Vec<Vec<Place>> =
-            opened.map(|(index, (opened, node))| self.possible_places(opened.kind, index, node)).collect();
-        if self.commitment == Commitment::Late {
-            self.keep_away(state, &mut choices);
-            if choices.iter().any(Vec::is_empty) || !self.is_late_enough(state, &choices) {
+        let opened = state.new_nodes.iter().zip(&nodes).enumerate();
+        let mut choices: Vec<Vec<PlacementTarget>> =
+            opened.map(|(index, (opened, node))| self.possible_targets(opened.kind, index, node)).collect();
+        if self.domain_choice == DomainChoice::OnlyWhenForced {
+            self.apply_anti_affinity(state, &mut choices);
+            if choices.iter().any(Vec::is_empty) || !self.respects_forced_domains(state, &choices) {
                 return;
             }
         }
-        let planned: Bound = state.seats.iter().map(|seat| self.place_of(*seat)).collect();
+        let planned: PodTargets = state.positions.iter().map(|seat| self.target_index(*seat)).collect();
         let lawful = combinations(&choices).into_iter().all(|combination| {
             let chosen = choices.iter().zip(&combination).map(|(variants, choice)| variants[*choice].clone());
-            let places: Vec<Place> = self.topology.existing.iter().cloned().chain(chosen).collect();
-            self.topology.stuck(&planned, &places, TRIES).is_empty()
+            let places: Vec<PlacementTarget> = self.topology.existing_targets.iter().cloned().chain(chosen).collect();
+            self.topology.unbindable_pods(&planned, &places, MAX_RANDOM_ORDERS).is_empty()
         });
         if lawful {
-            let places: Vec<&Place> = self.topology.existing.iter().chain(choices.iter().map(|c| &c[0])).collect();
-            let seats = self.topology.movers.iter().zip(&planned);
+            let places: Vec<&PlacementTarget> =
+                self.topology.existing_targets.iter().chain(choices.iter().map(|c| &c[0])).collect();
+            let seats = self.topology.pods_to_place.iter().zip(&planned);
             let told = seats.filter_map(|(pod, place)| Some((pod_key(pod), places[(*place)?].name.clone())));
             self.best = Some(Optimum { placed, price, placements: told.collect() });
         }
@@ -56,15 +59,21 @@ impl Search<'_> {
 
     /// What the new nodes cost if each lists all types that suit it and are within what is left of the limits, and takes from
     /// the limits the most that it could have become when its first pod had come (spec 02 §4.6).
-    fn cheapest_of_all_listed(&mut self, state: &State, pools: &[usize], nodes: &[Rc<NewNode>]) -> Option<Price> {
-        let mut left = self.nodes.left.clone();
+    fn price_listing_all_types(
+        &mut self,
+        state: &PartialPlacement,
+        pools: &[usize],
+        nodes: &[Rc<NewNode>],
+    ) -> Option<Price> {
+        let mut left = self.nodes.remaining_limits.clone();
         let mut total = Price::ZERO;
-        for ((opened, pool), node) in state.new.iter().zip(pools).zip(nodes) {
-            let first = self.node(opened.kind, opened.pods & opened.pods.wrapping_neg())?;
-            let within = |choice: &&Choice| left[*pool].iter().all(|(name, left)| choice.largest.get(name) <= left);
-            let price = node.choices.iter().filter(within).map(|choice| choice.price).min()?;
-            let listed = first.choices.iter().filter(within);
-            let most = listed.fold(Resources::new(), |most, choice| most.max(&choice.largest));
+        for ((opened, pool), node) in state.new_nodes.iter().zip(pools).zip(nodes) {
+            let first = self.cached_new_node(opened.kind, opened.pods & opened.pods.wrapping_neg())?;
+            let within =
+                |choice: &&TypeChoice| left[*pool].iter().all(|(name, left)| choice.max_capacity.get(name) <= left);
+            let price = node.type_choices.iter().filter(within).map(|choice| choice.price).min()?;
+            let listed = first.type_choices.iter().filter(within);
+            let most = listed.fold(Resources::new(), |most, choice| most.max(&choice.max_capacity));
             total = total + price;
             left[*pool] = left[*pool].minus(&most);
         }
@@ -72,70 +81,82 @@ impl Search<'_> {
     }
 
     /// What the new node may turn out to be: one place for each combination of topology labels.
-    fn possible_places(&self, kind: usize, index: usize, node: &NewNode) -> Vec<Place> {
+    fn possible_targets(&self, kind: usize, index: usize, node: &NewNode) -> Vec<PlacementTarget> {
         // Whoever may choose lists the cheapest alone.
-        let one = self.commitment == Commitment::Free && !self.nodes.demands_variety(kind);
-        let variants = node.variants.iter().take(if one { 1 } else { usize::MAX });
-        variants.map(|labels| self.nodes.new_place(kind, index, labels.clone())).collect()
+        let one = self.domain_choice == DomainChoice::Unrestricted && !self.nodes.needs_min_values(kind);
+        let variants = node.label_variants.iter().take(if one { 1 } else { usize::MAX });
+        variants.map(|labels| self.nodes.new_target(kind, index, labels.clone())).collect()
     }
 
     /// Anti-affinity narrows an open claim to the domains that are free, whichever of its own the others take; those with the
     /// fewest choices go first.
-    fn keep_away(&self, state: &State, choices: &mut [Vec<Place>]) {
+    fn apply_anti_affinity(&self, state: &PartialPlacement, choices: &mut [Vec<PlacementTarget>]) {
         let mut order: Vec<usize> = (0..choices.len()).collect();
         order.sort_by_key(|node| choices[*node].len());
         for (turn, node) in order.iter().enumerate() {
             let on = |wanted: usize| {
-                (0..state.seats.len()).filter(move |mover| state.seats[*mover] == Seat::New(wanted)).collect::<Vec<_>>()
+                (0..state.positions.len())
+                    .filter(move |mover| state.positions[*mover] == PodPosition::New(wanted))
+                    .collect::<Vec<_>>()
             };
             let here = on(*node);
-            let mut taken: Vec<(usize, &Place)> = Vec::new();
-            for (mover, seat) in state.seats.iter().enumerate() {
-                if let (Seat::Existing(_), Some(place)) = (seat, self.place_of(*seat)) {
-                    taken.push((mover, &self.topology.existing[place]));
+            let mut taken: Vec<(usize, &PlacementTarget)> = Vec::new();
+            for (mover, seat) in state.positions.iter().enumerate() {
+                if let (PodPosition::Existing(_), Some(place)) = (seat, self.target_index(*seat)) {
+                    taken.push((mover, &self.topology.existing_targets[place]));
                 }
             }
             for other in &order[..turn] {
                 taken.extend(on(*other).into_iter().flat_map(|mover| choices[*other].iter().map(move |p| (mover, p))));
             }
-            let welcome = |variant: &&Place| here.iter().all(|mover| self.bounds.keep_apart(*mover, variant, &taken));
+            let welcome = |variant: &&PlacementTarget| {
+                here.iter().all(|mover| self.bounds.anti_affinity_allows(*mover, variant, &taken))
+            };
             choices[*node] = choices[*node].iter().filter(welcome).cloned().collect();
         }
     }
 
     /// Whether nothing was pinned that a planner leaves open, and nobody relies on a zone that was open when it mattered.
-    fn is_late_enough(&self, state: &State, choices: &[Vec<Place>]) -> bool {
-        let justified = state.new.iter().all(|opened| self.nodes.decided_late(opened.kind, opened.pods, 0));
-        let certain = |mover: usize, key: &str| match state.seats[mover] {
-            Seat::Existing(_) => true,
-            Seat::New(node) => {
-                self.nodes.decides(mover, key) || self.nodes.open_values(state.new[node].kind, 1 << mover, key) <= 1
+    fn respects_forced_domains(&self, state: &PartialPlacement, choices: &[Vec<PlacementTarget>]) -> bool {
+        let justified =
+            state.new_nodes.iter().all(|opened| self.nodes.is_pinned_only_when_forced(opened.kind, opened.pods, 0));
+        let certain = |mover: usize, key: &str| match state.positions[mover] {
+            PodPosition::Existing(_) => true,
+            PodPosition::New(node) => {
+                self.nodes.decides_domain(mover, key)
+                    || self.nodes.unpinned_value_count(state.new_nodes[node].kind, 1 << mover, key) <= 1
             }
-            Seat::Nowhere => false,
+            PodPosition::Unplaced => false,
         };
-        let places: Vec<&Place> = self.topology.existing.iter().chain(choices.iter().map(|c| &c[0])).collect();
-        let bound: Bound = state.seats.iter().map(|seat| self.place_of(*seat)).collect();
-        let companions = |mover| self.topology.has_certain_companions(mover, &bound, &places, &certain);
-        justified && (0..self.kinds.len()).all(companions)
+        let places: Vec<&PlacementTarget> =
+            self.topology.existing_targets.iter().chain(choices.iter().map(|c| &c[0])).collect();
+        let bound: PodTargets = state.positions.iter().map(|seat| self.target_index(*seat)).collect();
+        let companions = |mover| self.topology.has_certain_affinity_matches(mover, &bound, &places, &certain);
+        justified && (0..self.pod_kinds.len()).all(companions)
     }
 }
 
 /// The cheapest choice for each node such that no pool exceeds what is left of its limits; `None` if there is none, or nothing is left
 /// of the trials.
-fn cheapest_within(pools: &[usize], nodes: &[Rc<NewNode>], left: Vec<Resources>, trials: &mut u64) -> Option<Price> {
+fn cheapest_within_limits(
+    pools: &[usize],
+    nodes: &[Rc<NewNode>],
+    left: Vec<Resources>,
+    trials: &mut u64,
+) -> Option<Price> {
     let (Some((node, nodes)), Some((pool, pools))) = (nodes.split_first(), pools.split_first()) else {
         return Some(Price::ZERO);
     };
     *trials = trials.checked_sub(1)?;
     if left[*pool].iter().next().is_none() {
-        return Some(node.cheapest() + cheapest_within(pools, nodes, left, trials)?);
+        return Some(node.cheapest_price() + cheapest_within_limits(pools, nodes, left, trials)?);
     }
-    let possible = node.choices.iter().filter_map(|choice| {
-        let rest = left[*pool].minus(&choice.largest);
+    let possible = node.type_choices.iter().filter_map(|choice| {
+        let rest = left[*pool].minus(&choice.max_capacity);
         let kept = rest.iter().all(|(_, amount)| amount >= Quantity::ZERO);
         let mut left = left.clone();
         left[*pool] = rest;
-        kept.then(|| cheapest_within(pools, nodes, left, trials)).flatten().map(|rest| choice.price + rest)
+        kept.then(|| cheapest_within_limits(pools, nodes, left, trials)).flatten().map(|rest| choice.price + rest)
     });
     possible.min()
 }

@@ -7,209 +7,216 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod};
 use kerf_api::quantity::Quantity;
 
-use super::Commitment;
+use super::DomainChoice;
 use crate::catalogue::{Catalogue, InstanceType};
 use crate::check::{
-    Daemons, Launch, Place, Topology, launches, product, refusals, room, too_many_volumes, unreachable_claim, usage,
-    values_short,
+    DaemonPods, PlacementTarget, PossibleLaunch, Topology, cartesian_product, exceeded_volume_limits,
+    min_values_shortfalls, node_mismatches, pool_usage, possible_launches, remaining_resources, unusable_volume_claim,
 };
-use crate::manifests::{ExistingNode, Pool, World};
-use crate::plan::Requirement;
+use crate::manifests::{ClusterManifests, ExistingNode, Pool};
+use crate::plan::NodeRequirement;
 use crate::ports;
 use crate::price::Price;
 use crate::resources::{Resources, pod_requests, sum_of_requests};
-use crate::selectors::{Labels, node_wanted, required_terms, term_matches};
-use crate::storage::{HOSTNAME, Storage};
-use crate::taints::untolerated;
+use crate::selectors::{Labels, node_affinity_matches, required_node_affinity_terms, term_matches};
+use crate::storage::{HOSTNAME, VolumeObjects};
+use crate::taints::first_untolerated_taint;
 
 /// A set of pods, one bit for each.
-pub(super) type Mask = u32;
+pub(super) type PodSet = u32;
 
 /// The set of the pods of which something is true.
-type MaskOf<'f> = dyn Fn(&dyn Fn(&Pod) -> bool) -> Mask + 'f;
+type PodSetFn<'f> = dyn Fn(&dyn Fn(&Pod) -> bool) -> PodSet + 'f;
 
 /// A node that is there and may be used.
-pub(super) struct Usable<'a> {
+pub(super) struct UsableNode<'a> {
     node: ExistingNode<'a>,
     pub(super) labels: Labels,
     /// Its index among the places of the topology.
-    pub(super) place: usize,
-    room: Resources,
+    pub(super) target: usize,
+    remaining: Resources,
     /// The pods that it suits by itself.
-    suits: Mask,
+    suitable_pods: PodSet,
 }
 
-impl Usable<'_> {
+impl UsableNode<'_> {
     /// How much of a resource is free.
-    pub(super) fn free(&self, resource: &str) -> Quantity {
-        self.room.get(resource).max(Quantity::ZERO)
+    pub(super) fn free_amount(&self, resource: &str) -> Quantity {
+        self.remaining.get(resource).max(Quantity::ZERO)
     }
 }
 
 /// A pool that new nodes can come from.
-struct Source<'a> {
+struct PoolLaunches<'a> {
     pool: &'a Pool,
-    launches: Vec<(Launch<'a>, Mask)>,
+    launches: Vec<(PossibleLaunch<'a>, PodSet)>,
     /// For each type what is left of it beside its daemons, and the pods whose ports its daemons leave free.
-    types: BTreeMap<&'a str, (Resources, Mask)>,
+    types: BTreeMap<&'a str, (Resources, PodSet)>,
     /// The pods that tolerate its taints.
-    tolerant: Mask,
+    tolerating_pods: PodSet,
     /// Whether its claims must list several types.
-    varied: bool,
+    needs_min_values: bool,
 }
 
 /// A kind of new node: a pool, and values of topology labels that it is to have.
-pub(super) struct Kind<'a> {
+pub(super) struct NewNodeKind<'a> {
     pub(super) pool: usize,
-    pub(super) pins: BTreeMap<&'a str, String>,
+    pub(super) pinned_labels: BTreeMap<&'a str, String>,
 }
 
 /// A new node for certain pods.
 #[derive(Debug)]
 pub(super) struct NewNode {
     /// What may be listed in its claim, cheapest first.
-    pub(super) choices: Vec<Choice>,
+    pub(super) type_choices: Vec<TypeChoice>,
     /// The labels that it may come to have, one set for each combination of topology labels; that of the cheapest first.
-    pub(super) variants: Vec<Labels>,
+    pub(super) label_variants: Vec<Labels>,
 }
 
 /// Types that a claim may list.
 #[derive(Debug, Clone)]
-pub(super) struct Choice {
+pub(super) struct TypeChoice {
     pub(super) price: Price,
     /// The most of each resource that it may turn out to have.
-    pub(super) largest: Resources,
+    pub(super) max_capacity: Resources,
 }
 
 impl NewNode {
-    pub(super) fn cheapest(&self) -> Price {
-        self.choices.iter().map(|choice| choice.price).min().unwrap_or(Price::MAX)
+    pub(super) fn cheapest_price(&self) -> Price {
+        self.type_choices.iter().map(|choice| choice.price).min().unwrap_or(Price::MAX)
     }
 }
 
 /// All nodes that there are or could be.
-pub(super) struct Nodes<'a> {
-    world: &'a World,
-    storage: Storage<'a>,
-    movers: &'a [&'a Pod],
+pub(super) struct NodeOptions<'a> {
+    world: &'a ClusterManifests,
+    storage: VolumeObjects<'a>,
+    pods_to_place: &'a [&'a Pod],
     requests: Vec<Resources>,
     /// The pods with which each one cannot share a host because of its ports.
-    port_rivals: Vec<Mask>,
-    pub(super) existing: Vec<Usable<'a>>,
-    sources: Vec<Source<'a>>,
+    port_conflicts: Vec<PodSet>,
+    pub(super) existing: Vec<UsableNode<'a>>,
+    pool_launches: Vec<PoolLaunches<'a>>,
     /// What is left of each pool's limits.
-    pub(super) left: Vec<Resources>,
+    pub(super) remaining_limits: Vec<Resources>,
     /// For each topology key the pods that decide in which of its domains their node is.
-    deciders: BTreeMap<&'a str, Mask>,
-    pub(super) kinds: Vec<Kind<'a>>,
-    keys: Vec<&'a str>,
+    domain_deciding_pods: BTreeMap<&'a str, PodSet>,
+    pub(super) node_kinds: Vec<NewNodeKind<'a>>,
+    topology_keys: Vec<&'a str>,
 }
 
-impl<'a> Nodes<'a> {
+impl<'a> NodeOptions<'a> {
     pub(super) fn new(
-        world: &'a World,
+        world: &'a ClusterManifests,
         catalogue: &'a Catalogue,
-        daemons: &'a Daemons,
+        daemons: &'a DaemonPods,
         topology: &'a Topology<'a>,
-        commitment: Commitment,
+        commitment: DomainChoice,
     ) -> Self {
         let storage = world.storage();
-        let movers: &'a [&'a Pod] = &topology.movers;
+        let movers: &'a [&'a Pod] = &topology.pods_to_place;
         let mask = |wanted: &dyn Fn(&Pod) -> bool| {
             let bits = movers.iter().enumerate().filter(|(_, pod)| wanted(pod)).map(|(mover, _)| 1 << mover);
-            bits.fold(0, |mask: Mask, bit: Mask| mask | bit)
+            bits.fold(0, |mask: PodSet, bit: PodSet| mask | bit)
         };
-        let needed: Vec<BTreeSet<&str>> = (0..movers.len()).map(|mover| topology.needed_keys(mover)).collect();
+        let needed: Vec<BTreeSet<&str>> =
+            (0..movers.len()).map(|mover| topology.required_topology_keys(mover)).collect();
         let apart: Vec<BTreeSet<&str>> = match commitment {
-            Commitment::Free => vec![BTreeSet::new(); movers.len()],
-            Commitment::Late => (0..movers.len()).map(|mover| topology.keys_apart(mover)).collect(),
+            DomainChoice::Unrestricted => vec![BTreeSet::new(); movers.len()],
+            DomainChoice::OnlyWhenForced => (0..movers.len()).map(|mover| topology.anti_affinity_keys(mover)).collect(),
         };
         let keyed = |labels: &Labels| {
             let is_there = |key: &&str| *key == HOSTNAME || labels.contains_key(*key);
             let has = |mover: &usize| needed[*mover].iter().chain(&apart[*mover]).all(is_there);
-            (0..movers.len()).filter(has).fold(0, |mask: Mask, mover| mask | (1 << mover))
+            (0..movers.len()).filter(has).fold(0, |mask: PodSet, mover| mask | (1 << mover))
         };
-        let pools: Vec<&Pool> = world.pools.iter().filter(|pool| pool.usable).collect();
-        let left: Vec<Resources> = pools.iter().map(|pool| pool.limits.minus(&usage(world, pool))).collect();
-        let sources: Vec<Source<'a>> = pools
+        let pools: Vec<&Pool> = world.pools.iter().filter(|pool| pool.is_usable).collect();
+        let left: Vec<Resources> = pools.iter().map(|pool| pool.limits.minus(&pool_usage(world, pool))).collect();
+        let sources: Vec<PoolLaunches<'a>> = pools
             .iter()
             .zip(&left)
             .map(|(pool, left)| {
                 // A label that a pod wants not to have some value may be generated (spec 02 §12.1); one need not.
-                let unwanted = if commitment == Commitment::Free { unwanted_values(movers) } else { Vec::new() };
-                let mut source = source(world, catalogue, daemons, pool, left, &unwanted, &storage, &mask);
+                let unwanted =
+                    if commitment == DomainChoice::Unrestricted { not_in_requirements(movers) } else { Vec::new() };
+                let mut source = launches_of_pool(world, catalogue, daemons, pool, left, &unwanted, &storage, &mask);
                 for (launch, suits) in &mut source.launches {
                     *suits &= keyed(&launch.labels);
                 }
                 source
             })
             .collect();
-        let keys: Vec<&str> = topology.keys_for(|_| true).into_iter().filter(|key| *key != HOSTNAME).collect();
+        let keys: Vec<&str> = topology.topology_keys_for(|_| true).into_iter().filter(|key| *key != HOSTNAME).collect();
         let kinds = sources.iter().enumerate().flat_map(|(pool, source)| {
-            let open = commitment == Commitment::Late || source.varied;
-            kinds(pool, &keys, source, open)
+            let open = commitment == DomainChoice::OnlyWhenForced || source.needs_min_values;
+            new_node_kinds(pool, &keys, source, open)
         });
-        let usable = world.existing_nodes().into_iter().enumerate().filter(|(_, node)| !node.deleting);
-        let existing = usable.map(|(place, node)| Usable {
-            room: room(&node, daemons),
-            suits: mask(&|pod| refusals(pod, &node, &storage).is_empty()) & keyed(&topology.existing[place].labels),
-            labels: topology.existing[place].labels.clone(),
-            place,
+        let usable = world.existing_nodes().into_iter().enumerate().filter(|(_, node)| !node.is_deleting);
+        let existing = usable.map(|(place, node)| UsableNode {
+            remaining: remaining_resources(&node, daemons),
+            suitable_pods: mask(&|pod| node_mismatches(pod, &node, &storage).is_empty())
+                & keyed(&topology.existing_targets[place].labels),
+            labels: topology.existing_targets[place].labels.clone(),
+            target: place,
             node,
         });
         let decide = |key: &str| {
             let deciders = (0..movers.len()).filter(|mover| needed[*mover].contains(key));
-            deciders.fold(0, |mask: Mask, mover| mask | (1 << mover))
+            deciders.fold(0, |mask: PodSet, mover| mask | (1 << mover))
         };
         Self {
             world,
-            deciders: keys.iter().map(|key| (*key, decide(key))).collect(),
-            kinds: kinds.collect(),
+            domain_deciding_pods: keys.iter().map(|key| (*key, decide(key))).collect(),
+            node_kinds: kinds.collect(),
             existing: existing.collect(),
             requests: movers.iter().map(|pod| pod_requests(pod)).collect(),
-            port_rivals: movers
+            port_conflicts: movers
                 .iter()
                 .map(|pod| mask(&|other| !std::ptr::eq(*pod, other) && ports::conflict(pod, other).is_some()))
                 .collect(),
             storage,
-            movers,
-            sources,
-            left,
-            keys,
+            pods_to_place: movers,
+            pool_launches: sources,
+            remaining_limits: left,
+            topology_keys: keys,
         }
     }
 
-    fn members(&self, pods: Mask) -> impl Iterator<Item = usize> {
-        (0..self.movers.len()).filter(move |mover| pods & (1 << mover) != 0)
+    fn pod_indices(&self, pods: PodSet) -> impl Iterator<Item = usize> {
+        (0..self.pods_to_place.len()).filter(move |mover| pods & (1 << mover) != 0)
     }
 
-    fn asked(&self, pods: Mask) -> Resources {
-        self.members(pods).fold(Resources::new(), |sum, mover| sum.plus(&self.requests[mover]))
+    fn total_requests(&self, pods: PodSet) -> Resources {
+        self.pod_indices(pods).fold(Resources::new(), |sum, mover| sum.plus(&self.requests[mover]))
     }
 
-    fn ports_meet(&self, pods: Mask) -> bool {
-        self.members(pods).any(|mover| self.port_rivals[mover] & pods != 0)
+    fn has_port_conflict(&self, pods: PodSet) -> bool {
+        self.pod_indices(pods).any(|mover| self.port_conflicts[mover] & pods != 0)
     }
 
     /// Whether the pods can all be on that node, rules between pods aside.
-    pub(super) fn fits_existing(&self, node: usize, pods: Mask) -> bool {
+    pub(super) fn fits_existing(&self, node: usize, pods: PodSet) -> bool {
         let usable = &self.existing[node];
-        if pods & !usable.suits != 0 || self.ports_meet(pods) || !self.asked(pods).fits_into(&usable.room) {
+        if pods & !usable.suitable_pods != 0
+            || self.has_port_conflict(pods)
+            || !self.total_requests(pods).fits_into(&usable.remaining)
+        {
             return false;
         }
-        let members: Vec<&Pod> = self.members(pods).map(|mover| self.movers[mover]).collect();
+        let members: Vec<&Pod> = self.pod_indices(pods).map(|mover| self.pods_to_place[mover]).collect();
         let taken = |pod: &&Pod| usable.node.pods.iter().any(|other| ports::conflict(pod, other).is_some());
-        !members.iter().any(taken) && too_many_volumes(&usable.node, &members, &self.storage, self.world).is_empty()
+        !members.iter().any(taken)
+            && exceeded_volume_limits(&usable.node, &members, &self.storage, self.world).is_empty()
     }
 
     /// What a new node of that kind can be for these pods, if anything.
-    pub(super) fn new_node(&self, kind: usize, pods: Mask) -> Option<NewNode> {
-        let kind = &self.kinds[kind];
-        let source = &self.sources[kind.pool];
-        if pods & !source.tolerant != 0 || self.ports_meet(pods) {
+    pub(super) fn new_node(&self, kind: usize, pods: PodSet) -> Option<NewNode> {
+        let kind = &self.node_kinds[kind];
+        let source = &self.pool_launches[kind.pool];
+        if pods & !source.tolerating_pods != 0 || self.has_port_conflict(pods) {
             return None;
         }
-        let asked = self.asked(pods);
+        let asked = self.total_requests(pods);
         let fitting: BTreeSet<&str> = source
             .types
             .iter()
@@ -219,14 +226,14 @@ impl<'a> Nodes<'a> {
         let suitable = source.launches.iter().filter(|(launch, suits)| {
             pods & !suits == 0
                 && fitting.contains(launch.instance_type.name.as_str())
-                && kind.pins.iter().all(|(key, value)| launch.labels.get(*key) == Some(value))
+                && kind.pinned_labels.iter().all(|(key, value)| launch.labels.get(*key) == Some(value))
         });
-        let suitable: Vec<&Launch<'a>> = suitable.map(|(launch, _)| launch).collect();
-        let mut choices: Vec<Choice> = Vec::new();
-        for terms in self.alternatives(source, pods) {
+        let suitable: Vec<&PossibleLaunch<'a>> = suitable.map(|(launch, _)| launch).collect();
+        let mut choices: Vec<TypeChoice> = Vec::new();
+        for terms in self.node_affinity_choices(source, pods) {
             let wanted =
                 suitable.iter().filter(|launch| terms.iter().all(|term| term_matches(term, "", &launch.labels)));
-            choices.extend(self::choices(source, &wanted.copied().collect::<Vec<_>>()));
+            choices.extend(choose_types(source, &wanted.copied().collect::<Vec<_>>()));
         }
         choices.sort_by_key(|choice| choice.price);
         if choices.is_empty() {
@@ -235,70 +242,72 @@ impl<'a> Nodes<'a> {
         let mut seen = Vec::new();
         let mut variants = Vec::new();
         for launch in suitable {
-            let values: Vec<Option<&String>> = self.keys.iter().map(|key| launch.labels.get(*key)).collect();
+            let values: Vec<Option<&String>> = self.topology_keys.iter().map(|key| launch.labels.get(*key)).collect();
             if !seen.contains(&values) {
                 seen.push(values);
                 variants.push(launch.labels.clone());
             }
         }
-        Some(NewNode { choices, variants })
+        Some(NewNode { type_choices: choices, label_variants: variants })
     }
 
     /// Every choice of one alternative of the node affinity of each of the pods. A claim cannot ask for one or the other, which matters
     /// where several types must be listed.
-    fn alternatives(&self, source: &Source<'_>, pods: Mask) -> Vec<Vec<&'a NodeSelectorTerm>> {
-        let of_pods = self.members(pods).filter_map(|mover| required_terms(self.movers[mover]));
-        let mut several: Vec<&[NodeSelectorTerm]> = of_pods.filter(|terms| source.varied && terms.len() > 1).collect();
+    fn node_affinity_choices(&self, source: &PoolLaunches<'_>, pods: PodSet) -> Vec<Vec<&'a NodeSelectorTerm>> {
+        let of_pods =
+            self.pod_indices(pods).filter_map(|mover| required_node_affinity_terms(self.pods_to_place[mover]));
+        let mut several: Vec<&[NodeSelectorTerm]> =
+            of_pods.filter(|terms| source.needs_min_values && terms.len() > 1).collect();
         several.dedup();
-        product(several.into_iter().map(|terms| terms.iter().collect()))
+        cartesian_product(several.into_iter().map(|terms| terms.iter().collect()))
     }
 
     /// Whether a planner that decides as late as it can would open such a node: exactly the keys on which one of its pods (or, if
     /// not all are seated, of those `to_come`) decides are pinned.
-    pub(super) fn decided_late(&self, kind: usize, pods: Mask, to_come: Mask) -> bool {
-        let pins = &self.kinds[kind].pins;
-        self.deciders.iter().all(|(key, deciders)| {
+    pub(super) fn is_pinned_only_when_forced(&self, kind: usize, pods: PodSet, to_come: PodSet) -> bool {
+        let pins = &self.node_kinds[kind].pinned_labels;
+        self.domain_deciding_pods.iter().all(|(key, deciders)| {
             if pins.contains_key(key) { deciders & (pods | to_come) != 0 } else { deciders & pods == 0 }
         })
     }
 
     /// Whether the pod decides in which domain of the key its node is.
-    pub(super) fn decides(&self, mover: usize, key: &str) -> bool {
-        self.deciders.get(key).is_some_and(|deciders| deciders & (1 << mover) != 0)
+    pub(super) fn decides_domain(&self, mover: usize, key: &str) -> bool {
+        self.domain_deciding_pods.get(key).is_some_and(|deciders| deciders & (1 << mover) != 0)
     }
 
     /// How many values of the label such a node could have if its kind did not pin any.
-    pub(super) fn open_values(&self, kind: usize, pods: Mask, key: &str) -> usize {
-        let pool = self.kinds[kind].pool;
-        let open = self.kinds.iter().position(|kind| kind.pool == pool && kind.pins.is_empty());
+    pub(super) fn unpinned_value_count(&self, kind: usize, pods: PodSet, key: &str) -> usize {
+        let pool = self.node_kinds[kind].pool;
+        let open = self.node_kinds.iter().position(|kind| kind.pool == pool && kind.pinned_labels.is_empty());
         let node = open.and_then(|open| self.new_node(open, pods));
-        let values = node.iter().flat_map(|node| &node.variants).filter_map(|labels| labels.get(key));
+        let values = node.iter().flat_map(|node| &node.label_variants).filter_map(|labels| labels.get(key));
         values.collect::<BTreeSet<_>>().len()
     }
 
     /// Whether the claims of such a node must list several types.
-    pub(super) fn demands_variety(&self, kind: usize) -> bool {
-        self.sources[self.kinds[kind].pool].varied
+    pub(super) fn needs_min_values(&self, kind: usize) -> bool {
+        self.pool_launches[self.node_kinds[kind].pool].needs_min_values
     }
 
     /// The place of a new node with these labels.
-    pub(super) fn new_place(&self, kind: usize, index: usize, mut labels: Labels) -> Place {
-        let pool = self.sources[self.kinds[kind].pool].pool;
+    pub(super) fn new_target(&self, kind: usize, index: usize, mut labels: Labels) -> PlacementTarget {
+        let pool = self.pool_launches[self.node_kinds[kind].pool].pool;
         let name = format!("new {index} ({})", pool.name);
         labels.insert(HOSTNAME.to_owned(), name.clone());
-        Place::planned(name, labels, pool.taints.clone())
+        PlacementTarget::planned_node(name, labels, pool.taints.clone())
     }
 
     /// The domains of a key in which there is a node or could be one.
-    pub(super) fn reachable(&self, key: &str) -> BTreeSet<String> {
+    pub(super) fn reachable_domains(&self, key: &str) -> BTreeSet<String> {
         let existing = self.existing.iter().filter_map(|usable| usable.labels.get(key));
-        let new = self.sources.iter().flat_map(|source| &source.launches).filter_map(|(l, _)| l.labels.get(key));
+        let new = self.pool_launches.iter().flat_map(|source| &source.launches).filter_map(|(l, _)| l.labels.get(key));
         existing.chain(new).cloned().collect()
     }
 
     /// The launch that has most of a resource for its price: the price and how much it has.
-    pub(super) fn best_rate(&self, resource: &str) -> Option<(Price, Quantity)> {
-        let launches = self.sources.iter().flat_map(|source| &source.launches).map(|(launch, _)| launch);
+    pub(super) fn best_price_rate(&self, resource: &str) -> Option<(Price, Quantity)> {
+        let launches = self.pool_launches.iter().flat_map(|source| &source.launches).map(|(launch, _)| launch);
         let rates = launches.map(|launch| (launch.price(), launch.instance_type.allocatable.get(resource)));
         // a/b < c/d is the same as a*d < c*b.
         rates.filter(|(_, amount)| *amount > Quantity::ZERO).min_by(|(a, b), (c, d)| {
@@ -309,58 +318,60 @@ impl<'a> Nodes<'a> {
 }
 
 #[allow(clippy::too_many_arguments, reason = "all that a source of nodes depends on, once")]
-fn source<'a>(
-    world: &'a World,
+fn launches_of_pool<'a>(
+    world: &'a ClusterManifests,
     catalogue: &'a Catalogue,
-    daemons: &Daemons,
+    daemons: &DaemonPods,
     pool: &'a Pool,
     left: &Resources,
-    unwanted: &[Requirement],
-    storage: &Storage<'_>,
-    mask: &MaskOf<'_>,
-) -> Source<'a> {
+    unwanted: &[NodeRequirement],
+    storage: &VolumeObjects<'_>,
+    mask: &PodSetFn<'_>,
+) -> PoolLaunches<'a> {
     let within_limits = |t: &InstanceType| {
         let mut one = t.capacity.clone();
         one.set("nodes", Quantity::from_units(1));
         left.iter().all(|(name, left)| one.get(name) <= left)
     };
     let types = catalogue.values().filter(|t| within_limits(t)).map(|t| {
-        let running: Vec<&Pod> = daemons.on_new(pool, t).collect();
+        let running: Vec<&Pod> = daemons.on_new_node(pool, t).collect();
         let free = mask(&|pod| running.iter().all(|daemon| ports::conflict(pod, daemon).is_none()));
         let overhead = sum_of_requests(running.iter().copied());
         (t.name.as_str(), (t.allocatable.minus(&overhead), free))
     });
-    let plain = launches(pool, &[], catalogue.keys(), catalogue);
+    let plain = possible_launches(pool, &[], catalogue.keys(), catalogue);
     let generated = unwanted.iter().filter(|r| plain.iter().all(|launch| !launch.labels.contains_key(&r.key)));
-    let generated = generated.flat_map(|r| launches(pool, std::slice::from_ref(r), catalogue.keys(), catalogue));
+    let generated =
+        generated.flat_map(|r| possible_launches(pool, std::slice::from_ref(r), catalogue.keys(), catalogue));
     let mut launches: Vec<_> = plain
         .iter()
         .cloned()
         .chain(generated)
         .map(|launch| {
             let suits = mask(&|pod| {
-                node_wanted(pod, "", &launch.labels) && unreachable_claim(pod, &launch.labels, storage).is_none()
+                node_affinity_matches(pod, "", &launch.labels)
+                    && unusable_volume_claim(pod, &launch.labels, storage).is_none()
             });
             (launch, suits)
         })
         .collect();
     launches.sort_by_key(|(launch, _)| launch.price());
-    Source {
+    PoolLaunches {
         pool,
         launches,
         types: types.collect(),
-        tolerant: mask(&|pod| untolerated(pod, &pool.taints).is_none()),
-        varied: !world.min_values_best_effort && pool.requirements.iter().any(|r| r.min_values.is_some()),
+        tolerating_pods: mask(&|pod| first_untolerated_taint(pod, &pool.taints).is_none()),
+        needs_min_values: !world.min_values_best_effort && pool.requirements.iter().any(|r| r.min_values.is_some()),
     }
 }
 
 /// What pods want not to be the value of a label.
-fn unwanted_values(pods: &[&Pod]) -> Vec<Requirement> {
-    let terms = pods.iter().flat_map(|pod| required_terms(pod).unwrap_or_default());
+fn not_in_requirements(pods: &[&Pod]) -> Vec<NodeRequirement> {
+    let terms = pods.iter().flat_map(|pod| required_node_affinity_terms(pod).unwrap_or_default());
     let expressions = terms.flat_map(|term| term.match_expressions.iter().flatten());
-    let mut unwanted: Vec<Requirement> = expressions
+    let mut unwanted: Vec<NodeRequirement> = expressions
         .filter(|expression| expression.operator == "NotIn")
-        .map(|expression| Requirement {
+        .map(|expression| NodeRequirement {
             key: expression.key.clone(),
             operator: expression.operator.clone(),
             values: expression.values.clone().unwrap_or_default(),
@@ -373,7 +384,7 @@ fn unwanted_values(pods: &[&Pod]) -> Vec<Requirement> {
 }
 
 /// What a claim may list of these launches, cheapest first: one type; or, if variety is demanded, all up to some size.
-fn choices(source: &Source<'_>, suitable: &[&Launch<'_>]) -> Vec<Choice> {
+fn choose_types(source: &PoolLaunches<'_>, suitable: &[&PossibleLaunch<'_>]) -> Vec<TypeChoice> {
     let mut types: BTreeMap<&str, (&InstanceType, Price)> = BTreeMap::new();
     for launch in suitable {
         types.entry(&launch.instance_type.name).or_insert((launch.instance_type, launch.price()));
@@ -381,16 +392,16 @@ fn choices(source: &Source<'_>, suitable: &[&Launch<'_>]) -> Vec<Choice> {
     let choice = |list: &[&(&InstanceType, Price)]| {
         let mut largest = list.iter().fold(Resources::new(), |most, (t, _)| most.max(&t.capacity));
         largest.set("nodes", Quantity::from_units(1));
-        Choice { price: list.iter().map(|(_, price)| *price).min().unwrap_or(Price::MAX), largest }
+        TypeChoice { price: list.iter().map(|(_, price)| *price).min().unwrap_or(Price::MAX), max_capacity: largest }
     };
-    let mut choices: Vec<Choice> = if source.varied {
+    let mut choices: Vec<TypeChoice> = if source.needs_min_values {
         let size = |t: &InstanceType| t.capacity.get("cpu");
         let lists = types.values().map(|(most, _)| {
             types.values().filter(|(t, _)| size(t) <= size(most)).collect::<Vec<&(&InstanceType, Price)>>()
         });
         let enough = |list: &Vec<&(&InstanceType, Price)>| {
             let listed: Vec<&InstanceType> = list.iter().map(|(t, _)| *t).collect();
-            values_short(source.pool, listed).is_empty()
+            min_values_shortfalls(source.pool, listed).is_empty()
         };
         lists.filter(enough).map(|list| choice(&list)).collect()
     } else {
@@ -401,7 +412,7 @@ fn choices(source: &Source<'_>, suitable: &[&Launch<'_>]) -> Vec<Choice> {
 }
 
 /// Every choice of a value for each key that has any, and with `open` also of no value.
-fn kinds<'a>(pool: usize, keys: &[&'a str], source: &Source<'_>, open: bool) -> Vec<Kind<'a>> {
+fn new_node_kinds<'a>(pool: usize, keys: &[&'a str], source: &PoolLaunches<'_>, open: bool) -> Vec<NewNodeKind<'a>> {
     let mut all: Vec<BTreeMap<&'a str, String>> = vec![BTreeMap::new()];
     for key in keys {
         let values: BTreeSet<&String> =
@@ -420,5 +431,5 @@ fn kinds<'a>(pool: usize, keys: &[&'a str], source: &Source<'_>, open: bool) -> 
     }
     // Pinned kinds first: with them a good placement is found early.
     all.sort_by_key(|pins| std::cmp::Reverse(pins.len()));
-    all.into_iter().map(|pins| Kind { pool, pins }).collect()
+    all.into_iter().map(|pins| NewNodeKind { pool, pinned_labels: pins }).collect()
 }

@@ -44,18 +44,18 @@ fn pods(number: usize, cpu: &str, spec: &Value) -> Vec<Value> {
         .collect()
 }
 
-fn best(objects: &[Value], commitment: Commitment) -> Option<(usize, String)> {
-    let world = World::decode(&json!(objects)).ok()?;
+fn optimum_of(objects: &[Value], commitment: DomainChoice) -> Option<(usize, String)> {
+    let world = ClusterManifests::decode(&json!(objects)).ok()?;
     let catalogue = catalogue::read(&types().to_string()).ok()?;
     let best = optimum(&world, &catalogue, commitment, 1_000_000)?;
     Some((best.placed, best.price.to_string()))
 }
 
-fn found(placed: usize, price: &str) -> (usize, String) {
+fn expected_optimum(placed: usize, price: &str) -> (usize, String) {
     (placed, price.to_owned())
 }
 
-fn related(kind: &str, key: &str) -> Value {
+fn pod_affinity_spec(kind: &str, key: &str) -> Value {
     json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "x"}}},
     ]}}})
@@ -64,10 +64,10 @@ fn related(kind: &str, key: &str) -> Value {
 #[test]
 fn the_cheapest_mix_is_found() {
     let world = |number| [vec![pool(json!({}))], pods(number, "900m", &json!({}))].concat();
-    assert_eq!(best(&world(2), Commitment::Free), Some(found(2, "$1/h")));
-    assert_eq!(best(&world(4), Commitment::Free), Some(found(4, "$1.5/h")));
-    assert_eq!(best(&world(6), Commitment::Free), Some(found(6, "$2.5/h")));
-    assert_eq!(best(&world(8), Commitment::Free), Some(found(8, "$3/h")));
+    assert_eq!(optimum_of(&world(2), DomainChoice::Unrestricted), Some(expected_optimum(2, "$1/h")));
+    assert_eq!(optimum_of(&world(4), DomainChoice::Unrestricted), Some(expected_optimum(4, "$1.5/h")));
+    assert_eq!(optimum_of(&world(6), DomainChoice::Unrestricted), Some(expected_optimum(6, "$2.5/h")));
+    assert_eq!(optimum_of(&world(8), DomainChoice::Unrestricted), Some(expected_optimum(8, "$3/h")));
 }
 
 #[test]
@@ -75,55 +75,59 @@ fn nodes_that_are_there_cost_nothing() {
     let node = json!({"kind": "Node", "metadata": {"name": "n", "labels": {ZONE: "a"}},
                       "status": {"allocatable": {"cpu": "2", "pods": "10"}}});
     let world = [vec![pool(json!({})), node], pods(3, "900m", &json!({}))].concat();
-    assert_eq!(best(&world, Commitment::Free), Some(found(3, "$1/h")));
+    assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), Some(expected_optimum(3, "$1/h")));
 }
 
 #[test]
 fn what_fits_nowhere_is_left_out() {
     let mut world = [vec![pool(json!({}))], pods(2, "900m", &json!({}))].concat();
     world[1]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("100");
-    assert_eq!(best(&world, Commitment::Free), Some(found(1, "$1/h")));
+    assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), Some(expected_optimum(1, "$1/h")));
 }
 
 #[test]
 fn limits_decide_how_many_are_placed() {
     let world = |limits: Value| [vec![pool(json!({"limits": limits}))], pods(4, "900m", &json!({}))].concat();
-    assert_eq!(best(&world(json!({"cpu": "2"})), Commitment::Free), Some(found(2, "$1/h")));
+    assert_eq!(optimum_of(&world(json!({"cpu": "2"})), DomainChoice::Unrestricted), Some(expected_optimum(2, "$1/h")));
     // Two small nodes are dearer than a middle one, but a limit on nodes decides otherwise than one on CPUs.
-    assert_eq!(best(&world(json!({"cpu": "4", "nodes": "1"})), Commitment::Free), Some(found(4, "$1.5/h")));
+    assert_eq!(
+        optimum_of(&world(json!({"cpu": "4", "nodes": "1"})), DomainChoice::Unrestricted),
+        Some(expected_optimum(4, "$1.5/h"))
+    );
 }
 
 #[test]
 fn hosts_apart_need_a_node_each() {
     let world =
-        [vec![pool(json!({}))], pods(3, "900m", &related("podAntiAffinity", "kubernetes.io/hostname"))].concat();
-    assert_eq!(best(&world, Commitment::Free), Some(found(3, "$3/h")));
-    assert_eq!(best(&world, Commitment::Late), Some(found(3, "$3/h")));
+        [vec![pool(json!({}))], pods(3, "900m", &pod_affinity_spec("podAntiAffinity", "kubernetes.io/hostname"))]
+            .concat();
+    assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), Some(expected_optimum(3, "$3/h")));
+    assert_eq!(optimum_of(&world, DomainChoice::OnlyWhenForced), Some(expected_optimum(3, "$3/h")));
 }
 
 #[test]
 fn spec_02_102_zones_apart_are_found_only_by_free_choice() {
-    let world = [vec![pool(json!({}))], pods(3, "900m", &related("podAntiAffinity", ZONE))].concat();
-    assert_eq!(best(&world, Commitment::Free), Some(found(2, "$2/h")));
-    assert_eq!(best(&world, Commitment::Late), Some(found(1, "$1/h")));
+    let world = [vec![pool(json!({}))], pods(3, "900m", &pod_affinity_spec("podAntiAffinity", ZONE))].concat();
+    assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), Some(expected_optimum(2, "$2/h")));
+    assert_eq!(optimum_of(&world, DomainChoice::OnlyWhenForced), Some(expected_optimum(1, "$1/h")));
 }
 
 #[test]
 fn a_pod_that_is_bound_to_a_zone_leaves_the_others_to_the_next() {
-    let mut world = [vec![pool(json!({}))], pods(2, "900m", &related("podAntiAffinity", ZONE))].concat();
+    let mut world = [vec![pool(json!({}))], pods(2, "900m", &pod_affinity_spec("podAntiAffinity", ZONE))].concat();
     world[1]["spec"]["nodeSelector"] = json!({ZONE: "a"});
-    assert_eq!(best(&world, Commitment::Late), Some(found(2, "$2/h")));
+    assert_eq!(optimum_of(&world, DomainChoice::OnlyWhenForced), Some(expected_optimum(2, "$2/h")));
 }
 
 #[test]
 fn spec_02_101_nobody_can_be_near_a_pod_whose_zone_is_open() {
-    let mut near = pods(1, "1900m", &related("podAffinity", ZONE)).remove(0);
+    let mut near = pods(1, "1900m", &pod_affinity_spec("podAffinity", ZONE)).remove(0);
     near["metadata"] = json!({"name": "y-0", "namespace": "default", "labels": {"app": "y"}});
     let mut world = [vec![pool(json!({}))], pods(1, "1900m", &json!({})), vec![near]].concat();
-    assert_eq!(best(&world, Commitment::Free), Some(found(2, "$1.5/h")));
-    assert_eq!(best(&world, Commitment::Late), Some(found(1, "$1/h")));
+    assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), Some(expected_optimum(2, "$1.5/h")));
+    assert_eq!(optimum_of(&world, DomainChoice::OnlyWhenForced), Some(expected_optimum(1, "$1/h")));
     world[1]["spec"]["nodeSelector"] = json!({ZONE: "a"});
-    assert_eq!(best(&world, Commitment::Late), Some(found(2, "$1.8/h")));
+    assert_eq!(optimum_of(&world, DomainChoice::OnlyWhenForced), Some(expected_optimum(2, "$1.8/h")));
 }
 
 #[test]
@@ -133,8 +137,8 @@ fn a_spread_decides_its_zones() {
         "labelSelector": {"matchLabels": {"app": "x"}},
     }]});
     let world = [vec![pool(json!({}))], pods(4, "900m", &spread)].concat();
-    assert_eq!(best(&world, Commitment::Free), Some(found(4, "$2/h")));
-    assert_eq!(best(&world, Commitment::Late), Some(found(4, "$2/h")));
+    assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), Some(expected_optimum(4, "$2/h")));
+    assert_eq!(optimum_of(&world, DomainChoice::OnlyWhenForced), Some(expected_optimum(4, "$2/h")));
 }
 
 #[test]
@@ -143,7 +147,7 @@ fn spec_02_118_variety_is_kept() {
     let world =
         [vec![pool(json!({"template": {"spec": {"requirements": demand}}}))], pods(5, "900m", &json!({}))].concat();
     // Five pods fit on `l` alone, which is not enough; so two nodes, for which two types remain each.
-    assert_eq!(best(&world, Commitment::Free), Some(found(5, "$2.5/h")));
+    assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), Some(expected_optimum(5, "$2.5/h")));
 }
 
 #[test]
@@ -161,8 +165,11 @@ fn variety_is_found_within_one_alternative_of_a_node_affinity() {
         }}}});
         [vec![pool(json!({"template": {"spec": {"requirements": demand}}}))], pods(1, "900m", &affinity)].concat()
     };
-    assert_eq!(best(&world(&[&["s"], &["m"]]), Commitment::Late), Some(found(0, "$0/h")));
-    assert_eq!(best(&world(&[&["l"], &["s", "m"]]), Commitment::Late), Some(found(1, "$1/h")));
+    assert_eq!(optimum_of(&world(&[&["s"], &["m"]]), DomainChoice::OnlyWhenForced), Some(expected_optimum(0, "$0/h")));
+    assert_eq!(
+        optimum_of(&world(&[&["l"], &["s", "m"]]), DomainChoice::OnlyWhenForced),
+        Some(expected_optimum(1, "$1/h"))
+    );
 }
 
 // kube-scheduler would have them on a node that is in no zone; by spec 02 §8.5 a planner keeps them off it.
@@ -170,27 +177,28 @@ fn variety_is_found_within_one_alternative_of_a_node_affinity() {
 fn a_node_without_a_zone_is_nothing_for_pods_that_are_kept_apart_by_zone() {
     let room = json!({"cpu": "8", "memory": "64Gi", "pods": "10"});
     let node = json!({"kind": "Node", "metadata": {"name": "n"}, "status": {"capacity": room, "allocatable": room}});
-    let apart = pods(1, "900m", &related("podAntiAffinity", "topology.kubernetes.io/zone"));
+    let apart = pods(1, "900m", &pod_affinity_spec("podAntiAffinity", "topology.kubernetes.io/zone"));
     let world = [vec![pool(json!({"limits": {"nodes": "0"}})), node], apart].concat();
-    assert_eq!(best(&world, Commitment::Free), Some(found(1, "$0/h")));
-    assert_eq!(best(&world, Commitment::Late), Some(found(0, "$0/h")));
+    assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), Some(expected_optimum(1, "$0/h")));
+    assert_eq!(optimum_of(&world, DomainChoice::OnlyWhenForced), Some(expected_optimum(0, "$0/h")));
 }
 
 #[test]
 fn too_much_is_not_tried() {
-    let world = [vec![pool(json!({}))], pods(PODS + 1, "900m", &json!({}))].concat();
-    assert_eq!(best(&world, Commitment::Free), None);
+    let world = [vec![pool(json!({}))], pods(MAX_PODS + 1, "900m", &json!({}))].concat();
+    assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), None);
 }
 
 /// Karpenter's recorded plans are lawful, so the best must be at least as good; here the search is held against itself.
 #[test]
 fn free_choice_is_never_worse_than_late_commitment() {
     for seed in 0..12 {
-        let made = crate::generator::world(seed, crate::generator::Size::Small);
-        let (Ok(world), Ok(catalogue)) = (World::read(&made.manifests), catalogue::read(&made.types)) else {
+        let made = crate::generator::provisioning_cluster(seed, crate::generator::ClusterSize::Small);
+        let (Ok(world), Ok(catalogue)) = (ClusterManifests::read(&made.manifests), catalogue::read(&made.types)) else {
             panic!("world {seed} cannot be read");
         };
-        let both = [Commitment::Free, Commitment::Late].map(|c| optimum(&world, &catalogue, c, 200_000));
+        let both =
+            [DomainChoice::Unrestricted, DomainChoice::OnlyWhenForced].map(|c| optimum(&world, &catalogue, c, 200_000));
         if let [Some(free), Some(late)] = both {
             let better = free.placed > late.placed || (free.placed == late.placed && free.price <= late.price);
             assert!(better, "world {seed}: {free:?} against {late:?}");

@@ -9,7 +9,7 @@ fn labels(value: Value) -> Labels {
     object(value)
 }
 
-fn chosen(selector: Value, with: Value) -> bool {
+fn selector_matches(selector: Value, with: Value) -> bool {
     let selector: LabelSelector = object(selector);
     selects(Some(&selector), &labels(with))
 }
@@ -17,8 +17,8 @@ fn chosen(selector: Value, with: Value) -> bool {
 #[test]
 fn no_selector_selects_nothing_and_an_empty_one_everything() {
     assert!(!selects(None, &labels(json!({"a": "b"}))));
-    assert!(chosen(json!({}), json!({})));
-    assert!(chosen(json!({}), json!({"a": "b"})));
+    assert!(selector_matches(json!({}), json!({})));
+    assert!(selector_matches(json!({}), json!({"a": "b"})));
 }
 
 #[test]
@@ -33,18 +33,18 @@ fn all_parts_of_a_selector_must_hold() {
         ],
     });
     let good = json!({"app": "web", "tier": "front", "owner": "me"});
-    assert!(chosen(selector.clone(), good.clone()));
+    assert!(selector_matches(selector.clone(), good.clone()));
     for (key, value) in [("app", "db"), ("tier", "side"), ("env", "test"), ("legacy", "yes")] {
         let mut bad = good.clone();
         bad[key] = json!(value);
-        assert!(!chosen(selector.clone(), bad), "{key}={value}");
+        assert!(!selector_matches(selector.clone(), bad), "{key}={value}");
     }
-    assert!(!chosen(selector, json!({"app": "web", "tier": "front"})), "owner is missing");
+    assert!(!selector_matches(selector, json!({"app": "web", "tier": "front"})), "owner is missing");
 }
 
 #[test]
 fn an_unknown_operator_selects_nothing() {
-    assert!(!chosen(json!({"matchExpressions": [{"key": "a", "operator": "Near"}]}), json!({"a": "b"})));
+    assert!(!selector_matches(json!({"matchExpressions": [{"key": "a", "operator": "Near"}]}), json!({"a": "b"})));
     assert!(!satisfies(Some("1"), "Near", &[]));
 }
 
@@ -71,7 +71,7 @@ fn a_node_must_match_the_selector_and_one_of_the_terms() {
             }}},
         }),
     );
-    let wanted = |value| node_wanted(&pod, "n", &labels(value));
+    let wanted = |value| node_affinity_matches(&pod, "n", &labels(value));
     assert!(wanted(json!({"disk": "fast", "zone": "b"})));
     assert!(!wanted(json!({"disk": "slow", "zone": "b"})));
     assert!(!wanted(json!({"disk": "fast", "zone": "c"})));

@@ -36,7 +36,7 @@ fn claims_are_those_named_and_those_of_ephemeral_volumes() {
             {"name": "c", "emptyDir": {}},
         ]}),
     );
-    assert_eq!(claim_names(&pod), ["data", "p-b"]);
+    assert_eq!(volume_claim_names(&pod), ["data", "p-b"]);
 }
 
 #[test]
@@ -47,42 +47,45 @@ fn spec_02_113_only_bound_and_waiting_claims_let_a_pod_go() {
     let waiting = claim(json!({"storageClassName": "sc"}), false);
     let named = claim(json!({"volumeName": "pv"}), false);
     let bound = claim(json!({"volumeName": "pv"}), true);
-    let of = |claim, class| Storage::new([claim], [&volume], [class]).state("default", "data");
-    assert!(matches!(of(&waiting, &wait), ClaimState::Waiting(_)));
-    assert!(matches!(of(&waiting, &immediate), ClaimState::Unbound));
-    assert!(matches!(of(&named, &wait), ClaimState::Unbound));
-    assert!(matches!(of(&bound, &wait), ClaimState::Bound(_)));
+    let of = |claim, class| VolumeObjects::new([claim], [&volume], [class]).claim_state("default", "data");
+    assert!(matches!(of(&waiting, &wait), VolumeClaimState::Waiting(_)));
+    assert!(matches!(of(&waiting, &immediate), VolumeClaimState::Unbound));
+    assert!(matches!(of(&named, &wait), VolumeClaimState::Unbound));
+    assert!(matches!(of(&bound, &wait), VolumeClaimState::Bound(_)));
     let gone = claim(json!({"volumeName": "other"}), true);
-    assert!(matches!(of(&gone, &wait), ClaimState::Lost));
+    assert!(matches!(of(&gone, &wait), VolumeClaimState::Lost));
     let mut deleting = bound.clone();
     deleting.metadata.deletion_timestamp = object(json!("2026-01-01T00:00:00Z"));
-    assert!(matches!(of(&deleting, &wait), ClaimState::Deleting));
-    assert!(matches!(Storage::default().state("default", "data"), ClaimState::Missing));
+    assert!(matches!(of(&deleting, &wait), VolumeClaimState::Deleting));
+    assert!(matches!(VolumeObjects::default().claim_state("default", "data"), VolumeClaimState::Missing));
 }
 
 #[test]
 fn spec_02_114_a_bound_claim_needs_no_class() {
     let volume = volume(json!({}));
     let bound = claim(json!({"volumeName": "pv", "storageClassName": ""}), true);
-    assert!(matches!(Storage::new([&bound], [&volume], []).state("default", "data"), ClaimState::Bound(_)));
+    assert!(matches!(
+        VolumeObjects::new([&bound], [&volume], []).claim_state("default", "data"),
+        VolumeClaimState::Bound(_)
+    ));
     let unbound = claim(json!({"storageClassName": ""}), false);
-    assert!(matches!(Storage::new([&unbound], [], []).state("default", "data"), ClaimState::Unbound));
+    assert!(matches!(VolumeObjects::new([&unbound], [], []).claim_state("default", "data"), VolumeClaimState::Unbound));
 }
 
 #[test]
 fn spec_02_108_a_class_reaches_its_topologies_only() {
     let class = class("WaitForFirstConsumer");
-    assert!(class_reaches(&class, &zone("c")));
-    assert!(!class_reaches(&class, &zone("a")));
-    assert!(!class_reaches(&class, &Labels::new()));
+    assert!(can_class_provision_for(&class, &zone("c")));
+    assert!(!can_class_provision_for(&class, &zone("a")));
+    assert!(!can_class_provision_for(&class, &Labels::new()));
 }
 
 #[test]
 fn spec_02_109_a_volume_reaches_any_of_its_terms() {
     let term = |zone: &str| json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]});
     let volume = volume(json!({"nodeAffinity": {"required": {"nodeSelectorTerms": [term("a"), term("b")]}}}));
-    assert!(volume_reaches(&volume, "n", &zone("b")) && volume_reaches_new_node(&volume, &zone("b")));
-    assert!(!volume_reaches(&volume, "n", &zone("c")) && !volume_reaches_new_node(&volume, &zone("c")));
+    assert!(is_volume_usable_on(&volume, "n", &zone("b")) && is_volume_usable_on_new_node(&volume, &zone("b")));
+    assert!(!is_volume_usable_on(&volume, "n", &zone("c")) && !is_volume_usable_on_new_node(&volume, &zone("c")));
 }
 
 #[test]
@@ -91,20 +94,23 @@ fn spec_02_111_a_host_of_a_local_volume_is_no_pin_for_a_new_node() {
     let affinity = json!({"required": {"nodeSelectorTerms": [host]}});
     let local = volume(json!({"local": {"path": "/data"}, "nodeAffinity": affinity}));
     let network = volume(json!({"nodeAffinity": affinity}));
-    assert!(volume_reaches_new_node(&local, &zone("a")));
-    assert!(!volume_reaches_new_node(&network, &zone("a")));
-    assert!(!volume_reaches(&local, "new", &zone("a")), "kube-scheduler knows no such exception");
+    assert!(is_volume_usable_on_new_node(&local, &zone("a")));
+    assert!(!is_volume_usable_on_new_node(&network, &zone("a")));
+    assert!(!is_volume_usable_on(&local, "new", &zone("a")), "kube-scheduler knows no such exception");
 }
 
 #[test]
 fn drivers_are_found_through_volume_or_class() {
     let by_class = claim(json!({"storageClassName": "sc"}), false);
     let class = class("WaitForFirstConsumer");
-    assert_eq!(Storage::new([&by_class], [], [&class]).driver("default", "data").as_deref(), Some("ebs.csi.aws.com"));
+    assert_eq!(
+        VolumeObjects::new([&by_class], [], [&class]).csi_driver("default", "data").as_deref(),
+        Some("ebs.csi.aws.com")
+    );
     let by_volume = claim(json!({"volumeName": "pv", "storageClassName": "sc"}), true);
     let csi = volume(json!({"csi": {"driver": "disk.example.com", "volumeHandle": "v"}}));
-    let found = Storage::new([&by_volume], [&csi], [&class]).driver("default", "data");
+    let found = VolumeObjects::new([&by_volume], [&csi], [&class]).csi_driver("default", "data");
     assert_eq!(found.as_deref(), Some("disk.example.com"));
     let nfs = volume(json!({"nfs": {"path": "/", "server": "s"}}));
-    assert_eq!(Storage::new([&by_volume], [&nfs], [&class]).driver("default", "data"), None);
+    assert_eq!(VolumeObjects::new([&by_volume], [&nfs], [&class]).csi_driver("default", "data"), None);
 }

@@ -38,6 +38,6 @@ fn numbers_are_compared_by_lt_and_gt() {
 #[test]
 fn a_preference_keeps_nobody_away() {
     let pod = pod("p", json!({}), json!({}));
-    assert!(untolerated(&pod, &[taint(json!({"key": "k", "effect": "PreferNoSchedule"}))]).is_none());
-    assert!(untolerated(&pod, &[taint(json!({"key": "k", "effect": "NoExecute"}))]).is_some());
+    assert!(first_untolerated_taint(&pod, &[taint(json!({"key": "k", "effect": "PreferNoSchedule"}))]).is_none());
+    assert!(first_untolerated_taint(&pod, &[taint(json!({"key": "k", "effect": "NoExecute"}))]).is_some());
 }

@@ -1,4 +1,4 @@
-//! Differences between objects, and calls that a server was too busy for.
+//! Tests of merge patches and of retries against an overloaded server.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::*;
 
 #[test]
-fn a_difference_names_what_changed_and_nothing_else() {
+fn a_merge_patch_contains_only_what_changed() {
     let before = json!({"a": 1, "b": {"c": [1, 2], "d": "x"}, "gone": true});
     let after = json!({"a": 1, "b": {"c": [2], "d": "x"}, "new": {"e": 1}});
     assert_eq!(merge_patch_between(&before, &after), Some(json!({"b": {"c": [2]}, "gone": null, "new": {"e": 1}})));
@@ -20,14 +20,14 @@ fn a_difference_names_what_changed_and_nothing_else() {
 }
 
 #[test]
-fn object_and_status_are_written_apart() {
+fn object_and_status_are_patched_separately() {
     let node = |label: &str, phase: &str| -> Node {
         serde_json::from_value(json!({"metadata": {"name": "n", "labels": {"l": label}}, "status": {"phase": phase}}))
             .unwrap()
     };
     let (before, after) = (node("1", "Pending"), node("2", "Running"));
-    let between = |write: MergePatch| {
-        merge_patch_between(&write.serialize_target(&before).unwrap(), &write.serialize_target(&after).unwrap())
+    let between = |patch: MergePatch| {
+        merge_patch_between(&patch.serialize_target(&before).unwrap(), &patch.serialize_target(&after).unwrap())
     };
     let object = between(MergePatch::OBJECT);
     assert_eq!(object, Some(json!({"metadata": {"labels": {"l": "2"}}})));
@@ -44,16 +44,16 @@ fn status_error(code: u16, retry_after_seconds: u32) -> kube::Error {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_server_is_asked_again_when_it_wishes() {
-    let answers = RefCell::new(vec![Ok(7), Err(status_error(503, 2)), Err(status_error(429, 1))]);
+async fn a_call_is_repeated_after_the_delay_that_the_server_requests() {
+    let responses = RefCell::new(vec![Ok(7), Err(status_error(503, 2)), Err(status_error(429, 1))]);
     let start = Instant::now();
-    let answer = with_retries(|| std::future::ready(answers.borrow_mut().pop().unwrap())).await;
-    assert_eq!(answer.unwrap(), 7);
+    let result = with_retries(|| std::future::ready(responses.borrow_mut().pop().unwrap())).await;
+    assert_eq!(result.unwrap(), 7);
     assert_eq!(start.elapsed(), Duration::from_secs(3));
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_call_is_repeated_or_waited_for_without_end() {
+async fn retries_and_waiting_time_of_a_call_are_bounded() {
     let calls = RefCell::new(0);
     let busy = with_retries(|| {
         *calls.borrow_mut() += 1;
@@ -65,13 +65,14 @@ async fn no_call_is_repeated_or_waited_for_without_end() {
 }
 
 #[tokio::test]
-async fn what_a_caller_does_differently_has_a_name() {
-    let of = async |code| with_retries(|| std::future::ready(Err::<(), _>(status_error(code, 0)))).await.unwrap_err();
-    assert!(matches!(of(404).await, ApiError::NotFound));
-    assert!(matches!(of(409).await, ApiError::Conflict));
-    assert!(matches!(of(500).await, ApiError::Other(_)));
+async fn each_status_code_maps_to_its_error_variant() {
+    let error_for =
+        async |code| with_retries(|| std::future::ready(Err::<(), _>(status_error(code, 0)))).await.unwrap_err();
+    assert!(matches!(error_for(404).await, ApiError::NotFound));
+    assert!(matches!(error_for(409).await, ApiError::Conflict));
+    assert!(matches!(error_for(500).await, ApiError::Other(_)));
     assert!(
-        matches!(of(503).await, ApiError::Other(_)),
+        matches!(error_for(503).await, ApiError::Other(_)),
         "a server that does not say when to come back may have done it"
     );
 }

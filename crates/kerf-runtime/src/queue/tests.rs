@@ -1,4 +1,4 @@
-//! The order of work, in virtual time.
+//! Tests of the processing order, in virtual time.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,17 +14,18 @@ fn settings(workers: usize) -> QueueSettings {
     }
 }
 
-/// Runs a queue for a while and says when which key was worked on, in milliseconds.
+/// Runs a queue for `millis` milliseconds. Returns each processed key with its start time in
+/// milliseconds.
 async fn run_and_record<R: Future<Output = ReconcileAction>>(
     queue: &Queue<&'static str>,
     millis: u64,
     reconcile: impl Fn(&'static str) -> R,
 ) -> Vec<(&'static str, u128)> {
     let start = Instant::now();
-    let seen = Rc::new(RefCell::new(Vec::new()));
+    let processed = Rc::new(RefCell::new(Vec::new()));
     let (shutdown, stop) = Shutdown::new();
     let run = queue.run(stop, |key, _| {
-        seen.borrow_mut().push((key, start.elapsed().as_millis()));
+        processed.borrow_mut().push((key, start.elapsed().as_millis()));
         reconcile(key)
     });
     let end = async {
@@ -32,11 +33,11 @@ async fn run_and_record<R: Future<Output = ReconcileAction>>(
         shutdown.request();
     };
     futures::join!(run, end);
-    Rc::into_inner(seen).map(RefCell::into_inner).unwrap_or_default()
+    Rc::into_inner(processed).map(RefCell::into_inner).unwrap_or_default()
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_leave_in_the_order_in_which_they_are_due() {
+async fn keys_are_processed_in_the_order_in_which_they_are_due() {
     let queue = Queue::new(settings(1));
     queue.add_after("c", Duration::from_millis(30));
     queue.add("b");
@@ -44,17 +45,17 @@ async fn keys_leave_in_the_order_in_which_they_are_due() {
     queue.add("b");
     queue.add_after("a", Duration::from_millis(500));
     assert_eq!((queue.len(), queue.depth()), (3, 2));
-    let seen = run_and_record(&queue, 1000, |_| async { ReconcileAction::Done }).await;
-    assert_eq!(seen, [("b", 0), ("a", 0), ("c", 30)], "each once, at the earliest time that anybody asked for");
+    let processed = run_and_record(&queue, 1000, |_| async { ReconcileAction::Done }).await;
+    assert_eq!(processed, [("b", 0), ("a", 0), ("c", 30)], "each once, at the earliest time that anybody asked for");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_is_never_worked_on_twice_at_once_and_loses_nothing() {
+async fn a_key_added_while_it_is_processed_is_processed_again_afterwards() {
     let queue = Queue::new(settings(8));
     queue.add("a");
     queue.add("b");
     let again = queue.clone();
-    let seen = run_and_record(&queue, 1000, |key| {
+    let processed = run_and_record(&queue, 1000, |key| {
         let again = again.clone();
         async move {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -65,15 +66,15 @@ async fn a_key_is_never_worked_on_twice_at_once_and_loses_nothing() {
             ReconcileAction::Done
         }
     });
-    assert_eq!(seen.await, [("a", 0), ("b", 0), ("a", 20)]);
+    assert_eq!(processed.await, [("a", 0), ("b", 0), ("a", 20)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_back_off_by_key_and_are_forgotten() {
+async fn failures_back_off_by_key_and_are_reset_by_success() {
     let queue = Queue::new(settings(2));
     queue.add("bad");
     let tries = Rc::new(RefCell::new(0));
-    let seen = run_and_record(&queue, 3000, |_| {
+    let processed = run_and_record(&queue, 3000, |_| {
         let tries = tries.clone();
         async move {
             *tries.borrow_mut() += 1;
@@ -85,45 +86,45 @@ async fn failures_back_off_by_key_and_are_forgotten() {
             }
         }
     });
-    let times: Vec<u128> = seen.await.into_iter().map(|(_, at)| at).collect();
+    let times: Vec<u128> = processed.await.into_iter().map(|(_, at)| at).collect();
     assert_eq!(times, [0, 100, 300, 700, 1000, 1100]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_failures_together_are_limited() {
+async fn the_retry_rate_limits_all_keys_together() {
     let queue = Queue::new(QueueSettings { retry_rate: Some(Rate { per_second: 1, burst: 2 }), ..settings(8) });
     for key in ["a", "b", "c", "d"] {
         queue.add(key);
     }
     let first = RefCell::new(Vec::new());
-    let seen = run_and_record(&queue, 5000, |key| {
+    let processed = run_and_record(&queue, 5000, |key| {
         let is_first = !first.borrow().contains(&key);
         first.borrow_mut().push(key);
         async move { if is_first { ReconcileAction::RequeueWithBackoff } else { ReconcileAction::Done } }
     });
-    let again: Vec<_> = seen.await.split_off(4);
-    assert_eq!(again, [("a", 100), ("b", 100), ("c", 1000), ("d", 2000)]);
+    let requeued: Vec<_> = processed.await.split_off(4);
+    assert_eq!(requeued, [("a", 100), ("b", 100), ("c", 1000), ("d", 2000)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_a_failure_and_takes_nobody_along() {
+async fn a_panic_counts_as_a_failure_and_does_not_stop_other_keys() {
     let queue = Queue::new(settings(2));
     queue.add("bad");
     queue.add("good");
-    let seen = run_and_record(&queue, 150, |key| async move {
+    let processed = run_and_record(&queue, 150, |key| async move {
         assert_ne!(key, "bad", "on purpose");
         ReconcileAction::Done
     });
-    assert_eq!(seen.await, [("bad", 0), ("good", 0), ("bad", 100)]);
+    assert_eq!(processed.await, [("bad", 0), ("good", 0), ("bad", 100)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_runs_when_the_end_is_asked_for_may_finish() {
+async fn running_reconciles_finish_after_shutdown_is_requested() {
     let queue = Queue::new(settings(1));
     queue.add("a");
     queue.add("b");
     let finished = Rc::new(RefCell::new(0));
-    let seen = run_and_record(&queue, 10, |_| {
+    let processed = run_and_record(&queue, 10, |_| {
         let finished = finished.clone();
         async move {
             tokio::time::sleep(Duration::from_secs(5)).await;
@@ -131,12 +132,12 @@ async fn what_runs_when_the_end_is_asked_for_may_finish() {
             ReconcileAction::Done
         }
     });
-    assert_eq!(seen.await, [("a", 0)]);
+    assert_eq!(processed.await, [("a", 0)]);
     assert_eq!(*finished.borrow(), 1);
 }
 
 #[test]
-fn the_soonest_of_two_results_wins() {
+fn soonest_returns_the_earlier_of_two_actions() {
     let (long, short) = (Duration::from_secs(9), Duration::from_secs(1));
     assert_eq!(ReconcileAction::Done.soonest(ReconcileAction::RequeueAfter(long)), ReconcileAction::RequeueAfter(long));
     assert_eq!(
@@ -151,7 +152,7 @@ fn the_soonest_of_two_results_wins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconcile_is_told_for_how_long_its_key_was_due() {
+async fn a_reconcile_receives_the_time_since_its_key_became_due() {
     let queue = Queue::new(settings(1));
     queue.add("first");
     queue.add("second");

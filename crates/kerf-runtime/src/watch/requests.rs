@@ -1,6 +1,9 @@
-//! The two requests behind a watch, and what can become of them. Objects are read as raw JSON first: the version is needed whatever
-//! type the caller decodes into, and one that cannot be decoded must not spoil its list. The lines of a watch are read here too, because
-//! kube's type for them takes raw JSON only if the line's `type` stands before its `object`, which no server promises.
+//! The list request and the watch request, and the decoding of their responses.
+//!
+//! Objects are first read as raw JSON, for two reasons: the resource version is needed for every
+//! type that a caller decodes into, and one object that cannot be decoded must not fail its list.
+//! The lines of a watch are parsed here because kube's `WatchEvent` accepts raw JSON only if `type`
+//! precedes `object` in the line, which no server guarantees.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -18,26 +21,27 @@ use tracing::error;
 use super::{WatchSettings, WatchedKind};
 use crate::causes::Causes;
 
-/// Why there is no list.
+/// Reason why a list failed.
 pub(super) enum ListFailure {
-    /// The server does not know the kind.
+    /// The server does not serve the kind.
     NotInstalled,
-    /// Anything else.
+    /// Any other failure.
     Failed(String),
 }
 
-/// Why a watch is over.
+/// Reason why a watch failed.
 pub(super) enum WatchFailure {
-    /// The history is lost; only a new list helps.
+    /// The watch history is lost; the caller must list again.
     Gone,
-    /// Anything else.
+    /// Any other failure. The watch can be resumed.
     Failed(String),
 }
 
 impl WatchFailure {
     pub(super) fn from_kube_error(cause: &kube::Error) -> Self {
         match cause {
-            // A version that the server has not reached is one that it will not: it was restored from a copy.
+            // A server that was restored from a backup never reaches a version that it gave out
+            // before.
             kube::Error::Api(status) if status.code == 410 || status.code == 404 || is_version_too_large(status) => {
                 Self::Gone
             }
@@ -50,7 +54,7 @@ fn is_version_too_large(status: &Status) -> bool {
     status.code == 504 && status.message.contains("Too large resource version")
 }
 
-/// The whole list, page by page, and the version that it is of.
+/// Lists all objects, page by page. Returns them with the resource version of the list.
 pub(super) async fn list<T: DeserializeOwned>(
     client: &Client,
     settings: &WatchSettings,
@@ -65,7 +69,7 @@ pub(super) async fn list<T: DeserializeOwned>(
         };
         let text = match client.request_text(request(settings.kind, &query)?).await {
             Ok(text) => text,
-            // The rest of the list is too old to be read: from the start, then.
+            // The continue token has expired: start again with the first page.
             Err(kube::Error::Api(status)) if status.code == 410 && !token.is_empty() => {
                 objects.clear();
                 token.clear();
@@ -87,18 +91,18 @@ pub(super) async fn list<T: DeserializeOwned>(
     }
 }
 
-/// What a line of a watch says.
+/// Decoded line of a watch.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DecodedWatchEvent<T> {
-    /// An object is new or has changed; none if it could not be read.
+    /// An object was created or changed. `object` is `None` if it cannot be decoded.
     Applied { object: Option<T>, version: String },
-    /// An object is gone.
+    /// An object was deleted. `object` is `None` if it cannot be decoded.
     Deleted { object: Option<T>, version: String },
-    /// Everything up to this version has been said.
+    /// All changes up to this version have been sent.
     Bookmark { version: String },
 }
 
-/// The changes since a version.
+/// Opens a watch of the changes since `version`.
 pub(super) async fn open_watch<T: DeserializeOwned + Send>(
     client: &Client,
     settings: &WatchSettings,
@@ -115,32 +119,33 @@ pub(super) async fn open_watch<T: DeserializeOwned + Send>(
         ListFailure::NotInstalled => WatchFailure::Gone,
         ListFailure::Failed(cause) => WatchFailure::Failed(cause),
     })?;
-    // A server that compresses a watch begins anew with each event, and decoders stop after the first.
+    // A server that compresses a watch starts a new compressed stream for each event, and decoders
+    // stop after the first.
     request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     let body = client.request_stream(request).await.map_err(|cause| WatchFailure::from_kube_error(&cause))?;
     let lines = body.lines().map_err(|cause| WatchFailure::Failed(cause.to_string()));
     Ok(Box::pin(lines.try_filter_map(move |line| std::future::ready(parse_line(kind, &line)))))
 }
 
-/// Reads a line. One that was cut off by the end of the connection says nothing.
+/// Parses a line. Returns `None` for a line that was cut off by the end of the connection.
 fn parse_line<T: DeserializeOwned>(
     kind: WatchedKind,
     line: &str,
 ) -> Result<Option<DecodedWatchEvent<T>>, WatchFailure> {
-    let refused = |status: Status| WatchFailure::from_kube_error(&kube::Error::Api(Box::new(status)));
+    let failure_from_status = |status: Status| WatchFailure::from_kube_error(&kube::Error::Api(Box::new(status)));
     let line: WatchLine<'_> = match serde_json::from_str(line) {
         Ok(line) => line,
         Err(cause) if cause.is_eof() => return Ok(None),
         Err(cause) => {
             let status = serde_json::from_str::<Status>(line);
-            return Err(status.map_or_else(|_| WatchFailure::Failed(cause.to_string()), refused));
+            return Err(status.map_or_else(|_| WatchFailure::Failed(cause.to_string()), failure_from_status));
         }
     };
-    let unreadable = |cause: serde_json::Error| WatchFailure::Failed(cause.to_string());
+    let parse_failure = |cause: serde_json::Error| WatchFailure::Failed(cause.to_string());
     if line.event_type == "ERROR" {
-        return Err(serde_json::from_str::<Status>(line.object.get()).map_or_else(unreadable, refused));
+        return Err(serde_json::from_str::<Status>(line.object.get()).map_or_else(parse_failure, failure_from_status));
     }
-    let version = resource_version_of(line.object).map_err(unreadable)?;
+    let version = resource_version_of(line.object).map_err(parse_failure)?;
     match &*line.event_type {
         "ADDED" | "MODIFIED" => {
             Ok(Some(DecodedWatchEvent::Applied { object: decode_or_log(kind, line.object), version }))
@@ -151,19 +156,20 @@ fn parse_line<T: DeserializeOwned>(
     }
 }
 
-/// The version of an object. What follows its metadata is not read: this is the second of three times that the text is gone over, and
-/// metadata comes first as servers write it.
+/// Returns the resource version of an object. Stops reading after the metadata, which servers write
+/// first, because the text is parsed three times and this is the second.
 fn resource_version_of(object: &RawValue) -> Result<String, serde_json::Error> {
-    let mut found = None;
-    let read = ResourceVersionVisitor(&mut found).deserialize(&mut serde_json::Deserializer::from_str(object.get()));
-    match (found, read) {
+    let mut version = None;
+    let result =
+        ResourceVersionVisitor(&mut version).deserialize(&mut serde_json::Deserializer::from_str(object.get()));
+    match (version, result) {
         (Some(version), _) => Ok(version),
         (None, Err(cause)) => Err(cause),
         (None, Ok(())) => Err(serde::de::Error::missing_field("metadata")),
     }
 }
 
-/// Reads an object up to its metadata, leaves the version there, and reads no further.
+/// Reads an object up to its metadata, stores the resource version, and stops.
 struct ResourceVersionVisitor<'f>(&'f mut Option<String>);
 
 impl<'de> DeserializeSeed<'de> for ResourceVersionVisitor<'_> {
@@ -186,7 +192,7 @@ impl<'de> Visitor<'de> for ResourceVersionVisitor<'_> {
             if name == "metadata" {
                 let identity: Identity<'de> = fields.next_value()?;
                 *self.0 = Some(identity.resource_version.into_owned());
-                // The only way to end here.
+                // An error is the only way to stop here.
                 return Err(serde::de::Error::custom("enough"));
             }
             fields.next_value::<IgnoredAny>()?;
@@ -202,7 +208,8 @@ fn request(kind: WatchedKind, query: &str) -> Result<http::Request<Vec<u8>>, Lis
         .map_err(|cause| ListFailure::Failed(cause.to_string()))
 }
 
-/// Tokens and versions are opaque; what is not a letter, a digit or one of `-_.` is escaped.
+/// Percent-encodes all bytes except letters, digits and `-_.`. Continue tokens and resource
+/// versions are opaque, so they may contain any byte.
 fn percent_encoded(text: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(text.len());
@@ -210,14 +217,14 @@ fn percent_encoded(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-_.".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            // Writing to a String cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(out, "%{byte:02X}");
         }
     }
     out
 }
 
-/// A page of a list.
+/// One page of a list response.
 #[derive(Deserialize)]
 struct Page<'a> {
     metadata: PageMetadata,
@@ -234,7 +241,7 @@ struct PageMetadata {
     r#continue: String,
 }
 
-/// A line of a watch.
+/// One line of a watch response.
 #[derive(Deserialize)]
 struct WatchLine<'a> {
     #[serde(borrow, rename = "type")]

@@ -1,4 +1,5 @@
-//! Against a server of a few canned answers; against a real one the watch is tried where there is one (`kerf-controllers`).
+//! Tests against a server with scripted responses. The tests of `kerf-controllers` run watches
+//! against an API server.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 use std::collections::VecDeque;
@@ -18,7 +19,7 @@ struct Thing {
     size: u32,
 }
 
-/// A server that gives its answers one after the other, and remembers what it was asked and when.
+/// Server that returns its responses in order and records the query of each request.
 #[derive(Clone, Default)]
 struct ScriptedServer {
     responses: Arc<Mutex<VecDeque<(u16, String)>>>,
@@ -26,19 +27,19 @@ struct ScriptedServer {
 }
 
 impl ScriptedServer {
-    fn new(answers: Vec<(u16, String)>) -> Self {
-        Self { responses: Arc::new(Mutex::new(answers.into())), queries: Arc::default() }
+    fn new(responses: Vec<(u16, String)>) -> Self {
+        Self { responses: Arc::new(Mutex::new(responses.into())), queries: Arc::default() }
     }
 
     fn client(&self) -> Client {
-        let script = self.clone();
+        let server = self.clone();
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let (_, query) = request.uri().path_and_query().unwrap().as_str().split_once('?').unwrap();
-            let asked: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("timeout")).collect();
-            script.queries.lock().unwrap().push(asked.join("&"));
-            let answer = script.responses.lock().unwrap().pop_front();
+            let pairs: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("timeout")).collect();
+            server.queries.lock().unwrap().push(pairs.join("&"));
+            let response = server.responses.lock().unwrap().pop_front();
             async move {
-                let Some((code, text)) = answer else { return std::future::pending().await };
+                let Some((code, text)) = response else { return std::future::pending().await };
                 Ok::<_, std::convert::Infallible>(
                     http::Response::builder().status(code).body(Body::from(text.into_bytes())).unwrap(),
                 )
@@ -57,13 +58,13 @@ fn page(version: u32, rest: &str, items: &[Value]) -> (u16, String) {
 }
 
 fn changes(events: &[(&str, Value)]) -> (u16, String) {
-    // The type stands first, as servers write it; `json!` would sort the two.
+    // `type` comes first, as servers write it; `json!` would sort the two keys.
     let lines: Vec<String> =
         events.iter().map(|(kind, object)| format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")).collect();
     (200, lines.concat())
 }
 
-/// The same by a server that writes the object before its type.
+/// Builds watch lines in which `object` precedes `type`.
 fn changes_object_first(events: &[(&str, Value)]) -> (u16, String) {
     let lines: Vec<String> =
         events.iter().map(|(kind, object)| format!("{{\"object\":{object},\"type\":\"{kind}\"}}\n")).collect();
@@ -78,23 +79,24 @@ fn status(code: u16) -> Value {
     json!({"kind": "Status", "status": "Failure", "code": code, "message": "no", "reason": "no"})
 }
 
-/// What is told until the script is at its end, what was asked for, and how long it took.
-async fn run_watch(answers: Vec<(u16, String)>) -> (Vec<WatchUpdate<Thing>>, Vec<String>, Duration, WatchProgress) {
-    let script = ScriptedServer::new(answers);
+/// Runs a watch against the scripted responses. Returns its updates, the queries, the time of the
+/// last update, and the progress.
+async fn run_watch(responses: Vec<(u16, String)>) -> (Vec<WatchUpdate<Thing>>, Vec<String>, Duration, WatchProgress) {
+    let server = ScriptedServer::new(responses);
     let mut events = Vec::new();
     let start = Instant::now();
     let mut end = Duration::ZERO;
-    let (outside, work) = watch(script.client(), WatchSettings::new(KIND, 1), |event| {
+    let (handle, work) = watch(server.client(), WatchSettings::new(KIND, 1), |event| {
         events.push(event);
         end = start.elapsed();
     });
     assert!(tokio::time::timeout(Duration::from_mins(2), work).await.is_err(), "a watch never ends");
-    (events, script.queries.lock().unwrap().clone(), end, outside.progress())
+    (events, server.queries.lock().unwrap().clone(), end, handle.progress())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_comes_in_pages_and_is_told_whole() {
-    let (events, asked, _, progress) = run_watch(vec![
+async fn a_list_is_read_in_pages_and_delivered_as_a_whole() {
+    let (events, queries, _, progress) = run_watch(vec![
         page(9, "a b", &[thing("a", 1, 1.into())]),
         page(9, "", &[thing("b", 2, 2.into())]),
         changes(&[
@@ -114,21 +116,24 @@ async fn a_list_comes_in_pages_and_is_told_whole() {
             WatchUpdate::Deleted(Thing { size: 2 }),
         ]
     );
-    let watched = "watch=true&allowWatchBookmarks=true&resourceVersion";
-    assert_eq!(asked, ["limit=500", "limit=500&continue=a%20b", &format!("{watched}=9"), &format!("{watched}=14")]);
+    let watch_query = "watch=true&allowWatchBookmarks=true&resourceVersion";
+    assert_eq!(
+        queries,
+        ["limit=500", "limit=500&continue=a%20b", &format!("{watch_query}=9"), &format!("{watch_query}=14")]
+    );
     assert_eq!(progress, WatchProgress { phase: WatchPhase::Watching, is_synced: true, version: 14 });
 }
 
-/// No server promises that the type of a change stands before its object.
+/// No server guarantees that the type of a change precedes its object.
 #[tokio::test(start_paused = true)]
-async fn the_order_in_a_line_does_not_matter() {
-    let said = [
+async fn the_order_of_keys_in_a_watch_line_does_not_matter() {
+    let events = [
         ("ADDED", thing("a", 2, 1.into())),
         ("MODIFIED", thing("a", 3, 2.into())),
         ("BOOKMARK", json!({"metadata": {"resourceVersion": "4"}})),
         ("DELETED", thing("a", 5, 2.into())),
     ];
-    for changes in [changes(&said), changes_object_first(&said)] {
+    for changes in [changes(&events), changes_object_first(&events)] {
         let (events, _, _, progress) = run_watch(vec![page(1, "", &[]), changes]).await;
         let expected = [
             WatchUpdate::Reset(vec![]),
@@ -139,37 +144,38 @@ async fn the_order_in_a_line_does_not_matter() {
         assert_eq!(events, expected);
         assert_eq!(progress.version, 5);
     }
-    let gone = changes_object_first(&[("ERROR", status(410))]);
-    let (events, ..) = run_watch(vec![page(1, "", &[]), gone, page(7, "", &[thing("a", 3, 5.into())])]).await;
+    let expired = changes_object_first(&[("ERROR", status(410))]);
+    let (events, ..) = run_watch(vec![page(1, "", &[]), expired, page(7, "", &[thing("a", 3, 5.into())])]).await;
     assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![Thing { size: 5 }])]);
 }
 
-/// What is no change at all is weather, and a line that the end of a connection cut off is nothing.
+/// A line that is not a watch event is a failure, and a line that was cut off by the end of the
+/// connection is skipped.
 #[tokio::test(start_paused = true)]
-async fn lines_that_say_nothing_cost_nothing_but_time() {
+async fn lines_that_are_no_events_lose_no_changes() {
     let bare = (200, format!("{}\n", status(410)));
     let (events, ..) = run_watch(vec![page(1, "", &[]), bare, page(7, "", &[])]).await;
     assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![])], "a refusal in place of a change");
-    for odd in
+    for line in
         ["{\"type\":\"ADDED\",\"object\":{\"meta", "no json\n", "{\"type\":\"RENAMED\",\"object\":{\"metadata\":{}}}\n"]
     {
-        let after = changes(&[("ADDED", thing("a", 2, 1.into()))]);
-        let (events, asked, ..) = run_watch(vec![page(1, "", &[]), (200, odd.to_owned()), after]).await;
-        assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Applied(Thing { size: 1 })], "{odd}");
-        assert!(asked[2].ends_with("resourceVersion=1"), "{asked:?}");
+        let next_changes = changes(&[("ADDED", thing("a", 2, 1.into()))]);
+        let (events, queries, ..) = run_watch(vec![page(1, "", &[]), (200, line.to_owned()), next_changes]).await;
+        assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Applied(Thing { size: 1 })], "{line}");
+        assert!(queries[2].ends_with("resourceVersion=1"), "{queries:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_history_is_a_new_list() {
-    for gone in [changes(&[("ERROR", status(410))]), status_response(410)] {
-        let (events, ..) = run_watch(vec![page(1, "", &[]), gone, page(7, "", &[thing("a", 3, 5.into())])]).await;
+async fn a_lost_history_causes_a_new_list() {
+    for expired in [changes(&[("ERROR", status(410))]), status_response(410)] {
+        let (events, ..) = run_watch(vec![page(1, "", &[]), expired, page(7, "", &[thing("a", 3, 5.into())])]).await;
         assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![Thing { size: 5 }])]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_whose_rest_is_gone_starts_over() {
+async fn a_list_whose_continue_token_expired_starts_over() {
     let first = thing("a", 1, 1.into());
     let (events, ..) =
         run_watch(vec![page(1, "t", std::slice::from_ref(&first)), status_response(410), page(2, "", &[first])]).await;
@@ -177,8 +183,8 @@ async fn a_list_whose_rest_is_gone_starts_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_back_off_and_the_watch_goes_on_where_it_was() {
-    let (events, asked, end, _) = run_watch(vec![
+async fn errors_back_off_and_the_watch_resumes_at_its_version() {
+    let (events, queries, end, _) = run_watch(vec![
         status_response(500),
         status_response(500),
         page(1, "", &[]),
@@ -187,16 +193,16 @@ async fn errors_back_off_and_the_watch_goes_on_where_it_was() {
     ])
     .await;
     assert_eq!(events.len(), 3);
-    assert!(asked[4].contains("resourceVersion=5"), "{asked:?}");
-    // 0.8, then 1.6, then 0.8 seconds, each with up to a half more.
+    assert!(queries[4].contains("resourceVersion=5"), "{queries:?}");
+    // Delays of 0.8, 1.6 and 0.8 seconds, each with jitter of up to 50%.
     assert!((3.2..4.8).contains(&end.as_secs_f64()), "{end:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_not_installed_is_waited_for() {
-    let mut answers = vec![status_response(404); 30];
-    answers.push(page(1, "", &[thing("a", 1, 1.into())]));
-    let (events, _, end, progress) = run_watch(answers).await;
+async fn the_watch_waits_for_a_kind_that_is_not_installed() {
+    let mut responses = vec![status_response(404); 30];
+    responses.push(page(1, "", &[thing("a", 1, 1.into())]));
+    let (events, _, end, progress) = run_watch(responses).await;
     assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![Thing { size: 1 }])]);
     assert!(end < Duration::from_secs(50), "it is found within two seconds of its arrival: {end:?}");
     assert!(progress.is_synced);
@@ -205,7 +211,7 @@ async fn a_kind_that_is_not_installed_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_read_spoils_nothing() {
+async fn an_object_that_cannot_be_decoded_affects_no_other_object() {
     let (events, _, _, progress) = run_watch(vec![
         page(1, "", &[thing("bad", 1, "x".into()), thing("good", 1, 1.into())]),
         changes(&[("ADDED", thing("bad", 2, "y".into())), ("ADDED", thing("good", 3, 2.into()))]),
@@ -216,15 +222,15 @@ async fn an_object_that_cannot_be_read_spoils_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_a_version_hears_of_it() {
-    let script = ScriptedServer::new(vec![page(3, "", &[]), changes(&[("ADDED", thing("a", 5, 1.into()))])]);
-    let (mut outside, work) = watch(script.client(), WatchSettings::new(KIND, 1), |_: WatchUpdate<Thing>| {});
-    assert!(!outside.progress().is_synced);
+async fn wait_for_version_resolves_once_the_version_is_delivered() {
+    let server = ScriptedServer::new(vec![page(3, "", &[]), changes(&[("ADDED", thing("a", 5, 1.into()))])]);
+    let (mut handle, work) = watch(server.client(), WatchSettings::new(KIND, 1), |_: WatchUpdate<Thing>| {});
+    assert!(!handle.progress().is_synced);
     let wait = async {
-        outside.wait_until_synced().await;
-        outside.wait_for_version("5").await;
-        outside.wait_for_version("no number").await;
-        outside.progress().version
+        handle.wait_until_synced().await;
+        handle.wait_for_version("5").await;
+        handle.wait_for_version("no number").await;
+        handle.progress().version
     };
     tokio::select! {
         () = work => unreachable!("a watch never ends"),

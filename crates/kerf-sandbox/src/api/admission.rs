@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::call::{Call, parse};
+use super::call::{Call, parse_stored};
 use super::object;
 use super::selector::Selection;
 use super::status::{ApiResult, Cause, GroupResource, StatusError};
@@ -18,7 +18,7 @@ const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 /// Changes or refuses an object of a built-in kind before it is judged.
 pub(crate) fn admit(call: &Call<'_>, change: WriteOperation<'_>, object: &mut Value) -> ApiResult<()> {
     if let WriteOperation::Create = change {
-        namespace_is_open(call, object)?;
+        check_namespace_open(call, object)?;
     }
     if !call.subresource().is_empty() {
         return Ok(());
@@ -27,14 +27,14 @@ pub(crate) fn admit(call: &Call<'_>, change: WriteOperation<'_>, object: &mut Va
         ("", "pods", WriteOperation::Create) => {
             set_priority(call, object)?;
             set_runtime_class(call, object)?;
-            account_exists(call, object)?;
+            check_service_account_exists(call, object)?;
             default_pod(object);
             Ok(())
         }
         ("", "pods", WriteOperation::Update(old)) => {
             for key in ["priority", "preemptionPolicy", "serviceAccountName", "serviceAccount"] {
                 if let Some(value) = object::at(old, &["spec", key]) {
-                    object::made(object, &["spec"]).entry(key).or_insert_with(|| value.clone());
+                    object::ensure_object(object, &["spec"]).entry(key).or_insert_with(|| value.clone());
                 }
             }
             add_tolerations(object);
@@ -50,7 +50,7 @@ pub(crate) fn admit(call: &Call<'_>, change: WriteOperation<'_>, object: &mut Va
 }
 
 /// New objects need a namespace that exists and is not on its way out.
-pub(crate) fn namespace_is_open(call: &Call<'_>, object: &Value) -> ApiResult<()> {
+pub(crate) fn check_namespace_open(call: &Call<'_>, object: &Value) -> ApiResult<()> {
     let Some(name) = call.namespace() else { return Ok(()) };
     let namespaces = call.registry.find("", "namespaces");
     let found = namespaces.and_then(|all| call.server.storage.get(all.table, &ObjectKey::new(None, name)));
@@ -58,24 +58,24 @@ pub(crate) fn namespace_is_open(call: &Call<'_>, object: &Value) -> ApiResult<()
         return Err(StatusError::not_found(GroupResource { group: "", resource: "namespaces" }, name));
     };
     // Every creation asks, so it is not read as a tree for that.
-    let phase = namespaces.and_then(|all| all.facet(&stored, "status.phase"));
+    let phase = namespaces.and_then(|all| all.selector_attribute(&stored, "status.phase"));
     if phase.is_none_or(|phase| phase != "Terminating") {
         return Ok(());
     }
     let why = format!("unable to create new content in namespace {name} because it is being terminated");
     let message = format!("namespace {name} is being terminated");
     let cause = Cause { reason: "NamespaceTerminating", message, field: "metadata.namespace".into() };
-    Err(StatusError::forbidden(call.resource.subject(), object::name(object), &why, vec![cause]))
+    Err(StatusError::forbidden(call.resource.group_resource(), object::name(object), &why, vec![cause]))
 }
 
 /// A cluster-scoped object, parsed.
 fn find(call: &Call<'_>, group: &str, plural: &str, name: &str) -> ApiResult<Option<Value>> {
     let Some(resource) = call.registry.find(group, plural) else { return Ok(None) };
-    call.server.storage.get(resource.table, &ObjectKey::new(None, name)).map(|stored| parse(&stored)).transpose()
+    call.server.storage.get(resource.table, &ObjectKey::new(None, name)).map(|stored| parse_stored(&stored)).transpose()
 }
 
 /// A pod that names a service account needs it to be there. The default one is everywhere, sooner or later.
-fn account_exists(call: &Call<'_>, pod: &Value) -> ApiResult<()> {
+fn check_service_account_exists(call: &Call<'_>, pod: &Value) -> ApiResult<()> {
     let name = object::text(pod, &["spec", "serviceAccountName"]);
     let (Some(namespace), false) = (call.namespace(), name.is_empty() || name == "default") else { return Ok(()) };
     let Some(accounts) = call.registry.find("", "serviceaccounts") else { return Ok(()) };
@@ -90,18 +90,18 @@ fn account_exists(call: &Call<'_>, pod: &Value) -> ApiResult<()> {
 fn all(call: &Call<'_>, group: &str, plural: &str, part: &str) -> ApiResult<Vec<Value>> {
     let Some(resource) = call.registry.find(group, plural) else { return Ok(Vec::new()) };
     let everything = Selection::default();
-    let window = PageQuery { namespace: None, selection: &everything, from: None, at: None, limit: None };
+    let window = PageQuery { namespace: None, selection: &everything, from: None, at_revision: None, limit: None };
     let page = call
         .server
         .storage
         .page(resource.table, window)
         .map_err(|_| StatusError::internal("the present is never compacted"))?;
     let has = |stored: &&Arc<StoredObject>| std::str::from_utf8(stored.bytes()).is_ok_and(|text| text.contains(part));
-    page.objects.iter().filter(has).map(|stored| parse(stored)).collect()
+    page.objects.iter().filter(has).map(|stored| parse_stored(stored)).collect()
 }
 
 fn forbid<T>(call: &Call<'_>, object: &Value, why: &str) -> ApiResult<T> {
-    Err(StatusError::forbidden(call.resource.subject(), object::name(object), why, Vec::new()))
+    Err(StatusError::forbidden(call.resource.group_resource(), object::name(object), why, Vec::new()))
 }
 
 /// The priority that the pod's class says; without a class that of the default class, or zero.
@@ -137,7 +137,7 @@ fn set_priority(call: &Call<'_>, pod: &mut Value) -> ApiResult<()> {
         return forbid(call, pod, &why);
     }
     let policy = policy.to_string();
-    let spec = object::made(pod, &["spec"]);
+    let spec = object::ensure_object(pod, &["spec"]);
     spec.insert("priority".into(), priority.into());
     spec.insert("preemptionPolicy".into(), policy.into());
     if let Some(class) = class.filter(|_| name.is_empty()) {
@@ -159,7 +159,7 @@ fn set_runtime_class(call: &Call<'_>, pod: &mut Value) -> ApiResult<()> {
         if object::at(pod, &["spec", "overhead"]).is_some_and(|given| given != overhead) {
             return forbid(call, pod, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead");
         }
-        object::made(pod, &["spec"]).insert("overhead".into(), overhead.clone());
+        object::ensure_object(pod, &["spec"]).insert("overhead".into(), overhead.clone());
     }
     for (key, wanted) in
         object::at(&class, &["scheduling", "nodeSelector"]).and_then(Value::as_object).into_iter().flatten()
@@ -172,7 +172,7 @@ fn set_runtime_class(call: &Call<'_>, pod: &mut Value) -> ApiResult<()> {
             );
             return forbid(call, pod, &why);
         }
-        object::made(pod, &["spec", "nodeSelector"]).insert(key.clone(), wanted.into());
+        object::ensure_object(pod, &["spec", "nodeSelector"]).insert(key.clone(), wanted.into());
     }
     for toleration in object::list(&class, &["scheduling", "tolerations"]) {
         push_new(pod, &["spec"], "tolerations", toleration.clone());
@@ -181,7 +181,7 @@ fn set_runtime_class(call: &Call<'_>, pod: &mut Value) -> ApiResult<()> {
 }
 
 fn default_pod(pod: &mut Value) {
-    let spec = object::made(pod, &["spec"]);
+    let spec = object::ensure_object(pod, &["spec"]);
     let account = spec.entry("serviceAccountName").or_insert_with(|| "default".into()).clone();
     spec.entry("serviceAccount").or_insert(account);
     add_tolerations(pod);
@@ -224,14 +224,14 @@ fn set_storage_class(call: &Call<'_>, claim: &mut Value) -> ApiResult<()> {
         )
     });
     if let Some(class) = classes.last() {
-        object::made(claim, &["spec"]).insert("storageClassName".into(), object::name(class).into());
+        object::ensure_object(claim, &["spec"]).insert("storageClassName".into(), object::name(class).into());
     }
     Ok(())
 }
 
 /// Appends to a list what is not in it yet.
 fn push_new(object: &mut Value, path: &[&str], key: &str, item: Value) {
-    let list = object::made(object, path).entry(key).or_insert_with(|| json!([]));
+    let list = object::ensure_object(object, path).entry(key).or_insert_with(|| json!([]));
     if let Some(list) = list.as_array_mut().filter(|list| !list.contains(&item)) {
         list.push(item);
     }

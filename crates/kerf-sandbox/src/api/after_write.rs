@@ -19,11 +19,11 @@ const EVENT_TTL: Duration = Duration::from_hours(1);
 const IMMORTAL_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// Whether an object may be deleted at all.
-pub(crate) fn may_delete(call: &Call<'_>, object: &Value) -> ApiResult<()> {
+pub(crate) fn check_may_delete(call: &Call<'_>, object: &Value) -> ApiResult<()> {
     let name = object::name(object);
     if call.resource.is("", "namespaces") && IMMORTAL_NAMESPACES.contains(&name) {
         return Err(StatusError::forbidden(
-            call.resource.subject(),
+            call.resource.group_resource(),
             name,
             "this namespace may not be deleted",
             Vec::new(),
@@ -33,15 +33,15 @@ pub(crate) fn may_delete(call: &Call<'_>, object: &Value) -> ApiResult<()> {
 }
 
 /// For kinds that others must empty first: whether the object stays until that is done. Notes on the object that it is going.
-pub(crate) fn hold(call: &Call<'_>, object: &mut Value) -> Option<bool> {
+pub(crate) fn mark_held_for_cleanup(call: &Call<'_>, object: &mut Value) -> Option<bool> {
     if call.resource.is("", "namespaces") {
         let held = !object::list(object, &["spec", "finalizers"]).is_empty();
         if held {
-            object::made(object, &["status"]).insert("phase".into(), "Terminating".into());
+            object::ensure_object(object, &["status"]).insert("phase".into(), "Terminating".into());
         }
         return Some(held);
     }
-    if is_definition(call) {
+    if is_crd(call) {
         // The objects go first.
         if !object::finalizers(object).iter().any(|finalizer| finalizer == custom::CLEANUP_FINALIZER) {
             let mut finalizers = object::finalizers(object).to_vec();
@@ -53,70 +53,77 @@ pub(crate) fn hold(call: &Call<'_>, object: &mut Value) -> Option<bool> {
     None
 }
 
-fn is_definition(call: &Call<'_>) -> bool {
+fn is_crd(call: &Call<'_>) -> bool {
     call.resource.is("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
 /// Whether an object that is being deleted has nothing left that holds it.
-pub(crate) fn is_free_to_go(call: &Call<'_>, object: &Value) -> bool {
+pub(crate) fn can_be_removed(call: &Call<'_>, object: &Value) -> bool {
     let grace = object::number(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or_default();
     let held = call.resource.is("", "namespaces") && !object::list(object, &["spec", "finalizers"]).is_empty();
     object::is_deleting(object) && object::finalizers(object).is_empty() && grace == 0 && !held
 }
 
 /// An object was created.
-pub(crate) fn created(call: &Call<'_>, object: &Value) {
+pub(crate) fn on_created(call: &Call<'_>, object: &Value) {
     if call.resource.plural == "events" {
-        call.server.forget_events();
-        remember_event(call, object);
+        call.server.delete_expired_events();
+        schedule_event_expiry(call, object);
     }
-    if is_definition(call) {
-        custom::definition_changed(call, object);
+    if is_crd(call) {
+        custom::on_crd_changed(call, object);
     }
 }
 
 /// An object was changed.
-pub(crate) fn updated(call: &Call<'_>, object: &Value) {
+pub(crate) fn on_updated(call: &Call<'_>, object: &Value) {
     if call.resource.plural == "events" {
         // An event that is seen again lives on.
-        remember_event(call, object);
+        schedule_event_expiry(call, object);
     }
-    if is_definition(call) {
-        custom::definition_changed(call, object);
+    if is_crd(call) {
+        custom::on_crd_changed(call, object);
     }
 }
 
 /// An object is gone.
-pub(crate) fn deleted(call: &Call<'_>, object: &Value) {
-    if is_definition(call) {
-        custom::definition_gone(call, object);
+pub(crate) fn on_deleted(call: &Call<'_>, object: &Value) {
+    if is_crd(call) {
+        custom::on_crd_deleted(call, object);
     }
     if call.resource.is_custom() {
-        custom::object_gone(call);
+        custom::on_custom_object_deleted(call);
     }
 }
 
-fn remember_event(call: &Call<'_>, event: &Value) {
+fn schedule_event_expiry(call: &Call<'_>, event: &Value) {
     let namespace = object::namespace(event);
     let key = ObjectKey::new((!namespace.is_empty()).then_some(namespace), object::name(event));
-    call.server.remember_event(call.resource.table, key, call.now());
+    call.server.push_event_expiry(call.resource.table, key, call.now());
 }
 
 impl ServerState {
     /// Notes when an event was last written.
-    fn remember_event(&self, table: super::storage::TableIx, key: ObjectKey, now: Timestamp) {
+    fn push_event_expiry(&self, table: super::storage::TableIx, key: ObjectKey, now: Timestamp) {
         let Some(stored) = self.storage.get(table, &key) else { return };
-        self.events().push_back(super::server::EventExpiry { table, key, revision: stored.revision, at: now });
+        self.event_expiries().push_back(super::server::EventExpiry {
+            table,
+            key,
+            revision: stored.revision,
+            written_at: now,
+        });
     }
 
     /// Takes away events that nobody has written for an hour. Done when new ones come, so that a quiet cluster stays quiet.
-    fn forget_events(&self) {
+    fn delete_expired_events(&self) {
         let now = self.clock.now();
         loop {
             let old = {
-                let mut events = self.events();
+                let mut events = self.event_expiries();
                 match events.front() {
-                    Some(event) if now.duration_since(event.at).unsigned_abs() >= EVENT_TTL => events.pop_front(),
+                    Some(event) if now.duration_since(event.written_at).unsigned_abs() >= EVENT_TTL => {
+                        events.pop_front()
+                    }
                     _ => return,
                 }
             };

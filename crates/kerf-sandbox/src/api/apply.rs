@@ -19,4 +19,4 @@ mod tests;
 
 pub(crate) use managed::{FieldManager, ManagedFields};
 pub(crate) use server_side::apply;
-pub(crate) use track::track;
+pub(crate) use track::track_ownership;

@@ -10,7 +10,7 @@ use super::route::InjectedFaults;
 use super::server::ApiServer;
 
 /// Creates it all, by the same way that clients take.
-pub(crate) fn fill(server: &ApiServer) {
+pub(crate) fn create_default_objects(server: &ApiServer) {
     for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
         create(server, "/api/v1/namespaces", &json!({"metadata": {"name": name}}));
     }
@@ -34,6 +34,6 @@ fn create(server: &ApiServer, path: &'static str, object: &Value) {
     parts.uri = Uri::from_static(path);
     parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     parts.headers.insert(USER_AGENT, HeaderValue::from_static("kube-apiserver"));
-    let response = server.answer(&parts, Bytes::from(object.to_string()), InjectedFaults::default());
+    let response = server.handle(&parts, Bytes::from(object.to_string()), InjectedFaults::default());
     debug_assert_eq!(response.status(), 201, "{path}: {object}");
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::apply::{FieldManager, ManagedFields};
 use super::field::{self, FieldError};
 use super::json::{self, Parsed};
-use super::kinds::{WriteContext, from_core, to_core};
+use super::kinds::{WriteContext, core_event_to_events_v1, events_v1_event_to_core};
 use super::object;
 use super::protobuf;
 use super::registry::{Registry, Resource, ServedAs};
@@ -53,11 +53,11 @@ pub(crate) struct Call<'a> {
     pub(crate) query: Query,
     pub(crate) form: ResponseForm,
     /// The `User-Agent`.
-    pub(crate) agent: String,
-    pub(crate) media: String,
+    pub(crate) user_agent: String,
+    pub(crate) content_type: String,
     pub(crate) body: Bytes,
     /// How many writes ago the state is that a read is given: a fault.
-    pub(crate) stale: Option<u64>,
+    pub(crate) stale_by_writes: Option<u64>,
 }
 
 /// What is done about fields that do not exist.
@@ -70,7 +70,7 @@ pub(crate) enum FieldValidation {
 
 impl<'s> Call<'s> {
     /// The same caller, asking about another object. It sees what is served now.
-    pub(crate) fn about(&self, resource: Arc<Resource>, namespace: Option<&str>, name: &str) -> Call<'s> {
+    pub(crate) fn for_object(&self, resource: Arc<Resource>, namespace: Option<&str>, name: &str) -> Call<'s> {
         let target = RequestTarget {
             group: resource.group.to_string(),
             version: resource.version.to_string(),
@@ -87,10 +87,10 @@ impl<'s> Call<'s> {
             verb: self.verb,
             query: Query::default(),
             form: self.form,
-            agent: self.agent.clone(),
-            media: String::new(),
+            user_agent: self.user_agent.clone(),
+            content_type: String::new(),
             body: Bytes::new(),
-            stale: None,
+            stale_by_writes: None,
         }
     }
 
@@ -98,8 +98,8 @@ impl<'s> Call<'s> {
         self.server.clock.now()
     }
 
-    pub(crate) fn moment(&self) -> WriteContext<'_> {
-        WriteContext { now: self.now(), serials: &self.server.serials }
+    pub(crate) fn write_context(&self) -> WriteContext<'_> {
+        WriteContext { now: self.now(), serial_counter: &self.server.serial_counter }
     }
 
     pub(crate) fn namespace(&self) -> Option<&str> {
@@ -121,11 +121,11 @@ impl<'s> Call<'s> {
 
     /// Which state of the past a read is given, if a fault says so.
     pub(crate) fn stale_revision(&self) -> Option<u64> {
-        self.stale.map(|back| self.server.storage.revision_before(self.resource.table, back))
+        self.stale_by_writes.map(|back| self.server.storage.revision_before(self.resource.table, back))
     }
 
     pub(crate) fn not_found(&self) -> StatusError {
-        StatusError::not_found(self.resource.subject(), self.name())
+        StatusError::not_found(self.resource.group_resource(), self.name())
     }
 
     pub(crate) fn dry_run(&self) -> ApiResult<bool> {
@@ -149,7 +149,7 @@ impl<'s> Call<'s> {
     }
 
     /// Checks the name of who writes.
-    pub(crate) fn check_manager(&self) -> ApiResult<()> {
+    pub(crate) fn check_field_manager(&self) -> ApiResult<()> {
         const MAX_FIELD_MANAGER_BYTES: usize = 128;
         if self.query.text("fieldManager").len() > MAX_FIELD_MANAGER_BYTES {
             return Err(self.bad_option(&field::too_long("fieldManager", MAX_FIELD_MANAGER_BYTES)));
@@ -170,16 +170,16 @@ impl<'s> Call<'s> {
     }
 
     /// Who writes, for the bookkeeping of managed fields: the field manager that the client names, or its program's name.
-    pub(crate) fn writer<'a>(&'a self, api_version: &'a str) -> FieldManager<'a> {
+    pub(crate) fn field_manager<'a>(&'a self, api_version: &'a str) -> FieldManager<'a> {
         let named = self.query.text("fieldManager");
-        let manager = if named.is_empty() { self.agent.split('/').next().unwrap_or_default() } else { named };
+        let manager = if named.is_empty() { self.user_agent.split('/').next().unwrap_or_default() } else { named };
         FieldManager {
             manager: if manager.is_empty() { "unknown" } else { manager },
             api_version,
             subresource: if matches!(self.subresource(), "status" | "scale") { self.subresource() } else { "" },
             now: self.now(),
-            status_apart: self.resource.has_status(),
-            standing: if self.resource.is_custom() { &[] } else { IMPLICIT_STRUCT_FIELDS },
+            status_is_subresource: self.resource.has_status(),
+            implicit_fields: if self.resource.is_custom() { &[] } else { IMPLICIT_STRUCT_FIELDS },
         }
     }
 
@@ -194,7 +194,7 @@ impl<'s> Call<'s> {
             );
             StatusError::bad_request(message)
         };
-        let parsed = match self.media.as_str() {
+        let parsed = match self.content_type.as_str() {
             "" | "application/json" | "*/*" => json::parse_json(&self.body),
             "application/yaml" => json::parse_yaml(&self.body),
             PROTOBUF => match protobuf::parse(&self.body) {
@@ -220,59 +220,59 @@ impl<'s> Call<'s> {
     }
 
     /// An object of this resource as it is shown to the client.
-    pub(crate) fn shown(&self, stored: Bytes) -> Bytes {
-        show(&self.resource, stored)
+    pub(crate) fn to_served_bytes(&self, stored: Bytes) -> Bytes {
+        to_served_bytes(&self.resource, stored)
     }
 
     /// An object as this resource shows it, as it is kept.
-    pub(crate) fn kept(&self, object: Value) -> Value {
-        match self.resource.face {
+    pub(crate) fn to_stored_form(&self, object: Value) -> Value {
+        match self.resource.served_as {
             ServedAs::AsStored => object,
-            ServedAs::EventsV1 => to_core(&object),
+            ServedAs::EventsV1 => events_v1_event_to_core(&object),
             ServedAs::OtherVersion => {
                 let mut object = object;
                 let version = format!("{}/{}", self.resource.group, self.resource.storage_version);
-                object::made(&mut object, &[]).insert("apiVersion".into(), version.into());
+                object::ensure_object(&mut object, &[]).insert("apiVersion".into(), version.into());
                 object
             }
         }
     }
 
     /// A kept object as this resource shows it.
-    pub(crate) fn faced<'o>(&self, object: &'o Value) -> Cow<'o, Value> {
-        face(&self.resource, object)
+    pub(crate) fn to_served_form<'o>(&self, object: &'o Value) -> Cow<'o, Value> {
+        to_served_form(&self.resource, object)
     }
 }
 
 /// A kept object as `resource` shows it.
-pub(crate) fn face<'o>(resource: &Resource, object: &'o Value) -> Cow<'o, Value> {
-    match resource.face {
+pub(crate) fn to_served_form<'o>(resource: &Resource, object: &'o Value) -> Cow<'o, Value> {
+    match resource.served_as {
         ServedAs::AsStored => Cow::Borrowed(object),
-        ServedAs::EventsV1 => Cow::Owned(from_core(object)),
+        ServedAs::EventsV1 => Cow::Owned(core_event_to_events_v1(object)),
         ServedAs::OtherVersion => {
             let mut shown = object.clone();
-            object::made(&mut shown, &[]).insert("apiVersion".into(), resource.api_version().into());
+            object::ensure_object(&mut shown, &[]).insert("apiVersion".into(), resource.api_version().into());
             Cow::Owned(shown)
         }
     }
 }
 
 /// Kept bytes as `resource` shows them.
-pub(crate) fn show(resource: &Resource, stored: Bytes) -> Bytes {
-    if resource.face == ServedAs::AsStored {
+pub(crate) fn to_served_bytes(resource: &Resource, stored: Bytes) -> Bytes {
+    if resource.served_as == ServedAs::AsStored {
         return stored;
     }
-    serde_json::from_slice(&stored).map_or(stored, |object: Value| face(resource, &object).to_string().into())
+    serde_json::from_slice(&stored).map_or(stored, |object: Value| to_served_form(resource, &object).to_string().into())
 }
 
 /// A stored object, parsed. What is stored was written by us, so this does not fail; if it does, the answer says so.
-pub(crate) fn parse(stored: &StoredObject) -> ApiResult<Value> {
+pub(crate) fn parse_stored(stored: &StoredObject) -> ApiResult<Value> {
     serde_json::from_slice(stored.bytes())
         .map_err(|problem| StatusError::internal(&format!("reading a stored object: {problem}")))
 }
 
 /// A stored object without its managed fields, and those: as a part of the tree they would be most of the work.
-pub(crate) fn parse_apart(stored: &StoredObject) -> ApiResult<(Value, ManagedFields)> {
-    json::parse_apart(stored.bytes())
+pub(crate) fn parse_stored_and_split_managed_fields(stored: &StoredObject) -> ApiResult<(Value, ManagedFields)> {
+    json::parse_and_split_managed_fields(stored.bytes())
         .map_err(|problem| StatusError::internal(&format!("reading a stored object: {problem}")))
 }

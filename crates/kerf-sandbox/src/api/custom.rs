@@ -18,21 +18,21 @@ use super::write::WriteOperation;
 
 pub(crate) use columns::{cells, columns};
 pub(crate) use json_path::JsonPath;
-pub(crate) use lifecycle::{CLEANUP_FINALIZER, definition_changed, definition_gone, object_gone};
+pub(crate) use lifecycle::{CLEANUP_FINALIZER, on_crd_changed, on_crd_deleted, on_custom_object_deleted};
 
 /// One version of a custom resource, ready to be served.
 pub(crate) struct CustomKind {
     compiled: Arc<CustomResource>,
     version: SmolStr,
     /// The name of the definition: `nodepools.karpenter.sh`.
-    pub(crate) definition: SmolStr,
+    pub(crate) crd_name: SmolStr,
     /// What the definition says objects look like.
     open_api: Option<Value>,
     columns: Vec<columns::CustomColumn>,
     /// The definition is being deleted: nothing new is taken in.
-    pub(crate) closing: bool,
+    pub(crate) is_crd_terminating: bool,
     /// What clients of a deprecated version are told.
-    deprecation: Option<String>,
+    deprecation_warning: Option<String>,
 }
 
 impl CustomKind {
@@ -43,7 +43,7 @@ impl CustomKind {
         change: WriteOperation<'_>,
         object: &mut Value,
     ) -> ApiResult<Vec<String>> {
-        let shown = change.old().map(|old| call.faced(old));
+        let shown = change.old().map(|old| call.to_served_form(old));
         let operation = match (change, &shown) {
             (WriteOperation::Update(_), Some(old)) => Operation::Update { old },
             (WriteOperation::UpdateStatus(_), Some(old)) => Operation::UpdateStatus { old },
@@ -58,13 +58,14 @@ impl CustomKind {
         let sent = (validation == FieldValidation::Warn).then(|| object.clone());
         match self.compiled.admit(&self.version, operation, std::mem::take(object), validation) {
             Ok(Admitted { object: admitted, mut warnings }) => {
-                *object = if matches!(operation, Operation::Create) { self.read_back(admitted) } else { admitted };
-                warnings.extend(self.deprecation.clone());
+                *object =
+                    if matches!(operation, Operation::Create) { self.with_stored_defaults(admitted) } else { admitted };
+                warnings.extend(self.deprecation_warning.clone());
                 Ok(warnings)
             }
             Err(rejection) => {
                 let warnings = sent.map(|sent| self.unknown_fields(operation, sent)).unwrap_or_default();
-                Err(refuse(call, &name, &rejection).with_warnings(&warnings))
+                Err(rejection_error(call, &name, &rejection).with_warnings(&warnings))
             }
         }
     }
@@ -79,7 +80,7 @@ impl CustomKind {
 
     /// A new object as it is read from the store: what a create takes away and the schema has a default for, such as a status, is there
     /// again.
-    fn read_back(&self, object: Value) -> Value {
+    fn with_stored_defaults(&self, object: Value) -> Value {
         match self.compiled.admit(&self.version, Operation::Snapshot, object.clone(), FieldValidation::Ignore) {
             Ok(Admitted { object: read, .. }) => read,
             Err(_) => object,
@@ -87,24 +88,24 @@ impl CustomKind {
     }
 
     /// The schema for OpenAPI documents: the definition's own, and the metadata that every kind has.
-    pub(crate) fn document(&self) -> Value {
+    pub(crate) fn openapi_schema(&self) -> Value {
         let mut schema = self
             .open_api
             .clone()
             .unwrap_or_else(|| serde_json::json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
-        if let Some(properties) = super::object::made(&mut schema, &["properties"]).get_mut("metadata") {
+        if let Some(properties) = super::object::ensure_object(&mut schema, &["properties"]).get_mut("metadata") {
             *properties = Value::Null;
         }
         let metadata = serde_json::json!({
             "description": "Standard object's metadata.",
             "allOf": [{"$ref": format!("{}io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", super::schema::SCHEMA_REF_PREFIX)}],
         });
-        super::object::made(&mut schema, &["properties"]).insert("metadata".into(), metadata);
+        super::object::ensure_object(&mut schema, &["properties"]).insert("metadata".into(), metadata);
         schema
     }
 }
 
-fn refuse(call: &Call<'_>, name: &str, rejection: &AdmissionRejection) -> StatusError {
+fn rejection_error(call: &Call<'_>, name: &str, rejection: &AdmissionRejection) -> StatusError {
     let resource = &call.resource;
     match rejection {
         AdmissionRejection::Invalid(errors) => StatusError::invalid(&resource.group, &resource.kind, name, errors),

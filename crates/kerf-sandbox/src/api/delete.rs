@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::call::{Call, PROTOBUF, parse};
+use super::call::{Call, PROTOBUF, parse_stored};
 use super::encode::Encoded;
 use super::json::parse_json;
 use super::respond::Reply;
@@ -39,9 +39,11 @@ pub(crate) enum DeleteOutcome {
 pub(crate) fn delete(call: &Call<'_>) -> ApiResult<Reply> {
     let options = options(call)?;
     match delete_object(call, &call.key(), call.name(), &options)? {
-        DeleteOutcome::Terminating(object) => Ok(Reply::new(200, Bytes::from(call.faced(&object).to_string()))),
+        DeleteOutcome::Terminating(object) => {
+            Ok(Reply::new(200, Bytes::from(call.to_served_form(&object).to_string())))
+        }
         DeleteOutcome::Deleted(object) if call.resource.is("", "pods") => {
-            Ok(Reply::new(200, Bytes::from(call.faced(&object).to_string())))
+            Ok(Reply::new(200, Bytes::from(call.to_served_form(&object).to_string())))
         }
         DeleteOutcome::Deleted(object) => {
             let mut details =
@@ -60,7 +62,8 @@ pub(crate) fn delete(call: &Call<'_>) -> ApiResult<Reply> {
 pub(crate) fn delete_collection(call: &Call<'_>) -> ApiResult<Reply> {
     let options = options(call)?;
     let selection = read::selection(call)?;
-    let window = PageQuery { namespace: call.namespace(), selection: &selection, from: None, at: None, limit: None };
+    let window =
+        PageQuery { namespace: call.namespace(), selection: &selection, from: None, at_revision: None, limit: None };
     let page = call
         .server
         .storage
@@ -68,13 +71,13 @@ pub(crate) fn delete_collection(call: &Call<'_>) -> ApiResult<Reply> {
         .map_err(|_| StatusError::internal("the present is never compacted"))?;
     let mut items = Vec::new();
     for stored in page.objects {
-        let object = parse(&stored)?;
+        let object = parse_stored(&stored)?;
         let namespace = object::namespace(&object);
         let name = object::name(&object);
         let key = ObjectKey::new((!namespace.is_empty()).then_some(namespace), name);
         match delete_object(call, &key, name, &options) {
             Ok(DeleteOutcome::Deleted(object) | DeleteOutcome::Terminating(object)) => {
-                items.push(call.faced(&object).into_owned())
+                items.push(call.to_served_form(&object).into_owned())
             }
             // Somebody else was faster.
             Err(refusal) if refusal.code() == 404 => {}
@@ -98,7 +101,7 @@ pub(crate) fn options(call: &Call<'_>) -> ApiResult<DeleteOptions> {
         };
         return options.checked();
     }
-    let parsed = match call.media.as_str() {
+    let parsed = match call.content_type.as_str() {
         "" | "application/json" => parse_json(&call.body),
         "application/yaml" => super::json::parse_yaml(&call.body),
         PROTOBUF => {
@@ -204,44 +207,44 @@ pub(crate) fn delete_object(
     for _ in 0..MAX_DELETE_ATTEMPTS {
         let stored = storage
             .get(call.resource.table, key)
-            .ok_or_else(|| StatusError::not_found(call.resource.subject(), name))?;
-        let mut object = parse(&stored)?;
+            .ok_or_else(|| StatusError::not_found(call.resource.group_resource(), name))?;
+        let mut object = parse_stored(&stored)?;
         options.check(call, &object, name, stored.revision)?;
-        after_write::may_delete(call, &object)?;
-        let going = mark(call, &mut object, options);
+        after_write::check_may_delete(call, &object)?;
+        let going = mark_terminating(call, &mut object, options);
         if options.dry_run {
             return Ok(if going { DeleteOutcome::Terminating(object) } else { DeleteOutcome::Deleted(object) });
         }
         if !going {
             let Ok(bytes) = storage.delete(call.resource.table, key, stored.revision) else { continue };
             let last: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-            after_write::deleted(call, &last);
+            after_write::on_deleted(call, &last);
             // As it was marked, told as of its end.
             object::set_meta(&mut object, "resourceVersion", object::text(&last, &["metadata", "resourceVersion"]));
             return Ok(DeleteOutcome::Deleted(object));
         }
-        let old = parse(&stored)?;
+        let old = parse_stored(&stored)?;
         if object == old {
             return Ok(DeleteOutcome::Terminating(object));
         }
-        let facets = call.resource.facets(&object);
+        let facets = call.resource.selector_attributes(&object);
         let Ok(now) = storage.put(call.resource.table, key, Some(stored.revision), &Encoded::new(&object), facets)
         else {
             continue;
         };
-        after_write::updated(call, &object);
-        return Ok(DeleteOutcome::Terminating(parse(&now)?));
+        after_write::on_updated(call, &object);
+        return Ok(DeleteOutcome::Terminating(parse_stored(&now)?));
     }
-    Err(StatusError::stale(call.resource.subject(), name))
+    Err(StatusError::resource_version_conflict(call.resource.group_resource(), name))
 }
 
 /// Marks an object as being deleted, if it cannot go at once. Returns whether it stays for now.
-fn mark(call: &Call<'_>, object: &mut Value, options: &DeleteOptions) -> bool {
-    if let Some(going) = after_write::hold(call, object) {
+fn mark_terminating(call: &Call<'_>, object: &mut Value, options: &DeleteOptions) -> bool {
+    if let Some(going) = after_write::mark_held_for_cleanup(call, object) {
         // A kind that is emptied by others before it goes.
         let finalizers = finalizers_after(object, options);
         if going && !object::is_deleting(object) {
-            object::set_meta(object, "deletionTimestamp", object::seconds(call.now()));
+            object::set_meta(object, "deletionTimestamp", object::rfc3339_seconds(call.now()));
         }
         set_finalizers(object, finalizers);
         return going || !object::finalizers(object).is_empty();
@@ -253,11 +256,11 @@ fn mark(call: &Call<'_>, object: &mut Value, options: &DeleteOptions) -> bool {
     if already {
         // A grace period can be cut short, never made longer.
         if grace < current {
-            stamp_again(call, object, grace);
+            shorten_grace_period(call, object, grace);
         }
     } else if grace > 0 || !finalizers.is_empty() || call.resource.is("", "pods") {
         // A pod that goes at once is shown with the mark, too.
-        stamp(call, object, grace);
+        set_deletion_timestamp(call, object, grace);
     }
     set_finalizers(object, finalizers);
     let left = object::number(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or_default();
@@ -300,9 +303,9 @@ fn set_finalizers(object: &mut Value, finalizers: Vec<Value>) {
 }
 
 /// Notes that the object is being deleted and will be gone in `grace` seconds.
-fn stamp(call: &Call<'_>, object: &mut Value, grace: i64) {
+fn set_deletion_timestamp(call: &Call<'_>, object: &mut Value, grace: i64) {
     let at = call.now().saturating_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(jiff::Timestamp::MAX);
-    object::set_meta(object, "deletionTimestamp", object::seconds(at));
+    object::set_meta(object, "deletionTimestamp", object::rfc3339_seconds(at));
     object::set_meta(object, "deletionGracePeriodSeconds", grace);
     if let Some(generation) = object::number(object, &["metadata", "generation"]).filter(|generation| *generation > 0) {
         object::set_meta(object, "generation", generation + 1);
@@ -310,8 +313,8 @@ fn stamp(call: &Call<'_>, object: &mut Value, grace: i64) {
 }
 
 /// Notes that the object will be gone sooner than it was told.
-fn stamp_again(call: &Call<'_>, object: &mut Value, grace: i64) {
+fn shorten_grace_period(call: &Call<'_>, object: &mut Value, grace: i64) {
     let at = call.now().saturating_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(jiff::Timestamp::MAX);
-    object::set_meta(object, "deletionTimestamp", object::seconds(at));
+    object::set_meta(object, "deletionTimestamp", object::rfc3339_seconds(at));
     object::set_meta(object, "deletionGracePeriodSeconds", grace);
 }

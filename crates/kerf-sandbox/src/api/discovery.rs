@@ -41,7 +41,7 @@ pub(crate) fn paths(registry: &Registry) -> Value {
 }
 
 /// `/api`, `/apis` and below.
-pub(crate) fn answer(registry: &Registry, segments: &[&str], accept: &str) -> ApiResult<Response<Body>> {
+pub(crate) fn handle_discovery(registry: &Registry, segments: &[&str], accept: &str) -> ApiResult<Response<Body>> {
     let wants_all = accept.split(',').any(|range| {
         let range = range.replace(' ', "");
         range.contains("g=apidiscovery.k8s.io")
@@ -97,7 +97,7 @@ fn group_of<V: AsRef<str>>(group: &str, versions: &[V], alone: bool) -> Value {
 
 fn resources(registry: &Registry, group: &str, version: &str) -> ApiResult<Value> {
     let mut resources = Vec::new();
-    for resource in registry.of(group, version) {
+    for resource in registry.resources_in(group, version) {
         let mut entry = json!({
             "name": resource.plural.as_str(), "singularName": resource.singular.as_str(), "namespaced": resource.namespaced,
             "kind": resource.kind.as_str(), "verbs": verbs(resource),
@@ -133,7 +133,7 @@ fn aggregated_group<V: AsRef<str>>(registry: &Registry, group: &str, versions: &
         .iter()
         .map(|version| {
             let resources: Vec<Value> =
-                registry.of(group, version.as_ref()).map(|resource| aggregated(resource)).collect();
+                registry.resources_in(group, version.as_ref()).map(|resource| aggregated(resource)).collect();
             json!({"version": version.as_ref(), "resources": resources, "freshness": "Current"})
         })
         .collect();
@@ -166,7 +166,7 @@ fn aggregated(resource: &Resource) -> Value {
 }
 
 fn verbs(resource: &Resource) -> &'static [&'static str] {
-    match resource.access {
+    match resource.supported_verbs {
         SupportedVerbs::All => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         SupportedVerbs::NoDeleteCollection => &["create", "delete", "get", "list", "patch", "update", "watch"],
         SupportedVerbs::CreateOnly => &["create"],

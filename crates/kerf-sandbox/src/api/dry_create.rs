@@ -9,7 +9,7 @@ use super::names::NameRule;
 use super::object;
 use super::registry::BUILT_IN_KINDS;
 use super::schema;
-use super::write::judge_metadata;
+use super::write::validate_metadata;
 
 /// What is to be said of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,30 +17,32 @@ pub struct DryCreateReport {
     /// Why it is refused: everything.
     pub errors: Vec<FieldError>,
     /// Why it cannot even be read, in the words of the server's decoder; then nothing else was looked at.
-    pub unreadable: Option<String>,
+    pub decode_error: Option<String>,
     /// The paths of fields that its kind does not have.
     pub unknown_fields: Vec<String>,
 }
 
 /// Judges an object as a new one; none if the server has no such kind from the start.
-pub fn judge_built_in(api_version: &str, kind: &str, mut object: Value) -> Option<DryCreateReport> {
+pub fn dry_create_built_in(api_version: &str, kind: &str, mut object: Value) -> Option<DryCreateReport> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let kind =
         BUILT_IN_KINDS.iter().find(|known| (known.group, known.version, known.kind) == (group, version, kind))?;
-    let unknown_fields = match schema::decode(&schema::definitions().schema(&kind.definition), &mut object) {
+    let unknown_fields = match schema::decode(&schema::definitions().schema(&kind.openapi_definition), &mut object) {
         Ok(unknown) => unknown,
-        Err(unreadable) => return Some(DryCreateReport { unreadable: Some(unreadable), ..DryCreateReport::default() }),
+        Err(unreadable) => {
+            return Some(DryCreateReport { decode_error: Some(unreadable), ..DryCreateReport::default() });
+        }
     };
-    (kind.conduct.default)(&mut object);
+    (kind.strategy.default)(&mut object);
     let mut errors = Vec::new();
-    judge_metadata(kind.names, &object, None, &mut errors);
+    validate_metadata(kind.name_rule, &object, None, &mut errors);
     let namespace = object::namespace(&object);
     if kind.namespaced && !namespace.is_empty() {
         let problems = NameRule::Label.problems(namespace, false);
         errors.extend(problems.into_iter().map(|problem| field::invalid("metadata.namespace", namespace, problem)));
     }
-    (kind.conduct.judge)(&object, None, &mut errors);
-    Some(DryCreateReport { errors, unreadable: None, unknown_fields })
+    (kind.strategy.validate)(&object, None, &mut errors);
+    Some(DryCreateReport { errors, decode_error: None, unknown_fields })
 }
 
 #[cfg(test)]
@@ -50,7 +52,7 @@ mod tests {
     use super::*;
 
     fn errors(api_version: &str, kind: &str, object: Value) -> Vec<String> {
-        let judgement = judge_built_in(api_version, kind, object).unwrap_or_default();
+        let judgement = dry_create_built_in(api_version, kind, object).unwrap_or_default();
         judgement.errors.iter().map(ToString::to_string).collect()
     }
 
@@ -85,12 +87,12 @@ mod tests {
     #[test]
     fn what_cannot_be_read_what_is_unknown_and_what_is_none_of_ours() {
         let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": 3}});
-        let judgement = judge_built_in("v1", "Pod", pod).unwrap_or_default();
-        assert!(judgement.unreadable.is_some() && judgement.errors.is_empty());
+        let judgement = dry_create_built_in("v1", "Pod", pod).unwrap_or_default();
+        assert!(judgement.decode_error.is_some() && judgement.errors.is_empty());
         let pod =
             json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}], "nodeNmae": "n"}});
-        let judgement = judge_built_in("v1", "Pod", pod).unwrap_or_default();
+        let judgement = dry_create_built_in("v1", "Pod", pod).unwrap_or_default();
         assert_eq!((judgement.errors, judgement.unknown_fields), (vec![], vec!["spec.nodeNmae".to_owned()]));
-        assert_eq!(judge_built_in("karpenter.sh/v1", "NodePool", json!({})), None);
+        assert_eq!(dry_create_built_in("karpenter.sh/v1", "NodePool", json!({})), None);
     }
 }

@@ -29,11 +29,11 @@ impl Encoded {
     /// Encodes `object`; whatever version it carries is left out. Something that is no object with metadata is encoded with
     /// empty metadata: handlers never let such a thing come so far.
     pub(crate) fn new(object: &Value) -> Self {
-        Self::with_managed(object, &ManagedFields::default())
+        Self::with_managed_fields(object, &ManagedFields::default())
     }
 
     /// Encodes an object whose managed fields are at hand and not in it.
-    pub(crate) fn with_managed(object: &Value, managed: &ManagedFields) -> Self {
+    pub(crate) fn with_managed_fields(object: &Value, managed: &ManagedFields) -> Self {
         let mut text = Vec::with_capacity(4096);
         let mut version_at = 0;
         let empty = Map::new();
@@ -75,7 +75,7 @@ impl Versioned {
     }
 
     /// The same object with another version and after `change`, which sees it with that version and cannot change where things stand.
-    pub(crate) fn touched_up(&self, version: u64, change: impl FnOnce(&mut [u8])) -> Versioned {
+    pub(crate) fn with_bytes_changed(&self, version: u64, change: impl FnOnce(&mut [u8])) -> Versioned {
         let (mut bytes, digits) = spliced(&self.bytes, self.digits.start as usize..self.digits.end as usize, version);
         change(&mut bytes);
         Versioned { bytes: bytes.into(), digits }
@@ -172,7 +172,7 @@ mod tests {
             let managed = ManagedFields::take(&mut object);
             assert_eq!(object["metadata"], metadata);
             let text = |encoded: Encoded| String::from_utf8(encoded.with_version(7).bytes.to_vec()).unwrap();
-            assert_eq!(text(Encoded::with_managed(&object, &managed)), text(Encoded::new(&whole)));
+            assert_eq!(text(Encoded::with_managed_fields(&object, &managed)), text(Encoded::new(&whole)));
         }
     }
 

@@ -20,12 +20,12 @@ pub(crate) fn parse_json(text: &[u8]) -> Result<Parsed, String> {
     let mut notes = ParseNotes::default();
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let value = ValueSeed { path: &mut String::new(), notes: &mut notes }.deserialize(&mut deserializer);
-    let value = value.and_then(|value| deserializer.end().map(|()| value)).map_err(told)?;
+    let value = value.and_then(|value| deserializer.end().map(|()| value)).map_err(json_error_message)?;
     Ok(Parsed { value, duplicates: notes.duplicates })
 }
 
 /// A text that just ends is told in the real server's words.
-fn told(problem: serde_json::Error) -> String {
+fn json_error_message(problem: serde_json::Error) -> String {
     if problem.is_eof() { "unexpected end of JSON input".to_owned() } else { problem.to_string() }
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn parse_yaml(text: &[u8]) -> Result<Parsed, String> {
 }
 
 /// Reads an object as it is stored, with its managed fields apart from the tree.
-pub(crate) fn parse_apart(text: &[u8]) -> Result<(Value, ManagedFields), serde_json::Error> {
+pub(crate) fn parse_and_split_managed_fields(text: &[u8]) -> Result<(Value, ManagedFields), serde_json::Error> {
     let mut managed = ManagedFields::default();
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let value =
@@ -219,11 +219,14 @@ mod tests {
         let mut whole = json!({"kind": "Pod", "metadata": {"name": "a", "managedFields": [
             {"manager": "m", "operation": "Apply", "apiVersion": "v1", "time": "t", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:a": {}}}},
         ]}, "spec": {"metadata": {"managedFields": []}}});
-        let (object, managed) = parse_apart(whole.to_string().as_bytes()).unwrap();
+        let (object, managed) = parse_and_split_managed_fields(whole.to_string().as_bytes()).unwrap();
         assert_eq!(managed, ManagedFields::take(&mut whole));
         assert!(!managed.is_empty());
         assert_eq!(object, whole, "what only looks like it stays");
-        assert!(parse_apart(b"[]").is_err() && parse_apart(b"{\"metadata\":3}").is_err());
+        assert!(
+            parse_and_split_managed_fields(b"[]").is_err()
+                && parse_and_split_managed_fields(b"{\"metadata\":3}").is_err()
+        );
     }
 
     #[test]

@@ -38,9 +38,9 @@ use serde_json::Value;
 use super::field::FieldError;
 use super::names::NameRule;
 use super::schema::RegisterSchema;
-use super::schema::describe;
+use super::schema::register_schema;
 
-pub(crate) use events::{from_core, to_core};
+pub(crate) use events::{core_event_to_events_v1, events_v1_event_to_core};
 
 /// What a client may do with a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,13 +67,13 @@ pub(crate) enum StatusRule {
 /// What a kind may ask of the world when an object is written: the time, and numbers that nobody else gets.
 pub(crate) struct WriteContext<'a> {
     pub(crate) now: Timestamp,
-    pub(crate) serials: &'a AtomicU64,
+    pub(crate) serial_counter: &'a AtomicU64,
 }
 
 impl WriteContext<'_> {
     /// The next number; each is given once.
-    fn serial(&self) -> u64 {
-        self.serials.fetch_add(1, Ordering::Relaxed)
+    fn next_serial(&self) -> u64 {
+        self.serial_counter.fetch_add(1, Ordering::Relaxed)
     }
 }
 
@@ -82,22 +82,22 @@ pub(crate) struct KindStrategy {
     /// Fills in what was left out, when an object is read.
     pub(crate) default: fn(&mut Value),
     /// Prepares a new object, after defaults, before it is judged.
-    pub(crate) on_create: fn(&mut Value, &mut WriteContext<'_>),
+    pub(crate) prepare_for_create: fn(&mut Value, &mut WriteContext<'_>),
     /// Prepares a new version of an object (the new one, the old one).
-    pub(crate) on_update: fn(&mut Value, &Value, &mut WriteContext<'_>),
+    pub(crate) prepare_for_update: fn(&mut Value, &Value, &mut WriteContext<'_>),
     /// Prepares a new version that comes through the status subresource.
-    pub(crate) on_status: fn(&mut Value, &Value, &mut WriteContext<'_>),
+    pub(crate) prepare_for_status_update: fn(&mut Value, &Value, &mut WriteContext<'_>),
     /// Judges an object, and the change if there was one before.
-    pub(crate) judge: fn(&Value, Option<&Value>, &mut Vec<FieldError>),
+    pub(crate) validate: fn(&Value, Option<&Value>, &mut Vec<FieldError>),
 }
 
 /// The conduct of a kind that has none of its own.
 const NO_OP_STRATEGY: KindStrategy = KindStrategy {
     default: |_| {},
-    on_create: |_, _| {},
-    on_update: |_, _, _| {},
-    on_status: |_, _, _| {},
-    judge: |_, _, _| {},
+    prepare_for_create: |_, _| {},
+    prepare_for_update: |_, _, _| {},
+    prepare_for_status_update: |_, _, _| {},
+    validate: |_, _, _| {},
 };
 
 /// One kind.
@@ -107,25 +107,25 @@ pub(crate) struct BuiltInKind {
     pub(crate) version: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) plural: &'static str,
-    pub(crate) definition: String,
+    pub(crate) openapi_definition: String,
     pub(crate) namespaced: bool,
     pub(crate) short_names: &'static [&'static str],
     pub(crate) categories: &'static [&'static str],
-    pub(crate) access: SupportedVerbs,
+    pub(crate) supported_verbs: SupportedVerbs,
     pub(crate) status: StatusRule,
     /// Subresources besides `status`.
     pub(crate) subresources: &'static [&'static str],
     /// Whether `metadata.generation` counts changes of the spec.
-    pub(crate) generation: bool,
-    pub(crate) names: NameRule,
+    pub(crate) has_generation: bool,
+    pub(crate) name_rule: NameRule,
     /// The fields that a field selector may name, with what stands for a missing one.
     pub(crate) selectable: &'static [(&'static str, &'static str)],
-    pub(crate) conduct: KindStrategy,
-    describe: RegisterSchema,
+    pub(crate) strategy: KindStrategy,
+    register_schema: RegisterSchema,
 }
 
 /// A row for the kind `T`, with nothing particular.
-fn kind<T>(short_names: &'static [&'static str]) -> BuiltInKind
+fn built_in_kind<T>(short_names: &'static [&'static str]) -> BuiltInKind
 where
     T: k8s_openapi::Resource + JsonSchema,
     T::Scope: ScopeNamespaced,
@@ -135,18 +135,18 @@ where
         version: T::VERSION,
         kind: T::KIND,
         plural: T::URL_PATH_SEGMENT,
-        definition: T::schema_name().into_owned(),
+        openapi_definition: T::schema_name().into_owned(),
         namespaced: T::Scope::NAMESPACED,
         short_names,
         categories: &[],
-        access: SupportedVerbs::All,
+        supported_verbs: SupportedVerbs::All,
         status: StatusRule::None,
         subresources: &[],
-        generation: false,
-        names: NameRule::Subdomain,
+        has_generation: false,
+        name_rule: NameRule::Subdomain,
         selectable: &[],
-        conduct: NO_OP_STRATEGY,
-        describe: describe::<T>,
+        strategy: NO_OP_STRATEGY,
+        register_schema: register_schema::<T>,
     }
 }
 
@@ -164,7 +164,7 @@ impl ScopeNamespaced for k8s_openapi::ClusterResourceScope {
 }
 
 impl BuiltInKind {
-    fn in_all(self) -> Self {
+    fn in_category_all(self) -> Self {
         Self { categories: &["all"], ..self }
     }
 
@@ -173,15 +173,15 @@ impl BuiltInKind {
     }
 
     fn with_generation(self) -> Self {
-        Self { generation: true, ..self }
+        Self { has_generation: true, ..self }
     }
 
     fn create_only(self) -> Self {
-        Self { access: SupportedVerbs::CreateOnly, ..self }
+        Self { supported_verbs: SupportedVerbs::CreateOnly, ..self }
     }
 
-    fn conduct(self, conduct: KindStrategy) -> Self {
-        Self { conduct, ..self }
+    fn with_strategy(self, conduct: KindStrategy) -> Self {
+        Self { strategy: conduct, ..self }
     }
 
     fn selectable(self, selectable: &'static [(&'static str, &'static str)]) -> Self {
@@ -192,13 +192,13 @@ impl BuiltInKind {
         Self { subresources, ..self }
     }
 
-    fn names(self, names: NameRule) -> Self {
-        Self { names, ..self }
+    fn with_name_rule(self, names: NameRule) -> Self {
+        Self { name_rule: names, ..self }
     }
 }
 
 /// All rows, in the order in which discovery lists them.
-pub(crate) fn kinds() -> Vec<BuiltInKind> {
+pub(crate) fn built_in_kinds() -> Vec<BuiltInKind> {
     let mut kinds = core_kinds();
     kinds.extend(workload_kinds());
     kinds.extend(cluster_kinds());
@@ -208,134 +208,158 @@ pub(crate) fn kinds() -> Vec<BuiltInKind> {
 
 fn core_kinds() -> Vec<BuiltInKind> {
     vec![
-        BuiltInKind { plural: "bindings", ..kind::<core::Binding>(&[]).create_only() },
-        kind::<core::ConfigMap>(&["cm"]).conduct(small_kinds::CONFIG_MAP),
-        kind::<core::Endpoints>(&["ep"]),
-        kind::<core::Event>(&["ev"]).selectable(events::CORE_FIELDS).conduct(events::CORE_EVENT),
-        kind::<core::LimitRange>(&["limits"]).conduct(policy::LIMIT_RANGE),
-        BuiltInKind { access: SupportedVerbs::NoDeleteCollection, ..kind::<core::Namespace>(&["ns"]) }
-            .with_status()
-            .names(NameRule::Label)
-            .subresources(&["finalize"])
-            .selectable(&[("status.phase", "")])
-            .conduct(namespace::NAMESPACE),
-        BuiltInKind { status: StatusRule::KeptOnCreate, ..kind::<core::Node>(&["no"]) }
+        BuiltInKind { plural: "bindings", ..built_in_kind::<core::Binding>(&[]).create_only() },
+        built_in_kind::<core::ConfigMap>(&["cm"]).with_strategy(small_kinds::CONFIG_MAP),
+        built_in_kind::<core::Endpoints>(&["ep"]),
+        built_in_kind::<core::Event>(&["ev"]).selectable(events::CORE_FIELDS).with_strategy(events::CORE_EVENT),
+        built_in_kind::<core::LimitRange>(&["limits"]).with_strategy(policy::LIMIT_RANGE),
+        BuiltInKind {
+            supported_verbs: SupportedVerbs::NoDeleteCollection,
+            ..built_in_kind::<core::Namespace>(&["ns"])
+        }
+        .with_status()
+        .with_name_rule(NameRule::Label)
+        .subresources(&["finalize"])
+        .selectable(&[("status.phase", "")])
+        .with_strategy(namespace::NAMESPACE),
+        BuiltInKind { status: StatusRule::KeptOnCreate, ..built_in_kind::<core::Node>(&["no"]) }
             .selectable(&[("spec.unschedulable", "false")])
-            .conduct(node::NODE),
-        kind::<core::PersistentVolumeClaim>(&["pvc"]).with_status().conduct(storage::PERSISTENT_VOLUME_CLAIM),
-        kind::<core::PersistentVolume>(&["pv"]).with_status().conduct(storage::PERSISTENT_VOLUME),
-        kind::<core::Pod>(&["po"])
-            .in_all()
+            .with_strategy(node::NODE),
+        built_in_kind::<core::PersistentVolumeClaim>(&["pvc"])
+            .with_status()
+            .with_strategy(storage::PERSISTENT_VOLUME_CLAIM),
+        built_in_kind::<core::PersistentVolume>(&["pv"]).with_status().with_strategy(storage::PERSISTENT_VOLUME),
+        built_in_kind::<core::Pod>(&["po"])
+            .in_category_all()
             .with_status()
             .with_generation()
             .subresources(&["binding", "ephemeralcontainers", "eviction", "resize"])
             .selectable(pod::SELECTABLE_FIELDS)
-            .conduct(pod::POD),
-        kind::<core::PodTemplate>(&[]).with_generation().conduct(workload::POD_TEMPLATE),
-        kind::<core::ReplicationController>(&["rc"])
-            .in_all()
+            .with_strategy(pod::POD),
+        built_in_kind::<core::PodTemplate>(&[]).with_generation().with_strategy(workload::POD_TEMPLATE),
+        built_in_kind::<core::ReplicationController>(&["rc"])
+            .in_category_all()
             .with_status()
             .with_generation()
             .subresources(&["scale"])
             .selectable(&[("status.replicas", "0")])
-            .conduct(workload::REPLICATION_CONTROLLER),
-        kind::<core::ResourceQuota>(&["quota"]).with_status().conduct(policy::QUOTA),
-        kind::<core::Secret>(&[]).selectable(&[("type", "")]).conduct(small_kinds::SECRET),
-        kind::<core::ServiceAccount>(&["sa"]),
-        kind::<core::Service>(&["svc"])
-            .in_all()
+            .with_strategy(workload::REPLICATION_CONTROLLER),
+        built_in_kind::<core::ResourceQuota>(&["quota"]).with_status().with_strategy(policy::QUOTA),
+        built_in_kind::<core::Secret>(&[]).selectable(&[("type", "")]).with_strategy(small_kinds::SECRET),
+        built_in_kind::<core::ServiceAccount>(&["sa"]),
+        built_in_kind::<core::Service>(&["svc"])
+            .in_category_all()
             .with_status()
-            .names(NameRule::Label)
+            .with_name_rule(NameRule::Label)
             .selectable(&[("spec.clusterIP", ""), ("spec.type", "")])
-            .conduct(service::SERVICE),
+            .with_strategy(service::SERVICE),
     ]
 }
 
 fn workload_kinds() -> Vec<BuiltInKind> {
     vec![
-        kind::<apps::ControllerRevision>(&[]),
-        kind::<apps::DaemonSet>(&["ds"]).in_all().with_status().with_generation().conduct(workload::DAEMON_SET),
-        kind::<apps::Deployment>(&["deploy"])
-            .in_all()
+        built_in_kind::<apps::ControllerRevision>(&[]),
+        built_in_kind::<apps::DaemonSet>(&["ds"])
+            .in_category_all()
+            .with_status()
+            .with_generation()
+            .with_strategy(workload::DAEMON_SET),
+        built_in_kind::<apps::Deployment>(&["deploy"])
+            .in_category_all()
             .with_status()
             .with_generation()
             .subresources(&["scale"])
-            .conduct(workload::DEPLOYMENT),
-        kind::<apps::ReplicaSet>(&["rs"])
-            .in_all()
+            .with_strategy(workload::DEPLOYMENT),
+        built_in_kind::<apps::ReplicaSet>(&["rs"])
+            .in_category_all()
             .with_status()
             .with_generation()
             .subresources(&["scale"])
             .selectable(&[("status.replicas", "0")])
-            .conduct(workload::REPLICA_SET),
-        kind::<apps::StatefulSet>(&["sts"])
-            .in_all()
+            .with_strategy(workload::REPLICA_SET),
+        built_in_kind::<apps::StatefulSet>(&["sts"])
+            .in_category_all()
             .with_status()
             .with_generation()
             .subresources(&["scale"])
-            .conduct(workload::STATEFUL_SET),
-        kind::<batch::CronJob>(&["cj"]).in_all().with_status().with_generation().conduct(workload::CRON_JOB),
-        kind::<batch::Job>(&[])
-            .in_all()
+            .with_strategy(workload::STATEFUL_SET),
+        built_in_kind::<batch::CronJob>(&["cj"])
+            .in_category_all()
+            .with_status()
+            .with_generation()
+            .with_strategy(workload::CRON_JOB),
+        built_in_kind::<batch::Job>(&[])
+            .in_category_all()
             .with_status()
             .with_generation()
             .selectable(&[("status.successful", "0")])
-            .conduct(workload::JOB),
-        kind::<policy_v1::PodDisruptionBudget>(&["pdb"])
+            .with_strategy(workload::JOB),
+        built_in_kind::<policy_v1::PodDisruptionBudget>(&["pdb"])
             .with_status()
             .with_generation()
-            .conduct(policy::DISRUPTION_BUDGET),
+            .with_strategy(policy::DISRUPTION_BUDGET),
     ]
 }
 
 fn cluster_kinds() -> Vec<BuiltInKind> {
     vec![
-        kind::<apiextensions::CustomResourceDefinition>(&["crd", "crds"])
+        built_in_kind::<apiextensions::CustomResourceDefinition>(&["crd", "crds"])
             .with_status()
             .with_generation()
-            .conduct(crd::CUSTOM_RESOURCE_DEFINITION),
-        kind::<authentication::SelfSubjectReview>(&[]).create_only(),
-        kind::<authorization::LocalSubjectAccessReview>(&[]).create_only(),
-        kind::<authorization::SelfSubjectAccessReview>(&[]).create_only(),
-        kind::<authorization::SelfSubjectRulesReview>(&[]).create_only(),
-        kind::<authorization::SubjectAccessReview>(&[]).create_only(),
-        kind::<coordination::Lease>(&[]).conduct(small_kinds::LEASE),
-        kind::<discovery::EndpointSlice>(&[]).with_generation(),
-        kind::<events_v1::Event>(&["ev"]).selectable(events::EVENTS_V1_FIELDS).conduct(events::EVENTS_V1_EVENT),
-        kind::<networking::IngressClass>(&[]).with_generation(),
-        kind::<networking::Ingress>(&["ing"]).with_status().with_generation().conduct(small_kinds::INGRESS),
-        kind::<networking::NetworkPolicy>(&["netpol"]).with_generation(),
-        kind::<node_v1::RuntimeClass>(&[]).conduct(policy::RUNTIME_CLASS),
-        kind::<rbac::ClusterRoleBinding>(&[]).names(NameRule::PathSegment).conduct(small_kinds::ROLE_BINDING),
-        kind::<rbac::ClusterRole>(&[]).names(NameRule::PathSegment),
-        kind::<rbac::RoleBinding>(&[]).names(NameRule::PathSegment).conduct(small_kinds::ROLE_BINDING),
-        kind::<rbac::Role>(&[]).names(NameRule::PathSegment),
-        kind::<dra::DeviceClass>(&[]).with_generation(),
-        kind::<dra::ResourceClaim>(&[]).with_status(),
-        kind::<dra::ResourceClaimTemplate>(&[]),
-        kind::<dra::ResourceSlice>(&[]).with_generation().selectable(&[("spec.driver", ""), ("spec.nodeName", "")]),
-        kind::<scheduling::PriorityClass>(&["pc"]).with_generation().conduct(policy::PRIORITY_CLASS),
+            .with_strategy(crd::CUSTOM_RESOURCE_DEFINITION),
+        built_in_kind::<authentication::SelfSubjectReview>(&[]).create_only(),
+        built_in_kind::<authorization::LocalSubjectAccessReview>(&[]).create_only(),
+        built_in_kind::<authorization::SelfSubjectAccessReview>(&[]).create_only(),
+        built_in_kind::<authorization::SelfSubjectRulesReview>(&[]).create_only(),
+        built_in_kind::<authorization::SubjectAccessReview>(&[]).create_only(),
+        built_in_kind::<coordination::Lease>(&[]).with_strategy(small_kinds::LEASE),
+        built_in_kind::<discovery::EndpointSlice>(&[]).with_generation(),
+        built_in_kind::<events_v1::Event>(&["ev"])
+            .selectable(events::EVENTS_V1_FIELDS)
+            .with_strategy(events::EVENTS_V1_EVENT),
+        built_in_kind::<networking::IngressClass>(&[]).with_generation(),
+        built_in_kind::<networking::Ingress>(&["ing"])
+            .with_status()
+            .with_generation()
+            .with_strategy(small_kinds::INGRESS),
+        built_in_kind::<networking::NetworkPolicy>(&["netpol"]).with_generation(),
+        built_in_kind::<node_v1::RuntimeClass>(&[]).with_strategy(policy::RUNTIME_CLASS),
+        built_in_kind::<rbac::ClusterRoleBinding>(&[])
+            .with_name_rule(NameRule::PathSegment)
+            .with_strategy(small_kinds::ROLE_BINDING),
+        built_in_kind::<rbac::ClusterRole>(&[]).with_name_rule(NameRule::PathSegment),
+        built_in_kind::<rbac::RoleBinding>(&[])
+            .with_name_rule(NameRule::PathSegment)
+            .with_strategy(small_kinds::ROLE_BINDING),
+        built_in_kind::<rbac::Role>(&[]).with_name_rule(NameRule::PathSegment),
+        built_in_kind::<dra::DeviceClass>(&[]).with_generation(),
+        built_in_kind::<dra::ResourceClaim>(&[]).with_status(),
+        built_in_kind::<dra::ResourceClaimTemplate>(&[]),
+        built_in_kind::<dra::ResourceSlice>(&[])
+            .with_generation()
+            .selectable(&[("spec.driver", ""), ("spec.nodeName", "")]),
+        built_in_kind::<scheduling::PriorityClass>(&["pc"]).with_generation().with_strategy(policy::PRIORITY_CLASS),
     ]
 }
 
 fn storage_kinds() -> Vec<BuiltInKind> {
     vec![
-        kind::<storage_v1::CSIDriver>(&[]).conduct(storage::CSI_DRIVER),
-        kind::<storage_v1::CSINode>(&[]),
-        kind::<storage_v1::CSIStorageCapacity>(&[]),
-        kind::<storage_v1::StorageClass>(&["sc"]).conduct(storage::STORAGE_CLASS),
-        kind::<storage_v1::VolumeAttachment>(&[]).with_status().conduct(storage::ATTACHMENT),
+        built_in_kind::<storage_v1::CSIDriver>(&[]).with_strategy(storage::CSI_DRIVER),
+        built_in_kind::<storage_v1::CSINode>(&[]),
+        built_in_kind::<storage_v1::CSIStorageCapacity>(&[]),
+        built_in_kind::<storage_v1::StorageClass>(&["sc"]).with_strategy(storage::STORAGE_CLASS),
+        built_in_kind::<storage_v1::VolumeAttachment>(&[]).with_status().with_strategy(storage::ATTACHMENT),
     ]
 }
 
 /// How every type that a document may mention makes itself known: the kinds, and what travels in their subresources.
-pub(crate) fn descriptions() -> Vec<RegisterSchema> {
-    let mut descriptions: Vec<RegisterSchema> = kinds().iter().map(|kind| kind.describe).collect();
+pub(crate) fn schema_registrations() -> Vec<RegisterSchema> {
+    let mut descriptions: Vec<RegisterSchema> = built_in_kinds().iter().map(|kind| kind.register_schema).collect();
     descriptions.extend([
-        describe::<policy_v1::Eviction> as RegisterSchema,
-        describe::<autoscaling::Scale>,
-        describe::<meta::DeleteOptions>,
-        describe::<meta::Status>,
+        register_schema::<policy_v1::Eviction> as RegisterSchema,
+        register_schema::<autoscaling::Scale>,
+        register_schema::<meta::DeleteOptions>,
+        register_schema::<meta::Status>,
     ]);
     descriptions
 }

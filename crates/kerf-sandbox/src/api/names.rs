@@ -30,9 +30,9 @@ impl NameRule {
         let trimmed =
             if prefix && name.ends_with('-') { format!("{}a", &name[..name.len() - 1]) } else { name.to_string() };
         match self {
-            Self::Subdomain => subdomain(&trimmed),
-            Self::Label => label(&trimmed),
-            Self::PathSegment => path_segment(&trimmed),
+            Self::Subdomain => subdomain_problems(&trimmed),
+            Self::Label => label_problems(&trimmed),
+            Self::PathSegment => path_segment_problems(&trimmed),
         }
     }
 }
@@ -51,7 +51,7 @@ fn is_label(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
-fn subdomain(text: &str) -> Vec<String> {
+fn subdomain_problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if text.len() > 253 {
         problems.push(too_long(253));
@@ -62,7 +62,7 @@ fn subdomain(text: &str) -> Vec<String> {
     problems
 }
 
-fn label(text: &str) -> Vec<String> {
+fn label_problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if text.len() > 63 {
         problems.push(too_long(63));
@@ -74,7 +74,7 @@ fn label(text: &str) -> Vec<String> {
     problems
 }
 
-fn path_segment(text: &str) -> Vec<String> {
+fn path_segment_problems(text: &str) -> Vec<String> {
     if text == "." || text == ".." {
         return vec![format!("may not be '{text}'")];
     }
@@ -90,7 +90,7 @@ fn is_name_part(text: &str) -> bool {
 }
 
 /// A label key, an annotation key, a taint key or a resource name: an optional prefix and a name.
-pub(crate) fn qualified_name(text: &str) -> Vec<String> {
+pub(crate) fn qualified_name_problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let parts: Vec<&str> = text.split('/').collect();
     let name = match parts.as_slice() {
@@ -99,7 +99,7 @@ pub(crate) fn qualified_name(text: &str) -> Vec<String> {
             if prefix.is_empty() {
                 problems.push("prefix part must be non-empty".into());
             } else {
-                problems.extend(subdomain(prefix).into_iter().map(|problem| format!("prefix part {problem}")));
+                problems.extend(subdomain_problems(prefix).into_iter().map(|problem| format!("prefix part {problem}")));
             }
             *name
         }
@@ -121,7 +121,7 @@ pub(crate) fn qualified_name(text: &str) -> Vec<String> {
 }
 
 /// The value of a label.
-pub(crate) fn label_value(text: &str) -> Vec<String> {
+pub(crate) fn label_value_problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if text.len() > 63 {
         problems.push(too_many_bytes(63));
@@ -157,12 +157,12 @@ mod tests {
     #[test]
     fn label_keys_and_values() {
         for key in ["a", "a/b", "example.com/My_Name.1", "node.kubernetes.io/instance-type"] {
-            assert!(qualified_name(key).is_empty(), "{key}");
+            assert!(qualified_name_problems(key).is_empty(), "{key}");
         }
         for key in ["", "/a", "a/", "a/b/c", "A B", "-a", "Example.com/a"] {
-            assert!(!qualified_name(key).is_empty(), "{key}");
+            assert!(!qualified_name_problems(key).is_empty(), "{key}");
         }
-        assert!(label_value("").is_empty() && label_value("v1.2_3-x").is_empty());
-        assert!(!label_value("-x").is_empty() && !label_value(&"a".repeat(64)).is_empty());
+        assert!(label_value_problems("").is_empty() && label_value_problems("v1.2_3-x").is_empty());
+        assert!(!label_value_problems("-x").is_empty() && !label_value_problems(&"a".repeat(64)).is_empty());
     }
 }

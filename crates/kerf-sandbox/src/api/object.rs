@@ -45,7 +45,7 @@ pub(crate) fn list_mut<'a>(value: &'a mut Value, path: &[&str]) -> impl Iterator
 }
 
 /// The object at the end of `path`, made if it is not there. Something else that stands in the way is replaced.
-pub(crate) fn made<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<String, Value> {
+pub(crate) fn ensure_object<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<String, Value> {
     let mut here = as_map(value);
     for key in path {
         here = as_map(here.entry(*key).or_insert(Value::Null));
@@ -71,7 +71,7 @@ pub(crate) fn remove(value: &mut Value, path: &[&str]) -> Option<Value> {
 
 /// Sets `key` of the metadata.
 pub(crate) fn set_meta(object: &mut Value, key: &str, value: impl Into<Value>) {
-    made(object, &["metadata"]).insert(key.into(), value.into());
+    ensure_object(object, &["metadata"]).insert(key.into(), value.into());
 }
 
 pub(crate) fn name(object: &Value) -> &str {
@@ -95,7 +95,7 @@ pub(crate) fn is_deleting(object: &Value) -> bool {
 }
 
 /// A point in time as metadata carries it: whole seconds. (By hand, because every write has several of them.)
-pub(crate) fn seconds(at: Timestamp) -> String {
+pub(crate) fn rfc3339_seconds(at: Timestamp) -> String {
     let then = Offset::UTC.to_datetime(at);
     let Ok(year @ 0..=9999) = u32::try_from(then.year()) else {
         return at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -111,8 +111,8 @@ pub(crate) fn seconds(at: Timestamp) -> String {
 }
 
 /// A point in time to the microsecond, always of the same length.
-pub(crate) fn micros(at: Timestamp) -> String {
-    let mut text = seconds(at);
+pub(crate) fn rfc3339_micros(at: Timestamp) -> String {
+    let mut text = rfc3339_seconds(at);
     let mut fraction = *b".000000Z";
     let within = Offset::UTC.to_datetime(at).subsec_nanosecond().unsigned_abs() / 1000;
     digits(&mut fraction[1..7], within);
@@ -130,7 +130,10 @@ fn digits(place: &mut [u8], mut number: u32) {
 }
 
 /// What selectors ask about.
-pub(crate) fn facets<'a>(object: &Value, selectable: impl Iterator<Item = (&'a str, &'a str)>) -> SelectorAttributes {
+pub(crate) fn selector_attributes<'a>(
+    object: &Value,
+    selectable: impl Iterator<Item = (&'a str, &'a str)>,
+) -> SelectorAttributes {
     let labels = at(object, &["metadata", "labels"]).and_then(Value::as_object);
     let labels = labels
         .into_iter()
@@ -168,8 +171,8 @@ mod tests {
             "-000001-01-01T00:00:00Z",
         ] {
             let at: Timestamp = text.parse().unwrap();
-            assert_eq!(seconds(at), at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
-            assert_eq!(micros(at), at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(), "{text}");
+            assert_eq!(rfc3339_seconds(at), at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+            assert_eq!(rfc3339_micros(at), at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(), "{text}");
         }
     }
 }

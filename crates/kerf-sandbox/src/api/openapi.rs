@@ -20,7 +20,7 @@ use super::schema::{SCHEMA_REF_PREFIX, annotate, definitions};
 use super::status::{ApiResult, StatusError};
 
 /// `/openapi/v3` and below.
-pub(crate) fn answer(registry: &Registry, path: &[&str]) -> ApiResult<Response<Body>> {
+pub(crate) fn handle_v3(registry: &Registry, path: &[&str]) -> ApiResult<Response<Body>> {
     let document = match path {
         [] => index(registry),
         ["api", version] => document(registry, "", version)?,
@@ -35,7 +35,7 @@ const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protob
 const OPENAPI_V2_PROTOBUF_LEGACY: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
 /// `/openapi/v2`.
-pub(crate) fn second(accept: &str) -> ApiResult<Response<Body>> {
+pub(crate) fn handle_v2(accept: &str) -> ApiResult<Response<Body>> {
     let (title, version) = ("Kubernetes", discovery::version()["gitVersion"].as_str().unwrap_or_default().to_owned());
     let json = || {
         let document = json!({"swagger": "2.0", "info": {"title": title, "version": version}, "paths": {}});
@@ -71,7 +71,7 @@ fn index(registry: &Registry) -> Value {
             let name = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
             // The hash changes when the document does: clients keep documents by it.
             let mut hasher = rustc_hash::FxHasher::default();
-            for resource in registry.of(&group, &version) {
+            for resource in registry.resources_in(&group, &version) {
                 (resource.plural.as_str(), resource.revision).hash(&mut hasher);
             }
             paths.insert(
@@ -84,7 +84,7 @@ fn index(registry: &Registry) -> Value {
 }
 
 fn document(registry: &Registry, group: &str, version: &str) -> ApiResult<Value> {
-    let resources: Vec<&Resource> = registry.of(group, version).map(|resource| &**resource).collect();
+    let resources: Vec<&Resource> = registry.resources_in(group, version).map(|resource| &**resource).collect();
     if resources.is_empty() {
         return Err(StatusError::no_such_api());
     }
@@ -93,13 +93,13 @@ fn document(registry: &Registry, group: &str, version: &str) -> ApiResult<Value>
     let mut wanted: BTreeSet<String> = BTreeSet::new();
     for resource in resources {
         describe_paths(resource, &mut paths);
-        if let Some(own) = resource.document() {
+        if let Some(own) = resource.openapi_schema() {
             collect_references(&own, &mut wanted);
-            schemas.insert(resource.definition.to_string(), with_kind(own, resource));
-        } else if let Some(document) = definitions().documents.get(resource.definition.as_str()) {
+            schemas.insert(resource.openapi_definition.to_string(), with_kind(own, resource));
+        } else if let Some(document) = definitions().json_schemas.get(resource.openapi_definition.as_str()) {
             collect_references(document, &mut wanted);
-            let document = annotate(&resource.definition, document);
-            schemas.insert(resource.definition.to_string(), with_kind(document, resource));
+            let document = annotate(&resource.openapi_definition, document);
+            schemas.insert(resource.openapi_definition.to_string(), with_kind(document, resource));
         }
     }
     for extra in ["io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", "io.k8s.apimachinery.pkg.apis.meta.v1.Status"] {
@@ -109,7 +109,7 @@ fn document(registry: &Registry, group: &str, version: &str) -> ApiResult<Value>
         if schemas.contains_key(&name) {
             continue;
         }
-        if let Some(document) = definitions().documents.get(&name) {
+        if let Some(document) = definitions().json_schemas.get(&name) {
             collect_references(document, &mut wanted);
             schemas.insert(name.clone(), annotate(&name, document));
         }
@@ -163,7 +163,7 @@ fn describe_paths(resource: &Resource, paths: &mut Map<String, Value>) {
             parameters.iter().map(|name| json!({"name": name, "in": "query", "schema": {"type": "string"}})).collect();
         json!({
             "operationId": format!("{action}{}{}", resource.version, resource.kind), "parameters": parameters,
-            "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": {"$ref": format!("{SCHEMA_REF_PREFIX}{}", resource.definition)}}}}},
+            "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": {"$ref": format!("{SCHEMA_REF_PREFIX}{}", resource.openapi_definition)}}}}},
             "x-kubernetes-action": action, "x-kubernetes-group-version-kind": kind_of(resource),
         })
     };
@@ -171,7 +171,7 @@ fn describe_paths(resource: &Resource, paths: &mut Map<String, Value>) {
         &["labelSelector", "fieldSelector", "limit", "continue", "resourceVersion", "watch", "timeoutSeconds"];
     const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation"];
     const PATCH: &[&str] = &["dryRun", "fieldManager", "fieldValidation", "force"];
-    if resource.access == SupportedVerbs::CreateOnly {
+    if resource.supported_verbs == SupportedVerbs::CreateOnly {
         paths.insert(inside, json!({"post": operation("post", WRITE)}));
         return;
     }
@@ -186,7 +186,7 @@ fn describe_paths(resource: &Resource, paths: &mut Map<String, Value>) {
         }),
     );
     let mut collection = json!({"get": operation("list", LIST), "post": operation("post", WRITE)});
-    if resource.access == SupportedVerbs::All {
+    if resource.supported_verbs == SupportedVerbs::All {
         collection["delete"] = operation("deletecollection", LIST);
     }
     paths.insert(inside.clone(), collection);

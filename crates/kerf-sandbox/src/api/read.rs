@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http::Response;
 use serde_json::{Value, json};
 
-use super::call::{Call, show};
+use super::call::{Call, to_served_bytes};
 use super::field::{self, FieldError};
 use super::registry::Resource;
 use super::respond::{Body, JSON, ResponseForm, respond};
@@ -23,7 +23,7 @@ const LIST_CHUNK_BYTES: usize = 64 * 1024;
 pub(crate) fn get(call: &Call<'_>) -> ApiResult<Bytes> {
     let version = call.query.text("resourceVersion");
     if !version.is_empty() {
-        let asked = parse_version(version).map_err(|_| unreadable_version(version))?;
+        let asked = parse_version(version).map_err(|_| invalid_version_error(version))?;
         let current = call.server.storage.revision();
         if asked > current {
             return Err(StatusError::version_too_large(asked, current));
@@ -34,7 +34,7 @@ pub(crate) fn get(call: &Call<'_>) -> ApiResult<Bytes> {
         Some(revision) => call.server.storage.get_at(call.resource.table, &key, revision),
         None => call.server.storage.get(call.resource.table, &key),
     };
-    Ok(call.shown(stored.ok_or_else(|| call.not_found())?.bytes().clone()))
+    Ok(call.to_served_bytes(stored.ok_or_else(|| call.not_found())?.bytes().clone()))
 }
 
 /// `GET` of a collection.
@@ -52,7 +52,7 @@ pub(crate) fn list(call: &Call<'_>) -> ApiResult<Response<Body>> {
             Ok(respond(200, JSON, Bytes::from(table.to_string()).into(), &[]))
         }
         ResponseForm::Metadata => {
-            let items: Vec<Value> = page.objects.iter().map(|stored| partial(stored.bytes())).collect();
+            let items: Vec<Value> = page.objects.iter().map(|stored| partial_object_metadata(stored.bytes())).collect();
             let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items});
             Ok(respond(200, JSON, Bytes::from(list.to_string()).into(), &[]))
         }
@@ -87,7 +87,7 @@ fn pieces(
             if place > 0 {
                 piece.extend_from_slice(b",");
             }
-            piece.extend_from_slice(&show(&resource, stored.bytes().clone()));
+            piece.extend_from_slice(&to_served_bytes(&resource, stored.bytes().clone()));
         }
         if objects.peek().is_none() {
             piece.extend_from_slice(b"]}");
@@ -119,7 +119,7 @@ fn page(call: &Call<'_>) -> ApiResult<Page> {
         return Err(StatusError::invalid_option("ListOptions", "resourceVersionMatch", detail));
     }
     let (at, from) = if token.is_empty() {
-        (version(call, limit)?, None)
+        (list_revision(call, limit)?, None)
     } else {
         let (revision, from) = read_token(token)?;
         (revision, Some(from))
@@ -128,14 +128,14 @@ fn page(call: &Call<'_>) -> ApiResult<Page> {
         namespace: call.namespace(),
         selection: &selection,
         from: from.as_ref(),
-        at: at.or_else(|| call.stale_revision()),
+        at_revision: at.or_else(|| call.stale_revision()),
         limit,
     };
     let mut page = call.server.storage.page(call.resource.table, window).map_err(|_| match &from {
         Some(from) => too_old_to_continue(&continue_token(0, from)),
         None => StatusError::expired("The resourceVersion for the provided list is too old."),
     })?;
-    if !selection.is_everything() {
+    if !selection.selects_everything() {
         // The real server does not count what it would have to filter.
         page.rest = page.rest.map(|(key, _)| (key, 0));
     }
@@ -151,7 +151,7 @@ fn too_old_to_continue(token: &str) -> StatusError {
 }
 
 /// Which revision a list is of, by `resourceVersion` and `resourceVersionMatch`; none for the newest.
-fn version(call: &Call<'_>, limit: Option<usize>) -> ApiResult<Option<u64>> {
+fn list_revision(call: &Call<'_>, limit: Option<usize>) -> ApiResult<Option<u64>> {
     let (version, matching) = (call.query.text("resourceVersion"), call.query.text("resourceVersionMatch"));
     let initial = !call.query.text("sendInitialEvents").is_empty();
     let refuse = |error: FieldError| {
@@ -187,7 +187,7 @@ fn version(call: &Call<'_>, limit: Option<usize>) -> ApiResult<Option<u64>> {
 }
 
 /// What everything but a list says to a version that is none.
-pub(crate) fn unreadable_version(text: &str) -> StatusError {
+pub(crate) fn invalid_version_error(text: &str) -> StatusError {
     StatusError::server_error(&format!(
         "resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
     ))
@@ -234,7 +234,7 @@ fn read_token(token: &str) -> ApiResult<(Option<u64>, ObjectKey)> {
 }
 
 /// An object's metadata alone.
-pub(crate) fn partial(object: &[u8]) -> Value {
+pub(crate) fn partial_object_metadata(object: &[u8]) -> Value {
     let object: Value = serde_json::from_slice(object).unwrap_or_default();
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object.get("metadata").cloned().unwrap_or_default()})
 }

@@ -15,7 +15,7 @@ use super::schema::{Schema, definitions};
 use super::status::GroupResource;
 use super::storage::{ObjectStore, SelectorAttributes, StoredObject, TableIx};
 
-pub(crate) static BUILT_IN_KINDS: LazyLock<Vec<BuiltInKind>> = LazyLock::new(kinds::kinds);
+pub(crate) static BUILT_IN_KINDS: LazyLock<Vec<BuiltInKind>> = LazyLock::new(kinds::built_in_kinds);
 
 /// How a resource shows what is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,28 +54,28 @@ pub(crate) struct Resource {
     pub(crate) short_names: Vec<SmolStr>,
     pub(crate) categories: Vec<SmolStr>,
     pub(crate) namespaced: bool,
-    pub(crate) access: SupportedVerbs,
+    pub(crate) supported_verbs: SupportedVerbs,
     pub(crate) status: StatusRule,
     pub(crate) scale: Option<ScalePaths>,
     /// Subresources besides `status` and `scale`.
     pub(crate) subresources: Vec<SmolStr>,
-    pub(crate) generation: bool,
-    pub(crate) names: NameRule,
+    pub(crate) has_generation: bool,
+    pub(crate) name_rule: NameRule,
     pub(crate) selectable: Vec<(SmolStr, SmolStr)>,
     pub(crate) schema: Schema,
     /// The name of its definition in the OpenAPI documents.
-    pub(crate) definition: SmolStr,
+    pub(crate) openapi_definition: SmolStr,
     pub(crate) table: TableIx,
     /// The revision of what defines it; 0 for a built-in resource.
     pub(crate) revision: u64,
-    pub(crate) face: ServedAs,
+    pub(crate) served_as: ServedAs,
     /// The version in which objects are stored.
     pub(crate) storage_version: SmolStr,
     pub(crate) origin: ResourceOrigin,
 }
 
 impl Resource {
-    pub(crate) fn subject(&self) -> GroupResource<'_> {
+    pub(crate) fn group_resource(&self) -> GroupResource<'_> {
         GroupResource { group: &self.group, resource: &self.plural }
     }
 
@@ -84,14 +84,17 @@ impl Resource {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    pub(crate) fn facets(&self, object: &Value) -> SelectorAttributes {
-        object::facets(object, self.selectable.iter().map(|(path, missing)| (path.as_str(), missing.as_str())))
+    pub(crate) fn selector_attributes(&self, object: &Value) -> SelectorAttributes {
+        object::selector_attributes(
+            object,
+            self.selectable.iter().map(|(path, missing)| (path.as_str(), missing.as_str())),
+        )
     }
 
     /// The value of a selectable field of a stored object of this resource.
-    pub(crate) fn facet<'s>(&self, stored: &'s StoredObject, path: &str) -> Option<&'s str> {
+    pub(crate) fn selector_attribute<'s>(&self, stored: &'s StoredObject, path: &str) -> Option<&'s str> {
         let place = self.selectable.iter().position(|(own, _)| own == path)?;
-        stored.facets.fields.get(place).map(SmolStr::as_str)
+        stored.attributes.fields.get(place).map(SmolStr::as_str)
     }
 
     pub(crate) fn has_status(&self) -> bool {
@@ -99,10 +102,10 @@ impl Resource {
     }
 
     /// The OpenAPI schema of a custom resource.
-    pub(crate) fn document(&self) -> Option<Value> {
+    pub(crate) fn openapi_schema(&self) -> Option<Value> {
         match &self.origin {
             ResourceOrigin::BuiltIn(_) => None,
-            ResourceOrigin::Custom(kind) => Some(kind.document()),
+            ResourceOrigin::Custom(kind) => Some(kind.openapi_schema()),
         }
     }
 
@@ -133,10 +136,10 @@ impl Registry {
     /// The built-in resources, each with a table of its own; the two faces of events share one.
     pub(crate) fn built_in(storage: &ObjectStore) -> Self {
         let mut registry = Self::default();
-        let events = storage.open();
+        let events = storage.create_table();
         for kind in BUILT_IN_KINDS.iter() {
             let is_event = kind.plural == "events";
-            let table = if is_event { events } else { storage.open() };
+            let table = if is_event { events } else { storage.create_table() };
             let face = if kind.group == "events.k8s.io" { ServedAs::EventsV1 } else { ServedAs::AsStored };
             registry.insert(Resource::built_in(kind, table, face));
         }
@@ -164,7 +167,7 @@ impl Registry {
     /// Whether a version such as `apps/v1` has a kind.
     pub(crate) fn has_kind(&self, api_version: &str, kind: &str) -> bool {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        self.of(group, version).any(|resource| resource.kind == kind)
+        self.resources_in(group, version).any(|resource| resource.kind == kind)
     }
 
     /// Whether there is a group, in any version.
@@ -174,7 +177,7 @@ impl Registry {
 
     /// Every version of every resource that can be kept.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.resources.values().filter(|resource| resource.access != SupportedVerbs::CreateOnly)
+        self.resources.values().filter(|resource| resource.supported_verbs != SupportedVerbs::CreateOnly)
     }
 
     /// Any version of a resource.
@@ -192,14 +195,14 @@ impl Registry {
                 .map(|(_, version, _)| version.clone())
                 .collect();
             versions.dedup();
-            versions.sort_by_key(|version| std::cmp::Reverse(priority(version)));
+            versions.sort_by_key(|version| std::cmp::Reverse(version_priority(version)));
             versions
         };
         self.groups.iter().map(|group| (group.clone(), versions(group))).collect()
     }
 
     /// The resources of one version of a group, in order of their names.
-    pub(crate) fn of(&self, group: &str, version: &str) -> impl Iterator<Item = &Arc<Resource>> {
+    pub(crate) fn resources_in(&self, group: &str, version: &str) -> impl Iterator<Item = &Arc<Resource>> {
         self.resources.values().filter(move |resource| resource.group == group && resource.version == version)
     }
 }
@@ -221,7 +224,7 @@ impl Resource {
             short_names: kind.short_names.iter().map(|name| SmolStr::from(*name)).collect(),
             categories: kind.categories.iter().map(|name| SmolStr::from(*name)).collect(),
             namespaced: kind.namespaced,
-            access: kind.access,
+            supported_verbs: kind.supported_verbs,
             status: kind.status,
             scale,
             subresources: kind
@@ -230,18 +233,18 @@ impl Resource {
                 .filter(|name| **name != "scale")
                 .map(|name| SmolStr::from(*name))
                 .collect(),
-            generation: kind.generation,
-            names: kind.names,
+            has_generation: kind.has_generation,
+            name_rule: kind.name_rule,
             selectable: kind
                 .selectable
                 .iter()
                 .map(|(path, missing)| (SmolStr::from(*path), SmolStr::from(*missing)))
                 .collect(),
-            schema: definitions().schema(&kind.definition),
-            definition: kind.definition.as_str().into(),
+            schema: definitions().schema(&kind.openapi_definition),
+            openapi_definition: kind.openapi_definition.as_str().into(),
             table,
             revision: 0,
-            face,
+            served_as: face,
             storage_version: kind.version.into(),
             origin: ResourceOrigin::BuiltIn(kind),
         }
@@ -249,7 +252,7 @@ impl Resource {
 }
 
 /// Kubernetes' order of versions: `v2 > v1 > v1beta2 > v1beta1 > v1alpha1`, anything else below.
-fn priority(version: &str) -> (u8, u64, u64) {
+fn version_priority(version: &str) -> (u8, u64, u64) {
     let parse = || {
         let rest = version.strip_prefix('v')?;
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();

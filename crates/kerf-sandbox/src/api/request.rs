@@ -61,7 +61,7 @@ impl Verb {
     }
 
     /// Whether it changes anything.
-    pub fn writes(self) -> bool {
+    pub fn is_write(self) -> bool {
         match self {
             Self::Get | Self::List | Self::Watch => false,
             Self::Create | Self::Update | Self::Patch | Self::Delete | Self::DeleteCollection => true,
@@ -69,7 +69,7 @@ impl Verb {
     }
 
     /// The verb of a method on a target.
-    pub(crate) fn of(method: &Method, target: &RequestTarget, query: &Query) -> ApiResult<Self> {
+    pub(crate) fn from_request(method: &Method, target: &RequestTarget, query: &Query) -> ApiResult<Self> {
         let named = target.name.is_some();
         match (method.as_str(), named) {
             ("GET" | "HEAD", false) if query.flag("watch") => Ok(Self::Watch),
@@ -97,14 +97,14 @@ impl RequestPath {
         };
         let group = if rest == 2 { segments[1].clone() } else { String::new() };
         let target = RequestTarget { group, version: segments[rest].clone(), ..RequestTarget::default() };
-        Self::Resource(below(target, &segments[rest + 1..]))
+        Self::Resource(parse_resource_segments(target, &segments[rest + 1..]))
     }
 }
 
 /// Subresources of a namespace itself: what else follows its name is a resource inside it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
-fn below(target: RequestTarget, segments: &[String]) -> RequestTarget {
+fn parse_resource_segments(target: RequestTarget, segments: &[String]) -> RequestTarget {
     let (namespace, segments) = match segments {
         [first, namespace, third, ..] if first == "namespaces" && !NAMESPACE_SUBRESOURCES.contains(&third.as_str()) => {
             (Some(namespace.clone()), &segments[2..])

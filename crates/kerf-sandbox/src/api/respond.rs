@@ -120,7 +120,7 @@ pub(crate) fn respond(code: u16, media: &'static str, body: Body, warnings: &[St
 
 pub(crate) const JSON: &str = "application/json";
 
-pub(crate) fn refuse(refusal: &StatusError) -> Response<Body> {
+pub(crate) fn error_response(refusal: &StatusError) -> Response<Body> {
     if refusal.is_plain() {
         let text = format!("{}\n", refusal.message());
         return respond(refusal.code(), "text/plain; charset=utf-8", Bytes::from(text).into(), &[]);

@@ -21,13 +21,13 @@ use super::{delete, discovery, openapi, read, subresources, table, write};
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InjectedFaults {
     /// Reads see the state of so many writes ago.
-    pub(crate) stale: Option<u64>,
+    pub(crate) stale_by_writes: Option<u64>,
     /// A watch just ends after this time.
     pub(crate) drop_watch_after: Option<Duration>,
     /// A watch tells everything so much later.
     pub(crate) watch_delay: Option<Duration>,
     /// A watch is told that its history is gone.
-    pub(crate) watch_gone: bool,
+    pub(crate) expire_watch: bool,
 }
 
 /// Answers a request.
@@ -42,14 +42,14 @@ pub(crate) fn route(
     let query = Query::parse(parts.uri.query());
     let registry = server.registry();
     let target = match RequestPath::parse(parts.uri.path()) {
-        RequestPath::Other(segments) => return other(&registry, &parts.method, &segments, header(ACCEPT)),
+        RequestPath::Other(segments) => return route_non_resource(&registry, &parts.method, &segments, header(ACCEPT)),
         RequestPath::Resource(target) => target,
     };
     let Some(resource) = registry.get(&target.group, &target.version, &target.resource).cloned() else {
         let known = registry.has_group(&target.group);
         return Err(if known { StatusError::no_such_resource() } else { StatusError::no_such_api() });
     };
-    let verb = Verb::of(&parts.method, &target, &query)?;
+    let verb = Verb::from_request(&parts.method, &target, &query)?;
     let call = Call {
         server,
         registry,
@@ -57,17 +57,22 @@ pub(crate) fn route(
         verb,
         query,
         form: negotiate(header(ACCEPT))?,
-        agent: header(USER_AGENT).into(),
-        media: header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase(),
+        user_agent: header(USER_AGENT).into(),
+        content_type: header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase(),
         body,
         target,
-        stale: circumstances.stale,
+        stale_by_writes: circumstances.stale_by_writes,
     };
     dispatch(&call, circumstances)
 }
 
 /// Paths that name no resource.
-fn other(registry: &Registry, method: &Method, segments: &[String], accept: &str) -> ApiResult<Response<Body>> {
+fn route_non_resource(
+    registry: &Registry,
+    method: &Method,
+    segments: &[String],
+    accept: &str,
+) -> ApiResult<Response<Body>> {
     if !matches!(method.as_str(), "GET" | "HEAD") {
         return Err(StatusError::method_not_allowed());
     }
@@ -78,9 +83,9 @@ fn other(registry: &Registry, method: &Method, segments: &[String], accept: &str
         }
         ["version"] => Ok(json(&discovery::version())),
         [] => Ok(json(&discovery::paths(registry))),
-        ["openapi", "v2"] => openapi::second(accept),
-        ["openapi", "v3", path @ ..] => openapi::answer(registry, path),
-        ["api" | "apis", ..] => discovery::answer(registry, &segments, accept),
+        ["openapi", "v2"] => openapi::handle_v2(accept),
+        ["openapi", "v3", path @ ..] => openapi::handle_v3(registry, path),
+        ["api" | "apis", ..] => discovery::handle_discovery(registry, &segments, accept),
         _ => Err(StatusError::no_such_api()),
     }
 }
@@ -91,27 +96,29 @@ fn json(value: &serde_json::Value) -> Response<Body> {
 
 /// Does what a request asks for.
 fn dispatch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult<Response<Body>> {
-    check_place(call)?;
-    call.check_manager()?;
+    check_path_and_verb(call)?;
+    call.check_field_manager()?;
     if !call.subresource().is_empty() {
-        return subresources::answer(call).and_then(|reply| send(call, reply));
+        return subresources::handle_subresource(call).and_then(|reply| render_reply(call, reply));
     }
     let reply = match call.verb {
         Verb::List => return read::list(call),
         Verb::Watch => return watch(call, circumstances),
         Verb::Get => Reply::new(200, read::get(call)?),
-        Verb::Create if call.resource.access == SupportedVerbs::CreateOnly => subresources::review(call)?,
+        Verb::Create if call.resource.supported_verbs == SupportedVerbs::CreateOnly => {
+            subresources::handle_create_only(call)?
+        }
         Verb::Create => write::create(call)?,
         Verb::Update => write::replace(call)?,
         Verb::Patch => write::patch(call)?,
         Verb::Delete => delete::delete(call)?,
         Verb::DeleteCollection => delete::delete_collection(call)?,
     };
-    send(call, reply)
+    render_reply(call, reply)
 }
 
 /// Whether the path is one that this resource has, and the verb one that it knows.
-fn check_place(call: &Call<'_>) -> ApiResult<()> {
+fn check_path_and_verb(call: &Call<'_>) -> ApiResult<()> {
     let RequestTarget { namespace, name, .. } = &call.target;
     let namespaced = call.resource.namespaced;
     // Across namespaces objects can be listed and watched, nothing else.
@@ -123,7 +130,7 @@ fn check_place(call: &Call<'_>) -> ApiResult<()> {
     if !fits {
         return Err(if namespaced { StatusError::method_not_allowed() } else { StatusError::no_such_resource() });
     }
-    let allowed = match call.resource.access {
+    let allowed = match call.resource.supported_verbs {
         SupportedVerbs::All => true,
         SupportedVerbs::NoDeleteCollection => call.verb != Verb::DeleteCollection,
         SupportedVerbs::CreateOnly => call.verb == Verb::Create,
@@ -132,10 +139,10 @@ fn check_place(call: &Call<'_>) -> ApiResult<()> {
 }
 
 /// Brings an object into the form that the client wants.
-fn send(call: &Call<'_>, reply: Reply) -> ApiResult<Response<Body>> {
+fn render_reply(call: &Call<'_>, reply: Reply) -> ApiResult<Response<Body>> {
     let content = match call.form {
         ResponseForm::FullObject => reply.content,
-        ResponseForm::Metadata => read::partial(&reply.content).to_string().into(),
+        ResponseForm::Metadata => read::partial_object_metadata(&reply.content).to_string().into(),
         ResponseForm::Table => table::of_object(call, &reply.content)?.to_string().into(),
     };
     Ok(respond(reply.code, JSON, content.into(), &reply.warnings))

@@ -19,9 +19,9 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 pub(crate) use annotate::annotate;
-pub(crate) use builtin::{RegisterSchema, SCHEMA_REF_PREFIX, definitions, describe};
+pub(crate) use builtin::{RegisterSchema, SCHEMA_REF_PREFIX, definitions, register_schema};
 pub(crate) use decode::{decode, decode_changed};
-pub(crate) use mismatches::{misfits, undeclared};
+pub(crate) use mismatches::{schema_mismatches, undeclared_fields};
 
 /// The place of a type in its arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,7 +76,7 @@ pub(crate) struct StructType {
     /// Owned as a whole.
     pub(crate) atomic: bool,
     /// Keeps fields that it does not know.
-    pub(crate) open: bool,
+    pub(crate) preserves_unknown_fields: bool,
 }
 
 #[derive(Debug)]
@@ -155,7 +155,7 @@ impl<'a> SchemaCursor<'a> {
     }
 
     /// The type at `ix`, which must be of the same arena.
-    fn go(self, ix: TypeIx, atomic: Option<bool>) -> Self {
+    fn at_type(self, ix: TypeIx, atomic: Option<bool>) -> Self {
         match self.types.0[ix.0 as usize] {
             FieldType::BuiltIn(ix) => SchemaCursor { types: definitions().types(), ix, atomic },
             _ => Self { types: self.types, ix, atomic },
@@ -174,13 +174,13 @@ impl<'a> SchemaCursor<'a> {
     }
 
     /// The value under `key`: a field, the value of a map, or anything.
-    pub(crate) fn key(self, key: &str) -> Self {
+    pub(crate) fn at_key(self, key: &str) -> Self {
         match self.ty() {
             FieldType::Struct(inner) => {
-                inner.fields.get(key).map_or_else(|| self.any(), |field| self.go(field.ty, field.atomic))
+                inner.fields.get(key).map_or_else(|| self.at_any(), |field| self.at_type(field.ty, field.atomic))
             }
-            FieldType::Map { value, .. } => self.go(*value, None),
-            FieldType::Scalar(_) | FieldType::List { .. } | FieldType::Any | FieldType::BuiltIn(_) => self.any(),
+            FieldType::Map { value, .. } => self.at_type(*value, None),
+            FieldType::Scalar(_) | FieldType::List { .. } | FieldType::Any | FieldType::BuiltIn(_) => self.at_any(),
         }
     }
 
@@ -190,7 +190,7 @@ impl<'a> SchemaCursor<'a> {
     }
 
     /// How a strategic merge patch treats what stands under `key`.
-    pub(crate) fn patch(self, key: &str) -> Option<&'a PatchStrategy> {
+    pub(crate) fn patch_strategy(self, key: &str) -> Option<&'a PatchStrategy> {
         match self.ty() {
             FieldType::Struct(inner) => inner.fields.get(key).map(|field| &field.patch),
             FieldType::Scalar(_)
@@ -202,19 +202,19 @@ impl<'a> SchemaCursor<'a> {
     }
 
     /// The items of a list.
-    pub(crate) fn item(self) -> Self {
+    pub(crate) fn at_item(self) -> Self {
         match self.ty() {
-            FieldType::List { item, .. } => self.go(*item, None),
+            FieldType::List { item, .. } => self.at_type(*item, None),
             FieldType::Scalar(_)
             | FieldType::Struct(_)
             | FieldType::Map { .. }
             | FieldType::Any
-            | FieldType::BuiltIn(_) => self.any(),
+            | FieldType::BuiltIn(_) => self.at_any(),
         }
     }
 
     /// What identifies the items of a list; a list of unknown type has one owner.
-    pub(crate) fn list_kind(self) -> &'a ListMergeType {
+    pub(crate) fn list_merge_type(self) -> &'a ListMergeType {
         match self.ty() {
             FieldType::List { kind, .. } => kind,
             FieldType::Scalar(_)
@@ -226,8 +226,8 @@ impl<'a> SchemaCursor<'a> {
     }
 
     /// The arena's type for anything, which is always its first.
-    fn any(self) -> Self {
-        self.go(TypeArena::ANY, None)
+    fn at_any(self) -> Self {
+        self.at_type(TypeArena::ANY, None)
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct LabelSelector(Vec<LabelRequirement>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LabelRequirement {
     key: SmolStr,
-    test: LabelOperator,
+    operator: LabelOperator,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl LabelSelector {
         for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
             requirements.push(LabelRequirement {
                 key: key.into(),
-                test: LabelOperator::In(vec![value.as_str().unwrap_or_default().into()]),
+                operator: LabelOperator::In(vec![value.as_str().unwrap_or_default().into()]),
             });
         }
         for expression in selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
@@ -55,7 +55,7 @@ impl LabelSelector {
                 "DoesNotExist" => LabelOperator::Absent,
                 _ => return None,
             };
-            requirements.push(LabelRequirement { key: text("key").into(), test });
+            requirements.push(LabelRequirement { key: text("key").into(), operator: test });
         }
         Some(Self(requirements))
     }
@@ -63,7 +63,7 @@ impl LabelSelector {
     pub(crate) fn matches(&self, labels: &[(SmolStr, SmolStr)]) -> bool {
         self.0.iter().all(|requirement| {
             let value = labels.iter().find(|(key, _)| *key == requirement.key).map(|(_, value)| value);
-            match (&requirement.test, value) {
+            match (&requirement.operator, value) {
                 (LabelOperator::Exists, value) => value.is_some(),
                 (LabelOperator::Absent, value) => value.is_none(),
                 (LabelOperator::In(values), value) => value.is_some_and(|value| values.contains(value)),
@@ -163,13 +163,13 @@ impl Parser {
             Token::Word(key) => key,
             other => return Err(format!("found '{}', expected: identifier", other.text())),
         };
-        if let Some(problem) = names::qualified_name(&key).into_iter().next() {
+        if let Some(problem) = names::qualified_name_problems(&key).into_iter().next() {
             return Err(format!("<nil>: Invalid value: \"{key}\": {problem}"));
         }
         if matches!(self.peek(), Token::End | Token::Sign(",")) {
             return Ok(LabelRequirement {
                 key,
-                test: if absent { LabelOperator::Absent } else { LabelOperator::Exists },
+                operator: if absent { LabelOperator::Absent } else { LabelOperator::Exists },
             });
         }
         let test = match self.take() {
@@ -183,12 +183,12 @@ impl Parser {
         };
         if let LabelOperator::In(values) | LabelOperator::NotIn(values) = &test {
             for value in values {
-                if let Some(problem) = names::label_value(value).into_iter().next() {
+                if let Some(problem) = names::label_value_problems(value).into_iter().next() {
                     return Err(format!("values[0][{key}]: Invalid value: \"{value}\": {problem}"));
                 }
             }
         }
-        Ok(LabelRequirement { key, test })
+        Ok(LabelRequirement { key, operator: test })
     }
 
     fn one_value(&mut self) -> Result<SmolStr, String> {
@@ -347,7 +347,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    pub(crate) fn is_everything(&self) -> bool {
+    pub(crate) fn selects_everything(&self) -> bool {
         self.labels.0.is_empty() && self.fields.0.is_empty()
     }
 

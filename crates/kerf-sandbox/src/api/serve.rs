@@ -20,7 +20,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tower::Service as _;
 
-use super::respond::{Body, refuse};
+use super::respond::{Body, error_response};
 use super::server::ApiServer;
 use super::status::StatusError;
 
@@ -110,7 +110,7 @@ async fn connection(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServer,
             if is_authorized(request.headers(), &token) {
                 server.call(request).await
             } else {
-                Ok::<Response<Body>, _>(refuse(&StatusError::unauthorized()))
+                Ok::<Response<Body>, _>(error_response(&StatusError::unauthorized()))
             }
         }
     });

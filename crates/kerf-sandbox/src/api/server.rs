@@ -18,7 +18,7 @@ use kerf_runtime::Clock;
 
 use super::registry::Registry;
 use super::request::{Query, RequestPath, Verb};
-use super::respond::{Body, refuse};
+use super::respond::{Body, error_response};
 use super::route::{InjectedFaults, route};
 use super::status::{ApiResult, GroupResource, StatusError};
 use super::storage::{ObjectKey, ObjectStore, TableIx};
@@ -38,13 +38,13 @@ pub struct ApiServerConfig {
     pub seed: u64,
     /// How many changes of each resource a watcher may lag behind before it is told 410. A change costs what its object costs
     /// until the next one of that object, so this bounds memory: 65,536 pods are some 200 MiB in the worst case.
-    pub history: usize,
+    pub max_history_events: usize,
 }
 
 impl ApiServerConfig {
     /// The settings for a cluster that people or controllers use, on `clock`.
     pub fn new(clock: Clock, seed: u64) -> Self {
-        Self { clock, seed, history: 65_536 }
+        Self { clock, seed, max_history_events: 65_536 }
     }
 }
 
@@ -54,17 +54,17 @@ pub(crate) struct EventExpiry {
     pub(crate) table: TableIx,
     pub(crate) key: ObjectKey,
     pub(crate) revision: u64,
-    pub(crate) at: Timestamp,
+    pub(crate) written_at: Timestamp,
 }
 
 /// The server's state.
 pub(crate) struct ServerState {
     pub(crate) storage: ObjectStore,
     pub(crate) clock: Clock,
-    pub(crate) serials: AtomicU64,
+    pub(crate) serial_counter: AtomicU64,
     registry: RwLock<Arc<Registry>>,
-    chance: Mutex<Rng>,
-    events: Mutex<VecDeque<EventExpiry>>,
+    rng: Mutex<Rng>,
+    event_expiries: Mutex<VecDeque<EventExpiry>>,
     /// The tables of custom resources, by group and plural.
     tables: Mutex<BTreeMap<(String, String), TableIx>>,
     faults: Mutex<Option<FaultInjector>>,
@@ -103,53 +103,53 @@ impl ServerState {
 
     /// The table of a custom resource, opened when it is first asked for.
     pub(crate) fn custom_table(&self, group: &str, plural: &str) -> TableIx {
-        *lock(&self.tables).entry((group.into(), plural.into())).or_insert_with(|| self.storage.open())
+        *lock(&self.tables).entry((group.into(), plural.into())).or_insert_with(|| self.storage.create_table())
     }
 
     /// Ends the table of a custom resource, and the watches on it.
     pub(crate) fn close_custom_table(&self, group: &str, plural: &str) {
         let table = lock(&self.tables).remove(&(group.into(), plural.into()));
         if let Some(table) = table {
-            self.storage.close(table);
+            self.storage.close_table(table);
         }
     }
 
     pub(crate) fn uid(&self) -> String {
-        lock(&self.chance).uid()
+        lock(&self.rng).uid()
     }
 
     pub(crate) fn name_suffix(&self) -> String {
-        lock(&self.chance).name_suffix()
+        lock(&self.rng).name_suffix()
     }
 
     /// How long a watch lasts: between one and two `base`, so that watchers do not all come back at once.
     pub(crate) fn watch_duration(&self, base: Duration) -> Duration {
-        base + Duration::from_millis(lock(&self.chance).below(base.as_millis() as u64))
+        base + Duration::from_millis(lock(&self.rng).below(base.as_millis() as u64))
     }
 
-    pub(crate) fn events(&self) -> MutexGuard<'_, VecDeque<EventExpiry>> {
-        lock(&self.events)
+    pub(crate) fn event_expiries(&self) -> MutexGuard<'_, VecDeque<EventExpiry>> {
+        lock(&self.event_expiries)
     }
 }
 
 impl ApiServer {
     /// A server with nothing in it but what every cluster has.
     pub fn new(config: ApiServerConfig) -> Self {
-        let storage = ObjectStore::new(config.history);
+        let storage = ObjectStore::new(config.max_history_events);
         let registry = Registry::built_in(&storage);
         let inner = ServerState {
             storage,
             clock: config.clock,
-            serials: AtomicU64::new(0),
+            serial_counter: AtomicU64::new(0),
             registry: RwLock::new(Arc::new(registry)),
-            chance: Mutex::new(Rng::new(config.seed).fork("api server")),
-            events: Mutex::new(VecDeque::new()),
+            rng: Mutex::new(Rng::new(config.seed).fork("api server")),
+            event_expiries: Mutex::new(VecDeque::new()),
             tables: Mutex::new(BTreeMap::new()),
             faults: Mutex::new(None),
             audit: Mutex::new(None),
         };
         let server = Self { inner: Arc::new(inner) };
-        super::bootstrap::fill(&server);
+        super::bootstrap::create_default_objects(&server);
         server
     }
 
@@ -160,10 +160,10 @@ impl ApiServer {
         let inner = ServerState {
             storage: self.inner.storage.fork(),
             clock,
-            serials: AtomicU64::new(self.inner.serials.load(Ordering::Relaxed)),
+            serial_counter: AtomicU64::new(self.inner.serial_counter.load(Ordering::Relaxed)),
             registry: RwLock::new(self.inner.registry()),
-            chance: Mutex::new(lock(&self.inner.chance).clone()),
-            events: Mutex::new(self.inner.events().clone()),
+            rng: Mutex::new(lock(&self.inner.rng).clone()),
+            event_expiries: Mutex::new(self.inner.event_expiries().clone()),
             tables: Mutex::new(lock(&self.inner.tables).clone()),
             faults: Mutex::new(None),
             audit: Mutex::new(None),
@@ -173,7 +173,7 @@ impl ApiServer {
 
     /// Lets uids, generated names and the like come from another seed from now on, so that copies of one server are not alike.
     pub fn reseed(&self, seed: u64) {
-        *lock(&self.inner.chance) = Rng::new(seed).fork("api server");
+        *lock(&self.inner.rng) = Rng::new(seed).fork("api server");
     }
 
     /// The clock that the server's timestamps come from.
@@ -229,23 +229,23 @@ impl ApiServer {
     }
 
     /// Answers one request whose body has been read, and notes it if it is a write.
-    pub(crate) fn answer(
+    pub(crate) fn handle(
         &self,
         parts: &http::request::Parts,
         body: Bytes,
         circumstances: InjectedFaults,
     ) -> Response<Body> {
-        self.carry_out(parts, body, circumstances).unwrap_or_else(|refusal| refuse(&refusal))
+        self.route_and_audit(parts, body, circumstances).unwrap_or_else(|refusal| error_response(&refusal))
     }
 
     /// Does something for a part of the cluster itself: at once, and past the faults, which are for those outside. It is noted like
     /// any other write.
-    pub(crate) fn perform(&self, parts: &http::request::Parts, body: Bytes) -> ApiResult<Bytes> {
-        let outcome = self.carry_out(parts, body, InjectedFaults::default());
+    pub(crate) fn handle_internal(&self, parts: &http::request::Parts, body: Bytes) -> ApiResult<Bytes> {
+        let outcome = self.route_and_audit(parts, body, InjectedFaults::default());
         outcome.map(|response| response.into_body().into_bytes())
     }
 
-    fn carry_out(
+    fn route_and_audit(
         &self,
         parts: &http::request::Parts,
         body: Bytes,
@@ -254,16 +254,16 @@ impl ApiServer {
         let outcome = route(&self.inner, parts, body, circumstances);
         if let Some(audit) = lock(&self.inner.audit).as_mut() {
             let code = outcome.as_ref().map_or_else(StatusError::code, |response| response.status().as_u16());
-            audit.extend(self.noted(parts, code));
+            audit.extend(self.audited_write(parts, code));
         }
         outcome
     }
 
-    fn noted(&self, parts: &http::request::Parts, code: u16) -> Option<AuditedWrite> {
-        let (verb, target) = asked(parts)?;
-        verb.writes().then(|| AuditedWrite {
+    fn audited_write(&self, parts: &http::request::Parts, code: u16) -> Option<AuditedWrite> {
+        let (verb, target) = verb_and_target(parts)?;
+        verb.is_write().then(|| AuditedWrite {
             at: self.inner.clock.now(),
-            agent: agent(parts).into(),
+            user_agent: agent(parts).into(),
             verb,
             resource: target.resource,
             subresource: target.subresource.unwrap_or_default(),
@@ -274,67 +274,74 @@ impl ApiServer {
     }
 
     /// What goes wrong with a request, if anything does.
-    fn fault(&self, parts: &http::request::Parts) -> Option<Fault> {
+    fn draw_fault(&self, parts: &http::request::Parts) -> Option<Fault> {
         let mut faults = lock(&self.inner.faults);
         let faults = faults.as_mut()?;
-        let (verb, target) = asked(parts)?;
+        let (verb, target) = verb_and_target(parts)?;
         faults.draw(&RequestInfo {
             verb,
             resource: &target.resource,
-            agent: agent(parts),
-            at: self.inner.clock.elapsed(),
+            user_agent: agent(parts),
+            server_uptime: self.inner.clock.elapsed(),
         })
     }
 
     /// Answers a request, with whatever goes wrong.
-    async fn serve_one(&self, parts: &http::request::Parts, body: Bytes) -> Result<Response<Body>, ConnectionLost> {
+    async fn handle_with_faults(
+        &self,
+        parts: &http::request::Parts,
+        body: Bytes,
+    ) -> Result<Response<Body>, ConnectionLost> {
         let plain = InjectedFaults::default();
-        let circumstances = match self.fault(parts) {
+        let circumstances = match self.draw_fault(parts) {
             None => plain,
             Some(Fault::InternalError) => {
-                return Ok(refuse(&StatusError::internal("the server has a fault on purpose")));
+                return Ok(error_response(&StatusError::internal("the server has a fault on purpose")));
             }
             Some(Fault::Unavailable { retry_after_seconds }) => {
-                return Ok(refuse(&StatusError::unavailable(
+                return Ok(error_response(&StatusError::unavailable(
                     "the server is unavailable on purpose",
                     retry_after_seconds,
                 )));
             }
             Some(Fault::TooManyRequests { retry_after_seconds }) => {
-                return Ok(refuse(&StatusError::too_many_requests(
+                return Ok(error_response(&StatusError::too_many_requests(
                     "Too many requests, please try again later.",
                     retry_after_seconds,
                     Vec::new(),
                 )));
             }
             Some(Fault::Conflict) => {
-                let target = asked(parts).map(|(_, target)| target).unwrap_or_default();
+                let target = verb_and_target(parts).map(|(_, target)| target).unwrap_or_default();
                 let subject = GroupResource { group: &target.group, resource: &target.resource };
-                return Ok(refuse(&StatusError::stale(subject, target.name.as_deref().unwrap_or_default())));
+                return Ok(error_response(&StatusError::resource_version_conflict(
+                    subject,
+                    target.name.as_deref().unwrap_or_default(),
+                )));
             }
             Some(Fault::Slow { by }) => {
                 tokio::time::sleep(by).await;
                 plain
             }
             Some(Fault::LostResponse) => {
-                drop(self.answer(parts, body, plain));
+                drop(self.handle(parts, body, plain));
                 return Err(ConnectionLost);
             }
-            Some(Fault::StaleRead { revisions }) => InjectedFaults { stale: Some(revisions), ..plain },
+            Some(Fault::StaleRead { revisions }) => InjectedFaults { stale_by_writes: Some(revisions), ..plain },
             Some(Fault::DroppedWatch { after }) => InjectedFaults { drop_watch_after: Some(after), ..plain },
             Some(Fault::LateWatch { by }) => InjectedFaults { watch_delay: Some(by), ..plain },
-            Some(Fault::Gone) => InjectedFaults { watch_gone: true, ..plain },
+            Some(Fault::Gone) => InjectedFaults { expire_watch: true, ..plain },
         };
-        Ok(self.answer(parts, body, circumstances))
+        Ok(self.handle(parts, body, circumstances))
     }
 }
 
 /// What a request asks for, if it is about a resource.
-fn asked(parts: &http::request::Parts) -> Option<(Verb, super::request::RequestTarget)> {
+fn verb_and_target(parts: &http::request::Parts) -> Option<(Verb, super::request::RequestTarget)> {
     match RequestPath::parse(parts.uri.path()) {
         RequestPath::Other(_) => None,
         RequestPath::Resource(target) => {
-            let verb = Verb::of(&parts.method, &target, &Query::parse(parts.uri.query())).ok()?;
+            let verb = Verb::from_request(&parts.method, &target, &Query::parse(parts.uri.query())).ok()?;
             Some((verb, target))
         }
     }
@@ -383,8 +390,8 @@ where
             tokio::task::coop::consume_budget().await;
             let (parts, body) = request.into_parts();
             match collect(body).await {
-                Ok(body) => server.serve_one(&parts, body).await,
-                Err(refusal) => Ok(refuse(&refusal)),
+                Ok(body) => server.handle_with_faults(&parts, body).await,
+                Err(refusal) => Ok(error_response(&refusal)),
             }
         })
     }

@@ -141,7 +141,7 @@ impl StatusError {
     }
 
     /// The optimistic lock did not hold: somebody else wrote in between.
-    pub(crate) fn stale(subject: GroupResource<'_>, name: &str) -> Self {
+    pub(crate) fn resource_version_conflict(subject: GroupResource<'_>, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(subject, name, why)
     }
@@ -188,7 +188,7 @@ impl StatusError {
     }
 
     /// The definition of a custom resource is on its way out.
-    pub(crate) fn definition_is_closing() -> Self {
+    pub(crate) fn crd_terminating() -> Self {
         Self::new(
             405,
             "MethodNotAllowed",
@@ -224,7 +224,7 @@ impl StatusError {
     }
 
     /// What a body is refused for, said of what a patch makes of an object.
-    pub(crate) fn of_patch(self, patched: &Value) -> Self {
+    pub(crate) fn into_patch_error(self, patched: &Value) -> Self {
         if self.0.code != 400 {
             return self;
         }

@@ -73,7 +73,7 @@ pub(crate) struct SelectorAttributes {
 pub(crate) struct StoredObject {
     text: Versioned,
     pub(crate) revision: u64,
-    pub(crate) facets: Arc<SelectorAttributes>,
+    pub(crate) attributes: Arc<SelectorAttributes>,
 }
 
 impl StoredObject {
@@ -130,7 +130,7 @@ pub(crate) struct PageQuery<'a> {
     /// Begin at this key.
     pub(crate) from: Option<&'a ObjectKey>,
     /// The state at this revision; now, if none is given.
-    pub(crate) at: Option<u64>,
+    pub(crate) at_revision: Option<u64>,
     /// At most so many; all, if none is given.
     pub(crate) limit: Option<usize>,
 }
@@ -153,7 +153,7 @@ struct Table {
     /// The newest revision that has left the history.
     compacted: u64,
     closed: bool,
-    changed: Arc<Notify>,
+    change_notify: Arc<Notify>,
 }
 
 struct StorageState {
@@ -161,16 +161,16 @@ struct StorageState {
     fingerprint: FxHasher,
     tables: Vec<Table>,
     /// Of which tables the last revisions were, the newest at the end: who follows all tables need not look into each.
-    recent: VecDeque<TableIx>,
+    recent_tables: VecDeque<TableIx>,
 }
 
 /// The store.
 pub(crate) struct ObjectStore {
     inner: Mutex<StorageState>,
     /// Rung after every change of any table.
-    changed: Arc<Notify>,
+    change_notify: Arc<Notify>,
     /// How many changes a table remembers.
-    history: usize,
+    max_history_events: usize,
 }
 
 /// How many changes a watcher is given at once: enough to amortise the lock, few enough to keep buffers small.
@@ -186,10 +186,10 @@ impl ObjectStore {
                 revision: 1,
                 fingerprint: FxHasher::default(),
                 tables: Vec::new(),
-                recent: VecDeque::new(),
+                recent_tables: VecDeque::new(),
             }),
-            changed: Arc::new(Notify::new()),
-            history: history.max(1),
+            change_notify: Arc::new(Notify::new()),
+            max_history_events: history.max(1),
         }
     }
 
@@ -206,13 +206,17 @@ impl ObjectStore {
             revision: inner.revision,
             fingerprint: inner.fingerprint.clone(),
             tables: tables.collect(),
-            recent: inner.recent.clone(),
+            recent_tables: inner.recent_tables.clone(),
         };
-        Self { inner: Mutex::new(copy), changed: Arc::new(Notify::new()), history: self.history }
+        Self {
+            inner: Mutex::new(copy),
+            change_notify: Arc::new(Notify::new()),
+            max_history_events: self.max_history_events,
+        }
     }
 
     /// A new table, empty.
-    pub(crate) fn open(&self) -> TableIx {
+    pub(crate) fn create_table(&self) -> TableIx {
         let mut inner = self.lock();
         let compacted = inner.revision;
         inner.tables.push(Table { compacted, ..Table::default() });
@@ -220,11 +224,16 @@ impl ObjectStore {
     }
 
     /// Ends a table: its watchers are told, and nothing can be written any more.
-    pub(crate) fn close(&self, table: TableIx) {
+    pub(crate) fn close_table(&self, table: TableIx) {
         let mut inner = self.lock();
         let table = &mut inner.tables[table.0 as usize];
-        *table = Table { closed: true, compacted: table.compacted, changed: table.changed.clone(), ..Table::default() };
-        table.changed.notify_waiters();
+        *table = Table {
+            closed: true,
+            compacted: table.compacted,
+            change_notify: table.change_notify.clone(),
+            ..Table::default()
+        };
+        table.change_notify.notify_waiters();
     }
 
     pub(crate) fn revision(&self) -> u64 {
@@ -254,14 +263,14 @@ impl ObjectStore {
     ) -> Result<Arc<StoredObject>, RevisionConflict> {
         let facets = Arc::new(facets);
         self.commit(table, key, expected, |revision, _| {
-            Some(Arc::new(StoredObject { text: object.with_version(revision), revision, facets }))
+            Some(Arc::new(StoredObject { text: object.with_version(revision), revision, attributes: facets }))
         })
         .map(|event| event.now.clone().expect("a put leaves an object"))
     }
 
     /// Writes what stands at `key` once more with some of its bytes changed, if it is still at `expected`: for writers for whom reading and
     /// encoding it would be most of the work. `change` leaves alone what selectors ask about. Returns the revision that it is at then.
-    pub(crate) fn touch_up(
+    pub(crate) fn update_bytes_in_place(
         &self,
         table: TableIx,
         key: &ObjectKey,
@@ -269,8 +278,8 @@ impl ObjectStore {
         change: impl FnOnce(&mut [u8]),
     ) -> Result<u64, RevisionConflict> {
         let event = self.commit(table, key, Some(expected), |revision, before| {
-            let text = before?.text.touched_up(revision, change);
-            Some(Arc::new(StoredObject { text, revision, facets: before?.facets.clone() }))
+            let text = before?.text.with_bytes_changed(revision, change);
+            Some(Arc::new(StoredObject { text, revision, attributes: before?.attributes.clone() }))
         })?;
         Ok(event.revision)
     }
@@ -305,17 +314,17 @@ impl ObjectStore {
         };
         let event = Arc::new(StorageEvent { revision, key: key.clone(), before, now });
         table.history.push_back(event.clone());
-        while table.history.len() > self.history {
+        while table.history.len() > self.max_history_events {
             if let Some(oldest) = table.history.pop_front() {
                 table.compacted = oldest.revision;
             }
         }
-        table.changed.notify_waiters();
-        self.changed.notify_waiters();
+        table.change_notify.notify_waiters();
+        self.change_notify.notify_waiters();
         inner.revision = revision;
-        inner.recent.push_back(place);
-        if inner.recent.len() > MAX_RECENT_REVISIONS {
-            inner.recent.pop_front();
+        inner.recent_tables.push_back(place);
+        if inner.recent_tables.len() > MAX_RECENT_REVISIONS {
+            inner.recent_tables.pop_front();
         }
         event.key.as_str().hash(&mut inner.fingerprint);
         event.now.as_ref().map(|stored| stored.bytes().as_ref()).hash(&mut inner.fingerprint);
@@ -336,7 +345,7 @@ impl ObjectStore {
     /// Reads a part of a table as it was at one revision.
     pub(crate) fn page(&self, table: TableIx, window: PageQuery<'_>) -> Result<Page, Compacted> {
         let inner = self.lock();
-        let revision = window.at.unwrap_or(inner.revision);
+        let revision = window.at_revision.unwrap_or(inner.revision);
         let table = &inner.tables[table.0 as usize];
         if revision < table.compacted {
             return Err(Compacted { oldest: table.compacted });
@@ -349,11 +358,11 @@ impl ObjectStore {
         };
         let range = table.objects.range::<ObjectKey, _>((start, Bound::Unbounded));
         let inside = |key: &ObjectKey| window.namespace.is_none_or(|namespace| key.is_in(namespace));
-        let selected = |key: &ObjectKey, stored: &StoredObject| window.selection.matches(key, &stored.facets);
+        let selected = |key: &ObjectKey, stored: &StoredObject| window.selection.matches(key, &stored.attributes);
         let current = range.take_while(|(key, _)| inside(key)).filter(|(key, stored)| selected(key, stored));
         let limit = window.limit.unwrap_or(usize::MAX);
 
-        let undone = table.undone(revision);
+        let undone = table.values_at(revision);
         if undone.is_empty() {
             let mut current = current.peekable();
             let objects = current.by_ref().take(limit).map(|(_, stored)| stored.clone()).collect();
@@ -374,7 +383,7 @@ impl ObjectStore {
     }
 
     /// The changes of a table after `after`, a batch of them.
-    pub(crate) fn after(&self, table: TableIx, after: u64) -> Result<TableChanges, Compacted> {
+    pub(crate) fn changes_after(&self, table: TableIx, after: u64) -> Result<TableChanges, Compacted> {
         let inner = self.lock();
         let table = &inner.tables[table.0 as usize];
         if table.closed {
@@ -398,14 +407,15 @@ impl ObjectStore {
     }
 
     /// Which tables have changed after `revision`, in order, and the revision now.
-    pub(crate) fn changed_since(&self, revision: u64) -> (Vec<TableIx>, u64) {
+    pub(crate) fn tables_changed_since(&self, revision: u64) -> (Vec<TableIx>, u64) {
         let inner = self.lock();
         if inner.revision <= revision {
             return (Vec::new(), inner.revision);
         }
         let missed = (inner.revision - revision) as usize;
-        let changed: Vec<TableIx> = if missed <= inner.recent.len() {
-            let mut changed: Vec<TableIx> = inner.recent.range(inner.recent.len() - missed..).copied().collect();
+        let changed: Vec<TableIx> = if missed <= inner.recent_tables.len() {
+            let mut changed: Vec<TableIx> =
+                inner.recent_tables.range(inner.recent_tables.len() - missed..).copied().collect();
             changed.sort_unstable();
             changed.dedup();
             changed
@@ -418,14 +428,14 @@ impl ObjectStore {
     }
 
     /// Rung after every change of any table; to be used as [`Storage::bell`] is.
-    pub(crate) fn any_bell(&self) -> Arc<Notify> {
-        self.changed.clone()
+    pub(crate) fn any_change_notify(&self) -> Arc<Notify> {
+        self.change_notify.clone()
     }
 
     /// Rung after every change of a table. Whoever waits must register before asking what is new. Waiters are woken in the
     /// order in which they came, which a simulation relies on.
-    pub(crate) fn bell(&self, table: TableIx) -> Arc<Notify> {
-        self.lock().tables[table.0 as usize].changed.clone()
+    pub(crate) fn table_change_notify(&self, table: TableIx) -> Arc<Notify> {
+        self.lock().tables[table.0 as usize].change_notify.clone()
     }
 
     pub(crate) fn count(&self, table: TableIx) -> usize {
@@ -441,7 +451,7 @@ impl ObjectStore {
 
 impl Table {
     /// What stood, at `revision`, at each key that has changed since.
-    fn undone(&self, revision: u64) -> BTreeMap<&ObjectKey, Option<&Arc<StoredObject>>> {
+    fn values_at(&self, revision: u64) -> BTreeMap<&ObjectKey, Option<&Arc<StoredObject>>> {
         let mut undone = BTreeMap::new();
         for event in self.history.iter().rev().take_while(|event| event.revision > revision) {
             undone.insert(&event.key, event.before.as_ref());

@@ -14,11 +14,11 @@ use super::respond::Reply;
 use super::status::{ApiResult, StatusError};
 use super::{read, write};
 
-pub(crate) use direct_update::overwrite;
+pub(crate) use direct_update::update_directly;
 pub(crate) use scale::selector_text;
 
 /// Answers a request for a subresource.
-pub(crate) fn answer(call: &Call<'_>) -> ApiResult<Reply> {
+pub(crate) fn handle_subresource(call: &Call<'_>) -> ApiResult<Reply> {
     let subresource = call.subresource();
     let known = match subresource {
         "status" => call.resource.has_status(),
@@ -33,17 +33,17 @@ pub(crate) fn answer(call: &Call<'_>) -> ApiResult<Reply> {
         ("status" | "ephemeralcontainers" | "resize", Verb::Get) => Ok(Reply::new(200, read::get(call)?)),
         ("status", Verb::Update) => write::replace(call),
         ("status", Verb::Patch) => write::patch(call),
-        ("scale", Verb::Get | Verb::Update | Verb::Patch) => scale::answer(call),
+        ("scale", Verb::Get | Verb::Update | Verb::Patch) => scale::handle_scale(call),
         ("eviction", Verb::Create) => eviction::evict(call),
         ("binding", Verb::Create) => binding::bind(call, call.name()),
         ("finalize", Verb::Update) => finalize::finalize(call),
-        ("ephemeralcontainers" | "resize", Verb::Update | Verb::Patch) => in_place::change(call),
+        ("ephemeralcontainers" | "resize", Verb::Update | Verb::Patch) => in_place::change_pod_in_place(call),
         _ => Err(StatusError::method_not_allowed()),
     }
 }
 
 /// Answers the creation of something that is not kept.
-pub(crate) fn review(call: &Call<'_>) -> ApiResult<Reply> {
+pub(crate) fn handle_create_only(call: &Call<'_>) -> ApiResult<Reply> {
     if call.resource.is("", "bindings") {
         let body = call.read_body()?.value;
         let name = super::object::name(&body).to_string();

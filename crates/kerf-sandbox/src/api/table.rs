@@ -18,12 +18,12 @@ use super::registry::Resource;
 use super::status::{ApiResult, StatusError};
 use super::storage::StoredObject;
 
-pub(crate) use age::{age, human};
+pub(crate) use age::{age, human_duration};
 pub(crate) use layout::TableRow;
 
 /// A page of a list.
 pub(crate) fn of_list(call: &Call<'_>, objects: &[Arc<StoredObject>], metadata: &Value) -> ApiResult<Value> {
-    let include = include(call)?;
+    let include = parse_include_object(call)?;
     let rows: Vec<Value> =
         objects.iter().map(|stored| row(&call.resource, stored.bytes(), call.now(), include)).collect();
     Ok(table(&call.resource, metadata.clone(), rows, true))
@@ -36,7 +36,7 @@ pub(crate) fn of_object(call: &Call<'_>, object: &[u8]) -> ApiResult<Value> {
         return Ok(parsed);
     }
     let version = super::object::text(&parsed, &["metadata", "resourceVersion"]);
-    let rows = vec![row(&call.resource, object, call.now(), include(call)?)];
+    let rows = vec![row(&call.resource, object, call.now(), parse_include_object(call)?)];
     Ok(table(&call.resource, json!({"resourceVersion": version}), rows, true))
 }
 
@@ -60,7 +60,7 @@ enum IncludeObject {
     Object,
 }
 
-fn include(call: &Call<'_>) -> ApiResult<IncludeObject> {
+fn parse_include_object(call: &Call<'_>) -> ApiResult<IncludeObject> {
     match call.query.text("includeObject") {
         "" | "Metadata" => Ok(IncludeObject::Metadata),
         "None" => Ok(IncludeObject::None),
@@ -87,7 +87,7 @@ fn row(resource: &Resource, bytes: &[u8], now: Timestamp, include: IncludeObject
             row["object"] =
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
         }
-        IncludeObject::Object => row["object"] = super::call::face(resource, &object).into_owned(),
+        IncludeObject::Object => row["object"] = super::call::to_served_form(resource, &object).into_owned(),
     }
     row
 }

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::call::{Call, show};
+use super::call::{Call, to_served_bytes};
 use super::field::{self, FieldError};
-use super::read::{parse_version, partial, selection, unreadable_version};
+use super::read::{invalid_version_error, parse_version, partial_object_metadata, selection};
 use super::registry::Resource;
 use super::respond::{Body, JSON, ResponseForm, respond};
 use super::route::InjectedFaults;
@@ -42,8 +42,13 @@ pub(crate) fn watch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult
     let table = call.resource.table;
     let (initial, after) = match start {
         WatchStart::Initial { .. } => {
-            let window =
-                PageQuery { namespace: call.namespace(), selection: &selection, from: None, at: None, limit: None };
+            let window = PageQuery {
+                namespace: call.namespace(),
+                selection: &selection,
+                from: None,
+                at_revision: None,
+                limit: None,
+            };
             let page = server
                 .storage
                 .page(table, window)
@@ -57,23 +62,23 @@ pub(crate) fn watch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult
     let lasts =
         seconds.map_or_else(|| server.watch_duration(MIN_WATCH_TIMEOUT), |seconds| Duration::from_secs(seconds as u64));
     let lasts = circumstances.drop_watch_after.map_or(lasts, |cut| lasts.min(cut));
-    let bell = server.storage.bell(table);
+    let bell = server.storage.table_change_notify(table);
     let now = Instant::now();
     let watcher = Watcher {
         selection,
         namespace: call.target.namespace.clone(),
         form: call.form,
         resource: call.resource.clone(),
-        bell,
-        after,
+        change_notify: bell,
+        last_revision: after,
         initial: initial.into_iter(),
-        marks_initial_end: matches!(start, WatchStart::Initial { marked: true }),
+        sends_end_bookmark: matches!(start, WatchStart::Initial { sends_end_bookmark: true }),
         bookmark_at: call.query.flag("allowWatchBookmarks").then(|| now + BOOKMARK_INTERVAL),
         // A duration too long for a timer is as good as a month.
         ends_at: now.checked_add(lasts).unwrap_or(now + Duration::from_hours(24 * 30)),
-        circumstances,
-        columns_told: false,
-        over: false,
+        injected_faults: circumstances,
+        has_sent_columns: false,
+        has_ended: false,
         server,
     };
     let stream =
@@ -86,7 +91,7 @@ pub(crate) fn watch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult
 
 enum WatchStart {
     /// With what is there now, told as if it had just been added, and if wanted a mark where that ends.
-    Initial { marked: bool },
+    Initial { sends_end_bookmark: bool },
     /// With what came after a revision.
     After(u64),
     /// With what comes next.
@@ -98,13 +103,17 @@ fn start(call: &Call<'_>) -> ApiResult<WatchStart> {
     let matching = call.query.text("resourceVersionMatch");
     let refuse = |error: FieldError| Err(StatusError::invalid("meta.k8s.io", "ListOptions", "", &[error]));
     let revision =
-        if version.is_empty() { 0 } else { parse_version(version).map_err(|_| unreadable_version(version))? };
+        if version.is_empty() { 0 } else { parse_version(version).map_err(|_| invalid_version_error(version))? };
     if !call.query.has("sendInitialEvents") {
         if !matching.is_empty() {
             let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
             return refuse(field::forbidden("resourceVersionMatch", detail));
         }
-        return Ok(if revision == 0 { WatchStart::Initial { marked: false } } else { WatchStart::After(revision) });
+        return Ok(if revision == 0 {
+            WatchStart::Initial { sends_end_bookmark: false }
+        } else {
+            WatchStart::After(revision)
+        });
     }
     if matching != "NotOlderThan" {
         let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
@@ -115,7 +124,7 @@ fn start(call: &Call<'_>) -> ApiResult<WatchStart> {
         return Err(StatusError::version_too_large(revision, current));
     }
     match (call.query.flag("sendInitialEvents"), revision) {
-        (true, _) => Ok(WatchStart::Initial { marked: call.query.flag("allowWatchBookmarks") }),
+        (true, _) => Ok(WatchStart::Initial { sends_end_bookmark: call.query.flag("allowWatchBookmarks") }),
         (false, 0) => Ok(WatchStart::Now),
         (false, revision) => Ok(WatchStart::After(revision)),
     }
@@ -127,48 +136,48 @@ struct Watcher {
     selection: Selection,
     namespace: Option<String>,
     form: ResponseForm,
-    bell: Arc<Notify>,
+    change_notify: Arc<Notify>,
     /// The last revision that was told, or passed over.
-    after: u64,
+    last_revision: u64,
     initial: std::vec::IntoIter<Arc<StoredObject>>,
-    marks_initial_end: bool,
+    sends_end_bookmark: bool,
     bookmark_at: Option<Instant>,
     ends_at: Instant,
-    circumstances: InjectedFaults,
+    injected_faults: InjectedFaults,
     /// Tables have their columns in the first event only.
-    columns_told: bool,
-    over: bool,
+    has_sent_columns: bool,
+    has_ended: bool,
 }
 
 impl Watcher {
     /// The next piece of the stream; none at its end.
     async fn next(&mut self) -> Option<Bytes> {
-        if self.over {
+        if self.has_ended {
             return None;
         }
-        if self.circumstances.watch_gone {
-            self.over = true;
-            return Some(expired(self.after, self.server.storage.revision()));
+        if self.injected_faults.expire_watch {
+            self.has_ended = true;
+            return Some(expired(self.last_revision, self.server.storage.revision()));
         }
         if let Some(chunk) = self.initial_chunk() {
             return Some(chunk);
         }
         loop {
-            let bell = self.bell.clone();
+            let bell = self.change_notify.clone();
             let mut rung = std::pin::pin!(bell.notified());
             // Registered before we look, so that nothing is missed in between.
             rung.as_mut().enable();
-            match self.server.storage.after(self.resource.table, self.after) {
+            match self.server.storage.changes_after(self.resource.table, self.last_revision) {
                 Err(compacted) => {
-                    self.over = true;
-                    return Some(expired(self.after, compacted.oldest));
+                    self.has_ended = true;
+                    return Some(expired(self.last_revision, compacted.oldest));
                 }
                 Ok(TableChanges::Closed) => return None,
                 Ok(TableChanges::Events(events)) => {
-                    if let Some(delay) = self.circumstances.watch_delay {
+                    if let Some(delay) = self.injected_faults.watch_delay {
                         tokio::time::sleep(delay).await;
                     }
-                    if let Some(chunk) = self.tell(&events) {
+                    if let Some(chunk) = self.encode_events(&events) {
                         return Some(chunk);
                     }
                     if Instant::now() >= self.ends_at {
@@ -177,7 +186,7 @@ impl Watcher {
                 }
                 Ok(TableChanges::Nothing { revision }) => {
                     // Nothing of ours has happened up to here: a bookmark may say so.
-                    self.after = revision;
+                    self.last_revision = revision;
                     let wake = self.bookmark_at.map_or(self.ends_at, |at| at.min(self.ends_at));
                     tokio::select! {
                         biased;
@@ -202,18 +211,18 @@ impl Watcher {
         for stored in &some {
             self.write(&mut chunk, "ADDED", stored.bytes().clone());
         }
-        if self.initial.len() == 0 && std::mem::take(&mut self.marks_initial_end) {
+        if self.initial.len() == 0 && std::mem::take(&mut self.sends_end_bookmark) {
             chunk.extend_from_slice(&self.bookmark(true));
         }
         (!chunk.is_empty()).then(|| chunk.freeze())
     }
 
     /// What `events` mean to this watcher; none if nothing.
-    fn tell(&mut self, events: &[Arc<StorageEvent>]) -> Option<Bytes> {
+    fn encode_events(&mut self, events: &[Arc<StorageEvent>]) -> Option<Bytes> {
         let mut chunk = BytesMut::new();
         for event in events {
-            self.after = event.revision;
-            if let Some((kind, object)) = self.judge(event) {
+            self.last_revision = event.revision;
+            if let Some((kind, object)) = self.event_for_watcher(event) {
                 self.write(&mut chunk, kind, object);
             }
         }
@@ -221,11 +230,11 @@ impl Watcher {
     }
 
     /// An object that comes to be selected was added, one that no longer is was deleted, whatever the change was.
-    fn judge(&self, event: &StorageEvent) -> Option<(&'static str, Bytes)> {
+    fn event_for_watcher(&self, event: &StorageEvent) -> Option<(&'static str, Bytes)> {
         if self.namespace.as_ref().is_some_and(|namespace| !event.key.is_in(namespace)) {
             return None;
         }
-        let selects = |stored: &Arc<StoredObject>| self.selection.matches(&event.key, &stored.facets);
+        let selects = |stored: &Arc<StoredObject>| self.selection.matches(&event.key, &stored.attributes);
         let before = event.before.as_ref().filter(|stored| selects(stored));
         let now = event.now.as_ref().filter(|stored| selects(stored));
         match (before, now) {
@@ -241,10 +250,10 @@ impl Watcher {
         chunk.extend_from_slice(kind.as_bytes());
         chunk.extend_from_slice(b"\",\"object\":");
         match self.form {
-            ResponseForm::FullObject => chunk.extend_from_slice(&show(&self.resource, object)),
-            ResponseForm::Metadata => chunk.extend_from_slice(partial(&object).to_string().as_bytes()),
+            ResponseForm::FullObject => chunk.extend_from_slice(&to_served_bytes(&self.resource, object)),
+            ResponseForm::Metadata => chunk.extend_from_slice(partial_object_metadata(&object).to_string().as_bytes()),
             ResponseForm::Table => {
-                let columns = !std::mem::replace(&mut self.columns_told, true);
+                let columns = !std::mem::replace(&mut self.has_sent_columns, true);
                 let row = table::of_event(&self.resource, &object, self.server.clock.now(), columns);
                 chunk.extend_from_slice(row.to_string().as_bytes());
             }
@@ -253,7 +262,7 @@ impl Watcher {
     }
 
     fn bookmark(&self, initial_end: bool) -> Bytes {
-        let mut metadata = json!({"resourceVersion": self.after.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": self.last_revision.to_string(), "creationTimestamp": null});
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
@@ -265,7 +274,7 @@ impl Watcher {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
             }
             ResponseForm::Table => json!({
-                "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": self.after.to_string()},
+                "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": self.last_revision.to_string()},
                 "columnDefinitions": null,
                 "rows": [{"cells": null, "object": {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}}],
             }),

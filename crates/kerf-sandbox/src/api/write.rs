@@ -15,7 +15,7 @@ mod prepare;
 mod update;
 
 pub(crate) use create::create;
-pub(crate) use metadata::judge as judge_metadata;
-pub(crate) use patch::{patch, read as read_patch};
-pub(crate) use prepare::{WriteOperation, sift};
+pub(crate) use metadata::validate_metadata;
+pub(crate) use patch::{patch, read_patch};
+pub(crate) use prepare::{WriteOperation, check_field_strictness};
 pub(crate) use update::{ManagedFieldsView, ProposedObject, check_identity, modify, replace};

@@ -8,23 +8,23 @@ use serde_json::json;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use super::control_plane::{Again, Plane};
-use super::kind::Kind;
+use super::control_plane::{ControlPlane, RunAgain};
+use super::kind::ControlPlaneKind;
 use super::objects::{Attachment, Pod};
 use super::pods::ignore_gone;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
-impl Plane {
+impl ControlPlane {
     /// The volumes that have to be attached for a pod, with their drivers; none if a claim has no volume yet.
-    fn attachable(&self, pod: &Pod) -> Option<Vec<(SmolStr, SmolStr)>> {
+    fn volumes_to_attach(&self, pod: &Pod) -> Option<Vec<(SmolStr, SmolStr)>> {
         let mut volumes = Vec::new();
-        for claim in pod.claims() {
-            let claim = self.world.claims.get(&ObjectKey::new(Some(&pod.metadata.namespace), &claim))?;
+        for claim in pod.volume_claim_names() {
+            let claim = self.cache.volume_claims.get(&ObjectKey::new(Some(&pod.metadata.namespace), &claim))?;
             if claim.status.phase != "Bound" {
                 return None;
             }
-            let volume = self.world.volumes.get(&ObjectKey::new(None, &claim.spec.volume_name))?;
+            let volume = self.cache.volumes.get(&ObjectKey::new(None, &claim.spec.volume_name))?;
             if let Some(csi) = &volume.spec.csi {
                 volumes.push((claim.spec.volume_name.clone(), csi.driver.clone()));
             }
@@ -33,11 +33,11 @@ impl Plane {
     }
 
     /// Whether everything that a pod mounts is on its node.
-    pub(crate) fn volumes_are_there(&self, pod: &Pod) -> bool {
-        self.attachable(pod).is_some_and(|volumes| {
+    pub(crate) fn are_volumes_attached(&self, pod: &Pod) -> bool {
+        self.volumes_to_attach(pod).is_some_and(|volumes| {
             volumes.iter().all(|(volume, driver)| {
                 let name = attachment_name(volume, driver, &pod.spec.node_name);
-                self.world
+                self.cache
                     .attachments
                     .get(&ObjectKey::new(None, &name))
                     .is_some_and(|attachment| attachment.status.attached)
@@ -48,10 +48,10 @@ impl Plane {
     /// The volumes in use on a node, as kubelets name them.
     pub(crate) fn volumes_in_use(&self, node: &str) -> Vec<String> {
         let mut names = BTreeSet::new();
-        for pod in self.world.pods_on(node).iter().filter(|pod| !pod.has_ended()) {
-            for (volume, driver) in self.attachable(pod).unwrap_or_default() {
+        for pod in self.cache.pods_on(node).iter().filter(|pod| !pod.is_terminal()) {
+            for (volume, driver) in self.volumes_to_attach(pod).unwrap_or_default() {
                 let handle = self
-                    .world
+                    .cache
                     .volumes
                     .get(&ObjectKey::new(None, &volume))
                     .and_then(|volume| volume.spec.csi.as_ref().map(|csi| csi.volume_handle.clone()))
@@ -71,53 +71,57 @@ fn attachment_name(volume: &str, driver: &str, node: &str) -> String {
 }
 
 /// Attaches to a node what its pods need, and detaches what they do not.
-pub(crate) fn sync(plane: &mut Plane, node: &ObjectKey) -> ApiResult<Again> {
-    let exists = plane.world.nodes.get(node).is_some();
+pub(crate) fn sync(plane: &mut ControlPlane, node: &ObjectKey) -> ApiResult<RunAgain> {
+    let exists = plane.cache.nodes.get(node).is_some();
     let mut wanted = BTreeMap::new();
-    for pod in plane.world.pods_on(node.name()).iter().filter(|pod| exists && !pod.has_ended()) {
-        for (volume, driver) in plane.attachable(pod).unwrap_or_default() {
+    for pod in plane.cache.pods_on(node.name()).iter().filter(|pod| exists && !pod.is_terminal()) {
+        for (volume, driver) in plane.volumes_to_attach(pod).unwrap_or_default() {
             wanted.insert(attachment_name(&volume, &driver, node.name()), (volume, driver));
         }
     }
     for (name, (volume, driver)) in &wanted {
-        if plane.world.attachments.get(&ObjectKey::new(None, name)).is_none() {
+        if plane.cache.attachments.get(&ObjectKey::new(None, name)).is_none() {
             let attachment = json!({
                 "metadata": {"name": name},
                 "spec": {"attacher": driver, "nodeName": node.name(), "source": {"persistentVolumeName": volume}},
             });
-            ignore_gone(plane.controllers.create(Kind::VolumeAttachment, "", &attachment))?;
+            ignore_gone(plane.controller_client.create(ControlPlaneKind::VolumeAttachment, "", &attachment))?;
         }
     }
-    for attachment in plane.world.attachments_on(node.name()) {
+    for attachment in plane.cache.attachments_on(node.name()) {
         let key = attachment.metadata.key();
         if !wanted.contains_key(key.name()) && !attachment.metadata.is_deleting() {
-            plane.controllers.delete(Kind::VolumeAttachment, &key, &attachment.metadata.uid)?;
+            plane.controller_client.delete(ControlPlaneKind::VolumeAttachment, &key, &attachment.metadata.uid)?;
         }
     }
-    Ok(Again::WhenChanged)
+    Ok(RunAgain::WhenChanged)
 }
 
 /// The driver's part: an attachment that is wanted is there after a while.
-pub(crate) fn attach(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
+pub(crate) fn attach(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let wanted = |found: &Attachment| !found.status.attached && !found.metadata.is_deleting();
-    if !plane.world.attachments.get(key).is_some_and(|found| wanted(&found)) {
-        plane.attaching.remove(key);
-        return Ok(Again::WhenChanged);
+    if !plane.cache.attachments.get(key).is_some_and(|found| wanted(&found)) {
+        plane.attach_done_at.remove(key);
+        return Ok(RunAgain::WhenChanged);
     }
     let takes = plane.config.timing.volume_attach;
     let now = Instant::now();
-    let at = match plane.attaching.get(key) {
+    let at = match plane.attach_done_at.get(key) {
         Some(at) => *at,
         None => {
-            let at = now + takes.draw(&mut plane.chance);
-            plane.attaching.insert(key.clone(), at);
+            let at = now + takes.draw(&mut plane.rng);
+            plane.attach_done_at.insert(key.clone(), at);
             at
         }
     };
     if at > now {
-        return Ok(Again::After(at - now));
+        return Ok(RunAgain::After(at - now));
     }
-    plane.attaching.remove(key);
-    ignore_gone(plane.controllers.replace_status(Kind::VolumeAttachment, key, &json!({"attached": true})))?;
-    Ok(Again::WhenChanged)
+    plane.attach_done_at.remove(key);
+    ignore_gone(plane.controller_client.merge_patch_status(
+        ControlPlaneKind::VolumeAttachment,
+        key,
+        &json!({"attached": true}),
+    ))?;
+    Ok(RunAgain::WhenChanged)
 }

@@ -6,21 +6,21 @@ use serde_json::Value;
 use smol_str::SmolStr;
 use tokio::sync::mpsc;
 
-use super::control_plane::Plane;
-use super::object_cache::Changed;
-use super::objects::{Node, Pod, condition};
+use super::control_plane::ControlPlane;
+use super::object_cache::CacheChange;
+use super::objects::{Node, Pod, find_condition};
 use crate::api::object;
 use crate::api::storage::ObjectKey;
 
 /// The label in which providers note what a node costs: dollars an hour with six decimals.
-pub(crate) const PRICE: &str = "eks-node-viewer/instance-price";
+pub(crate) const PRICE_LABEL: &str = "eks-node-viewer/instance-price";
 /// Millionths of a dollar.
-const DOLLAR: u64 = 1_000_000;
+const MICRO_DOLLARS_PER_DOLLAR: u64 = 1_000_000;
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum News {
+pub enum ClusterEvent {
     /// The scheduler found no place for a pod.
     PodPending {
         /// `namespace/name`.
@@ -49,7 +49,7 @@ pub enum News {
         /// Its instance type; empty if it has none.
         instance_type: String,
         /// What all nodes together cost now.
-        cost: Cost,
+        cost: ClusterCost,
     },
     /// A node no longer answers.
     NodeNotReady {
@@ -61,20 +61,20 @@ pub enum News {
         /// Its name.
         node: String,
         /// What the others together cost.
-        cost: Cost,
+        cost: ClusterCost,
     },
 }
 
 /// What the nodes cost together, by their labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cost {
+pub struct ClusterCost {
     /// How many nodes there are.
     pub nodes: usize,
     /// Their price in millionths of a dollar an hour.
     pub micro_dollars_per_hour: u64,
 }
 
-impl fmt::Display for Cost {
+impl fmt::Display for ClusterCost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = if self.nodes == 1 { "node" } else { "nodes" };
         // To the nearest hundredth of a cent.
@@ -83,7 +83,7 @@ impl fmt::Display for Cost {
     }
 }
 
-impl fmt::Display for News {
+impl fmt::Display for ClusterEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PodPending { pod, why } => write!(f, "pod {pod} is pending: {why}"),
@@ -104,82 +104,87 @@ impl fmt::Display for News {
 
 /// Where the news go, and what is needed to tell what is new.
 #[derive(Debug, Default)]
-pub(crate) struct Reporter {
-    readers: Option<mpsc::UnboundedSender<News>>,
+pub(crate) struct ClusterEventSender {
+    sender: Option<mpsc::UnboundedSender<ClusterEvent>>,
     /// The price of each ready node.
-    ready: std::collections::BTreeMap<ObjectKey, u64>,
+    ready_node_prices: std::collections::BTreeMap<ObjectKey, u64>,
 }
 
-impl Reporter {
-    pub(crate) fn new(readers: Option<mpsc::UnboundedSender<News>>) -> Self {
-        Self { readers, ready: std::collections::BTreeMap::new() }
+impl ClusterEventSender {
+    pub(crate) fn new(readers: Option<mpsc::UnboundedSender<ClusterEvent>>) -> Self {
+        Self { sender: readers, ready_node_prices: std::collections::BTreeMap::new() }
     }
 
-    fn tell(&mut self, news: News) {
+    fn send(&mut self, news: ClusterEvent) {
         // Somebody who no longer listens is not told again.
-        if self.readers.as_ref().is_some_and(|readers| readers.send(news).is_err()) {
-            self.readers = None;
+        if self.sender.as_ref().is_some_and(|readers| readers.send(news).is_err()) {
+            self.sender = None;
         }
     }
 
-    fn cost(&self) -> Cost {
-        Cost { nodes: self.ready.len(), micro_dollars_per_hour: self.ready.values().sum() }
+    fn total_cost(&self) -> ClusterCost {
+        ClusterCost {
+            nodes: self.ready_node_prices.len(),
+            micro_dollars_per_hour: self.ready_node_prices.values().sum(),
+        }
     }
 }
 
 /// Dollars as the label writes them, in millionths; what is no price costs nothing.
-pub(crate) fn micro_dollars(text: &str) -> u64 {
+pub(crate) fn parse_micro_dollars(text: &str) -> u64 {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits: String = fraction.chars().chain("000000".chars()).take(6).collect();
     let whole: u64 = whole.parse().unwrap_or_default();
-    whole.saturating_mul(DOLLAR).saturating_add(digits.parse().unwrap_or_default())
+    whole.saturating_mul(MICRO_DOLLARS_PER_DOLLAR).saturating_add(digits.parse().unwrap_or_default())
 }
 
-impl Plane {
-    pub(super) fn report_pod(&mut self, changed: &Changed<Pod>) {
-        if self.reporter.readers.is_none() {
+impl ControlPlane {
+    pub(super) fn report_pod(&mut self, changed: &CacheChange<Pod>) {
+        if self.event_sender.sender.is_none() {
             return;
         }
         let Some(now) = &changed.now else { return };
         let pod = format!("{}/{}", now.metadata.namespace, now.metadata.name);
         let why = |pod: &Pod| {
-            condition(&pod.status.conditions, "PodScheduled")
+            find_condition(&pod.status.conditions, "PodScheduled")
                 .filter(|condition| condition.status == "False" && condition.reason == "Unschedulable")
                 .map(|condition| condition.message.clone())
         };
         let before = changed.before.as_deref();
         if now.status.phase == "Running" && before.is_none_or(|pod| pod.status.phase != "Running") {
-            self.reporter.tell(News::PodRunning { pod, node: now.spec.node_name.to_string() });
+            self.event_sender.send(ClusterEvent::PodRunning { pod, node: now.spec.node_name.to_string() });
         } else if let Some(reason) = why(now)
             && before.is_none_or(|pod| why(pod).is_none())
         {
-            self.reporter.tell(News::PodPending { pod, why: reason.to_string() });
+            self.event_sender.send(ClusterEvent::PodPending { pod, why: reason.to_string() });
         }
     }
 
-    pub(super) fn report_node(&mut self, key: &ObjectKey, changed: &Changed<Node>) {
-        if self.reporter.readers.is_none() {
+    pub(super) fn report_node(&mut self, key: &ObjectKey, changed: &CacheChange<Node>) {
+        if self.event_sender.sender.is_none() {
             return;
         }
         let is_ready = |node: &Node| node.ready().is_some_and(|ready| ready.status == "True");
         let node = key.name().to_string();
-        let was = self.reporter.ready.contains_key(key);
+        let was = self.event_sender.ready_node_prices.contains_key(key);
         match changed.now.as_deref() {
             None => {
-                self.reporter.ready.remove(key);
-                let cost = self.reporter.cost();
-                self.reporter.tell(News::NodeRemoved { node, cost });
+                self.event_sender.ready_node_prices.remove(key);
+                let cost = self.event_sender.total_cost();
+                self.event_sender.send(ClusterEvent::NodeRemoved { node, cost });
             }
             Some(now) if is_ready(now) && !was => {
                 let labels = &now.metadata.labels;
-                self.reporter.ready.insert(key.clone(), labels.get(PRICE).map_or(0, micro_dollars));
+                self.event_sender
+                    .ready_node_prices
+                    .insert(key.clone(), labels.get(PRICE_LABEL).map_or(0, parse_micro_dollars));
                 let instance_type = labels.get("node.kubernetes.io/instance-type").unwrap_or_default().to_string();
-                let cost = self.reporter.cost();
-                self.reporter.tell(News::NodeReady { node, instance_type, cost });
+                let cost = self.event_sender.total_cost();
+                self.event_sender.send(ClusterEvent::NodeReady { node, instance_type, cost });
             }
             Some(now) if !is_ready(now) && was => {
-                self.reporter.ready.remove(key);
-                self.reporter.tell(News::NodeNotReady { node });
+                self.event_sender.ready_node_prices.remove(key);
+                self.event_sender.send(ClusterEvent::NodeNotReady { node });
             }
             Some(_) => {}
         }
@@ -187,12 +192,13 @@ impl Plane {
 
     /// A custom object has come: NodeClaims are what an autoscaler asks with.
     pub(super) fn report_custom(&mut self, plural: &str, object: &[u8]) {
-        if plural != "nodeclaims" || self.reporter.readers.is_none() {
+        if plural != "nodeclaims" || self.event_sender.sender.is_none() {
             return;
         }
         let claim: Value = serde_json::from_slice(object).unwrap_or_default();
         let pool: SmolStr = object::text(&claim, &["metadata", "labels", "karpenter.sh/nodepool"]).into();
-        self.reporter.tell(News::ClaimCreated { claim: object::name(&claim).to_string(), pool: pool.to_string() });
+        self.event_sender
+            .send(ClusterEvent::ClaimCreated { claim: object::name(&claim).to_string(), pool: pool.to_string() });
     }
 }
 
@@ -203,18 +209,19 @@ mod tests {
     #[test]
     fn money_is_read_and_written_exactly() {
         for (label, micro) in [("0.027147", 27_147), ("1.5", 1_500_000), ("12", 12_000_000), ("cheap", 0), ("", 0)] {
-            assert_eq!(micro_dollars(label), micro, "{label}");
+            assert_eq!(parse_micro_dollars(label), micro, "{label}");
         }
-        let cost = Cost { nodes: 2, micro_dollars_per_hour: 1_527_147 };
+        let cost = ClusterCost { nodes: 2, micro_dollars_per_hour: 1_527_147 };
         assert_eq!(cost.to_string(), "2 nodes, $1.5271/h");
-        assert_eq!(Cost { nodes: 1, ..Cost::default() }.to_string(), "1 node, $0.0000/h");
+        assert_eq!(ClusterCost { nodes: 1, ..ClusterCost::default() }.to_string(), "1 node, $0.0000/h");
     }
 
     #[test]
     fn news_read_like_sentences() {
-        let news = News::NodeReady { node: "n1".into(), instance_type: "c-4x".into(), cost: Cost::default() };
+        let news =
+            ClusterEvent::NodeReady { node: "n1".into(), instance_type: "c-4x".into(), cost: ClusterCost::default() };
         assert_eq!(news.to_string(), "node n1 (c-4x) is ready (0 nodes, $0.0000/h)");
-        let news = News::ClaimCreated { claim: "default-x".into(), pool: "default".into() };
+        let news = ClusterEvent::ClaimCreated { claim: "default-x".into(), pool: "default".into() };
         assert_eq!(news.to_string(), "claim default-x created for pool default");
     }
 }

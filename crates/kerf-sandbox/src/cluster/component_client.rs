@@ -6,18 +6,18 @@ use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, Request, Uri};
 use serde_json::{Value, json};
 
-use super::kind::Kind;
+use super::kind::ControlPlaneKind;
 use crate::api::ApiServer;
 use crate::api::status::{ApiResult, StatusError};
 use crate::api::storage::ObjectKey;
 
 const JSON: &str = "application/json";
-const STRATEGIC: &str = "application/strategic-merge-patch+json";
-const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// One of the programs that a cluster consists of, as the API server knows it.
 #[derive(Clone, Debug)]
-pub(crate) struct Requests {
+pub(crate) struct ComponentClient {
     server: ApiServer,
     agent: &'static str,
 }
@@ -29,35 +29,45 @@ pub(crate) enum Propagation {
     Foreground,
 }
 
-impl Requests {
+impl ComponentClient {
     /// Writes under the name of `agent`.
     pub(crate) fn new(server: ApiServer, agent: &'static str) -> Self {
         Self { server, agent }
     }
 
     /// Creates an object, and returns it as it was stored.
-    pub(crate) fn create(&self, kind: Kind, namespace: &str, object: &Value) -> ApiResult<Bytes> {
-        self.send(Method::POST, &kind.collection(namespace), JSON, object)
+    pub(crate) fn create(&self, kind: ControlPlaneKind, namespace: &str, object: &Value) -> ApiResult<Bytes> {
+        self.send(Method::POST, &kind.collection_path(namespace), JSON, object)
     }
 
     /// Changes some fields of an object (a strategic merge patch).
-    pub(crate) fn patch(&self, kind: Kind, key: &ObjectKey, patch: &Value) -> ApiResult<Bytes> {
-        self.send(Method::PATCH, &kind.path(key), STRATEGIC, patch)
+    pub(crate) fn patch(&self, kind: ControlPlaneKind, key: &ObjectKey, patch: &Value) -> ApiResult<Bytes> {
+        self.send(Method::PATCH, &kind.path(key), STRATEGIC_MERGE_PATCH, patch)
     }
 
     /// Changes some fields of an object's status; lists of conditions are merged by their type.
-    pub(crate) fn patch_status(&self, kind: Kind, key: &ObjectKey, status: &Value) -> ApiResult<Bytes> {
-        self.send(Method::PATCH, &format!("{}/status", kind.path(key)), STRATEGIC, &json!({"status": status}))
+    pub(crate) fn patch_status(&self, kind: ControlPlaneKind, key: &ObjectKey, status: &Value) -> ApiResult<Bytes> {
+        self.send(
+            Method::PATCH,
+            &format!("{}/status", kind.path(key)),
+            STRATEGIC_MERGE_PATCH,
+            &json!({"status": status}),
+        )
     }
 
     /// Changes some fields of an object's status; lists are replaced.
-    pub(crate) fn replace_status(&self, kind: Kind, key: &ObjectKey, status: &Value) -> ApiResult<Bytes> {
-        self.send(Method::PATCH, &format!("{}/status", kind.path(key)), MERGE, &json!({"status": status}))
+    pub(crate) fn merge_patch_status(
+        &self,
+        kind: ControlPlaneKind,
+        key: &ObjectKey,
+        status: &Value,
+    ) -> ApiResult<Bytes> {
+        self.send(Method::PATCH, &format!("{}/status", kind.path(key)), MERGE_PATCH, &json!({"status": status}))
     }
 
     /// Changes some fields of any object; lists are replaced.
-    pub(crate) fn merge(&self, path: &str, patch: &Value) -> ApiResult<Bytes> {
-        self.send(Method::PATCH, path, MERGE, patch)
+    pub(crate) fn merge_patch(&self, path: &str, patch: &Value) -> ApiResult<Bytes> {
+        self.send(Method::PATCH, path, MERGE_PATCH, patch)
     }
 
     /// Puts a whole object, or a subresource, in the place of what is there.
@@ -66,22 +76,25 @@ impl Requests {
     }
 
     /// Deletes the object of this uid, as an owner or a person would; one that is gone already is no failure.
-    pub(crate) fn delete(&self, kind: Kind, key: &ObjectKey, uid: &str) -> ApiResult<()> {
-        self.delete_at(&kind.path(key), &json!({"preconditions": {"uid": uid}}))
+    pub(crate) fn delete(&self, kind: ControlPlaneKind, key: &ObjectKey, uid: &str) -> ApiResult<()> {
+        self.delete_path(&kind.path(key), &json!({"preconditions": {"uid": uid}}))
     }
 
     /// Deletes a pod at once: what a kubelet does when nothing of it runs any more.
-    pub(crate) fn delete_now(&self, key: &ObjectKey, uid: &str) -> ApiResult<()> {
-        self.delete_at(&Kind::Pod.path(key), &json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}))
+    pub(crate) fn force_delete_pod(&self, key: &ObjectKey, uid: &str) -> ApiResult<()> {
+        self.delete_path(
+            &ControlPlaneKind::Pod.path(key),
+            &json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}),
+        )
     }
 
     /// Deletes the object of this uid with a word about its dependents.
-    pub(crate) fn delete_with(&self, path: &str, uid: &str, propagation: Propagation) -> ApiResult<()> {
+    pub(crate) fn delete_with_propagation(&self, path: &str, uid: &str, propagation: Propagation) -> ApiResult<()> {
         let policy = match propagation {
             Propagation::Background => "Background",
             Propagation::Foreground => "Foreground",
         };
-        self.delete_at(path, &json!({"propagationPolicy": policy, "preconditions": {"uid": uid}}))
+        self.delete_path(path, &json!({"propagationPolicy": policy, "preconditions": {"uid": uid}}))
     }
 
     /// Deletes everything in a collection.
@@ -89,7 +102,7 @@ impl Requests {
         self.send(Method::DELETE, path, JSON, &json!({})).map(drop)
     }
 
-    fn delete_at(&self, path: &str, options: &Value) -> ApiResult<()> {
+    fn delete_path(&self, path: &str, options: &Value) -> ApiResult<()> {
         match self.send(Method::DELETE, path, JSON, options) {
             Ok(_) => Ok(()),
             // Gone, or another object of the same name: either way the one that was meant is no more.
@@ -106,6 +119,6 @@ impl Requests {
         parts.uri = uri;
         parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
         parts.headers.insert(USER_AGENT, HeaderValue::from_static(self.agent));
-        self.server.perform(&parts, Bytes::from(body.to_string()))
+        self.server.handle_internal(&parts, Bytes::from(body.to_string()))
     }
 }

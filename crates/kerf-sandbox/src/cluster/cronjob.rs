@@ -7,53 +7,70 @@ use kerf_api::schedule::Schedule;
 use serde_json::{Value, json};
 
 use super::component_client::Propagation;
-use super::control_plane::{Again, Plane};
-use super::events::{Speaker, Tone};
-use super::kind::Kind;
+use super::control_plane::{ControlPlane, RunAgain};
+use super::events::{EventComponent, EventType};
+use super::kind::ControlPlaneKind;
 use super::objects::{CronJob, Job};
 use super::pods::{controller_reference, ignore_gone};
-use crate::api::object::{self, seconds};
+use crate::api::object::{self, rfc3339_seconds};
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
-const SPEAKER: Speaker = Speaker::Controller("cronjob-controller");
+const EVENT_COMPONENT: EventComponent = EventComponent::Controller("cronjob-controller");
 /// After so many missed times nobody tries to catch up.
-const MISSED: usize = 100;
+const MAX_MISSED_RUNS: usize = 100;
 
 /// Starts what is due, and forgets old Jobs.
-pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
-    let Some(cron) = plane.world.cron_jobs.get(key) else { return Ok(Again::WhenChanged) };
+pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
+    let Some(cron) = plane.cache.cron_jobs.get(key) else { return Ok(RunAgain::WhenChanged) };
     if cron.metadata.is_deleting() {
-        return Ok(Again::WhenChanged);
+        return Ok(RunAgain::WhenChanged);
     }
-    let mut jobs = plane.world.jobs.managed_by(&cron.metadata.uid);
+    let mut jobs = plane.cache.jobs.managed_by(&cron.metadata.uid);
     jobs.sort_by_key(|job| (job.metadata.creation_timestamp, job.metadata.name.clone()));
-    forget_old(plane, &cron, &jobs)?;
-    let (started, again) = if cron.spec.suspend { (None, Again::WhenChanged) } else { start(plane, &cron, &jobs)? };
-    report(plane, key, &cron, &jobs, started)?;
+    delete_old_jobs(plane, &cron, &jobs)?;
+    let (started, again) =
+        if cron.spec.suspend { (None, RunAgain::WhenChanged) } else { start_due_job(plane, &cron, &jobs)? };
+    write_status(plane, key, &cron, &jobs, started)?;
     Ok(again)
 }
 
 /// The schedule, if it can be kept: times are UTC.
-fn schedule(plane: &mut Plane, cron: &CronJob) -> Option<Schedule> {
+fn schedule(plane: &mut ControlPlane, cron: &CronJob) -> Option<Schedule> {
     if !["", "UTC", "Etc/UTC", "Zulu"].contains(&cron.spec.time_zone.as_str()) {
         let message = format!("invalid timeZone: {:?}: the sandbox knows UTC alone", cron.spec.time_zone);
-        plane.tell(SPEAKER, (Kind::CronJob, &cron.metadata), Tone::Warning, "UnknownTimeZone", message);
+        plane.publish_event(
+            EVENT_COMPONENT,
+            (ControlPlaneKind::CronJob, &cron.metadata),
+            EventType::Warning,
+            "UnknownTimeZone",
+            message,
+        );
         return None;
     }
     match cron.spec.schedule.parse() {
         Ok(schedule) => Some(schedule),
         Err(problem) => {
             let message = format!("unparseable schedule: {:?}: {problem}", cron.spec.schedule);
-            plane.tell(SPEAKER, (Kind::CronJob, &cron.metadata), Tone::Warning, "UnparseableSchedule", message);
+            plane.publish_event(
+                EVENT_COMPONENT,
+                (ControlPlaneKind::CronJob, &cron.metadata),
+                EventType::Warning,
+                "UnparseableSchedule",
+                message,
+            );
             None
         }
     }
 }
 
 /// Starts the Job of the latest time that has come, if there is one. Returns when it was due and when the next is.
-fn start(plane: &mut Plane, cron: &CronJob, jobs: &[Arc<Job>]) -> ApiResult<(Option<Timestamp>, Again)> {
-    let Some(schedule) = schedule(plane, cron) else { return Ok((None, Again::WhenChanged)) };
+fn start_due_job(
+    plane: &mut ControlPlane,
+    cron: &CronJob,
+    jobs: &[Arc<Job>],
+) -> ApiResult<(Option<Timestamp>, RunAgain)> {
+    let Some(schedule) = schedule(plane, cron) else { return Ok((None, RunAgain::WhenChanged)) };
     let now = plane.now();
     let mut since = cron.status.last_schedule_time.or(cron.metadata.creation_timestamp).unwrap_or(now);
     if let Some(limit) = cron.spec.starting_deadline_seconds {
@@ -61,23 +78,29 @@ fn start(plane: &mut Plane, cron: &CronJob, jobs: &[Arc<Job>]) -> ApiResult<(Opt
         since = since.max(earliest);
     }
     let hits = std::iter::successors(schedule.next_after(since), |hit| schedule.next_after(*hit));
-    let due = hits.take_while(|hit| *hit <= now).take(MISSED).last();
+    let due = hits.take_while(|hit| *hit <= now).take(MAX_MISSED_RUNS).last();
     let next = schedule
         .next_after(now)
-        .map_or(Again::WhenChanged, |next| Again::After(next.duration_since(now).unsigned_abs()));
+        .map_or(RunAgain::WhenChanged, |next| RunAgain::After(next.duration_since(now).unsigned_abs()));
     let Some(due) = due else { return Ok((None, next)) };
     let active: Vec<&Arc<Job>> =
-        jobs.iter().filter(|job| job.ended().is_none() && !job.metadata.is_deleting()).collect();
+        jobs.iter().filter(|job| job.finish_condition().is_none() && !job.metadata.is_deleting()).collect();
     match cron.spec.concurrency_policy.as_str() {
         "Forbid" if !active.is_empty() => {
             let message = "Not starting job because prior execution is running and concurrency policy is Forbid";
-            plane.tell(SPEAKER, (Kind::CronJob, &cron.metadata), Tone::Normal, "JobAlreadyActive", message.into());
+            plane.publish_event(
+                EVENT_COMPONENT,
+                (ControlPlaneKind::CronJob, &cron.metadata),
+                EventType::Normal,
+                "JobAlreadyActive",
+                message.into(),
+            );
             return Ok((None, next));
         }
         "Replace" => {
             for job in active {
-                let path = Kind::Job.path(&job.metadata.key());
-                plane.controllers.delete_with(&path, &job.metadata.uid, Propagation::Background)?;
+                let path = ControlPlaneKind::Job.path(&job.metadata.key());
+                plane.controller_client.delete_with_propagation(&path, &job.metadata.uid, Propagation::Background)?;
             }
         }
         _ => {}
@@ -86,11 +109,11 @@ fn start(plane: &mut Plane, cron: &CronJob, jobs: &[Arc<Job>]) -> ApiResult<(Opt
     Ok((Some(due), next))
 }
 
-fn create(plane: &mut Plane, cron: &CronJob, due: Timestamp) -> ApiResult<()> {
+fn create(plane: &mut ControlPlane, cron: &CronJob, due: Timestamp) -> ApiResult<()> {
     // The name follows from the time, so that no time is served twice.
     let name = format!("{}-{}", cron.metadata.name, due.as_second() / 60);
     let mut job = json!({
-        "metadata": {"name": name, "ownerReferences": [controller_reference(Kind::CronJob, &cron.metadata)]},
+        "metadata": {"name": name, "ownerReferences": [controller_reference(ControlPlaneKind::CronJob, &cron.metadata)]},
         "spec": cron.spec.job_template.get("spec").cloned().unwrap_or_default(),
     });
     for field in ["labels", "annotations"] {
@@ -98,12 +121,18 @@ fn create(plane: &mut Plane, cron: &CronJob, due: Timestamp) -> ApiResult<()> {
             object::set_meta(&mut job, field, value.clone());
         }
     }
-    object::made(&mut job, &["metadata", "annotations"])
-        .insert("batch.kubernetes.io/cronjob-scheduled-timestamp".into(), seconds(due).into());
-    match plane.controllers.create(Kind::Job, &cron.metadata.namespace, &job) {
+    object::ensure_object(&mut job, &["metadata", "annotations"])
+        .insert("batch.kubernetes.io/cronjob-scheduled-timestamp".into(), rfc3339_seconds(due).into());
+    match plane.controller_client.create(ControlPlaneKind::Job, &cron.metadata.namespace, &job) {
         Ok(_) => {
             let message = format!("Created job {name}");
-            plane.tell(SPEAKER, (Kind::CronJob, &cron.metadata), Tone::Normal, "SuccessfulCreate", message);
+            plane.publish_event(
+                EVENT_COMPONENT,
+                (ControlPlaneKind::CronJob, &cron.metadata),
+                EventType::Normal,
+                "SuccessfulCreate",
+                message,
+            );
             Ok(())
         }
         Err(refusal) if refusal.code() == 409 => Ok(()),
@@ -112,25 +141,25 @@ fn create(plane: &mut Plane, cron: &CronJob, due: Timestamp) -> ApiResult<()> {
 }
 
 /// Deletes the oldest Jobs that have ended, down to the limits.
-fn forget_old(plane: &Plane, cron: &CronJob, jobs: &[Arc<Job>]) -> ApiResult<()> {
+fn delete_old_jobs(plane: &ControlPlane, cron: &CronJob, jobs: &[Arc<Job>]) -> ApiResult<()> {
     for (kind, limit) in
         [("Complete", cron.spec.successful_jobs_history_limit), ("Failed", cron.spec.failed_jobs_history_limit)]
     {
         let Some(limit) = limit.and_then(|limit| usize::try_from(limit).ok()) else { continue };
         let ended: Vec<&Arc<Job>> = jobs
             .iter()
-            .filter(|job| job.ended().is_some_and(|(how, _)| how == kind) && !job.metadata.is_deleting())
+            .filter(|job| job.finish_condition().is_some_and(|(how, _)| how == kind) && !job.metadata.is_deleting())
             .collect();
         for job in ended.iter().take(ended.len().saturating_sub(limit)) {
-            let path = Kind::Job.path(&job.metadata.key());
-            plane.controllers.delete_with(&path, &job.metadata.uid, Propagation::Background)?;
+            let path = ControlPlaneKind::Job.path(&job.metadata.key());
+            plane.controller_client.delete_with_propagation(&path, &job.metadata.uid, Propagation::Background)?;
         }
     }
     Ok(())
 }
 
-fn report(
-    plane: &Plane,
+fn write_status(
+    plane: &ControlPlane,
     key: &ObjectKey,
     cron: &CronJob,
     jobs: &[Arc<Job>],
@@ -138,7 +167,7 @@ fn report(
 ) -> ApiResult<()> {
     let active: Vec<Value> = jobs
         .iter()
-        .filter(|job| job.ended().is_none())
+        .filter(|job| job.finish_condition().is_none())
         .map(|job| {
             json!({
                 "apiVersion": "batch/v1", "kind": "Job", "name": job.metadata.name, "namespace": job.metadata.namespace,
@@ -157,10 +186,10 @@ fn report(
     }
     let mut status = json!({"active": if active.is_empty() { Value::Null } else { active.into() }});
     if let Some(at) = started {
-        status["lastScheduleTime"] = seconds(at).into();
+        status["lastScheduleTime"] = rfc3339_seconds(at).into();
     }
     if let Some(at) = succeeded {
-        status["lastSuccessfulTime"] = seconds(at).into();
+        status["lastSuccessfulTime"] = rfc3339_seconds(at).into();
     }
-    ignore_gone(plane.controllers.replace_status(Kind::CronJob, key, &status))
+    ignore_gone(plane.controller_client.merge_patch_status(ControlPlaneKind::CronJob, key, &status))
 }

@@ -4,25 +4,25 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core;
-use kerf_referee::selectors::node_wanted;
-use kerf_referee::taints::{repels, tolerates};
+use kerf_referee::selectors::node_affinity_matches;
+use kerf_referee::taints::{prevents_scheduling, tolerates};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::control_plane::{Again, Plane};
-use super::events::{Speaker, Tone};
-use super::kind::Kind;
-use super::objects::{AnyObject, Node, Pod, Workload, share};
+use super::control_plane::{ControlPlane, RunAgain};
+use super::events::{EventComponent, EventType};
+use super::kind::ControlPlaneKind;
+use super::objects::{AnyObject, Node, Pod, Workload, resolve_int_or_percent};
 use super::pods::{count_ready, from_template, ignore_gone};
-use super::replicaset::differs;
+use super::replicaset::status_differs;
 use super::revisions::{self, REVISION_HASH};
 use crate::api::object;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
-const SPEAKER: Speaker = Speaker::Controller("daemonset-controller");
+const EVENT_COMPONENT: EventComponent = EventComponent::Controller("daemonset-controller");
 /// What every daemon puts up with: the taints by which a node says that it is unwell.
-const TOLERATED: [(&str, &str); 6] = [
+const DAEMON_TOLERATIONS: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
     ("node.kubernetes.io/disk-pressure", "NoSchedule"),
@@ -33,63 +33,67 @@ const TOLERATED: [(&str, &str); 6] = [
 
 /// What a DaemonSet has to do with a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fit {
+enum DaemonFit {
     /// A pod of it belongs there.
-    Wanted,
+    ShouldRun,
     /// One that is there may stay, a new one would not be made.
-    Tolerated,
+    MayStay,
     /// It has no business there.
-    Unwanted,
+    MustNotRun,
 }
 
 /// Makes and deletes pods until every node has what it should.
-pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
-    let Some(set) = plane.world.daemon_sets.get(key) else { return Ok(Again::WhenChanged) };
-    let pods = plane.claim_pods(Kind::DaemonSet, &set.metadata, set.selector().as_ref())?;
+pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
+    let Some(set) = plane.cache.daemon_sets.get(key) else { return Ok(RunAgain::WhenChanged) };
+    let pods = plane.claim_pods(ControlPlaneKind::DaemonSet, &set.metadata, set.selector().as_ref())?;
     if set.metadata.is_deleting() {
-        return Ok(Again::WhenChanged);
+        return Ok(RunAgain::WhenChanged);
     }
-    let revision = revisions::current(plane, Kind::DaemonSet, &set)?;
+    let revision = revisions::ensure_current(plane, ControlPlaneKind::DaemonSet, &set)?;
     let template = template(&set, &revision);
-    let model = model(&template);
+    let model = template_as_pod(&template);
     let mut by_node: BTreeMap<SmolStr, Vec<Arc<Pod>>> = BTreeMap::new();
     for pod in &pods {
-        by_node.entry(target(pod)).or_default().push(pod.clone());
+        by_node.entry(target_node(pod)).or_default().push(pod.clone());
     }
-    let nodes: Vec<(SmolStr, Fit)> =
-        plane.world.nodes.iter().map(|(_, node)| (node.metadata.name.clone(), fit(&model, node))).collect();
+    let nodes: Vec<(SmolStr, DaemonFit)> =
+        plane.cache.nodes.iter().map(|(_, node)| (node.metadata.name.clone(), daemon_fit(&model, node))).collect();
     for (node, fit) in &nodes {
         let there = by_node.get(node).map_or(&[][..], Vec::as_slice);
-        settle(plane, &set, &template, node, *fit, there)?;
+        manage_node_pods(plane, &set, &template, node, *fit, there)?;
     }
     // Pods whose node is gone are left to whoever collects those; pods that wait for a node that is gone never get one.
     for (node, there) in &by_node {
-        if plane.world.nodes.get(&ObjectKey::new(None, node)).is_none() {
+        if plane.cache.nodes.get(&ObjectKey::new(None, node)).is_none() {
             for pod in there.iter().filter(|pod| pod.spec.node_name.is_empty() && pod.is_active()) {
-                ignore_gone(plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid))?;
+                ignore_gone(plane.controller_client.delete(
+                    ControlPlaneKind::Pod,
+                    &pod.metadata.key(),
+                    &pod.metadata.uid,
+                ))?;
             }
         }
     }
     if set.spec.update_strategy.kind != "OnDelete" {
-        roll(plane, &set, &revision, &nodes, &by_node)?;
+        rolling_update(plane, &set, &revision, &nodes, &by_node)?;
     }
     let in_use: Vec<String> = pods.iter().map(|pod| revision_name(&set, pod)).chain([revision.clone()]).collect();
-    revisions::forget_old(plane, &set, &in_use.iter().map(String::as_str).collect::<Vec<_>>())?;
-    report(plane, key, &set, &revision, &nodes, &by_node)
+    revisions::delete_old_revisions(plane, &set, &in_use.iter().map(String::as_str).collect::<Vec<_>>())?;
+    write_status(plane, key, &set, &revision, &nodes, &by_node)
 }
 
 /// The template with what every daemon tolerates.
 fn template(set: &Workload, revision: &str) -> Value {
     let mut template = set.spec.template.clone();
     let hash = revision.rsplit('-').next().unwrap_or_default();
-    let labels = object::made(&mut template, &["metadata", "labels"]);
+    let labels = object::ensure_object(&mut template, &["metadata", "labels"]);
     labels.insert(REVISION_HASH.into(), hash.into());
     labels.insert("pod-template-generation".into(), set.metadata.generation.to_string().into());
     let host_network = object::flag(&template, &["spec", "hostNetwork"]);
     let extra = host_network.then_some(("node.kubernetes.io/network-unavailable", "NoSchedule"));
-    let tolerations = object::made(&mut template, &["spec"]).entry("tolerations").or_insert_with(|| json!([]));
+    let tolerations = object::ensure_object(&mut template, &["spec"]).entry("tolerations").or_insert_with(|| json!([]));
     if let Some(tolerations) = tolerations.as_array_mut() {
-        for (key, effect) in TOLERATED.into_iter().chain(extra) {
+        for (key, effect) in DAEMON_TOLERATIONS.into_iter().chain(extra) {
             tolerations.push(json!({"key": key, "operator": "Exists", "effect": effect}));
         }
     }
@@ -97,18 +101,18 @@ fn template(set: &Workload, revision: &str) -> Value {
 }
 
 /// The template as a pod that can be asked where it may run.
-fn model(template: &Value) -> core::Pod {
+fn template_as_pod(template: &Value) -> core::Pod {
     let spec = template.get("spec").cloned().and_then(|spec| serde_json::from_value(spec).ok());
     core::Pod { spec, ..core::Pod::default() }
 }
 
-fn fit(model: &core::Pod, node: &Node) -> Fit {
+fn daemon_fit(model: &core::Pod, node: &Node) -> DaemonFit {
     let labels =
         node.metadata.labels.as_slice().iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    if !node_wanted(model, &node.metadata.name, &labels) {
-        return Fit::Unwanted;
+    if !node_affinity_matches(model, &node.metadata.name, &labels) {
+        return DaemonFit::MustNotRun;
     }
-    let mut fit = Fit::Wanted;
+    let mut fit = DaemonFit::ShouldRun;
     for taint in &node.spec.taints {
         let taint = core::Taint {
             key: taint.key.to_string(),
@@ -116,28 +120,28 @@ fn fit(model: &core::Pod, node: &Node) -> Fit {
             effect: taint.effect.to_string(),
             time_added: None,
         };
-        if repels(&taint) && !tolerates(model, &taint) {
+        if prevents_scheduling(&taint) && !tolerates(model, &taint) {
             if taint.effect == "NoExecute" {
-                return Fit::Unwanted;
+                return DaemonFit::MustNotRun;
             }
-            fit = Fit::Tolerated;
+            fit = DaemonFit::MayStay;
         }
     }
     fit
 }
 
 /// The node that a pod was made for.
-fn target(pod: &Pod) -> SmolStr {
-    if pod.spec.node_name.is_empty() { pod.spec.affinity.only_node() } else { pod.spec.node_name.clone() }
+fn target_node(pod: &Pod) -> SmolStr {
+    if pod.spec.node_name.is_empty() { pod.spec.affinity.required_node_name() } else { pod.spec.node_name.clone() }
 }
 
 /// Sees that a node has the pod that it should have, and no second one.
-fn settle(
-    plane: &mut Plane,
+fn manage_node_pods(
+    plane: &mut ControlPlane,
     set: &Workload,
     template: &Value,
     node: &SmolStr,
-    fit: Fit,
+    fit: DaemonFit,
     there: &[Arc<Pod>],
 ) -> ApiResult<()> {
     let mut active: Vec<&Arc<Pod>> = there.iter().filter(|pod| pod.is_active()).collect();
@@ -146,35 +150,47 @@ fn settle(
             "Found failed daemon pod {}/{} on node {node}, will try to kill it",
             pod.metadata.namespace, pod.metadata.name
         );
-        plane.tell(SPEAKER, (Kind::DaemonSet, &set.metadata), Tone::Warning, "FailedDaemonPod", message);
-        plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+        plane.publish_event(
+            EVENT_COMPONENT,
+            (ControlPlaneKind::DaemonSet, &set.metadata),
+            EventType::Warning,
+            "FailedDaemonPod",
+            message,
+        );
+        plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
     }
     match fit {
-        Fit::Wanted if there.is_empty() => create(plane, set, template, node),
-        Fit::Wanted | Fit::Tolerated => {
+        DaemonFit::ShouldRun if there.is_empty() => create(plane, set, template, node),
+        DaemonFit::ShouldRun | DaemonFit::MayStay => {
             // The oldest stays.
             active.sort_by_key(|pod| (pod.metadata.creation_timestamp, pod.metadata.name.clone()));
             for pod in active.into_iter().skip(1) {
-                plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+                plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
             }
             Ok(())
         }
-        Fit::Unwanted => {
+        DaemonFit::MustNotRun => {
             for pod in active {
-                plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+                plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
                 let message = format!("Deleted pod: {}", pod.metadata.name);
-                plane.tell(SPEAKER, (Kind::DaemonSet, &set.metadata), Tone::Normal, "SuccessfulDelete", message);
+                plane.publish_event(
+                    EVENT_COMPONENT,
+                    (ControlPlaneKind::DaemonSet, &set.metadata),
+                    EventType::Normal,
+                    "SuccessfulDelete",
+                    message,
+                );
             }
             Ok(())
         }
     }
 }
 
-fn create(plane: &mut Plane, set: &Workload, template: &Value, node: &str) -> ApiResult<()> {
-    let mut pod = from_template(template, (Kind::DaemonSet, &set.metadata));
+fn create(plane: &mut ControlPlane, set: &Workload, template: &Value, node: &str) -> ApiResult<()> {
+    let mut pod = from_template(template, (ControlPlaneKind::DaemonSet, &set.metadata));
     let on_node =
         json!({"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]});
-    let affinity = object::made(&mut pod, &["spec", "affinity", "nodeAffinity"]);
+    let affinity = object::ensure_object(&mut pod, &["spec", "affinity", "nodeAffinity"]);
     // Terms of its own were judged already; each is bound to this node as well.
     let required = affinity.entry("requiredDuringSchedulingIgnoredDuringExecution").or_insert(Value::Null);
     match required.get_mut("nodeSelectorTerms").and_then(Value::as_array_mut).filter(|terms| !terms.is_empty()) {
@@ -185,10 +201,16 @@ fn create(plane: &mut Plane, set: &Workload, template: &Value, node: &str) -> Ap
         }
         None => *required = on_node,
     }
-    let created = plane.controllers.create(Kind::Pod, &set.metadata.namespace, &pod)?;
+    let created = plane.controller_client.create(ControlPlaneKind::Pod, &set.metadata.namespace, &pod)?;
     let created: AnyObject = serde_json::from_slice(&created).unwrap_or_default();
     let message = format!("Created pod: {}", created.metadata.name);
-    plane.tell(SPEAKER, (Kind::DaemonSet, &set.metadata), Tone::Normal, "SuccessfulCreate", message);
+    plane.publish_event(
+        EVENT_COMPONENT,
+        (ControlPlaneKind::DaemonSet, &set.metadata),
+        EventType::Normal,
+        "SuccessfulCreate",
+        message,
+    );
     Ok(())
 }
 
@@ -197,17 +219,17 @@ fn revision_name(set: &Workload, pod: &Pod) -> String {
 }
 
 /// Deletes pods of old revisions, as many at once as may be unavailable.
-fn roll(
-    plane: &Plane,
+fn rolling_update(
+    plane: &ControlPlane,
     set: &Workload,
     revision: &str,
-    nodes: &[(SmolStr, Fit)],
+    nodes: &[(SmolStr, DaemonFit)],
     by_node: &BTreeMap<SmolStr, Vec<Arc<Pod>>>,
 ) -> ApiResult<()> {
-    let wanted = nodes.iter().filter(|(_, fit)| *fit == Fit::Wanted).count() as i64;
-    let most = share(&set.spec.update_strategy.rolling_update.max_unavailable, wanted, true).max(1);
+    let wanted = nodes.iter().filter(|(_, fit)| *fit == DaemonFit::ShouldRun).count() as i64;
+    let most = resolve_int_or_percent(&set.spec.update_strategy.rolling_update.max_unavailable, wanted, true).max(1);
     let (mut unavailable, mut old) = (0, Vec::new());
-    for (node, _) in nodes.iter().filter(|(_, fit)| *fit == Fit::Wanted) {
+    for (node, _) in nodes.iter().filter(|(_, fit)| *fit == DaemonFit::ShouldRun) {
         let there: Vec<Arc<Pod>> =
             by_node.get(node).into_iter().flatten().filter(|pod| pod.is_active()).cloned().collect();
         let (_, available, _) = count_ready(&there, set.spec.min_ready_seconds, plane.now());
@@ -225,21 +247,21 @@ fn roll(
             }
             unavailable += 1;
         }
-        plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+        plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
     }
     Ok(())
 }
 
-fn report(
-    plane: &Plane,
+fn write_status(
+    plane: &ControlPlane,
     key: &ObjectKey,
     set: &Workload,
     revision: &str,
-    nodes: &[(SmolStr, Fit)],
+    nodes: &[(SmolStr, DaemonFit)],
     by_node: &BTreeMap<SmolStr, Vec<Arc<Pod>>>,
-) -> ApiResult<Again> {
+) -> ApiResult<RunAgain> {
     let (mut desired, mut current, mut misplaced, mut ready, mut available, mut updated) = (0, 0, 0, 0, 0, 0);
-    let mut again = Again::WhenChanged;
+    let mut again = RunAgain::WhenChanged;
     for (node, fit) in nodes {
         let there: Vec<Arc<Pod>> = by_node
             .get(node)
@@ -248,7 +270,7 @@ fn report(
             .filter(|pod| pod.is_active() && !pod.spec.node_name.is_empty())
             .cloned()
             .collect();
-        if *fit == Fit::Wanted {
+        if *fit == DaemonFit::ShouldRun {
             desired += 1;
             if let Some(pod) = there.first() {
                 current += 1;
@@ -257,7 +279,7 @@ fn report(
                 ready += is_ready;
                 available += is_available;
                 updated += i64::from(revision_name(set, pod) == revision);
-                again = next.map_or(again, Again::After);
+                again = next.map_or(again, RunAgain::After);
             }
         } else if !there.is_empty() {
             misplaced += 1;
@@ -268,8 +290,8 @@ fn report(
         "numberReady": ready, "numberAvailable": available, "numberUnavailable": desired - available,
         "updatedNumberScheduled": updated, "observedGeneration": set.metadata.generation,
     });
-    if differs(&set.status, &status) {
-        ignore_gone(plane.controllers.replace_status(Kind::DaemonSet, key, &status))?;
+    if status_differs(&set.status, &status) {
+        ignore_gone(plane.controller_client.merge_patch_status(ControlPlaneKind::DaemonSet, key, &status))?;
     }
     Ok(again)
 }

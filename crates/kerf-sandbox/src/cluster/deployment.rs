@@ -5,25 +5,25 @@ mod revision;
 mod rollout;
 mod status;
 
-pub(crate) use revision::hash_of;
+pub(crate) use revision::template_hash;
 
 use std::sync::Arc;
 
 use serde_json::json;
 
-use super::control_plane::{Again, Plane};
-use super::events::{Speaker, Tone};
-use super::kind::Kind;
-use super::objects::{Workload, share};
+use super::control_plane::{ControlPlane, RunAgain};
+use super::events::{EventComponent, EventType};
+use super::kind::ControlPlaneKind;
+use super::objects::{Workload, resolve_int_or_percent};
 use super::pods::{controller_reference, ignore_gone};
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
-const SPEAKER: Speaker = Speaker::Controller("deployment-controller");
+const EVENT_COMPONENT: EventComponent = EventComponent::Controller("deployment-controller");
 /// How many replicas the Deployment wanted when a ReplicaSet was last sized, and how many it allowed at most: by these a later size is
 /// shared out in proportion.
-const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
-const MAXIMUM: &str = "deployment.kubernetes.io/max-replicas";
+const DESIRED_REPLICAS_ANNOTATION: &str = "deployment.kubernetes.io/desired-replicas";
+const MAX_REPLICAS_ANNOTATION: &str = "deployment.kubernetes.io/max-replicas";
 
 /// A Deployment and its ReplicaSets.
 pub(super) struct Rollout {
@@ -36,74 +36,74 @@ pub(super) struct Rollout {
 }
 
 impl Rollout {
-    fn wanted(&self) -> i64 {
+    fn desired_replicas(&self) -> i64 {
         self.deployment.replicas()
     }
 
-    fn all(&self) -> impl Iterator<Item = &Arc<Workload>> {
+    fn all_sets(&self) -> impl Iterator<Item = &Arc<Workload>> {
         self.old.iter().chain(&self.new)
     }
 
     /// How many more than wanted there may be, and how many fewer available: never both zero, or nothing could move.
-    fn bounds(&self) -> (i64, i64) {
+    fn max_surge_and_unavailable(&self) -> (i64, i64) {
         if self.deployment.spec.strategy.kind == "Recreate" {
             return (0, 0);
         }
         let update = &self.deployment.spec.strategy.rolling_update;
-        let surge = share(&update.max_surge, self.wanted(), true);
-        let unavailable = share(&update.max_unavailable, self.wanted(), false);
+        let surge = resolve_int_or_percent(&update.max_surge, self.desired_replicas(), true);
+        let unavailable = resolve_int_or_percent(&update.max_unavailable, self.desired_replicas(), false);
         let unavailable = if surge == 0 && unavailable == 0 { 1 } else { unavailable };
-        (surge, unavailable.min(self.wanted()))
+        (surge, unavailable.min(self.desired_replicas()))
     }
 }
 
 /// Takes a Deployment one step on.
-pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
-    let Some(deployment) = plane.world.deployments.get(key) else { return Ok(Again::WhenChanged) };
+pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
+    let Some(deployment) = plane.cache.deployments.get(key) else { return Ok(RunAgain::WhenChanged) };
     let sets = claim_sets(plane, &deployment)?;
-    let rollout = revision::sort(key, deployment, sets);
+    let rollout = revision::build_rollout(key, deployment, sets);
     if rollout.deployment.metadata.is_deleting() {
-        return status::report(plane, &rollout, None);
+        return status::write_status(plane, &rollout, None);
     }
     let paused = rollout.deployment.spec.paused;
-    status::note_paused(plane, &rollout)?;
-    if paused || rollout::is_resized(&rollout) {
-        if revision::keep_annotations(plane, &rollout)? || rollout::resize(plane, &rollout)? {
-            return Ok(Again::WhenChanged);
+    status::write_paused_condition(plane, &rollout)?;
+    if paused || rollout::is_scaling_event(&rollout) {
+        if revision::sync_annotations(plane, &rollout)? || rollout::scale_sets(plane, &rollout)? {
+            return Ok(RunAgain::WhenChanged);
         }
         if paused {
-            revision::forget_old(plane, &rollout)?;
-            return status::report(plane, &rollout, None);
+            revision::delete_old_replica_sets(plane, &rollout)?;
+            return status::write_status(plane, &rollout, None);
         }
     }
-    if let Some(created) = revision::ensure_new(plane, &rollout)? {
-        return status::report(plane, &rollout, Some(created));
+    if let Some(created) = revision::ensure_new_replica_set(plane, &rollout)? {
+        return status::write_status(plane, &rollout, Some(created));
     }
     let moved = match rollout.deployment.spec.strategy.kind.as_str() {
         "Recreate" => rollout::recreate(plane, &rollout)?,
-        _ => rollout::roll(plane, &rollout)?,
+        _ => rollout::rolling_update_step(plane, &rollout)?,
     };
     if !moved && status::is_complete(&rollout) {
-        revision::forget_old(plane, &rollout)?;
+        revision::delete_old_replica_sets(plane, &rollout)?;
     }
-    status::report(plane, &rollout, None)
+    status::write_status(plane, &rollout, None)
 }
 
 /// The ReplicaSets of a Deployment; loose ones that it selects are taken on.
-fn claim_sets(plane: &Plane, deployment: &Workload) -> ApiResult<Vec<Arc<Workload>>> {
+fn claim_sets(plane: &ControlPlane, deployment: &Workload) -> ApiResult<Vec<Arc<Workload>>> {
     let meta = &deployment.metadata;
-    let mut sets = plane.world.replica_sets.managed_by(&meta.uid);
+    let mut sets = plane.cache.replica_sets.managed_by(&meta.uid);
     if meta.is_deleting() {
         return Ok(sets);
     }
     let selector = deployment.selector();
-    for set in plane.world.replica_sets.loose_in(&meta.namespace) {
+    for set in plane.cache.replica_sets.unmanaged_in(&meta.namespace) {
         let selected = selector.as_ref().is_some_and(|selector| selector.matches(set.metadata.labels.as_slice()));
         if selected && !set.metadata.is_deleting() {
             let patch = json!({
-                "metadata": {"uid": set.metadata.uid, "ownerReferences": [controller_reference(Kind::Deployment, meta)]},
+                "metadata": {"uid": set.metadata.uid, "ownerReferences": [controller_reference(ControlPlaneKind::Deployment, meta)]},
             });
-            ignore_gone(plane.controllers.patch(Kind::ReplicaSet, &set.metadata.key(), &patch))?;
+            ignore_gone(plane.controller_client.patch(ControlPlaneKind::ReplicaSet, &set.metadata.key(), &patch))?;
             sets.push(set);
         }
     }
@@ -112,24 +112,29 @@ fn claim_sets(plane: &Plane, deployment: &Workload) -> ApiResult<Vec<Arc<Workloa
 
 impl Rollout {
     /// Sets the size of a ReplicaSet and what is to be remembered with it. Returns whether anything had to be written.
-    fn scale(&self, plane: &mut Plane, set: &Workload, to: i64) -> ApiResult<bool> {
-        let (surge, _) = self.bounds();
-        let (desired, maximum) = (self.wanted().to_string(), (self.wanted() + surge).to_string());
+    fn scale(&self, plane: &mut ControlPlane, set: &Workload, to: i64) -> ApiResult<bool> {
+        let (surge, _) = self.max_surge_and_unavailable();
+        let (desired, maximum) = (self.desired_replicas().to_string(), (self.desired_replicas() + surge).to_string());
         let from = set.replicas();
         let annotations = &set.metadata.annotations;
-        let remembered =
-            annotations.get(DESIRED) == Some(desired.as_str()) && annotations.get(MAXIMUM) == Some(maximum.as_str());
+        let remembered = annotations.get(DESIRED_REPLICAS_ANNOTATION) == Some(desired.as_str())
+            && annotations.get(MAX_REPLICAS_ANNOTATION) == Some(maximum.as_str());
         if from == to && remembered {
             return Ok(false);
         }
-        let patch =
-            json!({"spec": {"replicas": to}, "metadata": {"annotations": {DESIRED: desired, MAXIMUM: maximum}}});
-        plane.controllers.patch(Kind::ReplicaSet, &set.metadata.key(), &patch)?;
+        let patch = json!({"spec": {"replicas": to}, "metadata": {"annotations": {DESIRED_REPLICAS_ANNOTATION: desired, MAX_REPLICAS_ANNOTATION: maximum}}});
+        plane.controller_client.patch(ControlPlaneKind::ReplicaSet, &set.metadata.key(), &patch)?;
         if from != to {
             let way = if to > from { "up" } else { "down" };
             let message = format!("Scaled {way} replica set {} from {from} to {to}", set.metadata.name);
             let about = self.deployment.clone();
-            plane.tell(SPEAKER, (Kind::Deployment, &about.metadata), Tone::Normal, "ScalingReplicaSet", message);
+            plane.publish_event(
+                EVENT_COMPONENT,
+                (ControlPlaneKind::Deployment, &about.metadata),
+                EventType::Normal,
+                "ScalingReplicaSet",
+                message,
+            );
         }
         Ok(true)
     }

@@ -7,42 +7,42 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::control_plane::{Again, Plane};
-use super::kind::Kind;
-use super::objects::{Budget, Pod, share};
+use super::control_plane::{ControlPlane, RunAgain};
+use super::kind::ControlPlaneKind;
+use super::objects::{Pod, PodDisruptionBudget, resolve_int_or_percent};
 use super::pods::ignore_gone;
-use crate::api::object::seconds;
+use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
 /// For how long an evicted pod counts as gone before it is; one that still lives then was not deleted after all.
-const EVICTION_HOLDS: Duration = Duration::from_mins(2);
+const EVICTED_POD_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Counts the pods of a budget, and says how many may go.
-pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
-    let Some(budget) = plane.world.budgets.get(key) else { return Ok(Again::WhenChanged) };
+pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
+    let Some(budget) = plane.cache.pod_disruption_budgets.get(key) else { return Ok(RunAgain::WhenChanged) };
     let selector = budget.selector();
     let pods: Vec<Arc<Pod>> = plane
-        .world
+        .cache
         .pods
         .of_namespace(key.namespace())
         .map(|(_, pod)| pod)
-        .filter(|pod| !pod.has_ended())
+        .filter(|pod| !pod.is_terminal())
         .filter(|pod| selector.as_ref().is_some_and(|selector| selector.matches(pod.metadata.labels.as_slice())))
         .cloned()
         .collect();
-    let (expected, desired) = expectations(plane, &budget, &pods);
+    let (expected, desired) = expected_and_desired_healthy(plane, &budget, &pods);
     let (disrupted, again) = still_disrupted(plane, &budget, &pods);
     let healthy = pods
         .iter()
         .filter(|pod| pod.is_ready() && !pod.metadata.is_deleting() && !disrupted.contains_key(&pod.metadata.name))
         .count() as i64;
     let allowed = if expected > 0 { (healthy - desired).max(0) } else { 0 };
-    report(plane, key, &budget, Numbers { expected, desired, healthy, allowed }, &disrupted)?;
+    write_status(plane, key, &budget, DisruptionCounts { expected, desired, healthy, allowed }, &disrupted)?;
     Ok(again)
 }
 
-struct Numbers {
+struct DisruptionCounts {
     expected: i64,
     desired: i64,
     healthy: i64,
@@ -50,30 +50,30 @@ struct Numbers {
 }
 
 /// How many pods there should be, and how many of them healthy.
-fn expectations(plane: &Plane, budget: &Budget, pods: &[Arc<Pod>]) -> (i64, i64) {
+fn expected_and_desired_healthy(plane: &ControlPlane, budget: &PodDisruptionBudget, pods: &[Arc<Pod>]) -> (i64, i64) {
     let count = pods.len() as i64;
     match (&budget.spec.max_unavailable, &budget.spec.min_available) {
         (Some(most), _) => {
-            let expected = wanted_by_owners(plane, pods);
-            (expected, (expected - share(most, expected, true)).max(0))
+            let expected = replicas_of_owners(plane, pods);
+            (expected, (expected - resolve_int_or_percent(most, expected, true)).max(0))
         }
         (None, Some(least @ Value::String(_))) => {
-            let expected = wanted_by_owners(plane, pods);
-            (expected, share(least, expected, true))
+            let expected = replicas_of_owners(plane, pods);
+            (expected, resolve_int_or_percent(least, expected, true))
         }
-        (None, Some(least)) => (count, share(least, count, true)),
+        (None, Some(least)) => (count, resolve_int_or_percent(least, count, true)),
         (None, None) => (count, 0),
     }
 }
 
 /// The sum of what the pods' controllers want, each counted once.
-fn wanted_by_owners(plane: &Plane, pods: &[Arc<Pod>]) -> i64 {
+fn replicas_of_owners(plane: &ControlPlane, pods: &[Arc<Pod>]) -> i64 {
     let mut counted = BTreeSet::new();
     let mut sum = 0;
     for pod in pods {
         let Some(owner) = pod.metadata.controller() else { continue };
         let key = ObjectKey::new(Some(&pod.metadata.namespace), &owner.name);
-        let world = &plane.world;
+        let world = &plane.cache;
         let (uid, replicas) = match owner.kind.as_str() {
             "ReplicaSet" => {
                 let Some(set) = world.replica_sets.get(&key) else { continue };
@@ -99,25 +99,29 @@ fn wanted_by_owners(plane: &Plane, pods: &[Arc<Pod>]) -> i64 {
 }
 
 /// The evicted pods that are still there and may yet go, and when that is to be looked at again.
-fn still_disrupted(plane: &Plane, budget: &Budget, pods: &[Arc<Pod>]) -> (BTreeMap<SmolStr, String>, Again) {
+fn still_disrupted(
+    plane: &ControlPlane,
+    budget: &PodDisruptionBudget,
+    pods: &[Arc<Pod>],
+) -> (BTreeMap<SmolStr, String>, RunAgain) {
     let now = plane.now();
-    let (mut left, mut again) = (BTreeMap::new(), Again::WhenChanged);
-    for (name, at) in budget.disrupted() {
+    let (mut left, mut again) = (BTreeMap::new(), RunAgain::WhenChanged);
+    for (name, at) in budget.disrupted_pods() {
         let alive = pods.iter().any(|pod| pod.metadata.name == name && !pod.metadata.is_deleting());
         let age = now.duration_since(at).unsigned_abs();
-        if alive && age < EVICTION_HOLDS {
-            left.insert(name, seconds(at));
-            again = Again::After(EVICTION_HOLDS.saturating_sub(age));
+        if alive && age < EVICTED_POD_TIMEOUT {
+            left.insert(name, rfc3339_seconds(at));
+            again = RunAgain::After(EVICTED_POD_TIMEOUT.saturating_sub(age));
         }
     }
     (left, again)
 }
 
-fn report(
-    plane: &Plane,
+fn write_status(
+    plane: &ControlPlane,
     key: &ObjectKey,
-    budget: &Budget,
-    numbers: Numbers,
+    budget: &PodDisruptionBudget,
+    numbers: DisruptionCounts,
     disrupted: &BTreeMap<SmolStr, String>,
 ) -> ApiResult<()> {
     let (status, reason) = if numbers.allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
@@ -128,7 +132,7 @@ fn report(
         && number("expectedPods") == Some(numbers.expected)
         && number("disruptionsAllowed") == Some(numbers.allowed)
         && number("observedGeneration") == Some(budget.metadata.generation)
-        && budget.disrupted().len() == disrupted.len()
+        && budget.disrupted_pods().len() == disrupted.len()
         && told.and_then(|condition| condition.get("status")).and_then(Value::as_str) == Some(status);
     if same {
         return Ok(());
@@ -136,7 +140,7 @@ fn report(
     let since = told
         .filter(|condition| condition.get("status").and_then(Value::as_str) == Some(status))
         .and_then(|condition| condition.get("lastTransitionTime").cloned())
-        .unwrap_or_else(|| seconds(plane.now()).into());
+        .unwrap_or_else(|| rfc3339_seconds(plane.now()).into());
     // At the version that was read: an eviction in between must not be overwritten.
     let mut patch = json!({
         "metadata": {"resourceVersion": budget.metadata.resource_version},
@@ -149,9 +153,13 @@ fn report(
             }],
         },
     });
-    for name in budget.disrupted().into_keys().filter(|name| !disrupted.contains_key(name)) {
+    for name in budget.disrupted_pods().into_keys().filter(|name| !disrupted.contains_key(name)) {
         patch["status"]["disruptedPods"][name.as_str()] = Value::Null;
     }
     // Whoever was faster wakes us again.
-    ignore_gone(plane.controllers.merge(&format!("{}/status", Kind::PodDisruptionBudget.path(key)), &patch))
+    ignore_gone(
+        plane
+            .controller_client
+            .merge_patch(&format!("{}/status", ControlPlaneKind::PodDisruptionBudget.path(key)), &patch),
+    )
 }

@@ -10,28 +10,28 @@ use serde_json::{Value, json};
 use smol_str::SmolStr;
 
 use super::component_client::Propagation;
-use super::control_plane::{Again, Plane};
-use super::kind::{collection, escaped};
-use super::objects::{AnyObject, Meta, Owner};
+use super::control_plane::{ControlPlane, RunAgain};
+use super::kind::{collection_path, escape_path_segment};
+use super::objects::{AnyObject, Meta, OwnerReference};
 use super::pods::ignore_gone;
-use super::{ObjectRef, Work};
+use super::{ObjectRef, WorkItem};
 use crate::api::registry::Resource;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
-const FOREGROUND: &str = "foregroundDeletion";
-const ORPHAN: &str = "orphan";
+const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
+const ORPHAN_FINALIZER: &str = "orphan";
 
 /// Who owns whom.
 #[derive(Debug, Default)]
-pub(crate) struct Graph {
-    owners: BTreeMap<ObjectRef, Vec<Owner>>,
+pub(crate) struct OwnerGraph {
+    owners: BTreeMap<ObjectRef, Vec<OwnerReference>>,
     dependents: BTreeMap<SmolStr, BTreeSet<ObjectRef>>,
 }
 
-impl Graph {
+impl OwnerGraph {
     /// Notes the owners that an object has now. Returns whether they are others than before.
-    fn note(&mut self, object: &ObjectRef, owners: &[Owner]) -> bool {
+    fn set_owners(&mut self, object: &ObjectRef, owners: &[OwnerReference]) -> bool {
         if self.owners.get(object).map_or(owners.is_empty(), |known| known == owners) {
             return false;
         }
@@ -57,34 +57,34 @@ impl Graph {
     }
 
     /// Whether an object blocks the deletion of an owner in the foreground.
-    fn blocks(&self, object: &ObjectRef, owner: &str) -> bool {
+    fn blocks_owner_deletion(&self, object: &ObjectRef, owner: &str) -> bool {
         self.owners.get(object).into_iter().flatten().any(|known| known.uid == owner && known.block_owner_deletion)
     }
 }
 
-impl Plane {
+impl ControlPlane {
     /// An object has changed: its owners may be others, or it may be on its way out.
     pub(super) fn ownership_changed(&mut self, object: ObjectRef, before: Option<&Meta>, now: Option<&Meta>) {
-        let changed = self.graph.note(&object, now.map_or(&[], |meta| meta.owner_references.as_slice()));
+        let changed = self.owner_graph.set_owners(&object, now.map_or(&[], |meta| meta.owner_references.as_slice()));
         match now {
             Some(meta) => {
-                let waits =
-                    meta.is_deleting() && meta.finalizers.iter().any(|name| name == FOREGROUND || name == ORPHAN);
+                let waits = meta.is_deleting()
+                    && meta.finalizers.iter().any(|name| name == FOREGROUND_FINALIZER || name == ORPHAN_FINALIZER);
                 if waits || (changed && !meta.owner_references.is_empty()) {
-                    self.queue.add(Work::Garbage(object));
+                    self.queue.add(WorkItem::Garbage(object));
                 }
             }
             None => {
                 let Some(before) = before else { return };
-                for dependent in self.graph.dependents_of(&before.uid) {
-                    self.queue.add(Work::Garbage(dependent));
+                for dependent in self.owner_graph.dependents_of(&before.uid) {
+                    self.queue.add(WorkItem::Garbage(dependent));
                 }
                 // An owner may have been waiting for this one.
                 for owner in &before.owner_references {
-                    if let Some((owner, meta)) = self.owner(owner, &before.namespace)
+                    if let Some((owner, meta)) = self.find_owner(owner, &before.namespace)
                         && meta.is_deleting()
                     {
-                        self.queue.add(Work::Garbage(owner));
+                        self.queue.add(WorkItem::Garbage(owner));
                     }
                 }
             }
@@ -98,14 +98,14 @@ impl Plane {
     }
 
     /// The resource that an owner reference names.
-    fn owner_resource(&self, owner: &Owner) -> Option<Arc<Resource>> {
+    fn owner_resource(&self, owner: &OwnerReference) -> Option<Arc<Resource>> {
         let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
         let registry = self.server.inner.registry();
-        registry.of(group, version).find(|resource| resource.kind == owner.kind).cloned()
+        registry.resources_in(group, version).find(|resource| resource.kind == owner.kind).cloned()
     }
 
     /// The owner that a reference means, if it exists.
-    fn owner(&self, owner: &Owner, namespace: &str) -> Option<(ObjectRef, Meta)> {
+    fn find_owner(&self, owner: &OwnerReference, namespace: &str) -> Option<(ObjectRef, Meta)> {
         let resource = self.owner_resource(owner)?;
         let namespace = resource.namespaced.then_some(namespace).filter(|namespace| !namespace.is_empty());
         let object = ObjectRef { table: resource.table, key: ObjectKey::new(namespace, &owner.name) };
@@ -117,34 +117,34 @@ impl Plane {
     fn path_of(&self, object: &ObjectRef) -> Option<String> {
         let resource = self.resource(object.table)?;
         let (namespace, name) = object.key.parts();
-        let path = collection(&resource.group, &resource.version, &resource.plural, namespace);
-        Some(format!("{path}/{}", escaped(name)))
+        let path = collection_path(&resource.group, &resource.version, &resource.plural, namespace);
+        Some(format!("{path}/{}", escape_path_segment(name)))
     }
 }
 
 /// Decides what becomes of an object with owners, or of one that waits for its dependents.
-pub(crate) fn sync(plane: &mut Plane, object: &ObjectRef) -> ApiResult<Again> {
+pub(crate) fn sync(plane: &mut ControlPlane, object: &ObjectRef) -> ApiResult<RunAgain> {
     let (Some(meta), Some(path)) = (plane.stored_meta(object), plane.path_of(object)) else {
-        return Ok(Again::WhenChanged);
+        return Ok(RunAgain::WhenChanged);
     };
     if meta.is_deleting() {
-        if meta.finalizers.iter().any(|finalizer| finalizer == ORPHAN) {
-            orphan(plane, &meta, &path)?;
-        } else if meta.finalizers.iter().any(|finalizer| finalizer == FOREGROUND) {
-            await_dependents(plane, &meta, &path)?;
+        if meta.finalizers.iter().any(|finalizer| finalizer == ORPHAN_FINALIZER) {
+            orphan_dependents(plane, &meta, &path)?;
+        } else if meta.finalizers.iter().any(|finalizer| finalizer == FOREGROUND_FINALIZER) {
+            delete_dependents(plane, &meta, &path)?;
         }
-        return Ok(Again::WhenChanged);
+        return Ok(RunAgain::WhenChanged);
     }
     let (mut solid, mut waiting, mut absent) = (Vec::new(), Vec::new(), Vec::new());
     for owner in &meta.owner_references {
-        match plane.owner(owner, &meta.namespace) {
+        match plane.find_owner(owner, &meta.namespace) {
             // What we do not know of may well exist.
             None if plane.owner_resource(owner).is_none() => solid.push(owner),
             None => absent.push(owner),
             Some((_, found))
                 if found.is_deleting()
                     && owner.block_owner_deletion
-                    && found.finalizers.iter().any(|finalizer| finalizer == FOREGROUND) =>
+                    && found.finalizers.iter().any(|finalizer| finalizer == FOREGROUND_FINALIZER) =>
             {
                 waiting.push(owner);
             }
@@ -152,20 +152,20 @@ pub(crate) fn sync(plane: &mut Plane, object: &ObjectRef) -> ApiResult<Again> {
         }
     }
     if solid.is_empty() && !(waiting.is_empty() && absent.is_empty()) {
-        let has_dependents = !plane.graph.dependents_of(&meta.uid).is_empty();
+        let has_dependents = !plane.owner_graph.dependents_of(&meta.uid).is_empty();
         let policy =
             if !waiting.is_empty() && has_dependents { Propagation::Foreground } else { Propagation::Background };
-        plane.controllers.delete_with(&path, &meta.uid, policy)?;
+        plane.controller_client.delete_with_propagation(&path, &meta.uid, policy)?;
     } else if !(waiting.is_empty() && absent.is_empty()) {
-        let left = references(solid.into_iter());
+        let left = owner_references_json(solid.into_iter());
         let patch = json!({"metadata": {"uid": meta.uid, "ownerReferences": left}});
-        ignore_gone(plane.controllers.merge(&path, &patch))?;
+        ignore_gone(plane.controller_client.merge_patch(&path, &patch))?;
     }
-    Ok(Again::WhenChanged)
+    Ok(RunAgain::WhenChanged)
 }
 
 /// Owner references as they are written; none at all is no list.
-fn references<'a>(owners: impl Iterator<Item = &'a Owner>) -> Value {
+fn owner_references_json<'a>(owners: impl Iterator<Item = &'a OwnerReference>) -> Value {
     let references: Vec<Value> = owners
         .map(|owner| {
             json!({
@@ -178,35 +178,35 @@ fn references<'a>(owners: impl Iterator<Item = &'a Owner>) -> Value {
 }
 
 /// Lets go of everything that an object owns, and then of the object.
-fn orphan(plane: &mut Plane, meta: &Meta, path: &str) -> ApiResult<()> {
-    for dependent in plane.graph.dependents_of(&meta.uid) {
+fn orphan_dependents(plane: &mut ControlPlane, meta: &Meta, path: &str) -> ApiResult<()> {
+    for dependent in plane.owner_graph.dependents_of(&meta.uid) {
         let (Some(owned), Some(place)) = (plane.stored_meta(&dependent), plane.path_of(&dependent)) else { continue };
-        let left = references(owned.owner_references.iter().filter(|owner| owner.uid != meta.uid));
+        let left = owner_references_json(owned.owner_references.iter().filter(|owner| owner.uid != meta.uid));
         let patch = json!({"metadata": {"uid": owned.uid, "ownerReferences": left}});
-        ignore_gone(plane.controllers.merge(&place, &patch))?;
+        ignore_gone(plane.controller_client.merge_patch(&place, &patch))?;
     }
-    release(plane, meta, path, ORPHAN)
+    remove_finalizer(plane, meta, path, ORPHAN_FINALIZER)
 }
 
 /// Deletes what an object owns, and lets the object go when nothing is left that blocks it.
-fn await_dependents(plane: &mut Plane, meta: &Meta, path: &str) -> ApiResult<()> {
-    let dependents = plane.graph.dependents_of(&meta.uid);
+fn delete_dependents(plane: &mut ControlPlane, meta: &Meta, path: &str) -> ApiResult<()> {
+    let dependents = plane.owner_graph.dependents_of(&meta.uid);
     for dependent in &dependents {
-        plane.queue.add(Work::Garbage(dependent.clone()));
+        plane.queue.add(WorkItem::Garbage(dependent.clone()));
     }
-    if dependents.iter().any(|dependent| plane.graph.blocks(dependent, &meta.uid)) {
+    if dependents.iter().any(|dependent| plane.owner_graph.blocks_owner_deletion(dependent, &meta.uid)) {
         return Ok(());
     }
-    release(plane, meta, path, FOREGROUND)
+    remove_finalizer(plane, meta, path, FOREGROUND_FINALIZER)
 }
 
-fn release(plane: &Plane, meta: &Meta, path: &str, finalizer: &str) -> ApiResult<()> {
+fn remove_finalizer(plane: &ControlPlane, meta: &Meta, path: &str, finalizer: &str) -> ApiResult<()> {
     let patch = json!({
         "metadata": {
             "uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": meta.finalizers_without(finalizer),
         },
     });
-    match plane.controllers.merge(path, &patch) {
+    match plane.controller_client.merge_patch(path, &patch) {
         Err(refusal) if refusal.code() == 404 => Ok(()),
         outcome => outcome.map(drop),
     }

@@ -17,25 +17,25 @@ use kerf_runtime::Clock;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::component_client::Requests;
+use super::component_client::ComponentClient;
 use crate::api::{ApiServer, ObjectKey, PageQuery, Selection, ServerState, TableChanges, TableIx};
 
 /// A way in for one component.
 #[derive(Clone, Debug)]
-pub(crate) struct Local {
+pub(crate) struct InProcessClient {
     server: ApiServer,
-    requests: Requests,
+    client: ComponentClient,
 }
 
 /// A write that the server did not carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the API server answered {0}")]
-pub(crate) struct Refused(pub(crate) StatusCode);
+pub(crate) struct WriteRejected(pub(crate) StatusCode);
 
-impl Local {
+impl InProcessClient {
     /// The way in for the component that calls itself `agent` in managed fields and audits.
     pub(crate) fn new(server: &ApiServer, agent: &'static str) -> Self {
-        Self { server: server.clone(), requests: Requests::new(server.clone(), agent) }
+        Self { server: server.clone(), client: ComponentClient::new(server.clone(), agent) }
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -43,71 +43,71 @@ impl Local {
     }
 
     /// The changes of a built-in resource, from its first object on.
-    pub(crate) fn feed(&self, group: &str, plural: &str) -> Feed {
+    pub(crate) fn feed(&self, group: &str, plural: &str) -> ChangeFeed {
         let inner = self.server.inner.clone();
         let registry = inner.registry();
         let table = registry.find(group, plural).map(|resource| resource.table);
-        let bell = table.map(|table| inner.storage.bell(table)).unwrap_or_default();
-        Feed { inner, table, after: None, bell, known: BTreeSet::new() }
+        let bell = table.map(|table| inner.storage.table_change_notify(table)).unwrap_or_default();
+        ChangeFeed { inner, table, last_revision: None, change_notify: bell, known: BTreeSet::new() }
     }
 
     /// Makes an object, or calls a subresource such as `binding`.
-    pub(crate) fn create(&self, path: &str, object: &Value) -> Result<(), Refused> {
+    pub(crate) fn create(&self, path: &str, object: &Value) -> Result<(), WriteRejected> {
         self.request(Method::POST, path, "application/json", object)
     }
 
     /// Changes the fields that `patch` names, by the rules of a merge patch.
-    pub(crate) fn merge(&self, path: &str, patch: &Value) -> Result<(), Refused> {
+    pub(crate) fn merge_patch(&self, path: &str, patch: &Value) -> Result<(), WriteRejected> {
         self.request(Method::PATCH, path, "application/merge-patch+json", patch)
     }
 
     /// Changes an object by a strategic merge patch, which adds to lists of named things (conditions).
-    pub(crate) fn strategic(&self, path: &str, patch: &Value) -> Result<(), Refused> {
+    pub(crate) fn strategic_merge_patch(&self, path: &str, patch: &Value) -> Result<(), WriteRejected> {
         self.request(Method::PATCH, path, "application/strategic-merge-patch+json", patch)
     }
 
     /// Deletes an object, with these options.
-    pub(crate) fn delete(&self, path: &str, options: &Value) -> Result<(), Refused> {
+    pub(crate) fn delete(&self, path: &str, options: &Value) -> Result<(), WriteRejected> {
         self.request(Method::DELETE, path, "application/json", options)
     }
 
-    fn request(&self, method: Method, path: &str, media: &'static str, body: &Value) -> Result<(), Refused> {
-        let sent = self.requests.send(method, path, media, body);
+    fn request(&self, method: Method, path: &str, media: &'static str, body: &Value) -> Result<(), WriteRejected> {
+        let sent = self.client.send(method, path, media, body);
         // A refusal's code is one that the server answers with; anything else would be its own fault.
         sent.map(drop).map_err(|refusal| {
-            Refused(StatusCode::from_u16(refusal.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
+            WriteRejected(StatusCode::from_u16(refusal.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
         })
     }
 }
 
 /// What has become of one object.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct RawChange {
     pub(crate) key: ObjectKey,
     /// The object as it is now; none if it is gone.
     pub(crate) object: Option<Bytes>,
 }
 
 /// The changes of one resource.
-pub(crate) struct Feed {
+pub(crate) struct ChangeFeed {
     inner: Arc<ServerState>,
     /// None if the server does not know the resource.
     table: Option<TableIx>,
     /// The revision up to which everything was told; none before the first list.
-    after: Option<u64>,
-    bell: Arc<Notify>,
+    last_revision: Option<u64>,
+    change_notify: Arc<Notify>,
     /// What was told to exist, so that a new list can say what is gone.
     known: BTreeSet<ObjectKey>,
 }
 
-impl Feed {
+impl ChangeFeed {
     /// What has changed since the last call; in the first call, everything that is there.
-    pub(crate) fn take(&mut self) -> Vec<Told> {
+    pub(crate) fn take_changes(&mut self) -> Vec<RawChange> {
         let Some(table) = self.table else { return Vec::new() };
         let mut told = Vec::new();
-        let Some(mut after) = self.after else { return self.list(table) };
+        let Some(mut after) = self.last_revision else { return self.relist(table) };
         loop {
-            match self.inner.storage.after(table, after) {
+            match self.inner.storage.changes_after(table, after) {
                 Ok(TableChanges::Events(events)) => {
                     for event in events {
                         after = event.revision;
@@ -116,57 +116,60 @@ impl Feed {
                             Some(_) => self.known.insert(event.key.clone()),
                             None => self.known.remove(&event.key),
                         };
-                        told.push(Told { key: event.key.clone(), object });
+                        told.push(RawChange { key: event.key.clone(), object });
                     }
                 }
                 Ok(TableChanges::Nothing { revision }) => {
-                    self.after = Some(revision);
+                    self.last_revision = Some(revision);
                     return told;
                 }
                 Ok(TableChanges::Closed) => return told,
                 // The history has moved past us: list anew.
                 Err(_) => {
-                    told.extend(self.list(table));
+                    told.extend(self.relist(table));
                     return told;
                 }
             }
         }
     }
 
-    fn list(&mut self, table: TableIx) -> Vec<Told> {
+    fn relist(&mut self, table: TableIx) -> Vec<RawChange> {
         let all = Selection::default();
-        let window = PageQuery { namespace: None, selection: &all, from: None, at: None, limit: None };
+        let window = PageQuery { namespace: None, selection: &all, from: None, at_revision: None, limit: None };
         // The present is never compacted.
         let Ok(page) = self.inner.storage.page(table, window) else { return Vec::new() };
-        self.after = Some(page.revision);
+        self.last_revision = Some(page.revision);
         let mut told = Vec::with_capacity(page.objects.len());
         let mut present = BTreeSet::new();
         for stored in &page.objects {
             let key = key_of(stored.bytes());
             present.insert(key.clone());
-            told.push(Told { key, object: Some(stored.bytes().clone()) });
+            told.push(RawChange { key, object: Some(stored.bytes().clone()) });
         }
-        let gone = self.known.difference(&present).map(|key| Told { key: key.clone(), object: None });
+        let gone = self.known.difference(&present).map(|key| RawChange { key: key.clone(), object: None });
         told.extend(gone);
         self.known = present;
         told
     }
 
-    fn has_news(&self) -> bool {
-        let (Some(table), Some(after)) = (self.table, self.after) else { return self.table.is_some() };
-        !matches!(self.inner.storage.after(table, after), Ok(TableChanges::Nothing { .. } | TableChanges::Closed))
+    fn has_changes(&self) -> bool {
+        let (Some(table), Some(after)) = (self.table, self.last_revision) else { return self.table.is_some() };
+        !matches!(
+            self.inner.storage.changes_after(table, after),
+            Ok(TableChanges::Nothing { .. } | TableChanges::Closed)
+        )
     }
 }
 
 /// Waits until one of the feeds has something to tell.
-pub(crate) async fn news(feeds: &[&Feed]) {
-    let bells: Vec<Arc<Notify>> = feeds.iter().map(|feed| feed.bell.clone()).collect();
+pub(crate) async fn wait_for_changes(feeds: &[&ChangeFeed]) {
+    let bells: Vec<Arc<Notify>> = feeds.iter().map(|feed| feed.change_notify.clone()).collect();
     let mut rings: Vec<_> = bells.iter().map(|bell| Box::pin(bell.notified())).collect();
     // Registered before we look, so that nothing is missed in between.
     for ring in &mut rings {
         ring.as_mut().enable();
     }
-    if feeds.iter().any(|feed| feed.has_news()) {
+    if feeds.iter().any(|feed| feed.has_changes()) {
         return;
     }
     poll_fn(|context| {
@@ -182,12 +185,12 @@ pub(crate) async fn news(feeds: &[&Feed]) {
 /// The place of a stored object, read from its metadata.
 fn key_of(object: &[u8]) -> ObjectKey {
     #[derive(serde::Deserialize)]
-    struct Named<'a> {
+    struct StoredHeader<'a> {
         #[serde(borrow)]
-        metadata: Metadata<'a>,
+        metadata: StoredHeaderMeta<'a>,
     }
     #[derive(serde::Deserialize)]
-    struct Metadata<'a> {
+    struct StoredHeaderMeta<'a> {
         #[serde(borrow)]
         name: std::borrow::Cow<'a, str>,
         #[serde(borrow, default)]
@@ -196,6 +199,6 @@ fn key_of(object: &[u8]) -> ObjectKey {
     // What is stored has metadata with a name.
     serde_json::from_slice(object).map_or_else(
         |_| ObjectKey::new(None, ""),
-        |named: Named<'_>| ObjectKey::new(named.metadata.namespace.as_deref(), &named.metadata.name),
+        |named: StoredHeader<'_>| ObjectKey::new(named.metadata.namespace.as_deref(), &named.metadata.name),
     )
 }

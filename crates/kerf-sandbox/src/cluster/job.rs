@@ -7,88 +7,88 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::control_plane::{Again, Plane};
-use super::events::{Speaker, Tone};
-use super::kind::Kind;
+use super::control_plane::{ControlPlane, RunAgain};
+use super::events::{EventComponent, EventType};
+use super::kind::ControlPlaneKind;
 use super::objects::{AnyObject, Job, Pod};
-use super::pods::{BURST, from_template, ignore_gone};
-use crate::api::object::{self, seconds};
+use super::pods::{MAX_PODS_PER_PASS, from_template, ignore_gone};
+use crate::api::object::{self, rfc3339_seconds};
 use crate::api::selector::LabelSelector;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
-const SPEAKER: Speaker = Speaker::Controller("job-controller");
+const EVENT_COMPONENT: EventComponent = EventComponent::Controller("job-controller");
 /// Holds a pod until its end has been counted.
-const TRACKING: &str = "batch.kubernetes.io/job-tracking";
-const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
+const COMPLETION_INDEX_ANNOTATION: &str = "batch.kubernetes.io/job-completion-index";
 /// The first pause after a failed pod, and the longest.
-const PAUSE: Duration = Duration::from_secs(10);
-const LONGEST_PAUSE: Duration = Duration::from_mins(10);
+const JOB_INITIAL_BACKOFF: Duration = Duration::from_secs(10);
+const JOB_MAX_BACKOFF: Duration = Duration::from_mins(10);
 
 /// Counts what has ended, and makes what is missing.
-pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
-    let Some(job) = plane.world.jobs.get(key) else { return Ok(Again::WhenChanged) };
+pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
+    let Some(job) = plane.cache.jobs.get(key) else { return Ok(RunAgain::WhenChanged) };
     let selector = LabelSelector::from_object(job.spec.selector.as_ref());
-    let pods = plane.claim_pods(Kind::Job, &job.metadata, selector.as_ref())?;
-    if let Some((_, at)) = job.ended() {
-        release(plane, &pods)?;
-        return expire(plane, key, &job, at);
+    let pods = plane.claim_pods(ControlPlaneKind::Job, &job.metadata, selector.as_ref())?;
+    if let Some((_, at)) = job.finish_condition() {
+        remove_tracking_finalizers(plane, &pods)?;
+        return delete_if_expired(plane, key, &job, at);
     }
     if job.metadata.is_deleting() {
-        release(plane, &pods)?;
-        return Ok(Again::WhenChanged);
+        remove_tracking_finalizers(plane, &pods)?;
+        return Ok(RunAgain::WhenChanged);
     }
-    let tally = Tally::new(&job, &pods);
+    let tally = JobCounts::new(&job, &pods);
     let active: Vec<Arc<Pod>> = pods.iter().filter(|pod| pod.is_active()).cloned().collect();
-    let verdict = judge(plane, &job, &tally, &active);
+    let verdict = job_state(plane, &job, &tally, &active);
     let (running, mut again) = match &verdict {
-        Verdict::Over { .. } | Verdict::Suspended => {
+        JobState::Finished { .. } | JobState::Suspended => {
             for pod in &active {
-                plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+                plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
             }
-            (0, Again::WhenChanged)
+            (0, RunAgain::WhenChanged)
         }
-        Verdict::GoesOn => adjust(plane, &job, &tally, active, &pods)?,
+        JobState::Running => manage_pods(plane, &job, &tally, active, &pods)?,
     };
-    report(plane, key, &job, &tally, running, &verdict)?;
+    write_status(plane, key, &job, &tally, running, &verdict)?;
     // What has been counted may go.
-    release(plane, &tally.counted)?;
+    remove_tracking_finalizers(plane, &tally.newly_counted)?;
     if let (Some(limit), Some(began)) = (job.spec.active_deadline_seconds, job.status.start_time)
-        && verdict == Verdict::GoesOn
+        && verdict == JobState::Running
     {
         let left = limit - plane.now().duration_since(began).as_secs();
         let left = Duration::from_secs(u64::try_from(left).unwrap_or_default());
         again = match again {
-            Again::After(pause) => Again::After(pause.min(left)),
-            Again::WhenChanged => Again::After(left),
+            RunAgain::After(pause) => RunAgain::After(pause.min(left)),
+            RunAgain::WhenChanged => RunAgain::After(left),
         };
     }
     Ok(again)
 }
 
 /// What has come of a Job's pods so far.
-struct Tally {
+struct JobCounts {
     succeeded: i64,
     failed: i64,
     /// Pods whose end is counted with this pass.
-    counted: Vec<Arc<Pod>>,
+    newly_counted: Vec<Arc<Pod>>,
     /// Of an indexed Job, which parts are done.
-    indexes: BTreeSet<i64>,
+    completed_indexes: BTreeSet<i64>,
 }
 
-impl Tally {
+impl JobCounts {
     fn new(job: &Job, pods: &[Arc<Pod>]) -> Self {
         let mut tally = Self {
             succeeded: job.status.succeeded,
             failed: job.status.failed,
-            counted: Vec::new(),
-            indexes: parse_indexes(&job.status.completed_indexes),
+            newly_counted: Vec::new(),
+            completed_indexes: parse_indexes(&job.status.completed_indexes),
         };
-        let tracked = |pod: &&Arc<Pod>| pod.metadata.finalizers.iter().any(|finalizer| finalizer == TRACKING);
+        let tracked = |pod: &&Arc<Pod>| pod.metadata.finalizers.iter().any(|finalizer| finalizer == TRACKING_FINALIZER);
         for pod in pods.iter().filter(tracked) {
             if pod.status.phase == "Succeeded" {
                 if is_indexed(job) {
-                    tally.indexes.extend(index_of(pod));
+                    tally.completed_indexes.extend(completion_index(pod));
                 }
                 tally.succeeded += 1;
             } else if pod.status.phase == "Failed" || (pod.metadata.is_deleting() && pod.spec.node_name.is_empty()) {
@@ -96,24 +96,24 @@ impl Tally {
             } else {
                 continue;
             }
-            tally.counted.push(pod.clone());
+            tally.newly_counted.push(pod.clone());
         }
         if is_indexed(job) {
-            tally.succeeded = tally.indexes.len() as i64;
+            tally.succeeded = tally.completed_indexes.len() as i64;
         }
         tally
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Verdict {
-    GoesOn,
+enum JobState {
+    Running,
     Suspended,
-    Over { kind: &'static str, reason: &'static str, message: String },
+    Finished { kind: &'static str, reason: &'static str, message: String },
 }
 
-fn judge(plane: &Plane, job: &Job, tally: &Tally, active: &[Arc<Pod>]) -> Verdict {
-    let over = |kind, reason, message: &str| Verdict::Over { kind, reason, message: message.into() };
+fn job_state(plane: &ControlPlane, job: &Job, tally: &JobCounts, active: &[Arc<Pod>]) -> JobState {
+    let over = |kind, reason, message: &str| JobState::Finished { kind, reason, message: message.into() };
     let restarts: i64 =
         active.iter().flat_map(|pod| &pod.status.container_statuses).map(|status| status.restart_count).sum();
     if tally.failed + restarts > job.spec.backoff_limit.unwrap_or(6) {
@@ -131,17 +131,17 @@ fn judge(plane: &Plane, job: &Job, tally: &Tally, active: &[Arc<Pod>]) -> Verdic
     if complete {
         return over("Complete", "CompletionsReached", "Reached expected number of succeeded pods");
     }
-    if job.spec.suspend { Verdict::Suspended } else { Verdict::GoesOn }
+    if job.spec.suspend { JobState::Suspended } else { JobState::Running }
 }
 
 /// Makes or deletes pods until as many run as should. Returns how many then do.
-fn adjust(
-    plane: &mut Plane,
+fn manage_pods(
+    plane: &mut ControlPlane,
     job: &Job,
-    tally: &Tally,
+    tally: &JobCounts,
     mut active: Vec<Arc<Pod>>,
     pods: &[Arc<Pod>],
-) -> ApiResult<(i64, Again)> {
+) -> ApiResult<(i64, RunAgain)> {
     let parallelism = job.spec.parallelism.unwrap_or(1);
     let wanted = match job.spec.completions {
         Some(completions) => parallelism.min(completions - tally.succeeded).max(0),
@@ -151,24 +151,24 @@ fn adjust(
     };
     let running = active.len() as i64;
     if running > wanted {
-        super::pods::by_expendability(&mut active);
+        super::pods::sort_by_deletion_order(&mut active);
         for pod in active.iter().take((running - wanted) as usize) {
-            plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+            plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
         }
-        return Ok((wanted, Again::WhenChanged));
+        return Ok((wanted, RunAgain::WhenChanged));
     }
     // Pods that are still on their way out take the place of new ones.
-    let going = pods.iter().filter(|pod| pod.metadata.is_deleting() && !pod.has_ended()).count() as i64;
+    let going = pods.iter().filter(|pod| pod.metadata.is_deleting() && !pod.is_terminal()).count() as i64;
     let missing = wanted - running - going;
     if missing <= 0 {
-        return Ok((running, Again::WhenChanged));
+        return Ok((running, RunAgain::WhenChanged));
     }
-    if let Some(pause) = pause(plane, tally, pods) {
-        return Ok((running, Again::After(pause)));
+    if let Some(pause) = remaining_backoff(plane, tally, pods) {
+        return Ok((running, RunAgain::After(pause)));
     }
     let mut free = free_indexes(job, tally, &active);
     let mut made = 0;
-    for _ in 0..missing.min(BURST as i64) {
+    for _ in 0..missing.min(MAX_PODS_PER_PASS as i64) {
         let index = if is_indexed(job) { free.pop_first() } else { None };
         if is_indexed(job) && index.is_none() {
             break;
@@ -176,21 +176,21 @@ fn adjust(
         create(plane, job, index)?;
         made += 1;
     }
-    Ok((running + made, Again::WhenChanged))
+    Ok((running + made, RunAgain::WhenChanged))
 }
 
 /// How long to wait before the next pod, after failures.
-fn pause(plane: &Plane, tally: &Tally, pods: &[Arc<Pod>]) -> Option<Duration> {
+fn remaining_backoff(plane: &ControlPlane, tally: &JobCounts, pods: &[Arc<Pod>]) -> Option<Duration> {
     if tally.failed == 0 {
         return None;
     }
     let last = pods
         .iter()
         .filter(|pod| pod.status.phase == "Failed")
-        .filter_map(|pod| super::objects::condition(&pod.status.conditions, "Ready")?.last_transition_time)
+        .filter_map(|pod| super::objects::find_condition(&pod.status.conditions, "Ready")?.last_transition_time)
         .max()?;
     let doublings = u32::try_from(tally.failed - 1).unwrap_or(u32::MAX).min(10);
-    let pause = PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
+    let pause = JOB_INITIAL_BACKOFF.saturating_mul(1 << doublings).min(JOB_MAX_BACKOFF);
     let passed = plane.now().duration_since(last).unsigned_abs();
     pause.checked_sub(passed).filter(|left| !left.is_zero())
 }
@@ -199,73 +199,88 @@ fn is_indexed(job: &Job) -> bool {
     job.spec.completion_mode == "Indexed"
 }
 
-fn index_of(pod: &Pod) -> Option<i64> {
-    pod.metadata.annotations.get(INDEX)?.parse().ok()
+fn completion_index(pod: &Pod) -> Option<i64> {
+    pod.metadata.annotations.get(COMPLETION_INDEX_ANNOTATION)?.parse().ok()
 }
 
-fn free_indexes(job: &Job, tally: &Tally, active: &[Arc<Pod>]) -> BTreeSet<i64> {
-    let taken: BTreeSet<i64> = active.iter().filter_map(|pod| index_of(pod)).collect();
+fn free_indexes(job: &Job, tally: &JobCounts, active: &[Arc<Pod>]) -> BTreeSet<i64> {
+    let taken: BTreeSet<i64> = active.iter().filter_map(|pod| completion_index(pod)).collect();
     (0..job.spec.completions.unwrap_or_default().min(100_000))
-        .filter(|index| !taken.contains(index) && !tally.indexes.contains(index))
+        .filter(|index| !taken.contains(index) && !tally.completed_indexes.contains(index))
         .collect()
 }
 
-fn create(plane: &mut Plane, job: &Job, index: Option<i64>) -> ApiResult<()> {
-    let mut pod = from_template(&job.spec.template, (Kind::Job, &job.metadata));
-    object::set_meta(&mut pod, "finalizers", json!([TRACKING]));
+fn create(plane: &mut ControlPlane, job: &Job, index: Option<i64>) -> ApiResult<()> {
+    let mut pod = from_template(&job.spec.template, (ControlPlaneKind::Job, &job.metadata));
+    object::set_meta(&mut pod, "finalizers", json!([TRACKING_FINALIZER]));
     if let Some(index) = index {
-        object::made(&mut pod, &["metadata", "annotations"]).insert(INDEX.into(), index.to_string().into());
-        object::made(&mut pod, &["metadata", "labels"]).insert(INDEX.into(), index.to_string().into());
+        object::ensure_object(&mut pod, &["metadata", "annotations"])
+            .insert(COMPLETION_INDEX_ANNOTATION.into(), index.to_string().into());
+        object::ensure_object(&mut pod, &["metadata", "labels"])
+            .insert(COMPLETION_INDEX_ANNOTATION.into(), index.to_string().into());
         object::set_meta(&mut pod, "generateName", format!("{}-{index}-", job.metadata.name));
-        object::made(&mut pod, &["spec"]).insert("hostname".into(), format!("{}-{index}", job.metadata.name).into());
+        object::ensure_object(&mut pod, &["spec"])
+            .insert("hostname".into(), format!("{}-{index}", job.metadata.name).into());
     }
-    match plane.controllers.create(Kind::Pod, &job.metadata.namespace, &pod) {
+    match plane.controller_client.create(ControlPlaneKind::Pod, &job.metadata.namespace, &pod) {
         Ok(created) => {
             let created: AnyObject = serde_json::from_slice(&created).unwrap_or_default();
             let message = format!("Created pod: {}", created.metadata.name);
-            plane.tell(SPEAKER, (Kind::Job, &job.metadata), Tone::Normal, "SuccessfulCreate", message);
+            plane.publish_event(
+                EVENT_COMPONENT,
+                (ControlPlaneKind::Job, &job.metadata),
+                EventType::Normal,
+                "SuccessfulCreate",
+                message,
+            );
             Ok(())
         }
         Err(refusal) => {
             let message = format!("Error creating: {}", refusal.message());
-            plane.tell(SPEAKER, (Kind::Job, &job.metadata), Tone::Warning, "FailedCreate", message);
+            plane.publish_event(
+                EVENT_COMPONENT,
+                (ControlPlaneKind::Job, &job.metadata),
+                EventType::Warning,
+                "FailedCreate",
+                message,
+            );
             Err(refusal)
         }
     }
 }
 
 /// Takes the finalizer from pods whose end has been counted, or need not be.
-fn release(plane: &Plane, pods: &[Arc<Pod>]) -> ApiResult<()> {
+fn remove_tracking_finalizers(plane: &ControlPlane, pods: &[Arc<Pod>]) -> ApiResult<()> {
     for pod in pods {
-        if pod.metadata.finalizers.iter().any(|finalizer| finalizer == TRACKING) {
-            let left = pod.metadata.finalizers_without(TRACKING);
+        if pod.metadata.finalizers.iter().any(|finalizer| finalizer == TRACKING_FINALIZER) {
+            let left = pod.metadata.finalizers_without(TRACKING_FINALIZER);
             let patch = json!({"metadata": {"uid": pod.metadata.uid, "finalizers": left}});
-            ignore_gone(plane.controllers.merge(&Kind::Pod.path(&pod.metadata.key()), &patch))?;
+            ignore_gone(plane.controller_client.merge_patch(&ControlPlaneKind::Pod.path(&pod.metadata.key()), &patch))?;
         }
     }
     Ok(())
 }
 
-fn report(
-    plane: &mut Plane,
+fn write_status(
+    plane: &mut ControlPlane,
     key: &ObjectKey,
     job: &Job,
-    tally: &Tally,
+    tally: &JobCounts,
     running: i64,
-    verdict: &Verdict,
+    verdict: &JobState,
 ) -> ApiResult<()> {
-    let now = seconds(plane.now());
+    let now = rfc3339_seconds(plane.now());
     let ready =
-        plane.world.pods.managed_by(&job.metadata.uid).iter().filter(|pod| pod.is_active() && pod.is_ready()).count();
+        plane.cache.pods.managed_by(&job.metadata.uid).iter().filter(|pod| pod.is_active() && pod.is_ready()).count();
     let mut status = json!({
         "active": running, "ready": ready, "succeeded": tally.succeeded, "failed": tally.failed,
         "uncountedTerminatedPods": {}, "terminating": 0,
     });
-    if job.status.start_time.is_none() && *verdict != Verdict::Suspended {
+    if job.status.start_time.is_none() && *verdict != JobState::Suspended {
         status["startTime"] = now.as_str().into();
     }
     if is_indexed(job) {
-        status["completedIndexes"] = print_indexes(&tally.indexes).into();
+        status["completedIndexes"] = print_indexes(&tally.completed_indexes).into();
     }
     let condition = |kind: &str, status: &str, reason: &str, message: &str| {
         json!({
@@ -273,47 +288,66 @@ fn report(
         })
     };
     let was_suspended =
-        super::objects::condition(&job.status.conditions, "Suspended").map(|condition| condition.status == "True");
+        super::objects::find_condition(&job.status.conditions, "Suspended").map(|condition| condition.status == "True");
     match verdict {
-        Verdict::Over { kind, reason, message } => {
+        JobState::Finished { kind, reason, message } => {
             let before = if *kind == "Complete" { "SuccessCriteriaMet" } else { "FailureTarget" };
             status["conditions"] =
                 json!([condition(before, "True", reason, message), condition(kind, "True", reason, message)]);
             if *kind == "Complete" {
                 status["completionTime"] = now.as_str().into();
-                plane.tell(SPEAKER, (Kind::Job, &job.metadata), Tone::Normal, "Completed", "Job completed".into());
+                plane.publish_event(
+                    EVENT_COMPONENT,
+                    (ControlPlaneKind::Job, &job.metadata),
+                    EventType::Normal,
+                    "Completed",
+                    "Job completed".into(),
+                );
             } else {
-                plane.tell(SPEAKER, (Kind::Job, &job.metadata), Tone::Warning, reason, message.clone());
+                plane.publish_event(
+                    EVENT_COMPONENT,
+                    (ControlPlaneKind::Job, &job.metadata),
+                    EventType::Warning,
+                    reason,
+                    message.clone(),
+                );
             }
         }
-        Verdict::Suspended if was_suspended != Some(true) => {
+        JobState::Suspended if was_suspended != Some(true) => {
             status["conditions"] = json!([condition("Suspended", "True", "JobSuspended", "Job suspended")]);
             status["startTime"] = Value::Null;
         }
-        Verdict::GoesOn if was_suspended == Some(true) => {
+        JobState::Running if was_suspended == Some(true) => {
             status["conditions"] = json!([condition("Suspended", "False", "JobResumed", "Job resumed")]);
         }
-        Verdict::Suspended | Verdict::GoesOn => {}
+        JobState::Suspended | JobState::Running => {}
     }
-    let written = plane.controllers.replace_status(Kind::Job, key, &status);
+    let written = plane.controller_client.merge_patch_status(ControlPlaneKind::Job, key, &status);
     ignore_gone(written)
 }
 
 /// Deletes a Job whose time after its end is over.
-fn expire(plane: &Plane, key: &ObjectKey, job: &Job, ended: Option<jiff::Timestamp>) -> ApiResult<Again> {
-    let (Some(ttl), Some(ended)) = (job.spec.ttl_seconds_after_finished, ended) else { return Ok(Again::WhenChanged) };
+fn delete_if_expired(
+    plane: &ControlPlane,
+    key: &ObjectKey,
+    job: &Job,
+    ended: Option<jiff::Timestamp>,
+) -> ApiResult<RunAgain> {
+    let (Some(ttl), Some(ended)) = (job.spec.ttl_seconds_after_finished, ended) else {
+        return Ok(RunAgain::WhenChanged);
+    };
     let left = ttl - plane.now().duration_since(ended).as_secs();
     if left > 0 {
-        return Ok(Again::After(Duration::from_secs(left.unsigned_abs())));
+        return Ok(RunAgain::After(Duration::from_secs(left.unsigned_abs())));
     }
     if !job.metadata.is_deleting() {
-        plane.controllers.delete_with(
-            &Kind::Job.path(key),
+        plane.controller_client.delete_with_propagation(
+            &ControlPlaneKind::Job.path(key),
             &job.metadata.uid,
             super::component_client::Propagation::Foreground,
         )?;
     }
-    Ok(Again::WhenChanged)
+    Ok(RunAgain::WhenChanged)
 }
 
 /// `0-2,5` as numbers.

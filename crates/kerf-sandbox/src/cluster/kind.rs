@@ -4,7 +4,7 @@ use crate::api::storage::ObjectKey;
 
 /// A kind that some part of the cluster acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum ControlPlaneKind {
     Namespace,
     Node,
     Pod,
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
     CsiNode,
 }
 
-impl Kind {
+impl ControlPlaneKind {
     pub(crate) const ALL: [Self; 19] = [
         Self::Namespace,
         Self::Node,
@@ -91,25 +91,25 @@ impl Kind {
     }
 
     /// The path of a collection.
-    pub(crate) fn collection(self, namespace: &str) -> String {
-        collection(self.group(), "v1", self.plural(), namespace)
+    pub(crate) fn collection_path(self, namespace: &str) -> String {
+        collection_path(self.group(), "v1", self.plural(), namespace)
     }
 
     /// The path of an object.
     pub(crate) fn path(self, key: &ObjectKey) -> String {
         let (namespace, name) = key.parts();
-        format!("{}/{}", self.collection(namespace), escaped(name))
+        format!("{}/{}", self.collection_path(namespace), escape_path_segment(name))
     }
 }
 
 /// The path of a collection of any resource; no namespace for those that have none.
-pub(crate) fn collection(group: &str, version: &str, plural: &str, namespace: &str) -> String {
+pub(crate) fn collection_path(group: &str, version: &str, plural: &str, namespace: &str) -> String {
     let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
     if namespace.is_empty() { format!("{root}/{plural}") } else { format!("{root}/namespaces/{namespace}/{plural}") }
 }
 
 /// A name as a path carries it: some kinds allow letters that a path does not.
-pub(crate) fn escaped(name: &str) -> String {
+pub(crate) fn escape_path_segment(name: &str) -> String {
     let mut path = String::with_capacity(name.len());
     for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~:@".contains(&byte) {

@@ -13,49 +13,49 @@ use std::net::Ipv4Addr;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use self::heartbeat::Beat;
+use self::heartbeat::HeartbeatTemplate;
 use super::objects::Node;
 use crate::api::storage::ObjectKey;
 use crate::rng::Rng;
 
 /// The annotation of simulated nodes: KWOK's.
-pub(crate) const SIMULATED: &str = "kwok.x-k8s.io/node";
+pub(crate) const SIMULATED_NODE_ANNOTATION: &str = "kwok.x-k8s.io/node";
 
 /// Whether a kubelet of ours stands behind a Node.
 pub(crate) fn is_simulated(node: &Node) -> bool {
-    node.metadata.annotations.get(SIMULATED).is_some()
+    node.metadata.annotations.get(SIMULATED_NODE_ANNOTATION).is_some()
 }
 
 /// How far a machine is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
+enum InstancePhase {
     /// It will be ready then.
     Booting { until: Instant },
     /// It never will.
-    Stillborn,
+    NeverReady,
     /// Its kubelet works.
     Running,
     /// Its kubelet has stopped.
-    Dead,
+    KubeletStopped,
 }
 
 /// A machine, by the Node that stands for it.
 #[derive(Debug)]
-struct Machine {
+struct SimulatedInstance {
     uid: SmolStr,
-    life: Life,
+    phase: InstancePhase,
     address: Ipv4Addr,
     /// When the node's status was last reported.
-    reported: Instant,
+    last_reported_at: Instant,
     lease_key: ObjectKey,
-    lease: Option<Beat>,
-    report: Option<Report>,
+    last_lease_write: Option<HeartbeatTemplate>,
+    last_report: Option<LastStatusReport>,
 }
 
 /// The last report of a node's status, for as long as it can be repeated.
 #[derive(Debug)]
-struct Report {
-    beat: Beat,
+struct LastStatusReport {
+    template: HeartbeatTemplate,
     /// What it said that may be different the next time, though nobody else has written the Node.
     images: Vec<SmolStr>,
     volumes: Vec<String>,
@@ -63,68 +63,68 @@ struct Report {
 
 /// One run of a pod, from when its kubelet saw it.
 #[derive(Debug)]
-struct Run {
+struct PodRun {
     uid: SmolStr,
     /// When its containers will be up.
-    starts: Instant,
+    starts_at: Instant,
     /// When they will have done their work, if they ever do.
-    ends: Option<Instant>,
+    ends_at: Option<Instant>,
     /// When they will have stopped, if they were told to.
-    stops: Option<Instant>,
+    stops_at: Option<Instant>,
     address: Option<Ipv4Addr>,
     /// Since when they are up, as their statuses say it.
-    up: Option<String>,
+    running_since: Option<String>,
     restarts: u32,
 }
 
 /// All machines.
 #[derive(Debug)]
 pub(crate) struct Kubelets {
-    machines: BTreeMap<ObjectKey, Machine>,
-    runs: BTreeMap<ObjectKey, Run>,
-    chance: Rng,
+    instances: BTreeMap<ObjectKey, SimulatedInstance>,
+    pod_runs: BTreeMap<ObjectKey, PodRun>,
+    rng: Rng,
     /// Machines whose Node will come and that never get anywhere.
-    doomed: std::collections::BTreeSet<SmolStr>,
-    addresses: Addresses,
+    never_ready: std::collections::BTreeSet<SmolStr>,
+    ip_allocator: IpAllocator,
 }
 
 impl Kubelets {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
-            machines: BTreeMap::new(),
-            runs: BTreeMap::new(),
-            chance: Rng::new(seed).fork("kubelets"),
-            doomed: std::collections::BTreeSet::new(),
-            addresses: Addresses::default(),
+            instances: BTreeMap::new(),
+            pod_runs: BTreeMap::new(),
+            rng: Rng::new(seed).fork("kubelets"),
+            never_ready: std::collections::BTreeSet::new(),
+            ip_allocator: IpAllocator::default(),
         }
     }
 
     /// Whether the kubelet of a node is at work.
-    fn runs(&self, node: &str) -> bool {
-        self.machines.get(&ObjectKey::new(None, node)).is_some_and(|machine| machine.life == Life::Running)
+    fn is_kubelet_running(&self, node: &str) -> bool {
+        self.instances.get(&ObjectKey::new(None, node)).is_some_and(|machine| machine.phase == InstancePhase::Running)
     }
 
     fn address_of(&self, node: &str) -> Option<Ipv4Addr> {
-        self.machines.get(&ObjectKey::new(None, node)).map(|machine| machine.address)
+        self.instances.get(&ObjectKey::new(None, node)).map(|machine| machine.address)
     }
 }
 
 /// Addresses that nobody else has. They are made up: nothing listens there.
 #[derive(Debug, Default)]
-struct Addresses {
+struct IpAllocator {
     nodes: u32,
     pods: u32,
 }
 
-impl Addresses {
+impl IpAllocator {
     /// 10.0.0.1 and on, for nodes.
-    fn node(&mut self) -> Ipv4Addr {
+    fn next_node_ip(&mut self) -> Ipv4Addr {
         self.nodes = (self.nodes + 1) % 0x0020_0000;
         Ipv4Addr::from(0x0a00_0000 + self.nodes)
     }
 
     /// 10.64.0.1 and on, for pods.
-    fn pod(&mut self) -> Ipv4Addr {
+    fn next_pod_ip(&mut self) -> Ipv4Addr {
         self.pods = (self.pods + 1) % 0x0080_0000;
         Ipv4Addr::from(0x0a40_0000 + self.pods)
     }

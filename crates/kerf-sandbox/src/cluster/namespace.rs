@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::control_plane::{Again, Plane};
-use super::kind::{Kind, collection};
+use super::control_plane::{ControlPlane, RunAgain};
+use super::kind::{ControlPlaneKind, collection_path};
 use super::objects::Namespace;
 use crate::api::selector::Selection;
 use crate::api::status::ApiResult;
@@ -14,18 +14,18 @@ use crate::api::storage::{ObjectKey, PageQuery};
 const FINALIZER: &str = "kubernetes";
 
 /// Furnishes a namespace, or empties one that is going.
-pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
-    let Some(namespace) = plane.world.namespaces.get(key) else { return Ok(Again::WhenChanged) };
+pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
+    let Some(namespace) = plane.cache.namespaces.get(key) else { return Ok(RunAgain::WhenChanged) };
     if namespace.metadata.is_deleting() {
-        empty(plane, key, &namespace)?;
+        delete_contents(plane, key, &namespace)?;
     } else {
-        furnish(plane, key.name())?;
+        create_namespace_defaults(plane, key.name())?;
     }
-    Ok(Again::WhenChanged)
+    Ok(RunAgain::WhenChanged)
 }
 
 /// The account that pods run as unless they say otherwise, and the certificate that they find the API server by.
-fn furnish(plane: &Plane, namespace: &str) -> ApiResult<()> {
+fn create_namespace_defaults(plane: &ControlPlane, namespace: &str) -> ApiResult<()> {
     let account = json!({"metadata": {"name": "default"}});
     let certificate = json!({
         "metadata": {
@@ -34,8 +34,8 @@ fn furnish(plane: &Plane, namespace: &str) -> ApiResult<()> {
         },
         "data": {"ca.crt": ""},
     });
-    for (kind, object) in [(Kind::ServiceAccount, account), (Kind::ConfigMap, certificate)] {
-        match plane.controllers.create(kind, namespace, &object) {
+    for (kind, object) in [(ControlPlaneKind::ServiceAccount, account), (ControlPlaneKind::ConfigMap, certificate)] {
+        match plane.controller_client.create(kind, namespace, &object) {
             Err(refusal) if refusal.code() != 409 => return Err(refusal),
             Ok(_) | Err(_) => {}
         }
@@ -44,7 +44,7 @@ fn furnish(plane: &Plane, namespace: &str) -> ApiResult<()> {
 }
 
 /// Deletes everything in a namespace; when nothing is left, says so.
-fn empty(plane: &Plane, key: &ObjectKey, namespace: &Namespace) -> ApiResult<()> {
+fn delete_contents(plane: &ControlPlane, key: &ObjectKey, namespace: &Namespace) -> ApiResult<()> {
     let name = key.name();
     let registry = plane.server.inner.registry();
     let mut tables = BTreeMap::new();
@@ -52,13 +52,14 @@ fn empty(plane: &Plane, key: &ObjectKey, namespace: &Namespace) -> ApiResult<()>
         tables.entry(resource.table).or_insert_with(|| resource.clone());
     }
     let everything = Selection::default();
-    let window = PageQuery { namespace: Some(name), selection: &everything, from: None, at: None, limit: Some(1) };
+    let window =
+        PageQuery { namespace: Some(name), selection: &everything, from: None, at_revision: None, limit: Some(1) };
     let holds = |table| plane.server.inner.storage.page(table, window).is_ok_and(|page| !page.objects.is_empty());
     let mut left = false;
     for (table, resource) in &tables {
         if holds(*table) {
-            let path = collection(&resource.group, &resource.version, &resource.plural, name);
-            plane.controllers.delete_collection(&path)?;
+            let path = collection_path(&resource.group, &resource.version, &resource.plural, name);
+            plane.controller_client.delete_collection(&path)?;
             left |= holds(*table);
         }
     }
@@ -68,5 +69,5 @@ fn empty(plane: &Plane, key: &ObjectKey, namespace: &Namespace) -> ApiResult<()>
     let others: Vec<_> = namespace.spec.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
     let body =
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}, "spec": {"finalizers": others}});
-    plane.controllers.replace(&format!("{}/finalize", Kind::Namespace.path(key)), &body).map(drop)
+    plane.controller_client.replace(&format!("{}/finalize", ControlPlaneKind::Namespace.path(key)), &body).map(drop)
 }

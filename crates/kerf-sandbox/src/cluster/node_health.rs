@@ -6,23 +6,23 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::control_plane::{Again, Plane};
-use super::events::{Speaker, Tone};
-use super::kind::Kind;
-use super::objects::{Node, Taint, condition};
+use super::control_plane::{ControlPlane, RunAgain};
+use super::events::{EventComponent, EventType};
+use super::kind::ControlPlaneKind;
+use super::objects::{Node, Taint, find_condition};
 use super::pods::ignore_gone;
-use crate::api::object::seconds;
+use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
-const SPEAKER: Speaker = Speaker::Controller("node-controller");
+const EVENT_COMPONENT: EventComponent = EventComponent::Controller("node-controller");
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// How long a node that never said anything is waited for.
-const STARTUP: Duration = Duration::from_mins(1);
+const STARTUP_GRACE_PERIOD: Duration = Duration::from_mins(1);
 /// Conditions and the taints that keep pods away while they hold.
-const PRESSURES: [(&str, &str); 4] = [
+const CONDITION_TAINTS: [(&str, &str); 4] = [
     ("MemoryPressure", "node.kubernetes.io/memory-pressure"),
     ("DiskPressure", "node.kubernetes.io/disk-pressure"),
     ("PIDPressure", "node.kubernetes.io/pid-pressure"),
@@ -30,37 +30,37 @@ const PRESSURES: [(&str, &str); 4] = [
 ];
 
 /// Looks after a node.
-pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
-    let Some(node) = plane.world.nodes.get(key) else { return Ok(Again::WhenChanged) };
+pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
+    let Some(node) = plane.cache.nodes.get(key) else { return Ok(RunAgain::WhenChanged) };
     let now = plane.now();
     let unknown = node.ready().is_some_and(|ready| ready.status == "Unknown");
-    let (last, grace) = match (last_sign(plane, &node), node.metadata.creation_timestamp) {
+    let (last, grace) = match (last_heartbeat(plane, &node), node.metadata.creation_timestamp) {
         (Some(sign), _) => (sign, plane.config.timing.node_grace),
-        (None, Some(created)) => (created, STARTUP),
-        (None, None) => (now, STARTUP),
+        (None, Some(created)) => (created, STARTUP_GRACE_PERIOD),
+        (None, None) => (now, STARTUP_GRACE_PERIOD),
     };
     let silent = now.duration_since(last).unsigned_abs();
     if silent >= grace && !unknown {
         mark_unknown(plane, key, &node)?;
-        return Ok(Again::WhenChanged);
+        return Ok(RunAgain::WhenChanged);
     }
-    keep_taints(plane, key, &node)?;
+    sync_taints(plane, key, &node)?;
     // An unknown node speaks up with a status, which wakes us.
-    Ok(if silent < grace { Again::After(grace.saturating_sub(silent)) } else { Again::WhenChanged })
+    Ok(if silent < grace { RunAgain::After(grace.saturating_sub(silent)) } else { RunAgain::WhenChanged })
 }
 
 /// When the node's kubelet was last heard of.
-fn last_sign(plane: &Plane, node: &Node) -> Option<Timestamp> {
-    let lease = plane.lease_renewed(&node.metadata.name);
+fn last_heartbeat(plane: &ControlPlane, node: &Node) -> Option<Timestamp> {
+    let lease = plane.lease_renew_time(&node.metadata.name);
     let beat = node.ready().and_then(|ready| ready.last_heartbeat_time);
     lease.max(beat)
 }
 
 /// Says that nothing is known of a node, nor of its pods.
-fn mark_unknown(plane: &mut Plane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
-    let now = seconds(plane.now());
+fn mark_unknown(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
+    let now = rfc3339_seconds(plane.now());
     let told = |kind: &str| {
-        let (reason, message) = match condition(&node.status.conditions, kind) {
+        let (reason, message) = match find_condition(&node.status.conditions, kind) {
             Some(_) => ("NodeStatusUnknown", "Kubelet stopped posting node status."),
             None => ("NodeStatusNeverUpdated", "Kubelet never posted node status."),
         };
@@ -68,31 +68,43 @@ fn mark_unknown(plane: &mut Plane, key: &ObjectKey, node: &Node) -> ApiResult<()
     };
     let conditions: Vec<Value> =
         ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"].into_iter().map(told).collect();
-    plane.controllers.patch_status(Kind::Node, key, &json!({"conditions": conditions}))?;
+    plane.controller_client.patch_status(ControlPlaneKind::Node, key, &json!({"conditions": conditions}))?;
     let message = format!("Node {} status is now: NodeNotReady", node.metadata.name);
-    plane.tell(SPEAKER, (Kind::Node, &node.metadata), Tone::Normal, "NodeNotReady", message);
-    for pod in plane.world.pods_on(&node.metadata.name) {
+    plane.publish_event(
+        EVENT_COMPONENT,
+        (ControlPlaneKind::Node, &node.metadata),
+        EventType::Normal,
+        "NodeNotReady",
+        message,
+    );
+    for pod in plane.cache.pods_on(&node.metadata.name) {
         if pod.is_ready() {
             let ready = json!({
                 "type": "Ready", "status": "False", "lastTransitionTime": now, "observedGeneration": pod.metadata.generation,
             });
-            ignore_gone(plane.controllers.patch_status(
-                Kind::Pod,
+            ignore_gone(plane.controller_client.patch_status(
+                ControlPlaneKind::Pod,
                 &pod.metadata.key(),
                 &json!({"conditions": [ready]}),
             ))?;
-            plane.tell(SPEAKER, (Kind::Pod, &pod.metadata), Tone::Warning, "NodeNotReady", "Node is not ready".into());
+            plane.publish_event(
+                EVENT_COMPONENT,
+                (ControlPlaneKind::Pod, &pod.metadata),
+                EventType::Warning,
+                "NodeNotReady",
+                "Node is not ready".into(),
+            );
         }
     }
     Ok(())
 }
 
 /// Sets the taints that are ours to what the node's conditions say; others stay.
-fn keep_taints(plane: &Plane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
-    let wanted = wanted(node);
+fn sync_taints(plane: &ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
+    let wanted = desired_taints(node);
     let ours = |taint: &Taint| {
         [NOT_READY, UNREACHABLE, UNSCHEDULABLE].contains(&taint.key.as_str())
-            || PRESSURES.iter().any(|(_, key)| *key == taint.key)
+            || CONDITION_TAINTS.iter().any(|(_, key)| *key == taint.key)
     };
     let is_wanted = |taint: &Taint| wanted.iter().any(|(key, effect)| *key == taint.key && *effect == taint.effect);
     let mut taints: Vec<Value> =
@@ -100,7 +112,7 @@ fn keep_taints(plane: &Plane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let kept = taints.len();
     for (key, effect) in &wanted {
         if !node.spec.taints.iter().any(|taint| taint.key == *key && taint.effect == *effect) {
-            taints.push(json!({"key": key, "effect": effect, "timeAdded": seconds(plane.now())}));
+            taints.push(json!({"key": key, "effect": effect, "timeAdded": rfc3339_seconds(plane.now())}));
         }
     }
     if kept == node.spec.taints.len() && taints.len() == kept {
@@ -109,11 +121,11 @@ fn keep_taints(plane: &Plane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let taints = if taints.is_empty() { Value::Null } else { taints.into() };
     // At the version that was read: somebody else may be tainting too. Their change wakes us.
     let patch = json!({"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": taints}});
-    ignore_gone(plane.controllers.merge(&Kind::Node.path(key), &patch))
+    ignore_gone(plane.controller_client.merge_patch(&ControlPlaneKind::Node.path(key), &patch))
 }
 
 /// The taints that a node's conditions call for.
-fn wanted(node: &Node) -> Vec<(&'static str, &'static str)> {
+fn desired_taints(node: &Node) -> Vec<(&'static str, &'static str)> {
     let mut wanted = Vec::new();
     match node.ready().map(|ready| ready.status.as_str()) {
         Some("True") => {}
@@ -122,8 +134,8 @@ fn wanted(node: &Node) -> Vec<(&'static str, &'static str)> {
         // It has said nothing yet.
         None => wanted.push((NOT_READY, "NoSchedule")),
     }
-    for (kind, key) in PRESSURES {
-        if condition(&node.status.conditions, kind).is_some_and(|condition| condition.status == "True") {
+    for (kind, key) in CONDITION_TAINTS {
+        if find_condition(&node.status.conditions, kind).is_some_and(|condition| condition.status == "True") {
             wanted.push((key, "NoSchedule"));
         }
     }
@@ -139,14 +151,14 @@ fn to_json(taint: &Taint) -> Value {
         value["value"] = taint.value.as_str().into();
     }
     if let Some(added) = taint.time_added {
-        value["timeAdded"] = seconds(added).into();
+        value["timeAdded"] = rfc3339_seconds(added).into();
     }
     value
 }
 
-impl Plane {
+impl ControlPlane {
     /// When a node's lease was last renewed, read from the store.
-    fn lease_renewed(&self, node: &str) -> Option<Timestamp> {
+    fn lease_renew_time(&self, node: &str) -> Option<Timestamp> {
         #[derive(serde::Deserialize)]
         struct Lease {
             spec: Spec,
@@ -156,7 +168,7 @@ impl Plane {
         struct Spec {
             renew_time: Option<Timestamp>,
         }
-        let table = self.table(Kind::Lease)?;
+        let table = self.table(ControlPlaneKind::Lease)?;
         let stored = self.server.inner.storage.get(table, &ObjectKey::new(Some("kube-node-lease"), node))?;
         // A lease as kubelets write it ends with the time, and leases are read often.
         let kept = std::str::from_utf8(stored.bytes()).ok()?.strip_suffix("\"}}");

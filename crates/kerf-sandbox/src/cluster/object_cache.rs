@@ -7,52 +7,65 @@ use std::sync::Arc;
 
 use smol_str::SmolStr;
 
-use super::kind::Kind;
+use super::kind::ControlPlaneKind;
 use super::objects::{
-    Attachment, Budget, Claim, CronJob, Job, Meta, Namespace, Node, PersistentVolume, Pod, Revision, Workload,
+    Attachment, ControllerRevision, CronJob, Job, Meta, Namespace, Node, PersistentVolume, Pod, PodDisruptionBudget,
+    VolumeClaim, Workload,
 };
 use crate::api::storage::ObjectKey;
 
 /// Something with metadata.
-pub(crate) trait Object {
+pub(crate) trait HasMetadata {
     fn meta(&self) -> &Meta;
 }
 
-macro_rules! objects {
+macro_rules! impl_has_metadata {
     ($($kind:ty),* $(,)?) => {
-        $(impl Object for $kind {
+        $(impl HasMetadata for $kind {
             fn meta(&self) -> &Meta {
                 &self.metadata
             }
         })*
     };
 }
-objects!(Attachment, Budget, Claim, CronJob, Job, Namespace, Node, PersistentVolume, Pod, Revision, Workload);
+impl_has_metadata!(
+    Attachment,
+    PodDisruptionBudget,
+    VolumeClaim,
+    CronJob,
+    Job,
+    Namespace,
+    Node,
+    PersistentVolume,
+    Pod,
+    ControllerRevision,
+    Workload
+);
 
 /// The objects of one kind, by key and by the uid of the owner that manages them.
 #[derive(Debug)]
-pub(crate) struct Shelf<T> {
+pub(crate) struct KindStore<T> {
     objects: BTreeMap<ObjectKey, Arc<T>>,
-    managed: Index<T>,
+    by_controller: Index<T>,
     /// Those that nobody manages, by namespace.
-    loose: Index<T>,
+    without_controller: Index<T>,
 }
 
 /// Objects by something that they share.
 type Index<T> = BTreeMap<SmolStr, BTreeMap<ObjectKey, Arc<T>>>;
 
 /// The objects that share this, in the order of their keys.
-fn of<T>(index: &Index<T>, shared: &str) -> Vec<Arc<T>> {
+fn indexed_objects<T>(index: &Index<T>, shared: &str) -> Vec<Arc<T>> {
     index.get(shared).map(|found| found.values().cloned().collect()).unwrap_or_default()
 }
 
-impl<T> Default for Shelf<T> {
+impl<T> Default for KindStore<T> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), managed: BTreeMap::new(), loose: BTreeMap::new() }
+        Self { objects: BTreeMap::new(), by_controller: BTreeMap::new(), without_controller: BTreeMap::new() }
     }
 }
 
-impl<T: Object> Shelf<T> {
+impl<T: HasMetadata> KindStore<T> {
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         self.objects.get(key).cloned()
     }
@@ -74,12 +87,12 @@ impl<T: Object> Shelf<T> {
 
     /// The objects that the owner of this uid manages.
     pub(crate) fn managed_by(&self, uid: &str) -> Vec<Arc<T>> {
-        of(&self.managed, uid)
+        indexed_objects(&self.by_controller, uid)
     }
 
     /// The objects of a namespace that nobody manages.
-    pub(crate) fn loose_in(&self, namespace: &str) -> Vec<Arc<T>> {
-        of(&self.loose, namespace)
+    pub(crate) fn unmanaged_in(&self, namespace: &str) -> Vec<Arc<T>> {
+        indexed_objects(&self.without_controller, namespace)
     }
 
     /// Puts an object in place of what was there, or takes it away. Returns what was there.
@@ -87,16 +100,16 @@ impl<T: Object> Shelf<T> {
         let before = self.objects.get(key).cloned();
         if let Some(before) = &before {
             match before.meta().controller() {
-                Some(owner) => take(&mut self.managed, &owner.uid, key),
-                None => take(&mut self.loose, &before.meta().namespace, key),
+                Some(owner) => remove_from_index(&mut self.by_controller, &owner.uid, key),
+                None => remove_from_index(&mut self.without_controller, &before.meta().namespace, key),
             }
         }
         match now {
             Some(now) => {
                 let meta = now.meta();
                 let (index, shared) = match meta.controller() {
-                    Some(owner) => (&mut self.managed, &owner.uid),
-                    None => (&mut self.loose, &meta.namespace),
+                    Some(owner) => (&mut self.by_controller, &owner.uid),
+                    None => (&mut self.without_controller, &meta.namespace),
                 };
                 index.entry(shared.clone()).or_default().insert(key.clone(), now.clone());
                 self.objects.insert(key.clone(), now);
@@ -108,7 +121,7 @@ impl<T: Object> Shelf<T> {
 }
 
 /// Takes a key out of an index, and the entry with the last one.
-fn take<T>(index: &mut Index<T>, shared: &SmolStr, key: &ObjectKey) {
+fn remove_from_index<T>(index: &mut Index<T>, shared: &SmolStr, key: &ObjectKey) {
     if let Some(found) = index.get_mut(shared) {
         found.remove(key);
         if found.is_empty() {
@@ -119,33 +132,33 @@ fn take<T>(index: &mut Index<T>, shared: &SmolStr, key: &ObjectKey) {
 
 /// The cluster.
 #[derive(Debug, Default)]
-pub(crate) struct World {
-    pub(crate) pods: Shelf<Pod>,
-    pub(crate) nodes: Shelf<Node>,
-    pub(crate) deployments: Shelf<Workload>,
-    pub(crate) replica_sets: Shelf<Workload>,
-    pub(crate) stateful_sets: Shelf<Workload>,
-    pub(crate) daemon_sets: Shelf<Workload>,
-    pub(crate) revisions: Shelf<Revision>,
-    pub(crate) jobs: Shelf<Job>,
-    pub(crate) cron_jobs: Shelf<CronJob>,
-    pub(crate) budgets: Shelf<Budget>,
-    pub(crate) namespaces: Shelf<Namespace>,
-    pub(crate) claims: Shelf<Claim>,
-    pub(crate) volumes: Shelf<PersistentVolume>,
-    pub(crate) attachments: Shelf<Attachment>,
-    attached: Index<Attachment>,
-    bound: Index<Pod>,
+pub(crate) struct ObjectCache {
+    pub(crate) pods: KindStore<Pod>,
+    pub(crate) nodes: KindStore<Node>,
+    pub(crate) deployments: KindStore<Workload>,
+    pub(crate) replica_sets: KindStore<Workload>,
+    pub(crate) stateful_sets: KindStore<Workload>,
+    pub(crate) daemon_sets: KindStore<Workload>,
+    pub(crate) controller_revisions: KindStore<ControllerRevision>,
+    pub(crate) jobs: KindStore<Job>,
+    pub(crate) cron_jobs: KindStore<CronJob>,
+    pub(crate) pod_disruption_budgets: KindStore<PodDisruptionBudget>,
+    pub(crate) namespaces: KindStore<Namespace>,
+    pub(crate) volume_claims: KindStore<VolumeClaim>,
+    pub(crate) volumes: KindStore<PersistentVolume>,
+    pub(crate) attachments: KindStore<Attachment>,
+    attachments_by_node: Index<Attachment>,
+    pods_by_node: Index<Pod>,
 }
 
 /// What a key stood for before a change and stands for now.
 #[derive(Clone, Debug)]
-pub(crate) struct Changed<T> {
+pub(crate) struct CacheChange<T> {
     pub(crate) before: Option<Arc<T>>,
     pub(crate) now: Option<Arc<T>>,
 }
 
-impl<T: Object> Changed<T> {
+impl<T: HasMetadata> CacheChange<T> {
     /// The metadata before and now.
     pub(crate) fn metas(&self) -> (Option<Meta>, Option<Meta>) {
         let meta = |object: &Option<Arc<T>>| object.as_ref().map(|object| object.meta().clone());
@@ -153,71 +166,75 @@ impl<T: Object> Changed<T> {
     }
 }
 
-impl<T> Changed<T> {
+impl<T> CacheChange<T> {
     /// Both states, as far as there are any.
     pub(crate) fn both(&self) -> impl Iterator<Item = &Arc<T>> {
         self.before.iter().chain(&self.now)
     }
 }
 
-impl World {
+impl ObjectCache {
     /// The keys of all objects of a kind that are known.
-    pub(crate) fn keys(&self, kind: Kind) -> Vec<ObjectKey> {
+    pub(crate) fn keys(&self, kind: ControlPlaneKind) -> Vec<ObjectKey> {
         match kind {
-            Kind::Pod => self.pods.keys(),
-            Kind::Node => self.nodes.keys(),
-            Kind::Deployment => self.deployments.keys(),
-            Kind::ReplicaSet => self.replica_sets.keys(),
-            Kind::StatefulSet => self.stateful_sets.keys(),
-            Kind::DaemonSet => self.daemon_sets.keys(),
-            Kind::ControllerRevision => self.revisions.keys(),
-            Kind::Job => self.jobs.keys(),
-            Kind::CronJob => self.cron_jobs.keys(),
-            Kind::PodDisruptionBudget => self.budgets.keys(),
-            Kind::Namespace => self.namespaces.keys(),
-            Kind::PersistentVolumeClaim => self.claims.keys(),
-            Kind::PersistentVolume => self.volumes.keys(),
-            Kind::VolumeAttachment => self.attachments.keys(),
-            Kind::Event | Kind::ServiceAccount | Kind::ConfigMap | Kind::Lease | Kind::CsiNode => Vec::new(),
+            ControlPlaneKind::Pod => self.pods.keys(),
+            ControlPlaneKind::Node => self.nodes.keys(),
+            ControlPlaneKind::Deployment => self.deployments.keys(),
+            ControlPlaneKind::ReplicaSet => self.replica_sets.keys(),
+            ControlPlaneKind::StatefulSet => self.stateful_sets.keys(),
+            ControlPlaneKind::DaemonSet => self.daemon_sets.keys(),
+            ControlPlaneKind::ControllerRevision => self.controller_revisions.keys(),
+            ControlPlaneKind::Job => self.jobs.keys(),
+            ControlPlaneKind::CronJob => self.cron_jobs.keys(),
+            ControlPlaneKind::PodDisruptionBudget => self.pod_disruption_budgets.keys(),
+            ControlPlaneKind::Namespace => self.namespaces.keys(),
+            ControlPlaneKind::PersistentVolumeClaim => self.volume_claims.keys(),
+            ControlPlaneKind::PersistentVolume => self.volumes.keys(),
+            ControlPlaneKind::VolumeAttachment => self.attachments.keys(),
+            ControlPlaneKind::Event
+            | ControlPlaneKind::ServiceAccount
+            | ControlPlaneKind::ConfigMap
+            | ControlPlaneKind::Lease
+            | ControlPlaneKind::CsiNode => Vec::new(),
         }
     }
 
     /// The pods on a node.
     pub(crate) fn pods_on(&self, node: &str) -> Vec<Arc<Pod>> {
-        of(&self.bound, node)
+        indexed_objects(&self.pods_by_node, node)
     }
 
     /// The attachments to a node.
     pub(crate) fn attachments_on(&self, node: &str) -> Vec<Arc<Attachment>> {
-        of(&self.attached, node)
+        indexed_objects(&self.attachments_by_node, node)
     }
 
-    pub(crate) fn put_attachment(&mut self, key: &ObjectKey, now: Option<Attachment>) -> Changed<Attachment> {
-        let changed = put(&mut self.attachments, key, now);
+    pub(crate) fn put_attachment(&mut self, key: &ObjectKey, now: Option<Attachment>) -> CacheChange<Attachment> {
+        let changed = put_object(&mut self.attachments, key, now);
         if let Some(before) = &changed.before {
-            take(&mut self.attached, &before.spec.node_name, key);
+            remove_from_index(&mut self.attachments_by_node, &before.spec.node_name, key);
         }
         if let Some(now) = &changed.now {
-            self.attached.entry(now.spec.node_name.clone()).or_default().insert(key.clone(), now.clone());
+            self.attachments_by_node.entry(now.spec.node_name.clone()).or_default().insert(key.clone(), now.clone());
         }
         changed
     }
 
-    pub(crate) fn put_pod(&mut self, key: &ObjectKey, now: Option<Pod>) -> Changed<Pod> {
+    pub(crate) fn put_pod(&mut self, key: &ObjectKey, now: Option<Pod>) -> CacheChange<Pod> {
         let now = now.map(Arc::new);
         let before = self.pods.put(key, now.clone());
         if let Some(before) = before.as_ref().filter(|pod| !pod.spec.node_name.is_empty()) {
-            take(&mut self.bound, &before.spec.node_name, key);
+            remove_from_index(&mut self.pods_by_node, &before.spec.node_name, key);
         }
         if let Some(now) = now.as_ref().filter(|pod| !pod.spec.node_name.is_empty()) {
-            self.bound.entry(now.spec.node_name.clone()).or_default().insert(key.clone(), now.clone());
+            self.pods_by_node.entry(now.spec.node_name.clone()).or_default().insert(key.clone(), now.clone());
         }
-        Changed { before, now }
+        CacheChange { before, now }
     }
 }
 
 /// Puts an object of a kind that has no index of its own on its shelf.
-pub(crate) fn put<T: Object>(shelf: &mut Shelf<T>, key: &ObjectKey, now: Option<T>) -> Changed<T> {
+pub(crate) fn put_object<T: HasMetadata>(shelf: &mut KindStore<T>, key: &ObjectKey, now: Option<T>) -> CacheChange<T> {
     let now = now.map(Arc::new);
-    Changed { before: shelf.put(key, now.clone()), now }
+    CacheChange { before: shelf.put(key, now.clone()), now }
 }

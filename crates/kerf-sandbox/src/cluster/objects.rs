@@ -17,7 +17,9 @@ use crate::api::selector::LabelSelector;
 use crate::api::storage::ObjectKey;
 
 pub(crate) use batch::{CronJob, Job};
-pub(crate) use cluster::{Attachment, Budget, Claim, Namespace, PersistentVolume, Revision};
+pub(crate) use cluster::{
+    Attachment, ControllerRevision, Namespace, PersistentVolume, PodDisruptionBudget, VolumeClaim,
+};
 
 /// Labels or annotations, in the order of their keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,8 +37,8 @@ impl Pairs {
 
 impl<'de> Deserialize<'de> for Pairs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-        impl<'de> Visitor<'de> for Reader {
+        struct PairsVisitor;
+        impl<'de> Visitor<'de> for PairsVisitor {
             type Value = Pairs;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -55,7 +57,7 @@ impl<'de> Deserialize<'de> for Pairs {
                 Ok(Pairs(pairs))
             }
         }
-        deserializer.deserialize_any(Reader)
+        deserializer.deserialize_any(PairsVisitor)
     }
 }
 
@@ -74,7 +76,7 @@ pub(crate) struct Meta {
     pub(crate) deletion_timestamp: Option<Timestamp>,
     pub(crate) deletion_grace_period_seconds: Option<i64>,
     pub(crate) finalizers: Vec<SmolStr>,
-    pub(crate) owner_references: Vec<Owner>,
+    pub(crate) owner_references: Vec<OwnerReference>,
 }
 
 impl Meta {
@@ -93,7 +95,7 @@ impl Meta {
     }
 
     /// The owner that manages the object.
-    pub(crate) fn controller(&self) -> Option<&Owner> {
+    pub(crate) fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|owner| owner.controller)
     }
 }
@@ -101,7 +103,7 @@ impl Meta {
 /// One owner of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Owner {
+pub(crate) struct OwnerReference {
     pub(crate) api_version: SmolStr,
     pub(crate) kind: SmolStr,
     pub(crate) name: SmolStr,
@@ -132,7 +134,7 @@ pub(crate) struct Condition {
 }
 
 /// The condition of that type.
-pub(crate) fn condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+pub(crate) fn find_condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.kind == kind)
 }
 
@@ -193,7 +195,7 @@ struct FieldRequirement {
 
 impl Affinity {
     /// The one node that it asks for by name; empty if there is none.
-    pub(crate) fn only_node(&self) -> SmolStr {
+    pub(crate) fn required_node_name(&self) -> SmolStr {
         let terms = &self.node_affinity.required_during_scheduling_ignored_during_execution.node_selector_terms;
         terms
             .first()
@@ -233,13 +235,13 @@ pub(crate) struct Toleration {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Volume {
     pub(crate) name: SmolStr,
-    pub(crate) persistent_volume_claim: Option<ClaimSource>,
+    pub(crate) persistent_volume_claim: Option<VolumeClaimSource>,
     pub(crate) ephemeral: Option<Value>,
 }
 
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct ClaimSource {
+pub(crate) struct VolumeClaimSource {
     pub(crate) claim_name: SmolStr,
 }
 
@@ -262,28 +264,28 @@ pub(crate) struct ContainerStatus {
 
 impl Pod {
     /// Whether it has ended, well or badly.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub(crate) fn is_terminal(&self) -> bool {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
     }
 
     /// Whether it counts as one of its owner's: not ended and not on its way out.
     pub(crate) fn is_active(&self) -> bool {
-        !self.has_ended() && !self.metadata.is_deleting()
+        !self.is_terminal() && !self.metadata.is_deleting()
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        condition(&self.status.conditions, "Ready").is_some_and(|ready| ready.status == "True")
+        find_condition(&self.status.conditions, "Ready").is_some_and(|ready| ready.status == "True")
     }
 
     /// Since when it is ready, if it is.
     pub(crate) fn ready_since(&self) -> Option<Timestamp> {
-        condition(&self.status.conditions, "Ready")
+        find_condition(&self.status.conditions, "Ready")
             .filter(|ready| ready.status == "True")
             .and_then(|ready| ready.last_transition_time)
     }
 
     /// The names of the claims that its volumes use.
-    pub(crate) fn claims(&self) -> impl Iterator<Item = SmolStr> + '_ {
+    pub(crate) fn volume_claim_names(&self) -> impl Iterator<Item = SmolStr> + '_ {
         self.spec.volumes.iter().filter_map(|volume| {
             let named = volume.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone());
             let own = || {
@@ -327,7 +329,7 @@ pub(crate) struct NodeStatus {
 
 impl Node {
     pub(crate) fn ready(&self) -> Option<&Condition> {
-        condition(&self.status.conditions, "Ready")
+        find_condition(&self.status.conditions, "Ready")
     }
 }
 
@@ -400,13 +402,13 @@ impl Workload {
     }
 
     /// A number of the status; zero if it is not there.
-    pub(crate) fn counted(&self, field: &str) -> i64 {
+    pub(crate) fn status_count(&self, field: &str) -> i64 {
         self.status.get(field).and_then(Value::as_i64).unwrap_or_default()
     }
 }
 
 /// A number, or a share of `total`: `25%` of 10 is 2 rounded down, 3 rounded up.
-pub(crate) fn share(amount: &Value, total: i64, round_up: bool) -> i64 {
+pub(crate) fn resolve_int_or_percent(amount: &Value, total: i64, round_up: bool) -> i64 {
     match amount {
         Value::Number(number) => number.as_i64().unwrap_or_default(),
         Value::String(text) => {

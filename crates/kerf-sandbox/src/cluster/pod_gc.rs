@@ -2,29 +2,29 @@
 
 use serde_json::json;
 
-use super::control_plane::{Again, Plane};
-use super::kind::Kind;
+use super::control_plane::{ControlPlane, RunAgain};
+use super::kind::ControlPlaneKind;
 use super::pods::ignore_gone;
-use crate::api::object::seconds;
+use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
 /// Ends a pod that is bound to a node which does not exist. Asked for when the quarantine is over.
-pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
-    let Some(pod) = plane.world.pods.get(key) else { return Ok(Again::WhenChanged) };
+pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
+    let Some(pod) = plane.cache.pods.get(key) else { return Ok(RunAgain::WhenChanged) };
     let node = ObjectKey::new(None, &pod.spec.node_name);
-    if pod.spec.node_name.is_empty() || plane.world.nodes.get(&node).is_some() {
-        return Ok(Again::WhenChanged);
+    if pod.spec.node_name.is_empty() || plane.cache.nodes.get(&node).is_some() {
+        return Ok(RunAgain::WhenChanged);
     }
-    if !pod.has_ended() {
+    if !pod.is_terminal() {
         let condition = json!({
             "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
-            "message": "PodGC: node no longer exists", "lastTransitionTime": seconds(plane.now()),
+            "message": "PodGC: node no longer exists", "lastTransitionTime": rfc3339_seconds(plane.now()),
             "observedGeneration": pod.metadata.generation,
         });
         let status = json!({"phase": "Failed", "conditions": [condition]});
-        ignore_gone(plane.controllers.patch_status(Kind::Pod, key, &status))?;
+        ignore_gone(plane.controller_client.patch_status(ControlPlaneKind::Pod, key, &status))?;
     }
-    plane.controllers.delete_now(key, &pod.metadata.uid)?;
-    Ok(Again::WhenChanged)
+    plane.controller_client.force_delete_pod(key, &pod.metadata.uid)?;
+    Ok(RunAgain::WhenChanged)
 }

@@ -10,20 +10,20 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::control_plane::Plane;
-use super::kind::Kind;
+use super::control_plane::ControlPlane;
+use super::kind::ControlPlaneKind;
 use super::objects::{Meta, Pod};
 use crate::api::object;
 use crate::api::selector::LabelSelector;
 use crate::api::status::ApiResult;
 
 /// How many pods one pass makes or deletes at most.
-pub(crate) const BURST: usize = 500;
+pub(crate) const MAX_PODS_PER_PASS: usize = 500;
 /// The annotation that says which pods are cheap to lose.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// The reference by which an object belongs to its controller.
-pub(crate) fn controller_reference(kind: Kind, meta: &Meta) -> Value {
+pub(crate) fn controller_reference(kind: ControlPlaneKind, meta: &Meta) -> Value {
     json!({
         "apiVersion": kind.api_version(), "kind": kind.kind(), "name": meta.name, "uid": meta.uid,
         "controller": true, "blockOwnerDeletion": true,
@@ -31,7 +31,7 @@ pub(crate) fn controller_reference(kind: Kind, meta: &Meta) -> Value {
 }
 
 /// A pod made from a template, owned by `owner`. Without a name the server makes one up.
-pub(crate) fn from_template(template: &Value, owner: (Kind, &Meta)) -> Value {
+pub(crate) fn from_template(template: &Value, owner: (ControlPlaneKind, &Meta)) -> Value {
     let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": template.get("spec").cloned().unwrap_or_default()});
     for field in ["labels", "annotations", "finalizers"] {
         if let Some(value) = object::at(template, &["metadata", field]) {
@@ -43,35 +43,35 @@ pub(crate) fn from_template(template: &Value, owner: (Kind, &Meta)) -> Value {
     pod
 }
 
-impl Plane {
+impl ControlPlane {
     /// The pods of a controller. Loose ones that its selector covers are taken on; ones that it no longer covers are let go.
     pub(crate) fn claim_pods(
         &self,
-        kind: Kind,
+        kind: ControlPlaneKind,
         owner: &Meta,
         selector: Option<&LabelSelector>,
     ) -> ApiResult<Vec<Arc<Pod>>> {
         let matches = |pod: &Pod| selector.is_some_and(|selector| selector.matches(pod.metadata.labels.as_slice()));
         let mut claimed = Vec::new();
-        for pod in self.world.pods.managed_by(&owner.uid) {
+        for pod in self.cache.pods.managed_by(&owner.uid) {
             if matches(&pod) || pod.metadata.is_deleting() {
                 claimed.push(pod);
             } else if !owner.is_deleting() {
                 let patch = json!({
                     "metadata": {"uid": pod.metadata.uid, "ownerReferences": [{"$patch": "delete", "uid": owner.uid}]},
                 });
-                ignore_gone(self.controllers.patch(Kind::Pod, &pod.metadata.key(), &patch))?;
+                ignore_gone(self.controller_client.patch(ControlPlaneKind::Pod, &pod.metadata.key(), &patch))?;
             }
         }
         if owner.is_deleting() {
             return Ok(claimed);
         }
-        for pod in self.world.pods.loose_in(&owner.namespace) {
+        for pod in self.cache.pods.unmanaged_in(&owner.namespace) {
             if matches(&pod) && pod.is_active() {
                 let patch = json!({
                     "metadata": {"uid": pod.metadata.uid, "ownerReferences": [controller_reference(kind, owner)]},
                 });
-                ignore_gone(self.controllers.patch(Kind::Pod, &pod.metadata.key(), &patch))?;
+                ignore_gone(self.controller_client.patch(ControlPlaneKind::Pod, &pod.metadata.key(), &patch))?;
                 claimed.push(pod);
             }
         }
@@ -113,7 +113,7 @@ pub(crate) fn count_ready(pods: &[Arc<Pod>], min_ready_seconds: i64, now: Timest
 
 /// The order in which pods go when there are too many: those without a node first, then those that are not running, not ready, cheap by
 /// their own word, crowded together, young.
-pub(crate) fn by_expendability(pods: &mut [Arc<Pod>]) {
+pub(crate) fn sort_by_deletion_order(pods: &mut [Arc<Pod>]) {
     let mut crowd: BTreeMap<SmolStr, usize> = BTreeMap::new();
     for pod in pods.iter() {
         *crowd.entry(pod.spec.node_name.clone()).or_default() += 1;

@@ -4,69 +4,88 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::control_plane::{Again, Plane};
-use super::events::{Speaker, Tone};
-use super::kind::Kind;
+use super::control_plane::{ControlPlane, RunAgain};
+use super::events::{EventComponent, EventType};
+use super::kind::ControlPlaneKind;
 use super::objects::{Pod, Workload};
-use super::pods::{BURST, by_expendability, count_ready, from_template, ignore_gone};
+use super::pods::{MAX_PODS_PER_PASS, count_ready, from_template, ignore_gone, sort_by_deletion_order};
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
-const SPEAKER: Speaker = Speaker::Controller("replicaset-controller");
+const EVENT_COMPONENT: EventComponent = EventComponent::Controller("replicaset-controller");
 
 /// Makes or deletes pods until there are as many as wanted, and says how many there are.
-pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
-    let Some(set) = plane.world.replica_sets.get(key) else { return Ok(Again::WhenChanged) };
-    let pods = plane.claim_pods(Kind::ReplicaSet, &set.metadata, set.selector().as_ref())?;
+pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
+    let Some(set) = plane.cache.replica_sets.get(key) else { return Ok(RunAgain::WhenChanged) };
+    let pods = plane.claim_pods(ControlPlaneKind::ReplicaSet, &set.metadata, set.selector().as_ref())?;
     let active: Vec<Arc<Pod>> = pods.iter().filter(|pod| pod.is_active()).cloned().collect();
-    let outcome = if set.metadata.is_deleting() { Ok(()) } else { adjust(plane, &set, active.clone()) };
-    let again = report(plane, key, &set, &active, outcome.as_ref().err().map(|refusal| refusal.message().to_string()))?;
+    let outcome = if set.metadata.is_deleting() { Ok(()) } else { manage_replicas(plane, &set, active.clone()) };
+    let again =
+        write_status(plane, key, &set, &active, outcome.as_ref().err().map(|refusal| refusal.message().to_string()))?;
     outcome?;
     Ok(again)
 }
 
-fn adjust(plane: &mut Plane, set: &Workload, mut active: Vec<Arc<Pod>>) -> ApiResult<()> {
+fn manage_replicas(plane: &mut ControlPlane, set: &Workload, mut active: Vec<Arc<Pod>>) -> ApiResult<()> {
     let wanted = usize::try_from(set.replicas()).unwrap_or_default();
     if active.len() < wanted {
-        let pod = from_template(&set.spec.template, (Kind::ReplicaSet, &set.metadata));
-        for _ in 0..(wanted - active.len()).min(BURST) {
+        let pod = from_template(&set.spec.template, (ControlPlaneKind::ReplicaSet, &set.metadata));
+        for _ in 0..(wanted - active.len()).min(MAX_PODS_PER_PASS) {
             create(plane, set, &pod)?;
         }
     } else if active.len() > wanted {
-        by_expendability(&mut active);
-        for pod in active.iter().take((active.len() - wanted).min(BURST)) {
-            ignore_gone(plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid))?;
+        sort_by_deletion_order(&mut active);
+        for pod in active.iter().take((active.len() - wanted).min(MAX_PODS_PER_PASS)) {
+            ignore_gone(plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid))?;
             let message = format!("Deleted pod: {}", pod.metadata.name);
-            plane.tell(SPEAKER, (Kind::ReplicaSet, &set.metadata), Tone::Normal, "SuccessfulDelete", message);
+            plane.publish_event(
+                EVENT_COMPONENT,
+                (ControlPlaneKind::ReplicaSet, &set.metadata),
+                EventType::Normal,
+                "SuccessfulDelete",
+                message,
+            );
         }
     }
     Ok(())
 }
 
-fn create(plane: &mut Plane, set: &Workload, pod: &Value) -> ApiResult<()> {
-    match plane.controllers.create(Kind::Pod, &set.metadata.namespace, pod) {
+fn create(plane: &mut ControlPlane, set: &Workload, pod: &Value) -> ApiResult<()> {
+    match plane.controller_client.create(ControlPlaneKind::Pod, &set.metadata.namespace, pod) {
         Ok(created) => {
             let created: super::objects::AnyObject = serde_json::from_slice(&created).unwrap_or_default();
             let message = format!("Created pod: {}", created.metadata.name);
-            plane.tell(SPEAKER, (Kind::ReplicaSet, &set.metadata), Tone::Normal, "SuccessfulCreate", message);
+            plane.publish_event(
+                EVENT_COMPONENT,
+                (ControlPlaneKind::ReplicaSet, &set.metadata),
+                EventType::Normal,
+                "SuccessfulCreate",
+                message,
+            );
             Ok(())
         }
         Err(refusal) => {
             let message = format!("Error creating: {}", refusal.message());
-            plane.tell(SPEAKER, (Kind::ReplicaSet, &set.metadata), Tone::Warning, "FailedCreate", message);
+            plane.publish_event(
+                EVENT_COMPONENT,
+                (ControlPlaneKind::ReplicaSet, &set.metadata),
+                EventType::Warning,
+                "FailedCreate",
+                message,
+            );
             Err(refusal)
         }
     }
 }
 
 /// Writes the status, if it is not what it should be.
-fn report(
-    plane: &Plane,
+fn write_status(
+    plane: &ControlPlane,
     key: &ObjectKey,
     set: &Workload,
     active: &[Arc<Pod>],
     failure: Option<String>,
-) -> ApiResult<Again> {
+) -> ApiResult<RunAgain> {
     let (ready, available, next) = count_ready(active, set.spec.min_ready_seconds, plane.now());
     let labels = set.spec.template.pointer("/metadata/labels").and_then(Value::as_object);
     let labelled = |pod: &&Arc<Pod>| {
@@ -89,19 +108,19 @@ fn report(
     }
     status["conditions"] = match failure {
         Some(message) => {
-            let since = crate::api::object::seconds(plane.now());
+            let since = crate::api::object::rfc3339_seconds(plane.now());
             json!([{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message, "lastTransitionTime": since}])
         }
         None => Value::Null,
     };
-    if differs(&set.status, &status) {
-        ignore_gone(plane.controllers.replace_status(Kind::ReplicaSet, key, &status))?;
+    if status_differs(&set.status, &status) {
+        ignore_gone(plane.controller_client.merge_patch_status(ControlPlaneKind::ReplicaSet, key, &status))?;
     }
-    Ok(next.map_or(Again::WhenChanged, Again::After))
+    Ok(next.map_or(RunAgain::WhenChanged, RunAgain::After))
 }
 
 /// Whether some field of `wanted` is not what `status` says. What is zero, empty or null may as well be absent.
-pub(crate) fn differs(status: &Value, wanted: &Value) -> bool {
+pub(crate) fn status_differs(status: &Value, wanted: &Value) -> bool {
     let absent = |value: &Value| value.is_null() || value == &json!(0);
     wanted.as_object().into_iter().flatten().any(|(field, wanted)| match status.get(field) {
         Some(present) => present != wanted && !(absent(present) && absent(wanted)),

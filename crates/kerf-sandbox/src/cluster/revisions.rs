@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::control_plane::Plane;
-use super::deployment::hash_of;
-use super::kind::Kind;
-use super::objects::{Revision, Workload};
+use super::control_plane::ControlPlane;
+use super::deployment::template_hash;
+use super::kind::ControlPlaneKind;
+use super::objects::{ControllerRevision, Workload};
 use super::pods::{controller_reference, ignore_gone};
 use crate::api::status::ApiResult;
 
@@ -16,18 +16,22 @@ use crate::api::status::ApiResult;
 pub(crate) const REVISION_HASH: &str = "controller-revision-hash";
 
 /// The name of the current template's revision. It is made if it is new, and numbered anew if it has come back.
-pub(crate) fn current(plane: &Plane, kind: Kind, owner: &Workload) -> ApiResult<String> {
-    let template = json!({"spec": {"template": template_of(&owner.spec.template)}});
+pub(crate) fn ensure_current(plane: &ControlPlane, kind: ControlPlaneKind, owner: &Workload) -> ApiResult<String> {
+    let template = json!({"spec": {"template": as_revision_data(&owner.spec.template)}});
     let known = sorted(plane, owner);
     let newest = known.last().map_or(0, |revision| revision.revision);
     if let Some(same) = known.iter().rev().find(|revision| revision.data == template) {
         if same.revision < newest {
             let patch = json!({"revision": newest + 1});
-            ignore_gone(plane.controllers.patch(Kind::ControllerRevision, &same.metadata.key(), &patch))?;
+            ignore_gone(plane.controller_client.patch(
+                ControlPlaneKind::ControllerRevision,
+                &same.metadata.key(),
+                &patch,
+            ))?;
         }
         return Ok(same.metadata.name.to_string());
     }
-    let hash = hash_of(&owner.spec.template, owner.counted("collisionCount"));
+    let hash = template_hash(&owner.spec.template, owner.status_count("collisionCount"));
     let name = format!("{}-{hash}", owner.metadata.name);
     let mut labels = owner.spec.template.pointer("/metadata/labels").cloned().unwrap_or_else(|| json!({}));
     labels[REVISION_HASH] = hash.into();
@@ -35,14 +39,14 @@ pub(crate) fn current(plane: &Plane, kind: Kind, owner: &Workload) -> ApiResult<
         "metadata": {"name": name, "labels": labels, "ownerReferences": [controller_reference(kind, &owner.metadata)]},
         "data": template, "revision": newest + 1,
     });
-    match plane.controllers.create(Kind::ControllerRevision, &owner.metadata.namespace, &revision) {
+    match plane.controller_client.create(ControlPlaneKind::ControllerRevision, &owner.metadata.namespace, &revision) {
         Err(refusal) if refusal.code() != 409 => Err(refusal),
         Ok(_) | Err(_) => Ok(name),
     }
 }
 
 /// What a revision keeps of a template: what `kubectl rollout undo` patches back.
-fn template_of(template: &Value) -> Value {
+fn as_revision_data(template: &Value) -> Value {
     let mut template = template.clone();
     if let Some(template) = template.as_object_mut() {
         template.insert("$patch".into(), "replace".into());
@@ -51,7 +55,7 @@ fn template_of(template: &Value) -> Value {
 }
 
 /// The template that a revision keeps.
-pub(crate) fn template_in(revision: &Revision) -> Value {
+pub(crate) fn template_of_revision(revision: &ControllerRevision) -> Value {
     let mut template = revision.data.pointer("/spec/template").cloned().unwrap_or_default();
     if let Some(template) = template.as_object_mut() {
         template.remove("$patch");
@@ -60,22 +64,26 @@ pub(crate) fn template_in(revision: &Revision) -> Value {
 }
 
 /// The revisions of a workload, oldest first.
-fn sorted(plane: &Plane, owner: &Workload) -> Vec<Arc<Revision>> {
-    let mut revisions = plane.world.revisions.managed_by(&owner.metadata.uid);
+fn sorted(plane: &ControlPlane, owner: &Workload) -> Vec<Arc<ControllerRevision>> {
+    let mut revisions = plane.cache.controller_revisions.managed_by(&owner.metadata.uid);
     revisions.sort_by_key(|revision| (revision.revision, revision.metadata.name.clone()));
     revisions
 }
 
 /// Deletes the oldest revisions that no pod has any more, down to the history's length.
-pub(crate) fn forget_old(plane: &Plane, owner: &Workload, in_use: &[&str]) -> ApiResult<()> {
+pub(crate) fn delete_old_revisions(plane: &ControlPlane, owner: &Workload, in_use: &[&str]) -> ApiResult<()> {
     let limit = usize::try_from(owner.spec.revision_history_limit.unwrap_or(10)).unwrap_or_default();
-    let idle: Vec<Arc<Revision>> = sorted(plane, owner)
+    let idle: Vec<Arc<ControllerRevision>> = sorted(plane, owner)
         .into_iter()
         .filter(|revision| !in_use.contains(&revision.metadata.name.as_str()))
         .collect();
     for revision in idle.iter().take(idle.len().saturating_sub(limit)) {
         let key = revision.metadata.key();
-        ignore_gone(plane.controllers.delete(Kind::ControllerRevision, &key, &revision.metadata.uid))?;
+        ignore_gone(plane.controller_client.delete(
+            ControlPlaneKind::ControllerRevision,
+            &key,
+            &revision.metadata.uid,
+        ))?;
     }
     Ok(())
 }

@@ -34,22 +34,22 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use self::attempt::{Outcome, Rotation, attempt};
+use self::attempt::{AttemptOutcome, Rotation, attempt};
 use self::event_handlers::Feeds;
-use self::filter::{Bindings, Plugin};
+use self::filter::{Plugin, VolumeBindings};
 use self::message::Diagnosis;
 use self::pod::{PodInfo, PodKey};
 use self::preempt::{Preemption, preempt};
-use self::scheduling_queue::{Entry, Queue};
+use self::scheduling_queue::{QueuedPod, SchedulingQueue};
 use self::view::{NodeIx, View};
-use self::volume_binding::Waiting;
-use self::writer::{Nomination, Recorder};
-use super::in_process_client::{Local, news};
+use self::volume_binding::WaitingForVolumes;
+use self::writer::{NominationChange, SchedulerWriter};
+use super::in_process_client::{InProcessClient, wait_for_changes};
 use crate::api::ApiServer;
 use crate::rng::Rng;
 
 /// After so many attempts others on the same thread get a turn.
-const ATTEMPTS_AT_ONCE: usize = 32;
+const MAX_ATTEMPTS_BEFORE_YIELD: usize = 32;
 
 /// The scheduler of a cluster.
 ///
@@ -57,12 +57,12 @@ const ATTEMPTS_AT_ONCE: usize = 32;
 pub struct Scheduler {
     feeds: Feeds,
     view: View,
-    queue: Queue,
-    recorder: Recorder,
-    chance: Rng,
+    queue: SchedulingQueue,
+    writer: SchedulerWriter,
+    rng: Rng,
     rotation: Rotation,
     /// Pods that have a node and wait for their volumes.
-    waiting: BTreeMap<PodKey, Waiting>,
+    waiting_for_volumes: BTreeMap<PodKey, WaitingForVolumes>,
 }
 
 impl std::fmt::Debug for Scheduler {
@@ -74,118 +74,125 @@ impl std::fmt::Debug for Scheduler {
 impl Scheduler {
     /// A scheduler for the cluster that `server` serves. Ties between nodes are drawn from `seed`.
     pub fn new(server: &ApiServer, seed: u64) -> Self {
-        let local = Local::new(server, "kube-scheduler");
+        let local = InProcessClient::new(server, "kube-scheduler");
         Self {
             feeds: Feeds::new(&local),
             view: View::new(),
-            queue: Queue::default(),
-            recorder: Recorder::new(local),
-            chance: Rng::new(seed).fork("scheduler"),
+            queue: SchedulingQueue::default(),
+            writer: SchedulerWriter::new(local),
+            rng: Rng::new(seed).fork("scheduler"),
             rotation: Rotation::default(),
-            waiting: BTreeMap::new(),
+            waiting_for_volumes: BTreeMap::new(),
         }
     }
 
     /// Schedules pods until it is dropped, which can be at any time: nothing is lost with it.
     pub async fn run(mut self) {
         loop {
-            for _ in 0..ATTEMPTS_AT_ONCE {
-                if !self.step() {
+            for _ in 0..MAX_ATTEMPTS_BEFORE_YIELD {
+                if !self.schedule_next() {
                     break;
                 }
             }
-            if self.has_work() {
+            if self.has_ready_pods() {
                 tokio::task::yield_now().await;
                 continue;
             }
-            let next = [self.queue.next_turn(), self.next_timeout()].into_iter().flatten().min();
+            let next = [self.queue.next_due(), self.next_volume_timeout()].into_iter().flatten().min();
             let feeds = self.feeds.all();
             match next {
                 Some(at) => tokio::select! {
                     biased;
-                    () = news(&feeds) => {}
+                    () = wait_for_changes(&feeds) => {}
                     () = tokio::time::sleep_until(at) => {}
                 },
-                None => news(&feeds).await,
+                None => wait_for_changes(&feeds).await,
             }
         }
     }
 
     /// Takes in what is new, and tries the pod whose turn it is. Whether there was one.
-    fn step(&mut self) -> bool {
-        self.take_in();
+    fn schedule_next(&mut self) -> bool {
+        self.apply_changes();
         let now = Instant::now();
         self.queue.advance(now);
-        self.bind_those_with_volumes(now);
+        self.bind_pods_with_bound_volumes(now);
         let Some((key, entry)) = self.queue.pop() else { return false };
-        self.try_pod(key, entry, now);
+        self.schedule_pod(key, entry, now);
         true
     }
 
-    fn has_work(&self) -> bool {
-        self.queue.is_ready()
+    fn has_ready_pods(&self) -> bool {
+        self.queue.has_ready()
     }
 
-    fn try_pod(&mut self, key: PodKey, entry: Entry, now: Instant) {
+    fn schedule_pod(&mut self, key: PodKey, entry: QueuedPod, now: Instant) {
         let Some(info) = self.view.pod(&key).filter(|info| info.uid == entry.uid).cloned() else { return };
-        let Some(pod) = info.whole.clone() else { return };
-        match attempt(&mut self.view, &pod, &info, &mut self.rotation, &mut self.chance) {
-            Outcome::Node(node, bindings) => self.place(&info, entry, node, bindings, now),
-            Outcome::NoNodes => {
+        let Some(pod) = info.unscheduled_pod.clone() else { return };
+        match attempt(&mut self.view, &pod, &info, &mut self.rotation, &mut self.rng) {
+            AttemptOutcome::Node(node, bindings) => self.bind_or_wait_for_volumes(&info, entry, node, bindings, now),
+            AttemptOutcome::NoNodes => {
                 let message = "no nodes available to schedule pods";
-                self.recorder.unscheduled(&pod, &info, "Unschedulable", message, &Nomination::Stays);
-                self.queue.park(key, entry, BTreeSet::from([Plugin::NoNodes]), now);
+                self.writer.mark_unschedulable(&pod, &info, "Unschedulable", message, &NominationChange::Keep);
+                self.queue.add_unschedulable(key, entry, BTreeSet::from([Plugin::NoNodes]), now);
             }
-            Outcome::Nowhere(diagnosis) => {
-                self.make_room(&info, &diagnosis, now);
-                self.queue.park(key, entry, diagnosis.rejectors(), now);
+            AttemptOutcome::Unschedulable(diagnosis) => {
+                self.handle_unschedulable(&info, &diagnosis, now);
+                self.queue.add_unschedulable(key, entry, diagnosis.rejectors(), now);
             }
         }
     }
 
     /// Binds a pod to a node, or first sees to its volumes.
-    fn place(&mut self, info: &Arc<PodInfo>, entry: Entry, node: NodeIx, bindings: Bindings, now: Instant) {
+    fn bind_or_wait_for_volumes(
+        &mut self,
+        info: &Arc<PodInfo>,
+        entry: QueuedPod,
+        node: NodeIx,
+        bindings: VolumeBindings,
+        now: Instant,
+    ) {
         let name = self.view.node(node).name.clone();
         if !bindings.is_empty() {
-            self.prepare_volumes(info, entry, name, bindings, now);
+            self.start_volume_binding(info, entry, name, bindings, now);
             return;
         }
-        if let Err(refused) = self.recorder.bind(info, &name) {
+        if let Err(refused) = self.writer.bind(info, &name) {
             // Somebody changed or deleted the pod: what it is now comes with the next changes.
             tracing::debug!(pod = %info.key, node = %name, %refused, "a pod was not bound");
-            self.queue.fail(info.key.clone(), entry, now);
+            self.queue.add_failed(info.key.clone(), entry, now);
         }
     }
 
     /// Makes room for a pod that no node takes, if that is possible, and says why it waits.
-    fn make_room(&mut self, info: &Arc<PodInfo>, diagnosis: &Diagnosis, now: Instant) {
-        let Some(pod) = info.whole.clone() else { return };
-        let preemption = preempt(&mut self.view, &pod, info, diagnosis, &mut self.chance);
+    fn handle_unschedulable(&mut self, info: &Arc<PodInfo>, diagnosis: &Diagnosis, now: Instant) {
+        let Some(pod) = info.unscheduled_pod.clone() else { return };
+        let preemption = preempt(&mut self.view, &pod, info, diagnosis, &mut self.rng);
         let mut message = diagnosis.message();
-        if let Some(words) = preemption.words() {
+        if let Some(words) = preemption.message_suffix() {
             message.push(' ');
             message.push_str(&words);
         }
         let nomination = match preemption {
             Preemption::Victims { node, victims } => {
-                self.evict(info, &node, &victims, now);
-                Nomination::Becomes(node)
+                self.evict_victims(info, &node, &victims, now);
+                NominationChange::Set(node)
             }
-            Preemption::Nowhere(_) => Nomination::Ends,
-            Preemption::NotEligible(_) | Preemption::NotAsked => Nomination::Stays,
+            Preemption::NoCandidates(_) => NominationChange::Clear,
+            Preemption::NotEligible(_) | Preemption::NotAttempted => NominationChange::Keep,
         };
-        self.recorder.unscheduled(&pod, info, "Unschedulable", &message, &nomination);
+        self.writer.mark_unschedulable(&pod, info, "Unschedulable", &message, &nomination);
     }
 
-    fn evict(&mut self, info: &PodInfo, node: &str, victims: &[Arc<PodInfo>], now: Instant) {
+    fn evict_victims(&mut self, info: &PodInfo, node: &str, victims: &[Arc<PodInfo>], now: Instant) {
         let lesser: Vec<Arc<PodInfo>> =
             self.view.nominated_to(node).filter(|other| other.priority < info.priority).cloned().collect();
         for other in lesser {
-            self.recorder.end_nomination(&other);
+            self.writer.clear_nomination(&other);
         }
-        for victim in victims.iter().filter(|victim| !victim.deleting) {
-            if !self.send_away(&victim.key, now) {
-                self.recorder.evict(victim, node, info);
+        for victim in victims.iter().filter(|victim| !victim.is_deleting) {
+            if !self.requeue_waiting_pod(&victim.key, now) {
+                self.writer.evict(victim, node, info);
             }
         }
     }

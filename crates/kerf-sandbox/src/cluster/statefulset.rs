@@ -5,46 +5,50 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::control_plane::{Again, Plane};
-use super::events::{Speaker, Tone};
-use super::kind::Kind;
+use super::control_plane::{ControlPlane, RunAgain};
+use super::events::{EventComponent, EventType};
+use super::kind::ControlPlaneKind;
 use super::objects::{Pod, Workload};
 use super::pods::{available_at, controller_reference, count_ready, from_template, ignore_gone};
-use super::replicaset::differs;
+use super::replicaset::status_differs;
 use super::revisions::{self, REVISION_HASH};
 use crate::api::object;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
-const SPEAKER: Speaker = Speaker::Controller("statefulset-controller");
+const EVENT_COMPONENT: EventComponent = EventComponent::Controller("statefulset-controller");
 
 /// A StatefulSet and its pods.
-struct State<'a> {
+struct StatefulSetState<'a> {
     set: &'a Workload,
     /// The pods by their number.
     pods: BTreeMap<i64, Arc<Pod>>,
     /// The names of the current template's revision, and of the one that pods had before.
-    update: String,
-    current: String,
+    update_revision: String,
+    current_revision: String,
 }
 
 /// Makes, replaces and deletes pods, one after the other unless the set says otherwise.
-pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
-    let Some(set) = plane.world.stateful_sets.get(key) else { return Ok(Again::WhenChanged) };
-    let pods = plane.claim_pods(Kind::StatefulSet, &set.metadata, set.selector().as_ref())?;
+pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
+    let Some(set) = plane.cache.stateful_sets.get(key) else { return Ok(RunAgain::WhenChanged) };
+    let pods = plane.claim_pods(ControlPlaneKind::StatefulSet, &set.metadata, set.selector().as_ref())?;
     if set.metadata.is_deleting() {
-        return Ok(Again::WhenChanged);
+        return Ok(RunAgain::WhenChanged);
     }
-    let update = revisions::current(plane, Kind::StatefulSet, &set)?;
+    let update = revisions::ensure_current(plane, ControlPlaneKind::StatefulSet, &set)?;
     let known = set.status.get("currentRevision").and_then(Value::as_str).unwrap_or_default();
     let current = if known.is_empty() { update.clone() } else { known.to_string() };
     let pods = pods.into_iter().filter_map(|pod| Some((ordinal(&set, &pod)?, pod))).collect();
-    let state = State { set: &set, pods, update, current };
-    step(plane, &state)?;
-    let in_use: Vec<String> =
-        state.pods.values().map(|pod| revision_of(pod)).chain([state.update.clone(), state.current.clone()]).collect();
-    revisions::forget_old(plane, &set, &in_use.iter().map(String::as_str).collect::<Vec<_>>())?;
-    report(plane, key, &state)
+    let state = StatefulSetState { set: &set, pods, update_revision: update, current_revision: current };
+    manage_pods(plane, &state)?;
+    let in_use: Vec<String> = state
+        .pods
+        .values()
+        .map(|pod| revision_of(pod))
+        .chain([state.update_revision.clone(), state.current_revision.clone()])
+        .collect();
+    revisions::delete_old_revisions(plane, &set, &in_use.iter().map(String::as_str).collect::<Vec<_>>())?;
+    write_status(plane, key, &state)
 }
 
 /// The number in a pod's name, if the pod is one of the set's.
@@ -56,8 +60,8 @@ fn revision_of(pod: &Pod) -> String {
     pod.metadata.labels.get(REVISION_HASH).unwrap_or_default().to_string()
 }
 
-impl State<'_> {
-    fn wanted(&self) -> std::ops::Range<i64> {
+impl StatefulSetState<'_> {
+    fn desired_ordinals(&self) -> std::ops::Range<i64> {
         let start = self.set.spec.ordinals.start;
         start..start + self.set.replicas()
     }
@@ -70,26 +74,36 @@ impl State<'_> {
     fn revision_for(&self, ordinal: i64) -> &str {
         let partition = self.set.spec.update_strategy.rolling_update.partition;
         let rolls = self.set.spec.update_strategy.kind != "OnDelete";
-        if rolls && ordinal - self.set.spec.ordinals.start < partition { &self.current } else { &self.update }
+        if rolls && ordinal - self.set.spec.ordinals.start < partition {
+            &self.current_revision
+        } else {
+            &self.update_revision
+        }
     }
 }
 
 /// One pass. In order: each pod is there and well before the next is touched.
-fn step(plane: &mut Plane, state: &State<'_>) -> ApiResult<()> {
-    let (set, wanted) = (state.set, state.wanted());
-    let well = |plane: &Plane, pod: &Pod| {
+fn manage_pods(plane: &mut ControlPlane, state: &StatefulSetState<'_>) -> ApiResult<()> {
+    let (set, wanted) = (state.set, state.desired_ordinals());
+    let well = |plane: &ControlPlane, pod: &Pod| {
         pod.is_active() && available_at(pod, set.spec.min_ready_seconds).is_some_and(|at| at <= plane.now())
     };
     for ordinal in wanted.clone() {
         match state.pods.get(&ordinal) {
             None => create(plane, state, ordinal)?,
-            Some(pod) if pod.has_ended() && !pod.metadata.is_deleting() => {
+            Some(pod) if pod.is_terminal() && !pod.metadata.is_deleting() => {
                 let message = format!(
                     "StatefulSet {}/{} is recreating failed Pod {}",
                     set.metadata.namespace, set.metadata.name, pod.metadata.name
                 );
-                plane.tell(SPEAKER, (Kind::StatefulSet, &set.metadata), Tone::Warning, "RecreatingFailedPod", message);
-                plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+                plane.publish_event(
+                    EVENT_COMPONENT,
+                    (ControlPlaneKind::StatefulSet, &set.metadata),
+                    EventType::Warning,
+                    "RecreatingFailedPod",
+                    message,
+                );
+                plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
             }
             Some(pod) if well(plane, pod) => continue,
             Some(_) => {}
@@ -126,28 +140,34 @@ fn step(plane: &mut Plane, state: &State<'_>) -> ApiResult<()> {
     Ok(())
 }
 
-fn delete(plane: &mut Plane, set: &Workload, pod: &Pod) -> ApiResult<()> {
-    plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+fn delete(plane: &mut ControlPlane, set: &Workload, pod: &Pod) -> ApiResult<()> {
+    plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
     let message = format!("delete Pod {} in StatefulSet {} successful", pod.metadata.name, set.metadata.name);
-    plane.tell(SPEAKER, (Kind::StatefulSet, &set.metadata), Tone::Normal, "SuccessfulDelete", message);
+    plane.publish_event(
+        EVENT_COMPONENT,
+        (ControlPlaneKind::StatefulSet, &set.metadata),
+        EventType::Normal,
+        "SuccessfulDelete",
+        message,
+    );
     Ok(())
 }
 
 /// Makes the pod of a number, and its claims first.
-fn create(plane: &mut Plane, state: &State<'_>, ordinal: i64) -> ApiResult<()> {
+fn create(plane: &mut ControlPlane, state: &StatefulSetState<'_>, ordinal: i64) -> ApiResult<()> {
     let set = state.set;
     let name = format!("{}-{ordinal}", set.metadata.name);
     let revision = state.revision_for(ordinal).to_string();
-    let kept = plane.world.revisions.get(&ObjectKey::new(Some(&set.metadata.namespace), &revision));
-    let template = kept.as_deref().map_or_else(|| set.spec.template.clone(), revisions::template_in);
-    let mut pod = from_template(&template, (Kind::StatefulSet, &set.metadata));
+    let kept = plane.cache.controller_revisions.get(&ObjectKey::new(Some(&set.metadata.namespace), &revision));
+    let template = kept.as_deref().map_or_else(|| set.spec.template.clone(), revisions::template_of_revision);
+    let mut pod = from_template(&template, (ControlPlaneKind::StatefulSet, &set.metadata));
     object::remove(&mut pod, &["metadata", "generateName"]);
     object::set_meta(&mut pod, "name", name.as_str());
-    let labels = object::made(&mut pod, &["metadata", "labels"]);
+    let labels = object::ensure_object(&mut pod, &["metadata", "labels"]);
     labels.insert("statefulset.kubernetes.io/pod-name".into(), name.as_str().into());
     labels.insert("apps.kubernetes.io/pod-index".into(), ordinal.to_string().into());
     labels.insert(REVISION_HASH.into(), revision.as_str().into());
-    let spec = object::made(&mut pod, &["spec"]);
+    let spec = object::ensure_object(&mut pod, &["spec"]);
     spec.insert("hostname".into(), name.as_str().into());
     if !set.spec.service_name.is_empty() {
         spec.insert("subdomain".into(), set.spec.service_name.as_str().into());
@@ -156,30 +176,42 @@ fn create(plane: &mut Plane, state: &State<'_>, ordinal: i64) -> ApiResult<()> {
         let volume = object::name(claim).to_string();
         let claim_name = format!("{volume}-{name}");
         create_claim(plane, set, claim, &claim_name)?;
-        let volumes = object::made(&mut pod, &["spec"]).entry("volumes").or_insert_with(|| json!([]));
+        let volumes = object::ensure_object(&mut pod, &["spec"]).entry("volumes").or_insert_with(|| json!([]));
         if let Some(volumes) = volumes.as_array_mut() {
             volumes.retain(|known| object::text(known, &["name"]) != volume);
             volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": claim_name}}));
         }
     }
-    match plane.controllers.create(Kind::Pod, &set.metadata.namespace, &pod) {
+    match plane.controller_client.create(ControlPlaneKind::Pod, &set.metadata.namespace, &pod) {
         Ok(_) => {
             let message = format!("create Pod {name} in StatefulSet {} successful", set.metadata.name);
-            plane.tell(SPEAKER, (Kind::StatefulSet, &set.metadata), Tone::Normal, "SuccessfulCreate", message);
+            plane.publish_event(
+                EVENT_COMPONENT,
+                (ControlPlaneKind::StatefulSet, &set.metadata),
+                EventType::Normal,
+                "SuccessfulCreate",
+                message,
+            );
             Ok(())
         }
         Err(refusal) => {
             let message =
                 format!("create Pod {name} in StatefulSet {} failed error: {}", set.metadata.name, refusal.message());
-            plane.tell(SPEAKER, (Kind::StatefulSet, &set.metadata), Tone::Warning, "FailedCreate", message);
+            plane.publish_event(
+                EVENT_COMPONENT,
+                (ControlPlaneKind::StatefulSet, &set.metadata),
+                EventType::Warning,
+                "FailedCreate",
+                message,
+            );
             Err(refusal)
         }
     }
 }
 
 /// Makes a pod's claim, if it is not there from an earlier pod of that name.
-fn create_claim(plane: &Plane, set: &Workload, template: &Value, name: &str) -> ApiResult<()> {
-    if plane.world.claims.get(&ObjectKey::new(Some(&set.metadata.namespace), name)).is_some() {
+fn create_claim(plane: &ControlPlane, set: &Workload, template: &Value, name: &str) -> ApiResult<()> {
+    if plane.cache.volume_claims.get(&ObjectKey::new(Some(&set.metadata.namespace), name)).is_some() {
         return Ok(());
     }
     let mut claim = json!({"metadata": {"name": name}, "spec": template.get("spec")});
@@ -190,36 +222,36 @@ fn create_claim(plane: &Plane, set: &Workload, template: &Value, name: &str) -> 
     }
     let selector = set.spec.selector.as_ref().and_then(|selector| object::at(selector, &["matchLabels"]));
     for (key, value) in selector.and_then(Value::as_object).into_iter().flatten() {
-        object::made(&mut claim, &["metadata", "labels"]).insert(key.clone(), value.clone());
+        object::ensure_object(&mut claim, &["metadata", "labels"]).insert(key.clone(), value.clone());
     }
     if set.spec.persistent_volume_claim_retention_policy.when_deleted == "Delete" {
         object::set_meta(
             &mut claim,
             "ownerReferences",
-            json!([controller_reference(Kind::StatefulSet, &set.metadata)]),
+            json!([controller_reference(ControlPlaneKind::StatefulSet, &set.metadata)]),
         );
     }
-    match plane.controllers.create(Kind::PersistentVolumeClaim, &set.metadata.namespace, &claim) {
+    match plane.controller_client.create(ControlPlaneKind::PersistentVolumeClaim, &set.metadata.namespace, &claim) {
         Err(refusal) if refusal.code() != 409 => Err(refusal),
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
-fn report(plane: &Plane, key: &ObjectKey, state: &State<'_>) -> ApiResult<Again> {
+fn write_status(plane: &ControlPlane, key: &ObjectKey, state: &StatefulSetState<'_>) -> ApiResult<RunAgain> {
     let set = state.set;
-    let alive: Vec<Arc<Pod>> = state.pods.values().filter(|pod| !pod.has_ended()).cloned().collect();
+    let alive: Vec<Arc<Pod>> = state.pods.values().filter(|pod| !pod.is_terminal()).cloned().collect();
     let (ready, available, next) = count_ready(&alive, set.spec.min_ready_seconds, plane.now());
     let of = |revision: &str| alive.iter().filter(|pod| pod.is_active() && revision_of(pod) == revision).count() as i64;
-    let updated = of(&state.update);
+    let updated = of(&state.update_revision);
     let done = updated == set.replicas() && ready == set.replicas() && alive.len() as i64 == set.replicas();
-    let current = if done { &state.update } else { &state.current };
+    let current = if done { &state.update_revision } else { &state.current_revision };
     let status = json!({
         "observedGeneration": set.metadata.generation, "replicas": alive.len(), "readyReplicas": ready,
         "availableReplicas": available, "currentReplicas": of(current), "updatedReplicas": updated,
-        "currentRevision": current, "updateRevision": state.update, "collisionCount": set.counted("collisionCount"),
+        "currentRevision": current, "updateRevision": state.update_revision, "collisionCount": set.status_count("collisionCount"),
     });
-    if differs(&set.status, &status) {
-        ignore_gone(plane.controllers.replace_status(Kind::StatefulSet, key, &status))?;
+    if status_differs(&set.status, &status) {
+        ignore_gone(plane.controller_client.merge_patch_status(ControlPlaneKind::StatefulSet, key, &status))?;
     }
-    Ok(next.map_or(Again::WhenChanged, Again::After))
+    Ok(next.map_or(RunAgain::WhenChanged, RunAgain::After))
 }

@@ -29,21 +29,21 @@ use serde::de::DeserializeOwned;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use self::events::Teller;
-use super::in_process_client::{Feed, Local, Told, news};
+use self::events::EventRecorder;
+use super::in_process_client::{ChangeFeed, InProcessClient, RawChange, wait_for_changes};
 use crate::api::ApiServer;
 
-pub(crate) use matching::{CLAIM_SELECTED_NODE, best_match, is_bound, requested};
+pub(crate) use matching::{CLAIM_SELECTED_NODE, best_match, is_bound, requested_storage};
 
 /// The controller of claims and volumes, with its provisioner.
 ///
 /// It reads and writes through the store of its [`ApiServer`] in this process. There should be one for a cluster.
 pub struct VolumeController {
-    local: Local,
+    client: InProcessClient,
     feeds: Feeds,
-    teller: Teller,
+    event_recorder: EventRecorder,
     /// How long it takes to make a volume.
-    takes: Duration,
+    provision_delay: Duration,
     claims: BTreeMap<SmolStr, PersistentVolumeClaim>,
     volumes: BTreeMap<SmolStr, PersistentVolume>,
     classes: BTreeMap<SmolStr, StorageClass>,
@@ -51,13 +51,13 @@ pub struct VolumeController {
     /// The labels by which a driver says where a node is, by node and driver.
     topology_keys: BTreeMap<SmolStr, BTreeMap<String, Vec<String>>>,
     /// The claims that pods use, by pod; how many pods use a claim; and pods that want claims made for them.
-    users: BTreeMap<SmolStr, BTreeSet<SmolStr>>,
-    use_counts: BTreeMap<SmolStr, usize>,
-    expectant: BTreeMap<SmolStr, Pod>,
+    claims_by_pod: BTreeMap<SmolStr, BTreeSet<SmolStr>>,
+    claim_use_counts: BTreeMap<SmolStr, usize>,
+    pods_with_ephemeral_volumes: BTreeMap<SmolStr, Pod>,
     /// What is to be looked at.
     dirty: BTreeSet<Dirty>,
     /// When which claim's volume will have been made.
-    in_the_making: BTreeMap<SmolStr, Instant>,
+    provisioning_done_at: BTreeMap<SmolStr, Instant>,
 }
 
 /// Something to be looked at; claims first, since what becomes of volumes depends on them.
@@ -69,12 +69,12 @@ enum Dirty {
 }
 
 struct Feeds {
-    claims: Feed,
-    volumes: Feed,
-    classes: Feed,
-    nodes: Feed,
-    csi_nodes: Feed,
-    pods: Feed,
+    claims: ChangeFeed,
+    volumes: ChangeFeed,
+    classes: ChangeFeed,
+    nodes: ChangeFeed,
+    csi_nodes: ChangeFeed,
+    pods: ChangeFeed,
 }
 
 impl std::fmt::Debug for VolumeController {
@@ -86,7 +86,7 @@ impl std::fmt::Debug for VolumeController {
 impl VolumeController {
     /// A controller for the cluster that `server` serves, whose provisioner takes `takes` to make a volume.
     pub fn new(server: &ApiServer, takes: Duration) -> Self {
-        let local = Local::new(server, "kube-controller-manager");
+        let local = InProcessClient::new(server, "kube-controller-manager");
         let feeds = Feeds {
             claims: local.feed("", "persistentvolumeclaims"),
             volumes: local.feed("", "persistentvolumes"),
@@ -96,37 +96,37 @@ impl VolumeController {
             pods: local.feed("", "pods"),
         };
         Self {
-            teller: Teller::new(local.clone()),
-            local,
+            event_recorder: EventRecorder::new(local.clone()),
+            client: local,
             feeds,
-            takes,
+            provision_delay: takes,
             claims: BTreeMap::new(),
             volumes: BTreeMap::new(),
             classes: BTreeMap::new(),
             nodes: BTreeMap::new(),
             topology_keys: BTreeMap::new(),
-            users: BTreeMap::new(),
-            use_counts: BTreeMap::new(),
-            expectant: BTreeMap::new(),
+            claims_by_pod: BTreeMap::new(),
+            claim_use_counts: BTreeMap::new(),
+            pods_with_ephemeral_volumes: BTreeMap::new(),
             dirty: BTreeSet::new(),
-            in_the_making: BTreeMap::new(),
+            provisioning_done_at: BTreeMap::new(),
         }
     }
 
     /// Brings claims and volumes together until it is dropped, which can be at any time: nothing is lost with it.
     pub async fn run(mut self) {
         loop {
-            self.take_in();
+            self.apply_changes();
             while let Some(next) = self.dirty.pop_first() {
                 match next {
-                    Dirty::Pod(key) => self.make_claims_of(&key),
-                    Dirty::Claim(key) => self.look_at_claim(&key),
-                    Dirty::Volume(name) => self.look_at_volume(&name),
+                    Dirty::Pod(key) => self.create_ephemeral_claims(&key),
+                    Dirty::Claim(key) => self.sync_claim(&key),
+                    Dirty::Volume(name) => self.sync_volume(&name),
                 }
                 // What was just written is known before the next step.
-                self.take_in();
+                self.apply_changes();
             }
-            let next = self.in_the_making.values().min().copied();
+            let next = self.provisioning_done_at.values().min().copied();
             let feeds = [
                 &self.feeds.claims,
                 &self.feeds.volumes,
@@ -138,63 +138,63 @@ impl VolumeController {
             match next {
                 Some(at) => tokio::select! {
                     biased;
-                    () = news(&feeds) => {}
+                    () = wait_for_changes(&feeds) => {}
                     () = tokio::time::sleep_until(at) => {}
                 },
-                None => news(&feeds).await,
+                None => wait_for_changes(&feeds).await,
             }
-            self.finish_volumes(Instant::now());
+            self.finish_provisioning(Instant::now());
         }
     }
 
-    fn take_in(&mut self) {
-        for told in self.feeds.nodes.take() {
-            let labels = read(&told).map(|node: Node| node.metadata.labels.unwrap_or_default());
-            put(&mut self.nodes, &told, labels);
+    fn apply_changes(&mut self) {
+        for told in self.feeds.nodes.take_changes() {
+            let labels = decode_change(&told).map(|node: Node| node.metadata.labels.unwrap_or_default());
+            put_or_remove(&mut self.nodes, &told, labels);
         }
-        for told in self.feeds.csi_nodes.take() {
-            let keys = read(&told).map(|node: CSINode| {
+        for told in self.feeds.csi_nodes.take_changes() {
+            let keys = decode_change(&told).map(|node: CSINode| {
                 let drivers = node.spec.drivers.into_iter();
                 drivers.map(|driver| (driver.name, driver.topology_keys.unwrap_or_default())).collect()
             });
-            put(&mut self.topology_keys, &told, keys);
+            put_or_remove(&mut self.topology_keys, &told, keys);
         }
-        for told in self.feeds.classes.take() {
-            put(&mut self.classes, &told, read(&told));
+        for told in self.feeds.classes.take_changes() {
+            put_or_remove(&mut self.classes, &told, decode_change(&told));
             // A claim may have waited for its class.
             let waiting = self.claims.iter().filter(|(_, claim)| !is_bound(claim)).map(|(key, _)| key.clone());
             self.dirty.extend(waiting.map(Dirty::Claim));
         }
-        for told in self.feeds.volumes.take() {
-            put(&mut self.volumes, &told, read(&told));
-            self.dirty.insert(Dirty::Volume(name(&told)));
+        for told in self.feeds.volumes.take_changes() {
+            put_or_remove(&mut self.volumes, &told, decode_change(&told));
+            self.dirty.insert(Dirty::Volume(object_key(&told)));
         }
-        for told in self.feeds.claims.take() {
+        for told in self.feeds.claims.take_changes() {
             let before = self.claims.get(told.key.as_str());
             let volume = before.and_then(|claim| claim.spec.as_ref()?.volume_name.clone());
             self.dirty.extend(volume.filter(|name| !name.is_empty()).map(|name| Dirty::Volume(name.into())));
-            put(&mut self.claims, &told, read(&told));
-            self.dirty.insert(Dirty::Claim(name(&told)));
+            put_or_remove(&mut self.claims, &told, decode_change(&told));
+            self.dirty.insert(Dirty::Claim(object_key(&told)));
         }
-        for told in self.feeds.pods.take() {
-            self.take_in_pod(&told);
+        for told in self.feeds.pods.take_changes() {
+            self.apply_pod_change(&told);
         }
     }
 }
 
-fn name(told: &Told) -> SmolStr {
+fn object_key(told: &RawChange) -> SmolStr {
     told.key.as_str().into()
 }
 
-fn read<T: DeserializeOwned>(told: &Told) -> Option<T> {
+fn decode_change<T: DeserializeOwned>(told: &RawChange) -> Option<T> {
     serde_json::from_slice(told.object.as_ref()?)
         .inspect_err(|problem| tracing::warn!(object = told.key.as_str(), %problem, "a stored object cannot be read"))
         .ok()
 }
 
-fn put<T>(map: &mut BTreeMap<SmolStr, T>, told: &Told, object: Option<T>) {
+fn put_or_remove<T>(map: &mut BTreeMap<SmolStr, T>, told: &RawChange, object: Option<T>) {
     match object {
-        Some(object) => drop(map.insert(name(told), object)),
+        Some(object) => drop(map.insert(object_key(told), object)),
         None => drop(map.remove(told.key.as_str())),
     }
 }

@@ -10,26 +10,26 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::time::Instant;
 
 /// The first pause after a failure, and the longest: those of the real controllers.
-const FIRST_PAUSE: Duration = Duration::from_millis(5);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1000);
+const BASE_RETRY_DELAY: Duration = Duration::from_millis(5);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(1000);
 
 /// An ordered queue of distinct pieces of work.
 #[derive(Debug)]
-pub(crate) struct Queue<W> {
+pub(crate) struct WorkQueue<W> {
     ready: VecDeque<W>,
     /// What is in `ready`. (The hashed ones are asked about single pieces of work and never gone through.)
-    waiting: FxHashSet<W>,
+    ready_set: FxHashSet<W>,
     later: BTreeMap<(Instant, u64), W>,
     due: FxHashMap<W, (Instant, u64)>,
     failures: FxHashMap<W, u32>,
     serial: u64,
 }
 
-impl<W: Clone + Eq + Hash> Queue<W> {
+impl<W: Clone + Eq + Hash> WorkQueue<W> {
     pub(crate) fn new() -> Self {
         Self {
             ready: VecDeque::new(),
-            waiting: FxHashSet::default(),
+            ready_set: FxHashSet::default(),
             later: BTreeMap::new(),
             due: FxHashMap::default(),
             failures: FxHashMap::default(),
@@ -39,7 +39,7 @@ impl<W: Clone + Eq + Hash> Queue<W> {
 
     /// To be done now. A later date that it had stays.
     pub(crate) fn add(&mut self, work: W) {
-        if self.waiting.insert(work.clone()) {
+        if self.ready_set.insert(work.clone()) {
             self.ready.push_back(work);
         }
     }
@@ -61,13 +61,13 @@ impl<W: Clone + Eq + Hash> Queue<W> {
     /// To be done again, later each time that it fails.
     pub(crate) fn add_after_failure(&mut self, work: W, now: Instant) {
         let failures = self.failures.entry(work.clone()).or_default();
-        let pause = FIRST_PAUSE.saturating_mul(1 << (*failures).min(20)).min(LONGEST_PAUSE);
+        let pause = BASE_RETRY_DELAY.saturating_mul(1 << (*failures).min(20)).min(MAX_RETRY_DELAY);
         *failures += 1;
         self.add_at(work, now + pause);
     }
 
     /// It went well: the next failure is a first one.
-    pub(crate) fn succeeded(&mut self, work: &W) {
+    pub(crate) fn forget_failures(&mut self, work: &W) {
         self.failures.remove(work);
     }
 
@@ -81,7 +81,7 @@ impl<W: Clone + Eq + Hash> Queue<W> {
             self.add(work);
         }
         let work = self.ready.pop_front()?;
-        self.waiting.remove(&work);
+        self.ready_set.remove(&work);
         Some(work)
     }
 
@@ -105,7 +105,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn work_comes_once_in_order_and_in_time() {
         let now = Instant::now();
-        let mut queue = Queue::new();
+        let mut queue = WorkQueue::new();
         for work in ["b", "a", "b", "c"] {
             queue.add(work);
         }
@@ -125,7 +125,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn failures_come_back_later_each_time() {
         let now = Instant::now();
-        let mut queue = Queue::new();
+        let mut queue = WorkQueue::new();
         let pauses: Vec<Duration> = (0..3)
             .map(|_| {
                 queue.add_after_failure("w", now);
@@ -135,12 +135,12 @@ mod tests {
             })
             .collect();
         assert_eq!(pauses, [5, 10, 20].map(Duration::from_millis));
-        queue.succeeded(&"w");
+        queue.forget_failures(&"w");
         queue.add_after_failure("w", now);
-        assert_eq!(queue.next_due(), Some(now + FIRST_PAUSE));
+        assert_eq!(queue.next_due(), Some(now + BASE_RETRY_DELAY));
         for _ in 0..40 {
             queue.add_after_failure("x", now);
         }
-        assert!(queue.next_due().unwrap() <= now + LONGEST_PAUSE);
+        assert!(queue.next_due().unwrap() <= now + MAX_RETRY_DELAY);
     }
 }

@@ -3,33 +3,36 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::scenario::{Interruption, Step, Target};
+use super::scenario::{InterruptStep, ScenarioStep, ScenarioTarget};
 use crate::api::registry::Resource;
-use crate::cluster::{Cluster, Requests};
+use crate::cluster::{Cluster, ComponentClient};
 
-const APPLY: &str = "application/apply-patch+yaml";
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
 /// A person at the cluster.
-pub(super) struct Person<'c> {
+pub(super) struct ScenarioActor<'c> {
     cluster: &'c Cluster,
-    requests: Requests,
+    client: ComponentClient,
 }
 
-impl<'c> Person<'c> {
+impl<'c> ScenarioActor<'c> {
     pub(super) fn new(cluster: &'c Cluster) -> Self {
-        Self { cluster, requests: Requests::new(cluster.api().clone(), "scenario") }
+        Self { cluster, client: ComponentClient::new(cluster.api().clone(), "scenario") }
     }
 
     /// Does everything that the step says but for faults. What is refused is returned in the server's words.
-    pub(super) fn act(&self, step: &Step, machines: &[(String, String)]) -> Vec<String> {
+    pub(super) fn perform(&self, step: &ScenarioStep, machines: &[(String, String)]) -> Vec<String> {
         let mut refused = Vec::new();
         let mut note = |outcome: Result<(), String>| refused.extend(outcome.err());
         for object in &step.apply {
             note(self.apply(object));
         }
         if let Some(scale) = &step.scale {
-            let target =
-                Target { kind: scale.kind.clone(), name: scale.name.clone(), namespace: scale.namespace.clone() };
+            let target = ScenarioTarget {
+                kind: scale.kind.clone(),
+                name: scale.name.clone(),
+                namespace: scale.namespace.clone(),
+            };
             note(self.merge(&target, &json!({"spec": {"replicas": scale.replicas}})));
         }
         if let Some(target) = &step.restart {
@@ -39,7 +42,7 @@ impl<'c> Person<'c> {
         }
         if let Some(change) = &step.patch {
             let (kind, name) = (change.kind.clone(), change.name.clone());
-            note(self.merge(&Target { kind, name, namespace: change.namespace.clone() }, &change.merge));
+            note(self.merge(&ScenarioTarget { kind, name, namespace: change.namespace.clone() }, &change.merge));
         }
         if let Some(target) = &step.delete {
             note(self.delete(target));
@@ -53,36 +56,36 @@ impl<'c> Person<'c> {
     fn apply(&self, object: &Value) -> Result<(), String> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
-        let target = Target { kind: text(&object["kind"]), name: text(&object["metadata"]["name"]), namespace };
+        let target = ScenarioTarget { kind: text(&object["kind"]), name: text(&object["metadata"]["name"]), namespace };
         let path = self.path(&target, Some(&text(&object["apiVersion"])))?;
-        self.send(Method::PATCH, &format!("{path}?fieldManager=scenario&force=true"), APPLY, object)
+        self.send(Method::PATCH, &format!("{path}?fieldManager=scenario&force=true"), APPLY_PATCH, object)
     }
 
-    fn merge(&self, target: &Target, change: &Value) -> Result<(), String> {
+    fn merge(&self, target: &ScenarioTarget, change: &Value) -> Result<(), String> {
         self.send(Method::PATCH, &self.path(target, None)?, "application/merge-patch+json", change)
     }
 
-    fn delete(&self, target: &Target) -> Result<(), String> {
+    fn delete(&self, target: &ScenarioTarget) -> Result<(), String> {
         self.send(Method::DELETE, &self.path(target, None)?, "application/json", &json!({}))
     }
 
     /// Takes machines away: the first by name of those that fit.
-    fn interrupt(&self, interruption: &Interruption, machines: &[(String, String)]) {
+    fn interrupt(&self, interruption: &InterruptStep, machines: &[(String, String)]) {
         let fits =
             |capacity_type: &str| interruption.capacity_type.as_ref().is_none_or(|wanted| wanted == capacity_type);
         let doomed = machines.iter().filter(|(_, capacity_type)| fits(capacity_type)).take(interruption.count);
         for (node, _) in doomed {
-            self.cluster.machines().take_away(node);
+            self.cluster.instances().terminate(node);
         }
     }
 
     fn send(&self, method: Method, path: &str, media: &'static str, body: &Value) -> Result<(), String> {
-        let answer = self.requests.send(method, path, media, body);
+        let answer = self.client.send(method, path, media, body);
         answer.map(drop).map_err(|refusal| refusal.message().to_owned())
     }
 
     /// The path of an object.
-    fn path(&self, target: &Target, api_version: Option<&str>) -> Result<String, String> {
+    fn path(&self, target: &ScenarioTarget, api_version: Option<&str>) -> Result<String, String> {
         let registry = self.cluster.api().inner.registry();
         let is_meant = |resource: &Resource| {
             resource.kind == target.kind && api_version.is_none_or(|wanted| resource.api_version() == wanted)

@@ -10,7 +10,7 @@ use crate::cloud::{CloudFault, CloudFaultRule};
 use crate::faults::{Fault, FaultRule};
 
 /// The agent under which the system under test writes.
-const SYSTEM: &str = "kerf";
+const TESTED_AGENT: &str = "kerf";
 
 /// A fault that can be asked for by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -54,7 +54,7 @@ impl NamedFault {
     ];
 
     /// The rule at the API, if it is a fault of the API.
-    pub(super) fn at_the_api(self) -> Option<FaultRule> {
+    pub(super) fn api_rule(self) -> Option<FaultRule> {
         let (fault, per_million) = match self {
             Self::Conflict => (Fault::Conflict, 200_000),
             Self::Error => (Fault::InternalError, 100_000),
@@ -63,11 +63,11 @@ impl NamedFault {
             Self::StaleRead => (Fault::StaleRead { revisions: 20 }, 100_000),
             Self::Stockout | Self::Throttling | Self::NeverJoins | Self::SlowBoot | Self::Interruption => return None,
         };
-        Some(FaultRule { agent: SYSTEM.to_owned(), ..FaultRule::new(fault, per_million) })
+        Some(FaultRule { user_agent_prefix: TESTED_AGENT.to_owned(), ..FaultRule::new(fault, per_million) })
     }
 
     /// The rule at the cloud, if it is a fault of the cloud.
-    pub(super) fn at_the_cloud(self) -> Option<CloudFaultRule> {
+    pub(super) fn cloud_rule(self) -> Option<CloudFaultRule> {
         let (fault, per_million) = match self {
             Self::Stockout => (CloudFault::StockOut, 333_333),
             Self::Throttling => (CloudFault::Throttled, 200_000),

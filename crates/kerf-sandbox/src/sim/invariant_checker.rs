@@ -14,21 +14,21 @@ use kerf_api::slim::{Node, Pod, PodPhase, Str};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::cost_meter::Money;
+use super::cost_meter::CostMeter;
 use super::invariants;
-use super::report::{NodeReport, PodReport, Report, Sample, TimesToRun, Violation};
-use super::steady::Calm;
+use super::report::{NodeReport, PodReport, Sample, SimulationReport, TimesToRun, Violation};
+use super::steady::SteadyCheck;
 use crate::api::ObjectKey;
-use crate::cluster::{PRICE, micro_dollars};
+use crate::cluster::{PRICE_LABEL, parse_micro_dollars};
 
 /// The condition that says why a claim is disrupted.
 const DISRUPTION_REASON: &str = "DisruptionReason";
 /// The reason of what nobody decided: time was up, a machine was lost, somebody deleted it.
-const OTHER: &str = "Other";
+const OTHER_REASON: &str = "Other";
 
 /// A kind of object that the ledger is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum TrackedKind {
     Pod,
     Node,
     Claim,
@@ -36,7 +36,7 @@ pub(super) enum Seen {
     Budget,
 }
 
-impl Seen {
+impl TrackedKind {
     pub(super) const ALL: [Self; 5] = [Self::Pod, Self::Node, Self::Claim, Self::Pool, Self::Budget];
 
     /// Group and plural.
@@ -72,20 +72,20 @@ pub(super) struct ClaimRecord {
     /// Whether it ever was.
     pub(super) is_initialized: bool,
     pub(super) is_terminating: bool,
-    pub(super) has_grace: bool,
+    pub(super) has_termination_grace_period: bool,
     pub(super) expires: Option<Timestamp>,
     /// The claims that it was launched for.
     pub(super) replaces: Vec<String>,
     /// When it came, counted in changes.
-    pub(super) came: u64,
-    pub(super) marked: Option<Marked>,
+    pub(super) created_at_change: u64,
+    pub(super) disruption_mark: Option<DisruptionMark>,
 }
 
 /// How things stood when it was decided that a claim goes.
 #[derive(Debug)]
-pub(super) struct Marked {
+pub(super) struct DisruptionMark {
     /// When, counted in changes.
-    pub(super) at: u64,
+    pub(super) at_change: u64,
     /// The pods on its node, by uid.
     pub(super) pods: BTreeSet<Str>,
 }
@@ -102,7 +102,7 @@ pub(super) struct NodeRecord {
 
 /// What has happened since somebody last asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Recent {
+pub(super) struct RecentCounts {
     pub(super) pending: usize,
     pub(super) running: usize,
     pub(super) evicted: usize,
@@ -115,7 +115,7 @@ pub(super) struct Recent {
 
 /// Everything that happened.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct InvariantChecker {
     started: Timestamp,
     /// How many changes there were.
     changes: u64,
@@ -126,7 +126,7 @@ pub(super) struct Ledger {
     pub(super) claims: BTreeMap<String, ClaimRecord>,
     pub(super) pools: BTreeMap<String, NodePool>,
     pub(super) budgets: BTreeMap<ObjectKey, PodDisruptionBudget>,
-    recent: Recent,
+    recent: RecentCounts,
     created: usize,
     times_to_run: Vec<u64>,
     launched: usize,
@@ -134,13 +134,13 @@ pub(super) struct Ledger {
     moves: BTreeMap<String, usize>,
     pub(super) evictions: usize,
     evictions_by_reason: BTreeMap<String, usize>,
-    pub(super) calm: Calm,
+    pub(super) steady_check: SteadyCheck,
     pub(super) violations: Vec<Violation>,
     samples: Vec<Sample>,
-    money: Money,
+    cost_meter: CostMeter,
 }
 
-impl Ledger {
+impl InvariantChecker {
     pub(super) fn new(started: Timestamp) -> Self {
         Self {
             started,
@@ -151,7 +151,7 @@ impl Ledger {
             claims: BTreeMap::new(),
             pools: BTreeMap::new(),
             budgets: BTreeMap::new(),
-            recent: Recent::default(),
+            recent: RecentCounts::default(),
             created: 0,
             times_to_run: Vec::new(),
             launched: 0,
@@ -159,58 +159,58 @@ impl Ledger {
             moves: BTreeMap::new(),
             evictions: 0,
             evictions_by_reason: BTreeMap::new(),
-            calm: Calm::default(),
+            steady_check: SteadyCheck::default(),
             violations: Vec::new(),
             samples: Vec::new(),
-            money: Money::new(started),
+            cost_meter: CostMeter::new(started),
         }
     }
 
     /// Notes that a rule was broken.
-    pub(super) fn violate(&mut self, now: Timestamp, rule: &'static str, what: String) {
-        let at_seconds = self.seconds(now);
+    pub(super) fn record_violation(&mut self, now: Timestamp, rule: &'static str, what: String) {
+        let at_seconds = self.seconds_since_start(now);
         self.violations.push(Violation { at_seconds, rule, what });
     }
 
-    pub(super) fn seconds(&self, now: Timestamp) -> u64 {
+    pub(super) fn seconds_since_start(&self, now: Timestamp) -> u64 {
         u64::try_from(now.duration_since(self.started).as_secs()).unwrap_or_default()
     }
 
     /// An object is now this, or gone.
-    pub(super) fn note(&mut self, kind: Seen, key: &ObjectKey, object: Option<&[u8]>, now: Timestamp) {
+    pub(super) fn apply_change(&mut self, kind: TrackedKind, key: &ObjectKey, object: Option<&[u8]>, now: Timestamp) {
         self.changes += 1;
         match (kind, object) {
-            (Seen::Pod, Some(text)) => self.note_pod(key, text, now),
-            (Seen::Pod, None) => self.forget_pod(key),
-            (Seen::Node, Some(text)) => self.note_node(text, now),
-            (Seen::Node, None) => self.forget_node(key.name(), now),
-            (Seen::Claim, Some(text)) => self.note_claim(text, now),
-            (Seen::Claim, None) => self.forget_claim(key.name()),
-            (Seen::Pool, Some(text)) => {
-                self.pools.extend(read::<NodePool>(text).map(|pool| (key.name().to_owned(), pool)));
+            (TrackedKind::Pod, Some(text)) => self.apply_pod(key, text, now),
+            (TrackedKind::Pod, None) => self.remove_pod(key),
+            (TrackedKind::Node, Some(text)) => self.apply_node(text, now),
+            (TrackedKind::Node, None) => self.remove_node(key.name(), now),
+            (TrackedKind::Claim, Some(text)) => self.apply_claim(text, now),
+            (TrackedKind::Claim, None) => self.remove_claim(key.name()),
+            (TrackedKind::Pool, Some(text)) => {
+                self.pools.extend(decode::<NodePool>(text).map(|pool| (key.name().to_owned(), pool)));
             }
-            (Seen::Pool, None) => drop(self.pools.remove(key.name())),
-            (Seen::Budget, Some(text)) => self.budgets.extend(read(text).map(|budget| (key.clone(), budget))),
-            (Seen::Budget, None) => drop(self.budgets.remove(key)),
+            (TrackedKind::Pool, None) => drop(self.pools.remove(key.name())),
+            (TrackedKind::Budget, Some(text)) => self.budgets.extend(decode(text).map(|budget| (key.clone(), budget))),
+            (TrackedKind::Budget, None) => drop(self.budgets.remove(key)),
         }
     }
 
     /// Everything of a kind that is there.
-    pub(super) fn keys(&self, kind: Seen) -> Vec<ObjectKey> {
+    pub(super) fn keys(&self, kind: TrackedKind) -> Vec<ObjectKey> {
         let of = |name: &str| ObjectKey::new(None, name);
         match kind {
-            Seen::Pod => self.pods.keys().cloned().collect(),
-            Seen::Node => self.nodes.keys().map(|name| of(name)).collect(),
-            Seen::Claim => self.claims.keys().map(|name| of(name)).collect(),
-            Seen::Pool => self.pools.keys().map(|name| of(name)).collect(),
-            Seen::Budget => self.budgets.keys().cloned().collect(),
+            TrackedKind::Pod => self.pods.keys().cloned().collect(),
+            TrackedKind::Node => self.nodes.keys().map(|name| of(name)).collect(),
+            TrackedKind::Claim => self.claims.keys().map(|name| of(name)).collect(),
+            TrackedKind::Pool => self.pools.keys().map(|name| of(name)).collect(),
+            TrackedKind::Budget => self.budgets.keys().cloned().collect(),
         }
     }
 
-    fn note_pod(&mut self, key: &ObjectKey, text: &[u8], now: Timestamp) {
-        let Some(pod) = read::<Pod>(text) else { return };
+    fn apply_pod(&mut self, key: &ObjectKey, text: &[u8], now: Timestamp) {
+        let Some(pod) = decode::<Pod>(text) else { return };
         if self.pods.get(key).is_some_and(|known| known.pod.metadata.uid != pod.metadata.uid) {
-            self.forget_pod(key);
+            self.remove_pod(key);
         }
         let known = self.pods.get(key);
         let was_going = known.is_some_and(|known| known.pod.is_terminating());
@@ -223,7 +223,7 @@ impl Ledger {
         if known.is_none() {
             self.created += 1;
             self.recent.pending += 1;
-            self.calm.came(&record.pod, now);
+            self.steady_check.record_pod(&record.pod, now);
         }
         if !record.has_run && record.pod.status.phase == PodPhase::Running {
             record.has_run = true;
@@ -240,13 +240,13 @@ impl Ledger {
         if is_evicted {
             self.evictions += 1;
             self.recent.evicted += 1;
-            let reason = self.reason_on(key).unwrap_or(OTHER).to_owned();
+            let reason = self.disruption_reason_of(key).unwrap_or(OTHER_REASON).to_owned();
             *self.evictions_by_reason.entry(reason).or_default() += 1;
             invariants::on_eviction(self, key, now);
         }
     }
 
-    fn forget_pod(&mut self, key: &ObjectKey) {
+    fn remove_pod(&mut self, key: &ObjectKey) {
         let Some(record) = self.pods.remove(key) else { return };
         self.recent.ended += 1;
         if let Some(node) = &record.pod.spec.node_name
@@ -256,8 +256,8 @@ impl Ledger {
         }
     }
 
-    fn note_node(&mut self, text: &[u8], now: Timestamp) {
-        let Some(node) = read::<Node>(text) else { return };
+    fn apply_node(&mut self, text: &[u8], now: Timestamp) {
+        let Some(node) = decode::<Node>(text) else { return };
         let of_node = &node.metadata.labels;
         let is_ready = node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True");
         let record = NodeRecord {
@@ -266,7 +266,7 @@ impl Ledger {
             is_ready,
             is_initialized: of_node.has_value(labels::INITIALIZED, "true"),
             is_protected: node.metadata.annotations.has_value(DO_NOT_DISRUPT, "true"),
-            price: of_node.get(PRICE).map_or(0, micro_dollars),
+            price: of_node.get(PRICE_LABEL).map_or(0, parse_micro_dollars),
         };
         if self.nodes.insert(node.metadata.name.clone(), record).is_none() {
             self.recent.nodes_up += 1;
@@ -274,73 +274,73 @@ impl Ledger {
             self.peak_nodes = self.peak_nodes.max(self.nodes.len());
             invariants::on_new_node(self, &node.metadata.name, now);
         }
-        self.change_price(now);
+        self.update_price(now);
     }
 
-    fn forget_node(&mut self, name: &str, now: Timestamp) {
+    fn remove_node(&mut self, name: &str, now: Timestamp) {
         if self.nodes.remove(name).is_some() {
             self.recent.nodes_down += 1;
             self.on_nodes.remove(name);
-            self.change_price(now);
+            self.update_price(now);
         }
     }
 
-    fn change_price(&mut self, now: Timestamp) {
+    fn update_price(&mut self, now: Timestamp) {
         let rate = self.nodes.values().map(|node| node.price).sum();
-        if rate != self.money.rate {
-            self.money.change(now, rate);
+        if rate != self.cost_meter.rate {
+            self.cost_meter.set_rate(now, rate);
         }
     }
 
-    fn note_claim(&mut self, text: &[u8], now: Timestamp) {
-        let Some(claim) = read::<NodeClaim>(text) else { return };
+    fn apply_claim(&mut self, text: &[u8], now: Timestamp) {
+        let Some(claim) = decode::<NodeClaim>(text) else { return };
         let name = claim.metadata.name.clone().unwrap_or_default();
         let mut record = ClaimRecord::of(&claim);
         let known = self.claims.remove(&name);
         let was_decided = known.as_ref().is_some_and(|known| known.reason.is_some());
         let was_deleting = known.as_ref().is_some_and(|known| known.is_deleting);
         if let Some(known) = known {
-            record.came = known.came;
+            record.created_at_change = known.created_at_change;
             record.is_initialized |= known.is_initialized;
-            record.marked = known.marked.filter(|_| record.reason.is_some());
+            record.disruption_mark = known.disruption_mark.filter(|_| record.reason.is_some());
         } else {
-            record.came = self.changes;
+            record.created_at_change = self.changes;
             self.recent.claims += 1;
         }
         let (is_decided, is_deleting) = (record.reason.is_some() && !was_decided, record.is_deleting && !was_deleting);
         if is_decided {
             let pods = self.pods_on(&record.node).map(|record| record.pod.metadata.uid.clone()).collect();
-            record.marked = Some(Marked { at: self.changes, pods });
+            record.disruption_mark = Some(DisruptionMark { at_change: self.changes, pods });
         }
         self.claims.insert(name.clone(), record);
         if is_decided {
-            invariants::on_decision(self, &name, now);
+            invariants::on_disruption_decision(self, &name, now);
         }
         if is_deleting {
-            invariants::on_deletion(self, &name, now);
+            invariants::on_claim_deletion(self, &name, now);
         }
     }
 
-    fn forget_claim(&mut self, name: &str) {
+    fn remove_claim(&mut self, name: &str) {
         let Some(record) = self.claims.remove(name) else { return };
-        let reason = record.reason.unwrap_or_else(|| OTHER.to_owned());
+        let reason = record.reason.unwrap_or_else(|| OTHER_REASON.to_owned());
         *self.recent.moves.entry(reason.clone()).or_default() += 1;
         *self.moves.entry(reason).or_default() += 1;
     }
 
     /// Why the node of a pod goes, if somebody decided so.
-    fn reason_on(&self, pod: &ObjectKey) -> Option<&str> {
+    fn disruption_reason_of(&self, pod: &ObjectKey) -> Option<&str> {
         let node = self.pods.get(pod)?.pod.spec.node_name.as_ref().filter(|node| !node.is_empty())?;
         self.claims.values().find(|claim| claim.node == *node)?.reason.as_deref()
     }
 
     /// What has happened since this was last asked.
-    pub(super) fn take_recent(&mut self) -> Recent {
+    pub(super) fn take_recent(&mut self) -> RecentCounts {
         std::mem::take(&mut self.recent)
     }
 
     /// Nodes with their capacity types, by name.
-    pub(super) fn machines(&self) -> Vec<(String, String)> {
+    pub(super) fn nodes_with_capacity_type(&self) -> Vec<(String, String)> {
         self.nodes.iter().map(|(name, node)| (name.to_string(), node.capacity_type.clone())).collect()
     }
 
@@ -350,30 +350,30 @@ impl Ledger {
     }
 
     /// Pods that wait for a place, or for their node.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = &Pod> {
+    pub(super) fn pending_pods(&self) -> impl Iterator<Item = &Pod> {
         let pods = self.pods.values().map(|record| &record.pod);
         pods.filter(|pod| pod.status.phase == PodPhase::Pending && !pod.is_terminating())
     }
 
     /// The price of all nodes an hour.
-    pub(super) fn price(&self) -> u64 {
-        self.money.rate
+    pub(super) fn micro_dollars_per_hour(&self) -> u64 {
+        self.cost_meter.rate
     }
 
     /// How things stand.
     pub(super) fn sample(&self, now: Timestamp) -> Sample {
         let running = self.pods.values().filter(|record| record.pod.status.phase == PodPhase::Running).count();
         Sample {
-            at_seconds: self.seconds(now),
-            pending: self.waiting().count(),
+            at_seconds: self.seconds_since_start(now),
+            pending: self.pending_pods().count(),
             running,
             nodes: self.nodes.len(),
-            micro_dollars_per_hour: self.money.rate,
+            micro_dollars_per_hour: self.cost_meter.rate,
         }
     }
 
     /// Remembers how things stand.
-    pub(super) fn keep_sample(&mut self, now: Timestamp) {
+    pub(super) fn record_sample(&mut self, now: Timestamp) {
         let sample = self.sample(now);
         if self.samples.last().is_none_or(|last| last.at_seconds < sample.at_seconds) {
             self.samples.push(sample);
@@ -381,19 +381,19 @@ impl Ledger {
     }
 
     /// What came of it all.
-    pub(super) fn report(self, scenario: &str, seed: u64, fingerprint: u64, now: Timestamp) -> Report {
-        let (created, ran, pending) = (self.created, self.times_to_run.len(), self.waiting().count());
-        Report {
+    pub(super) fn report(self, scenario: &str, seed: u64, fingerprint: u64, now: Timestamp) -> SimulationReport {
+        let (created, ran, pending) = (self.created, self.times_to_run.len(), self.pending_pods().count());
+        SimulationReport {
             scenario: scenario.to_owned(),
             seed,
-            virtual_seconds: self.seconds(now),
+            virtual_seconds: self.seconds_since_start(now),
             nodes: NodeReport { launched: self.launched, peak: self.peak_nodes, at_end: self.nodes.len() },
             pods: PodReport { created, ran, pending, time_to_run: TimesToRun::of(self.times_to_run) },
             moves: self.moves,
             evictions: self.evictions,
             evictions_by_reason: self.evictions_by_reason,
-            cost: self.money.report(now),
-            steady: self.calm.report(),
+            cost: self.cost_meter.report(now),
+            steady: self.steady_check.report(),
             timeline: self.samples,
             violations: self.violations,
             fingerprint: format!("{fingerprint:016x}"),
@@ -420,13 +420,16 @@ impl ClaimRecord {
             is_deleting: metadata.deletion_timestamp.is_some(),
             is_initialized: is_true("Initialized").is_some(),
             is_terminating: is_true("InstanceTerminating").is_some(),
-            has_grace: claim.spec.termination_grace_period.is_some(),
+            has_termination_grace_period: claim.spec.termination_grace_period.is_some(),
             expires: created
                 .zip(expire_after)
                 .map(|(created, after): (Timestamp, kerf_api::duration::Duration)| after.after(created)),
-            replaces: replaced.and_then(|text| read::<Replaced>(text.as_bytes())).unwrap_or_default().node_claims,
-            came: 0,
-            marked: None,
+            replaces: replaced
+                .and_then(|text| decode::<ReplacedClaims>(text.as_bytes()))
+                .unwrap_or_default()
+                .node_claims,
+            created_at_change: 0,
+            disruption_mark: None,
         }
     }
 }
@@ -434,47 +437,47 @@ impl ClaimRecord {
 /// What a claim says of those that it was launched for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Replaced {
+struct ReplacedClaims {
     node_claims: Vec<String>,
 }
 
 /// Reads an object. What the server has stored can be read; anything else would not be in its table.
-fn read<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
+fn decode<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
     serde_json::from_slice(text).ok()
 }
 
 /// The place of an object in its table.
 pub(super) fn key_of(text: &[u8]) -> Option<ObjectKey> {
     #[derive(Deserialize)]
-    struct Named {
-        metadata: Names,
+    struct WithMetadata {
+        metadata: NameAndNamespace,
     }
     #[derive(Deserialize)]
-    struct Names {
+    struct NameAndNamespace {
         name: String,
         namespace: Option<String>,
     }
-    let Named { metadata } = read(text)?;
+    let WithMetadata { metadata } = decode(text)?;
     Some(ObjectKey::new(metadata.namespace.as_deref(), &metadata.name))
 }
 
 /// Whether a pod that goes was evicted.
 fn is_evicted(text: &[u8]) -> bool {
     #[derive(Deserialize)]
-    struct Told {
+    struct WithConditions {
         #[serde(default)]
-        status: Status,
+        status: ConditionReasons,
     }
     #[derive(Default, Deserialize)]
-    struct Status {
+    struct ConditionReasons {
         #[serde(default)]
-        conditions: Vec<Condition>,
+        conditions: Vec<ConditionReason>,
     }
     #[derive(Deserialize)]
-    struct Condition {
+    struct ConditionReason {
         #[serde(default)]
         reason: String,
     }
-    let told: Option<Told> = read(text);
+    let told: Option<WithConditions> = decode(text);
     told.is_some_and(|told| told.status.conditions.iter().any(|c| c.reason == "EvictionByEvictionAPI"))
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
 
-use super::invariant_checker::{Ledger, Seen};
+use super::invariant_checker::{InvariantChecker, TrackedKind};
 use super::report::Violation;
 use crate::api::registry::Registry;
 use crate::api::{ApiServer, ObjectKey, PageQuery, Selection, TableChanges, TableIx};
@@ -17,52 +17,58 @@ use crate::cluster::Cluster;
 
 /// A ledger that is written while others read it.
 #[derive(Clone, Debug)]
-pub(super) struct Shared(Arc<Mutex<Ledger>>);
+pub(super) struct SharedChecker(Arc<Mutex<InvariantChecker>>);
 
-impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Ledger> {
+impl SharedChecker {
+    pub(super) fn lock(&self) -> MutexGuard<'_, InvariantChecker> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Watches over a cluster until it is dropped.
 #[derive(Debug)]
-pub struct Witness {
-    ledger: Shared,
+pub struct InvariantWatcher {
+    checker: SharedChecker,
     task: JoinHandle<()>,
 }
 
-impl Witness {
+impl InvariantWatcher {
     /// Watches over a cluster from now on. Must be called on a tokio runtime.
-    pub fn of(cluster: &Cluster) -> Self {
+    pub fn start(cluster: &Cluster) -> Self {
         let server = cluster.api().clone();
-        let ledger = Shared(Arc::new(Mutex::new(Ledger::new(server.clock().now()))));
-        let observer = Observer { server, ledger: ledger.clone(), feeds: BTreeMap::new(), registry: None, seen: 0 };
-        Self { ledger, task: tokio::spawn(observer.run()) }
+        let ledger = SharedChecker(Arc::new(Mutex::new(InvariantChecker::new(server.clock().now()))));
+        let observer = Observer {
+            server,
+            checker: ledger.clone(),
+            watched_tables: BTreeMap::new(),
+            registry: None,
+            seen_revision: 0,
+        };
+        Self { checker: ledger, task: tokio::spawn(observer.run()) }
     }
 
     /// Everything so far that must not have happened.
     pub fn violations(&self) -> Vec<Violation> {
-        self.ledger.lock().violations.clone()
+        self.checker.lock().violations.clone()
     }
 
     /// How many pods were evicted so far.
     pub fn evictions(&self) -> usize {
-        self.ledger.lock().evictions
+        self.checker.lock().evictions
     }
 
-    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock()
+    pub(super) fn checker(&self) -> MutexGuard<'_, InvariantChecker> {
+        self.checker.lock()
     }
 
     /// Ends it, and gives what it has written.
-    pub(super) fn into_ledger(self, now: Timestamp) -> Ledger {
+    pub(super) fn into_checker(self, now: Timestamp) -> InvariantChecker {
         self.task.abort();
-        std::mem::replace(&mut *self.ledger.lock(), Ledger::new(now))
+        std::mem::replace(&mut *self.checker.lock(), InvariantChecker::new(now))
     }
 }
 
-impl Drop for Witness {
+impl Drop for InvariantWatcher {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -71,22 +77,22 @@ impl Drop for Witness {
 /// What reads the store.
 struct Observer {
     server: ApiServer,
-    ledger: Shared,
-    feeds: BTreeMap<TableIx, Feed>,
+    checker: SharedChecker,
+    watched_tables: BTreeMap<TableIx, WatchedTable>,
     /// What was served when we last looked for new tables.
     registry: Option<Arc<Registry>>,
-    seen: u64,
+    seen_revision: u64,
 }
 
 /// One table that is followed.
-struct Feed {
-    kind: Seen,
-    after: u64,
+struct WatchedTable {
+    kind: TrackedKind,
+    last_revision: u64,
 }
 
 impl Observer {
     async fn run(mut self) {
-        let bell = self.server.inner.storage.any_bell();
+        let bell = self.server.inner.storage.any_change_notify();
         loop {
             let mut rung = std::pin::pin!(bell.notified());
             // Registered before we look, so that nothing is missed in between.
@@ -98,38 +104,38 @@ impl Observer {
 
     fn catch_up(&mut self) {
         loop {
-            let (changed, revision) = self.server.inner.storage.changed_since(self.seen);
-            if revision == self.seen && self.registry.is_some() {
+            let (changed, revision) = self.server.inner.storage.tables_changed_since(self.seen_revision);
+            if revision == self.seen_revision && self.registry.is_some() {
                 return;
             }
             self.follow_new_tables();
             let mut events = Vec::new();
             for table in changed {
-                let Some(feed) = self.feeds.get_mut(&table) else { continue };
-                match self.server.inner.storage.after(table, feed.after) {
+                let Some(feed) = self.watched_tables.get_mut(&table) else { continue };
+                match self.server.inner.storage.changes_after(table, feed.last_revision) {
                     Ok(TableChanges::Events(some)) => {
-                        feed.after = some.last().map_or(feed.after, |event| event.revision);
+                        feed.last_revision = some.last().map_or(feed.last_revision, |event| event.revision);
                         events.extend(some.into_iter().map(|event| (feed.kind, event)));
                     }
                     Ok(TableChanges::Nothing { .. } | TableChanges::Closed) => {}
-                    Err(_) => self.start_over(table),
+                    Err(_) => self.relist_table(table),
                 }
             }
             if events.is_empty() {
-                self.seen = revision;
+                self.seen_revision = revision;
                 continue;
             }
             events.sort_by_key(|(_, event)| event.revision);
             for (kind, event) in events {
                 let object = event.now.as_ref().map(|stored| stored.bytes().clone());
-                self.tell(kind, &event.key, object);
+                self.apply_change(kind, &event.key, object);
             }
         }
     }
 
-    fn tell(&self, kind: Seen, key: &ObjectKey, object: Option<Bytes>) {
+    fn apply_change(&self, kind: TrackedKind, key: &ObjectKey, object: Option<Bytes>) {
         let now = self.server.clock().now();
-        self.ledger.lock().note(kind, key, object.as_deref(), now);
+        self.checker.lock().apply_change(kind, key, object.as_deref(), now);
     }
 
     fn follow_new_tables(&mut self) {
@@ -138,32 +144,32 @@ impl Observer {
             return;
         }
         for resource in registry.all() {
-            let kind = Seen::ALL
+            let kind = TrackedKind::ALL
                 .into_iter()
                 .find(|kind| kind.resource() == (resource.group.as_str(), resource.plural.as_str()));
             if let Some(kind) = kind {
-                self.feeds.entry(resource.table).or_insert(Feed { kind, after: 0 });
+                self.watched_tables.entry(resource.table).or_insert(WatchedTable { kind, last_revision: 0 });
             }
         }
         self.registry = Some(registry);
     }
 
     /// Reads a whole table, if we were left behind.
-    fn start_over(&mut self, table: TableIx) {
+    fn relist_table(&mut self, table: TableIx) {
         let everything = Selection::default();
-        let window = PageQuery { namespace: None, selection: &everything, from: None, at: None, limit: None };
+        let window = PageQuery { namespace: None, selection: &everything, from: None, at_revision: None, limit: None };
         let Ok(page) = self.server.inner.storage.page(table, window) else { return };
-        let Some(feed) = self.feeds.get_mut(&table) else { return };
-        feed.after = page.revision;
+        let Some(feed) = self.watched_tables.get_mut(&table) else { return };
+        feed.last_revision = page.revision;
         let kind = feed.kind;
-        let mut gone = self.ledger.lock().keys(kind);
+        let mut gone = self.checker.lock().keys(kind);
         for stored in page.objects {
             let Some(key) = super::invariant_checker::key_of(stored.bytes()) else { continue };
             gone.retain(|known| *known != key);
-            self.tell(kind, &key, Some(stored.bytes().clone()));
+            self.apply_change(kind, &key, Some(stored.bytes().clone()));
         }
         for key in gone {
-            self.tell(kind, &key, None);
+            self.apply_change(kind, &key, None);
         }
     }
 }

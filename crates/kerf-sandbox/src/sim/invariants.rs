@@ -13,24 +13,24 @@ use kerf_api::slim::{Pod, Str, TolerationOperator};
 use kerf_api::taints::DISRUPTED;
 use kerf_referee::selectors::selects;
 
-use super::invariant_checker::{ClaimRecord, Ledger};
+use super::invariant_checker::{ClaimRecord, InvariantChecker};
 use crate::api::ObjectKey;
 
 /// Machines of the simulated cloud.
-const SCHEME: &str = "kwok://";
+const PROVIDER_ID_SCHEME: &str = "kwok://";
 
 /// A node has come: no two of them may be one machine.
-pub(super) fn on_new_node(ledger: &mut Ledger, name: &str, now: Timestamp) {
+pub(super) fn on_new_node(ledger: &mut InvariantChecker, name: &str, now: Timestamp) {
     let Some(machine) = ledger.nodes.get(name).map(|node| node.provider_id.clone()) else { return };
     let has_it =
         |(other, node): (&Str, &super::invariant_checker::NodeRecord)| other != name && node.provider_id == machine;
     if !machine.is_empty() && ledger.nodes.iter().any(has_it) {
-        ledger.violate(now, "one machine, one node", machine.to_string());
+        ledger.record_violation(now, "one machine, one node", machine.to_string());
     }
 }
 
 /// Somebody has decided that a claim goes: its pool's budgets allow it, and neither its node nor a pod on it forbids it.
-pub(super) fn on_decision(ledger: &mut Ledger, name: &str, now: Timestamp) {
+pub(super) fn on_disruption_decision(ledger: &mut InvariantChecker, name: &str, now: Timestamp) {
     let Some(claim) = ledger.claims.get(name) else { return };
     let mut broken: Vec<(&'static str, String)> = Vec::new();
     let (node, reason) = (&claim.node, DisruptionReason::from(claim.reason.as_deref().unwrap_or_default()));
@@ -38,23 +38,23 @@ pub(super) fn on_decision(ledger: &mut Ledger, name: &str, now: Timestamp) {
         broken.push(("do-not-disrupt is kept", format!("{node} ({name})")));
     }
     // A node that has drifted and may take only so long to go does not ask its pods.
-    let asks_pods = reason != DisruptionReason::Drifted || !claim.has_grace;
+    let asks_pods = reason != DisruptionReason::Drifted || !claim.has_termination_grace_period;
     for pod in ledger.pods_on(node).map(|record| &record.pod).filter(|pod| asks_pods && is_active(pod)) {
         if is_protected(pod, now) {
             broken.push(("do-not-disrupt is kept", format!("{} on {node} ({name})", pod.namespaced_name())));
-        } else if let Some(budget) = forbidding_budget(ledger, pod) {
+        } else if let Some(budget) = blocking_pod_disruption_budget(ledger, pod) {
             let what = format!("{budget} forbids to evict {} from {node} ({name})", pod.namespaced_name());
             broken.push(("PodDisruptionBudgets are kept", what));
         }
     }
-    broken.extend(broken_budget(ledger, &claim.pool, &reason, now).map(|what| ("budgets are kept", what)));
+    broken.extend(exceeded_budget(ledger, &claim.pool, &reason, now).map(|what| ("budgets are kept", what)));
     for (rule, what) in broken {
-        ledger.violate(now, rule, what);
+        ledger.record_violation(now, rule, what);
     }
 }
 
 /// Whether more nodes of a pool go than its budgets allow, counted as spec 03 §6.4 says.
-fn broken_budget(ledger: &Ledger, pool: &str, reason: &DisruptionReason, now: Timestamp) -> Option<String> {
+fn exceeded_budget(ledger: &InvariantChecker, pool: &str, reason: &DisruptionReason, now: Timestamp) -> Option<String> {
     let budgets = ledger.pools.get(pool)?.spec.disruption.as_ref()?.budgets.as_deref()?;
     let nodes = ledger.claims.values().filter(|claim| claim.pool == pool && !claim.is_terminating);
     let nodes = nodes.filter_map(|claim| Some((claim, ledger.nodes.get(&claim.node)?)));
@@ -68,11 +68,15 @@ fn broken_budget(ledger: &Ledger, pool: &str, reason: &DisruptionReason, now: Ti
 }
 
 /// A claim is deleted for which that was decided: its replacements are up, and nobody came to its node meanwhile.
-pub(super) fn on_deletion(ledger: &mut Ledger, name: &str, now: Timestamp) {
+pub(super) fn on_claim_deletion(ledger: &mut InvariantChecker, name: &str, now: Timestamp) {
     let Some(claim) = ledger.claims.get(name) else { return };
-    let Some(marked) = claim.marked.as_ref().filter(|_| !goes_anyway(ledger, claim, now)) else { return };
+    let Some(marked) = claim.disruption_mark.as_ref().filter(|_| !is_deleted_regardless(ledger, claim, now)) else {
+        return;
+    };
     let mut broken: Vec<(&'static str, String)> = Vec::new();
-    let is_for_it = |other: &&ClaimRecord| other.came > marked.at && other.replaces.iter().any(|one| one == name);
+    let is_for_it = |other: &&ClaimRecord| {
+        other.created_at_change > marked.at_change && other.replaces.iter().any(|one| one == name)
+    };
     if ledger.claims.values().filter(is_for_it).any(|other| !other.is_initialized) {
         broken.push(("replacements are up first", format!("{name} goes before what was launched for it")));
     }
@@ -85,31 +89,39 @@ pub(super) fn on_deletion(ledger: &mut Ledger, name: &str, now: Timestamp) {
         }
     }
     for (rule, what) in broken {
-        ledger.violate(now, rule, what);
+        ledger.record_violation(now, rule, what);
     }
 }
 
 /// Whether a claim goes whatever was decided: its pool goes, its machine is gone, its time is up.
-fn goes_anyway(ledger: &Ledger, claim: &ClaimRecord, now: Timestamp) -> bool {
+fn is_deleted_regardless(ledger: &InvariantChecker, claim: &ClaimRecord, now: Timestamp) -> bool {
     ledger.pools.get(&claim.pool).is_none_or(|pool| pool.metadata.deletion_timestamp.is_some())
         || !ledger.nodes.contains_key(&claim.node)
         || claim.expires.is_some_and(|at| at <= now)
 }
 
 /// A pod is evicted: its node goes, and the pod does not forbid it.
-pub(super) fn on_eviction(ledger: &mut Ledger, key: &ObjectKey, now: Timestamp) {
+pub(super) fn on_eviction(ledger: &mut InvariantChecker, key: &ObjectKey, now: Timestamp) {
     let Some(pod) = ledger.pods.get(key).map(|record| record.pod.clone()) else { return };
     let node = pod.spec.node_name.clone().unwrap_or_default();
     let claim = ledger.claims.values().find(|claim| claim.node == node && !node.is_empty());
     if claim.is_some_and(|claim| !claim.is_deleting) {
-        ledger.violate(now, "nobody is evicted from a node that stays", format!("{} from {node}", key.as_str()));
+        ledger.record_violation(
+            now,
+            "nobody is evicted from a node that stays",
+            format!("{} from {node}", key.as_str()),
+        );
     }
     if is_protected(&pod, now) {
-        ledger.violate(now, "do-not-disrupt is kept", format!("{} is evicted from {node}", key.as_str()));
+        ledger.record_violation(now, "do-not-disrupt is kept", format!("{} is evicted from {node}", key.as_str()));
     }
     // Those of daemon sets live and die with their node.
-    if !pod.is_owned_by_daemonset() && ledger.calm.is_broken_by(&pod, now) {
-        ledger.violate(now, "pods that did not change stay", format!("{} is evicted from {node}", key.as_str()));
+    if !pod.is_owned_by_daemonset() && ledger.steady_check.record_eviction(&pod, now) {
+        ledger.record_violation(
+            now,
+            "pods that did not change stay",
+            format!("{} is evicted from {node}", key.as_str()),
+        );
     }
 }
 
@@ -129,7 +141,7 @@ fn is_protected(pod: &Pod, now: Timestamp) -> bool {
 }
 
 /// The budget that does not let a pod be evicted (spec 03 §5.3).
-fn forbidding_budget(ledger: &Ledger, pod: &Pod) -> Option<String> {
+fn blocking_pod_disruption_budget(ledger: &InvariantChecker, pod: &Pod) -> Option<String> {
     let stays_by_itself = |pod: &Pod| {
         pod.spec
             .tolerations
@@ -155,15 +167,15 @@ fn forbidding_budget(ledger: &Ledger, pod: &Pod) -> Option<String> {
 }
 
 /// Nothing goes wrong any more: what is still not as it should be? Empty if all is well.
-pub(super) fn unsettled(ledger: &Ledger, may_pend: usize) -> Vec<(&'static str, String)> {
+pub(super) fn liveness_violations(ledger: &InvariantChecker, may_pend: usize) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
-    let pending: Vec<String> = ledger.waiting().map(|pod| pod.namespaced_name().to_string()).collect();
+    let pending: Vec<String> = ledger.pending_pods().map(|pod| pod.namespaced_name().to_string()).collect();
     if pending.len() > may_pend {
         let first: Vec<&str> = pending.iter().take(3).map(String::as_str).collect();
         found.push(("every pod runs", format!("{} pods wait, such as {}", pending.len(), first.join(", "))));
     }
     let has_claim = |machine: &str| ledger.claims.values().any(|claim| claim.provider_id == machine);
-    for (name, node) in ledger.nodes.iter().filter(|(_, node)| node.provider_id.starts_with(SCHEME)) {
+    for (name, node) in ledger.nodes.iter().filter(|(_, node)| node.provider_id.starts_with(PROVIDER_ID_SCHEME)) {
         if !has_claim(&node.provider_id) {
             found.push(("no machine is leaked", format!("node {name} has no claim")));
         }

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// What came of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct SimulationReport {
     /// The scenario's name.
     pub scenario: String,
     /// Where all chance came from.

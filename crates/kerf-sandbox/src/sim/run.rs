@@ -9,21 +9,21 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::actor::Person;
+use super::actor::ScenarioActor;
 use super::faults::NamedFault;
-use super::invariant_checker::Recent;
-use super::invariant_watcher::Witness;
+use super::invariant_checker::RecentCounts;
+use super::invariant_watcher::InvariantWatcher;
 use super::invariants;
-use super::report::{Appraisal, Report, Sample};
+use super::report::{Appraisal, Sample, SimulationReport};
 use super::scenario::{Scenario, Steady};
-use crate::cluster::{Cluster, Cost};
+use crate::cluster::{Cluster, ClusterCost};
 
 /// How often somebody looks and tells.
-const TICK: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// How long everything may take to come right once nothing goes wrong any more: longer than it takes to give up on a machine.
-const PATIENCE: Duration = Duration::from_mins(45);
+const LIVENESS_TIMEOUT: Duration = Duration::from_mins(45);
 /// How many samples a report has at most.
-const SAMPLES: u32 = 48;
+const MAX_SAMPLES: u32 = 48;
 
 /// A run in the making.
 #[derive(Clone, Debug)]
@@ -36,14 +36,14 @@ pub struct Simulation {
 
 /// Something to tell whoever watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct ProgressLine {
     /// When, counted from the start.
     pub at: Duration,
     /// What.
     pub text: String,
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for ProgressLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.at.as_secs();
         write!(f, "{:02}:{:02}:{:02}  {}", seconds / 3600, seconds / 60 % 60, seconds % 60, self.text)
@@ -58,20 +58,20 @@ impl Simulation {
         cluster: &Cluster,
         system: BoxFuture<'static, ()>,
         appraise: impl AsyncFn() -> Option<u64>,
-        mut tell: impl FnMut(Line),
-    ) -> Report {
+        mut tell: impl FnMut(ProgressLine),
+    ) -> SimulationReport {
         let clock = cluster.api().clock();
         let started = Instant::now();
-        let witness = Witness::of(cluster);
+        let witness = InvariantWatcher::start(cluster);
         let mut tasks = JoinSet::new();
         tasks.spawn(system);
         self.set_faults(cluster, &self.scenario.faults);
 
-        let person = Person::new(cluster);
+        let person = ScenarioActor::new(cluster);
         let end = started + self.scenario.until;
-        let every = (self.scenario.until / SAMPLES).max(TICK);
-        let mut steps = self.scenario.happenings().into_iter().peekable();
-        let (mut next_tick, mut next_sample) = (started + TICK, started);
+        let every = (self.scenario.until / MAX_SAMPLES).max(POLL_INTERVAL);
+        let mut steps = self.scenario.timeline().into_iter().peekable();
+        let (mut next_tick, mut next_sample) = (started + POLL_INTERVAL, started);
         let mut next_appraisal = self.scenario.steady.map(|steady| started + steady.from);
         loop {
             let next_step = steps.peek().map(|(at, _)| started + *at);
@@ -80,99 +80,106 @@ impl Simulation {
             let at = started.elapsed();
             let now = clock.now();
             if let (Some(steady), Some(due)) = (self.scenario.steady, next_appraisal.filter(|due| *due <= wake)) {
-                compare(&witness, &steady, appraise().await, now);
+                check_cost(&witness, &steady, appraise().await, now);
                 next_appraisal = Some(due + steady.every);
             }
             while let Some((_, step)) = steps.next_if(|(at, _)| started + *at <= wake) {
-                narrate(&witness, at, now, &mut tell);
+                emit_progress(&witness, at, now, &mut tell);
                 if let Some(say) = &step.say {
-                    tell(Line { at, text: format!("» {say}") });
+                    tell(ProgressLine { at, text: format!("» {say}") });
                 }
                 if let Some(faults) = &step.faults {
                     self.set_faults(cluster, faults);
                 }
-                let machines = witness.ledger().machines();
-                for refused in person.act(step, &machines) {
-                    witness.ledger().violate(now, "every step is possible", refused);
+                let machines = witness.checker().nodes_with_capacity_type();
+                for refused in person.perform(step, &machines) {
+                    witness.checker().record_violation(now, "every step is possible", refused);
                 }
             }
             if wake >= next_sample {
-                witness.ledger().keep_sample(now);
+                witness.checker().record_sample(now);
                 next_sample += every;
             }
             if wake >= next_tick {
-                narrate(&witness, at, now, &mut tell);
-                next_tick += TICK;
+                emit_progress(&witness, at, now, &mut tell);
+                next_tick += POLL_INTERVAL;
             }
             if wake >= end {
                 break;
             }
         }
-        self.settle(cluster, &witness, started, &mut tell).await;
+        self.run_liveness_phase(cluster, &witness, started, &mut tell).await;
         drop(tasks);
         let now = clock.now();
-        witness.ledger().keep_sample(now);
-        witness.into_ledger(now).report(&self.scenario.name, self.seed, cluster.api().fingerprint(), now)
+        witness.checker().record_sample(now);
+        witness.into_checker(now).report(&self.scenario.name, self.seed, cluster.api().fingerprint(), now)
     }
 
     /// The liveness phase: nothing goes wrong any more, so everything must come right.
-    async fn settle(&self, cluster: &Cluster, witness: &Witness, started: Instant, tell: &mut impl FnMut(Line)) {
+    async fn run_liveness_phase(
+        &self,
+        cluster: &Cluster,
+        witness: &InvariantWatcher,
+        started: Instant,
+        tell: &mut impl FnMut(ProgressLine),
+    ) {
         self.set_faults(cluster, &[]);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + LIVENESS_TIMEOUT;
         loop {
-            let unsettled = invariants::unsettled(&witness.ledger(), self.scenario.pending);
+            let unsettled = invariants::liveness_violations(&witness.checker(), self.scenario.pending);
             if unsettled.is_empty() {
                 return;
             }
             if Instant::now() >= deadline {
                 let now = cluster.api().clock().now();
                 for (rule, what) in unsettled {
-                    witness.ledger().violate(now, rule, what);
+                    witness.checker().record_violation(now, rule, what);
                 }
                 return;
             }
-            tokio::time::sleep(TICK).await;
-            narrate(witness, started.elapsed(), cluster.api().clock().now(), tell);
+            tokio::time::sleep(POLL_INTERVAL).await;
+            emit_progress(witness, started.elapsed(), cluster.api().clock().now(), tell);
         }
     }
 
     fn set_faults(&self, cluster: &Cluster, faults: &[NamedFault]) {
-        cluster.api().set_faults(faults.iter().filter_map(|fault| fault.at_the_api()).collect(), self.seed);
-        cluster.cloud().set_faults(faults.iter().filter_map(|fault| fault.at_the_cloud()).collect(), self.seed);
+        cluster.api().set_faults(faults.iter().filter_map(|fault| fault.api_rule()).collect(), self.seed);
+        cluster.cloud().set_faults(faults.iter().filter_map(|fault| fault.cloud_rule()).collect(), self.seed);
     }
 }
 
 /// Compares what the nodes cost with what the best plan would.
-fn compare(witness: &Witness, steady: &Steady, best: Option<u64>, now: Timestamp) {
-    let mut ledger = witness.ledger();
-    ledger.calm.begin(SignedDuration::try_from(steady.unchanged_for).unwrap_or(SignedDuration::MAX));
+fn check_cost(witness: &InvariantWatcher, steady: &Steady, best: Option<u64>, now: Timestamp) {
+    let mut ledger = witness.checker();
+    ledger.steady_check.start(SignedDuration::try_from(steady.unchanged_for).unwrap_or(SignedDuration::MAX));
     let Some(best_micro_dollars_per_hour) = best else { return };
-    let at_seconds = ledger.seconds(now);
-    let appraisal = Appraisal { at_seconds, micro_dollars_per_hour: ledger.price(), best_micro_dollars_per_hour };
-    ledger.calm.appraise(appraisal);
+    let at_seconds = ledger.seconds_since_start(now);
+    let appraisal =
+        Appraisal { at_seconds, micro_dollars_per_hour: ledger.micro_dollars_per_hour(), best_micro_dollars_per_hour };
+    ledger.steady_check.add_appraisal(appraisal);
     if appraisal.permille() > 1000 + 10 * u64::from(steady.cost_within_percent) {
         let what = format!(
             "{} millionths of a dollar an hour, the best plan costs {best_micro_dollars_per_hour}",
             appraisal.micro_dollars_per_hour
         );
-        ledger.violate(now, "cost is close to the best plan", what);
+        ledger.record_violation(now, "cost is close to the best plan", what);
     }
 }
 
 /// Tells what has happened since this was last told, in a line.
-fn narrate(witness: &Witness, at: Duration, now: Timestamp, tell: &mut impl FnMut(Line)) {
-    let mut ledger = witness.ledger();
+fn emit_progress(witness: &InvariantWatcher, at: Duration, now: Timestamp, tell: &mut impl FnMut(ProgressLine)) {
+    let mut ledger = witness.checker();
     let recent = ledger.take_recent();
-    if recent == Recent::default() {
+    if recent == RecentCounts::default() {
         return;
     }
     let sample = ledger.sample(now);
     drop(ledger);
-    tell(Line { at, text: sentence(&recent, &sample) });
+    tell(ProgressLine { at, text: progress_text(&recent, &sample) });
 }
 
 /// What happened, and how things stand now.
-fn sentence(recent: &Recent, sample: &Sample) -> String {
+fn progress_text(recent: &RecentCounts, sample: &Sample) -> String {
     let mut parts = Vec::new();
     let mut part = |count: usize, one: &str, many: &str| {
         if count > 0 {
@@ -189,6 +196,6 @@ fn sentence(recent: &Recent, sample: &Sample) -> String {
     for (reason, count) in &recent.moves {
         part(*count, &format!("claim ended ({reason})"), &format!("claims ended ({reason})"));
     }
-    let cost = Cost { nodes: sample.nodes, micro_dollars_per_hour: sample.micro_dollars_per_hour };
+    let cost = ClusterCost { nodes: sample.nodes, micro_dollars_per_hour: sample.micro_dollars_per_hour };
     format!("{}  ·  {} waiting, {} running, {cost}", parts.join(", "), sample.pending, sample.running)
 }

@@ -33,7 +33,7 @@ pub struct Scenario {
     #[serde(default)]
     pub steady: Option<Steady>,
     /// What happens, in the order of time.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScenarioStep>,
 }
 
 /// A cluster whose demand does not change comes to rest: pods that did not change are not evicted, and its nodes cost about what the best
@@ -57,7 +57,7 @@ pub struct Steady {
 /// Something that happens.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Step {
+pub struct ScenarioStep {
     /// When, counted from the start.
     #[serde(deserialize_with = "duration")]
     pub at: Duration,
@@ -72,19 +72,19 @@ pub struct Step {
     pub apply: Vec<Value>,
     /// A workload to scale.
     #[serde(default)]
-    pub scale: Option<Scale>,
+    pub scale: Option<ScaleStep>,
     /// A workload whose pods are all replaced, as `kubectl rollout restart` would.
     #[serde(default)]
-    pub restart: Option<Target>,
+    pub restart: Option<ScenarioTarget>,
     /// An object to change.
     #[serde(default)]
-    pub patch: Option<Change>,
+    pub patch: Option<PatchStep>,
     /// An object to delete.
     #[serde(default)]
-    pub delete: Option<Target>,
+    pub delete: Option<ScenarioTarget>,
     /// Machines that the cloud takes away.
     #[serde(default)]
-    pub interrupt: Option<Interruption>,
+    pub interrupt: Option<InterruptStep>,
     /// What goes wrong from now on, instead of what went wrong before.
     #[serde(default)]
     pub faults: Option<Vec<NamedFault>>,
@@ -93,7 +93,7 @@ pub struct Step {
 /// An object of the cluster.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Target {
+pub struct ScenarioTarget {
     /// Its kind (`NodePool`).
     pub kind: String,
     /// Its name.
@@ -106,7 +106,7 @@ pub struct Target {
 /// A workload with a number of replicas.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Scale {
+pub struct ScaleStep {
     /// `Deployment`, `StatefulSet` or `ReplicaSet`.
     pub kind: String,
     /// Its name.
@@ -121,7 +121,7 @@ pub struct Scale {
 /// A change to an object.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Change {
+pub struct PatchStep {
     /// Its kind.
     pub kind: String,
     /// Its name.
@@ -136,7 +136,7 @@ pub struct Change {
 /// Machines that the cloud takes away without a word: they and their Nodes are gone at once.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Interruption {
+pub struct InterruptStep {
     /// Only machines of this capacity type.
     #[serde(default)]
     pub capacity_type: Option<String>,
@@ -154,9 +154,9 @@ pub struct ScenarioError {
     pub why: String,
 }
 
-impl Step {
+impl ScenarioStep {
     /// Whether anything happens in it.
-    fn does_something(&self) -> bool {
+    fn has_action(&self) -> bool {
         !self.apply.is_empty()
             || self.scale.is_some()
             || self.restart.is_some()
@@ -171,18 +171,18 @@ impl Step {
 impl Scenario {
     /// Reads a scenario, or says everything that is wrong with it.
     pub fn read(tree: Value) -> Result<Self, Vec<ScenarioError>> {
-        let misread = misread(&tree);
+        let misread = decode_errors(&tree);
         if !misread.is_empty() {
             return Err(misread);
         }
         let scenario: Self = serde_json::from_value(tree)
             .map_err(|cause| vec![ScenarioError { path: "scenario".to_owned(), why: cause.to_string() }])?;
-        let mistakes = scenario.mistakes();
+        let mistakes = scenario.validation_errors();
         if mistakes.is_empty() { Ok(scenario) } else { Err(mistakes) }
     }
 
     /// Everything that makes no sense in it.
-    fn mistakes(&self) -> Vec<ScenarioError> {
+    fn validation_errors(&self) -> Vec<ScenarioError> {
         let mut mistakes = Vec::new();
         let mut last = Duration::ZERO;
         for (step, does) in self.steps.iter().enumerate() {
@@ -197,7 +197,7 @@ impl Scenario {
             if does.every.is_some_and(|every| every.is_zero()) {
                 wrong("every: must be longer than nothing");
             }
-            if !does.does_something() {
+            if !does.has_action() {
                 wrong("nothing happens: give one of apply, scale, restart, patch, delete, interrupt, faults, say");
             }
             for object in &does.apply {
@@ -211,14 +211,14 @@ impl Scenario {
     }
 
     /// What happens until the end, in the order of time: steps that happen again and again as often as they do.
-    pub(super) fn happenings(&self) -> Vec<(Duration, &Step)> {
-        let times = |step: &Step| match step.every.filter(|every| !every.is_zero()) {
+    pub(super) fn timeline(&self) -> Vec<(Duration, &ScenarioStep)> {
+        let times = |step: &ScenarioStep| match step.every.filter(|every| !every.is_zero()) {
             Some(every) => std::iter::successors(Some(step.at), |at| at.checked_add(every))
                 .take_while(|at| *at <= self.until)
                 .collect(),
             None => vec![step.at],
         };
-        let mut all: Vec<(Duration, &Step)> =
+        let mut all: Vec<(Duration, &ScenarioStep)> =
             self.steps.iter().flat_map(|step| times(step).into_iter().map(move |at| (at, step))).collect();
         all.sort_by_key(|(at, _)| *at);
         all
@@ -226,23 +226,33 @@ impl Scenario {
 }
 
 /// Every field that cannot be read, each tried by itself; and of those that can be read, whether one is missing.
-fn misread(tree: &Value) -> Vec<ScenarioError> {
+fn decode_errors(tree: &Value) -> Vec<ScenarioError> {
     let Value::Object(fields) = tree else { return Vec::new() };
     let mut errors = Vec::new();
     let mut top = fields.clone();
     if let Some(Value::Array(steps)) = fields.get("steps") {
         for (step, does) in steps.iter().enumerate() {
-            misread_fields::<Step>(does, &format!("steps[{step}]"), &json!({"at": "0s"}), &mut errors);
+            collect_decode_errors::<ScenarioStep>(does, &format!("steps[{step}]"), &json!({"at": "0s"}), &mut errors);
         }
         top.insert("steps".to_owned(), json!([]));
     }
-    misread_fields::<Scenario>(&Value::Object(top), "", &json!({"name": "", "until": "0s", "steps": []}), &mut errors);
+    collect_decode_errors::<Scenario>(
+        &Value::Object(top),
+        "",
+        &json!({"name": "", "until": "0s", "steps": []}),
+        &mut errors,
+    );
     errors.sort_by(|a, b| a.path.cmp(&b.path));
     errors
 }
 
 /// The fields of an object that cannot be read, each tried in the company of `required`, the fields that must be there.
-fn misread_fields<T: DeserializeOwned>(object: &Value, path: &str, required: &Value, errors: &mut Vec<ScenarioError>) {
+fn collect_decode_errors<T: DeserializeOwned>(
+    object: &Value,
+    path: &str,
+    required: &Value,
+    errors: &mut Vec<ScenarioError>,
+) {
     let before = errors.len();
     for (field, value) in object.as_object().into_iter().flatten() {
         let mut alone = required.clone();
@@ -283,7 +293,7 @@ mod tests {
     fn all_mistakes_are_named() {
         let text = "{name: x, until: 1m, steps: [{at: 2m, say: a}, {at: 30s}, {at: 40s, apply: [{kind: Pod}]}]}";
         let scenario: Scenario = serde_yaml_ng::from_str(text).unwrap_or_else(|error| panic!("{error}"));
-        let mistakes: Vec<String> = scenario.mistakes().iter().map(ToString::to_string).collect();
+        let mistakes: Vec<String> = scenario.validation_errors().iter().map(ToString::to_string).collect();
         assert_eq!(
             mistakes,
             [
@@ -300,8 +310,8 @@ mod tests {
     fn what_happens_again_and_again_happens_until_the_end() {
         let text = "{name: x, until: 1h, steps: [{at: 10m, every: 20m, say: a}, {at: 35m, say: b}]}";
         let scenario: Scenario = serde_yaml_ng::from_str(text).unwrap_or_else(|error| panic!("{error}"));
-        let told = |(at, step): &(Duration, &Step)| (at.as_secs() / 60, step.say.clone().unwrap_or_default());
-        let told: Vec<(u64, String)> = scenario.happenings().iter().map(told).collect();
+        let told = |(at, step): &(Duration, &ScenarioStep)| (at.as_secs() / 60, step.say.clone().unwrap_or_default());
+        let told: Vec<(u64, String)> = scenario.timeline().iter().map(told).collect();
         let expected = [(10, "a"), (30, "a"), (35, "b"), (50, "a")];
         assert_eq!(told, expected.map(|(at, what)| (at, what.to_owned())));
     }

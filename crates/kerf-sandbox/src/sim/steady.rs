@@ -10,7 +10,7 @@ use super::report::{Appraisal, SteadyReport};
 
 /// What is known about the peace of a cluster.
 #[derive(Debug, Default)]
-pub(super) struct Calm {
+pub(super) struct SteadyCheck {
     /// For how long a workload must have been what it is for its pods to be left alone; none as long as nobody has to be.
     unchanged_for: Option<SignedDuration>,
     /// When the first pod of each owner came: of a set of replicas with this very template, of a job.
@@ -20,21 +20,21 @@ pub(super) struct Calm {
     appraisals: Vec<Appraisal>,
 }
 
-impl Calm {
+impl SteadyCheck {
     /// From now on there is to be peace for workloads that have not changed for so long.
-    pub(super) fn begin(&mut self, unchanged_for: SignedDuration) {
+    pub(super) fn start(&mut self, unchanged_for: SignedDuration) {
         self.unchanged_for = Some(unchanged_for);
     }
 
     /// A pod has come.
-    pub(super) fn came(&mut self, pod: &Pod, now: Timestamp) {
-        self.owners.entry(owner(pod)).or_insert(now);
+    pub(super) fn record_pod(&mut self, pod: &Pod, now: Timestamp) {
+        self.owners.entry(owner_uid(pod)).or_insert(now);
     }
 
     /// A pod is evicted. Says whether that breaks the peace: nothing about its workload has changed for a while.
-    pub(super) fn is_broken_by(&mut self, pod: &Pod, now: Timestamp) -> bool {
+    pub(super) fn record_eviction(&mut self, pod: &Pod, now: Timestamp) -> bool {
         let Some(unchanged_for) = self.unchanged_for else { return false };
-        let since = self.owners.get(&owner(pod)).copied().unwrap_or(now);
+        let since = self.owners.get(&owner_uid(pod)).copied().unwrap_or(now);
         let is_unchanged = now.duration_since(since) >= unchanged_for;
         self.evictions += 1;
         self.unchanged_evicted += usize::from(is_unchanged);
@@ -42,7 +42,7 @@ impl Calm {
     }
 
     /// What the nodes cost, beside what they might.
-    pub(super) fn appraise(&mut self, appraisal: Appraisal) {
+    pub(super) fn add_appraisal(&mut self, appraisal: Appraisal) {
         self.appraisals.push(appraisal);
     }
 
@@ -59,6 +59,6 @@ impl Calm {
 }
 
 /// Who stands behind a pod; the pod itself, if nobody does.
-fn owner(pod: &Pod) -> Str {
+fn owner_uid(pod: &Pod) -> Str {
     pod.metadata.controller().map_or_else(|| pod.metadata.uid.clone(), |owner| owner.uid.clone())
 }

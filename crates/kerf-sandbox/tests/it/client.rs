@@ -12,7 +12,7 @@ fn typed<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> T {
 }
 
 /// A pod that runs on a node, ready or not.
-async fn running(pods: &Api<Pod>, name: &str) {
+async fn create_running_pod(pods: &Api<Pod>, name: &str) {
     let mut placed = pod(name);
     placed["spec"]["nodeName"] = json!("n1");
     pods.create(&PostParams::default(), &typed(placed)).await.unwrap();
@@ -51,7 +51,7 @@ async fn objects_are_created_patched_listed_and_deleted() {
 async fn a_pods_grace_period_is_cut_short_and_never_extended() {
     let server = server();
     let pods: Api<Pod> = Api::default_namespaced(server.client());
-    running(&pods, "a").await;
+    create_running_pod(&pods, "a").await;
     let seconds = |pod: Pod| pod.metadata.deletion_grace_period_seconds;
     let going = pods.delete("a", &DeleteParams::default()).await.unwrap().left().unwrap();
     assert_eq!(seconds(going), Some(30));
@@ -85,7 +85,7 @@ async fn evictions_ask_the_budget() {
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(server.client());
     for name in ["a", "b"] {
-        running(&pods, name).await;
+        create_running_pod(&pods, name).await;
     }
     let evict = async |name: &str| match pods.evict(name, &EvictParams::default()).await {
         Ok(_) => (201, String::new()),

@@ -26,7 +26,7 @@ pub(crate) fn start_with_seed(timing: Timing, seed: u64) -> Cluster {
 }
 
 /// Lets the cluster do what it does in this time.
-pub(crate) async fn pass(seconds: u64) {
+pub(crate) async fn advance_seconds(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
 

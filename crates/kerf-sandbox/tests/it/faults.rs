@@ -72,7 +72,9 @@ async fn writes_are_noted_while_somebody_wants_to_know() {
     let writes: Vec<String> = server
         .take_audit()
         .iter()
-        .map(|write| format!("{} {} {} {} {}", write.agent, write.verb.name(), write.resource, write.name, write.code))
+        .map(|write| {
+            format!("{} {} {} {} {}", write.user_agent, write.verb.name(), write.resource, write.name, write.code)
+        })
         .collect();
     assert_eq!(writes, ["test/1.0 create pods  201", "test/1.0 delete pods zz 404"]);
 }

@@ -12,18 +12,18 @@ mod step;
 use kerf_runtime::Clock;
 use kerf_sandbox::{Cluster, ClusterConfig, Timing};
 
-use compare::{differences, known};
+use compare::{differences, known_differences};
 use run::{RecordedResponse, run};
 use step::{RequestStep, SpecExpectation};
 
 const RECORDED_RESPONSES_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/fidelity/answers.jsonl");
 
-fn recorded() -> Vec<RecordedResponse> {
+fn read_recorded() -> Vec<RecordedResponse> {
     let text = std::fs::read_to_string(RECORDED_RESPONSES_PATH).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn record(answers: &[RecordedResponse]) {
+fn write_recorded(answers: &[RecordedResponse]) {
     let lines: Vec<String> = answers.iter().map(|answer| serde_json::to_string(answer).unwrap() + "\n").collect();
     std::fs::write(RECORDED_RESPONSES_PATH, lines.concat()).unwrap();
 }
@@ -48,9 +48,9 @@ fn sandbox_answers(script: &[RequestStep]) -> Vec<RecordedResponse> {
 }
 
 /// Checks what the specification of the API demands of any server.
-fn check_demands(script: &[RequestStep], answers: &[RecordedResponse]) {
+fn check_spec_expectations(script: &[RequestStep], answers: &[RecordedResponse]) {
     for (step, answer) in script.iter().zip(answers) {
-        let Some(demand) = &step.demand else { continue };
+        let Some(demand) = &step.spec_expectation else { continue };
         let message = answer.body["message"].as_str().unwrap_or_default();
         let met = match demand {
             SpecExpectation::Accepted => answer.code < 300,
@@ -71,18 +71,18 @@ fn the_sandbox_answers_as_the_real_server() {
     if std::env::var_os("KERF_CONTROLPLANE").is_some() {
         let fresh = real_answers(&script);
         if std::env::var_os("KERF_RECORD").is_some() {
-            record(&fresh);
+            write_recorded(&fresh);
         } else {
-            let changed = differences(&fresh, &recorded());
+            let changed = differences(&fresh, &read_recorded());
             assert!(changed.is_empty(), "the real server answers otherwise than recorded:\n{}", list(&changed));
         }
     }
-    let real = recorded();
+    let real = read_recorded();
     let sandbox = sandbox_answers(&script);
-    check_demands(&script, &real);
-    check_demands(&script, &sandbox);
+    check_spec_expectations(&script, &real);
+    check_spec_expectations(&script, &sandbox);
 
-    let (known, found) = (known(), differences(&real, &sandbox));
+    let (known, found) = (known_differences(), differences(&real, &sandbox));
     let (_, unknown): (Vec<_>, Vec<_>) =
         found.iter().partition(|difference| known.iter().any(|row| row.covers(difference)));
     assert!(

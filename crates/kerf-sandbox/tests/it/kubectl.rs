@@ -38,7 +38,7 @@ impl KubectlFixture {
     }
 
     /// Runs kubectl, which must be content and say each of `parts`.
-    async fn says(&self, line: &str, input: &str, parts: &[&str]) {
+    async fn expect_success(&self, line: &str, input: &str, parts: &[&str]) {
         let (content, text) = self.run(&words(line), input).await;
         assert!(content, "kubectl {line}\n{text}");
         for part in parts {
@@ -47,7 +47,7 @@ impl KubectlFixture {
     }
 
     /// Runs kubectl, which must be refused with each of `parts`.
-    async fn refuses(&self, line: &str, input: &str, parts: &[&str]) {
+    async fn expect_failure(&self, line: &str, input: &str, parts: &[&str]) {
         let (content, text) = self.run(&words(line), input).await;
         assert!(!content, "kubectl {line}\n{text}");
         for part in parts {
@@ -92,35 +92,47 @@ status:
 async fn workloads_are_applied_shown_changed_and_deleted() {
     let cluster = KubectlFixture::start().await;
     cluster
-        .says(
+        .expect_success(
             "get ns -o name",
             "",
             &["namespace/default\nnamespace/kube-node-lease\nnamespace/kube-public\nnamespace/kube-system\n"],
         )
         .await;
-    cluster.says("version", "", &["Server Version: v1.36.0+kerf"]).await;
-    cluster.says("apply -f -", DEPLOYMENT, &["deployment.apps/web created"]).await;
-    cluster.says("apply -f -", DEPLOYMENT, &["deployment.apps/web unchanged"]).await;
-    cluster.says("apply -f -", &DEPLOYMENT.replace("1.25", "1.26"), &["deployment.apps/web configured"]).await;
+    cluster.expect_success("version", "", &["Server Version: v1.36.0+kerf"]).await;
+    cluster.expect_success("apply -f -", DEPLOYMENT, &["deployment.apps/web created"]).await;
+    cluster.expect_success("apply -f -", DEPLOYMENT, &["deployment.apps/web unchanged"]).await;
     cluster
-        .says("get deploy", "", &["NAME   READY   UP-TO-DATE   AVAILABLE   AGE\nweb    0/2     0            0"])
+        .expect_success("apply -f -", &DEPLOYMENT.replace("1.25", "1.26"), &["deployment.apps/web configured"])
         .await;
     cluster
-        .says("get deploy -o wide", "", &["CONTAINERS   IMAGES       SELECTOR", "web          nginx:1.26   app=web"])
+        .expect_success(
+            "get deploy",
+            "",
+            &["NAME   READY   UP-TO-DATE   AVAILABLE   AGE\nweb    0/2     0            0"],
+        )
         .await;
-    cluster.says("get deploy web -o jsonpath={.metadata.generation}", "", &["2"]).await;
     cluster
-        .says(
+        .expect_success(
+            "get deploy -o wide",
+            "",
+            &["CONTAINERS   IMAGES       SELECTOR", "web          nginx:1.26   app=web"],
+        )
+        .await;
+    cluster.expect_success("get deploy web -o jsonpath={.metadata.generation}", "", &["2"]).await;
+    cluster
+        .expect_success(
             "get deploy web -o jsonpath={.spec.template.spec.containers[0].resources.requests}",
             "",
             &[r#"{"cpu":"500m","memory":"1536Mi"}"#],
         )
         .await;
-    cluster.says("scale deploy web --replicas=5", "", &["deployment.apps/web scaled"]).await;
-    cluster.says("scale deploy web --current-replicas=5 --replicas=3", "", &["deployment.apps/web scaled"]).await;
-    cluster.says("get deploy web -o jsonpath={.spec.replicas}", "", &["3"]).await;
+    cluster.expect_success("scale deploy web --replicas=5", "", &["deployment.apps/web scaled"]).await;
     cluster
-        .says(
+        .expect_success("scale deploy web --current-replicas=5 --replicas=3", "", &["deployment.apps/web scaled"])
+        .await;
+    cluster.expect_success("get deploy web -o jsonpath={.spec.replicas}", "", &["3"]).await;
+    cluster
+        .expect_success(
             "describe deploy web",
             "",
             &[
@@ -130,101 +142,117 @@ async fn workloads_are_applied_shown_changed_and_deleted() {
             ],
         )
         .await;
-    cluster.says("label deploy web tier=front", "", &["deployment.apps/web labeled"]).await;
-    cluster.says("get deploy -l tier=front -o name", "", &["deployment.apps/web"]).await;
-    cluster.says("label deploy web tier-", "", &["deployment.apps/web unlabeled"]).await;
-    cluster.says("annotate deploy web note=hello", "", &["deployment.apps/web annotated"]).await;
-    cluster.says("set image deploy/web web=nginx:1.27", "", &["deployment.apps/web image updated"]).await;
+    cluster.expect_success("label deploy web tier=front", "", &["deployment.apps/web labeled"]).await;
+    cluster.expect_success("get deploy -l tier=front -o name", "", &["deployment.apps/web"]).await;
+    cluster.expect_success("label deploy web tier-", "", &["deployment.apps/web unlabeled"]).await;
+    cluster.expect_success("annotate deploy web note=hello", "", &["deployment.apps/web annotated"]).await;
+    cluster.expect_success("set image deploy/web web=nginx:1.27", "", &["deployment.apps/web image updated"]).await;
     cluster
-        .says(
+        .expect_success(
             "patch deploy web --type=json -p '[{\"op\":\"replace\",\"path\":\"/spec/replicas\",\"value\":7}]'",
             "",
             &["deployment.apps/web patched"],
         )
         .await;
-    cluster.says("patch deploy web --type=merge -p '{\"spec\":{\"replicas\":8}}'", "", &["patched"]).await;
-    cluster.says("patch deploy web -p '{\"spec\":{\"template\":{\"spec\":{\"containers\":[{\"name\":\"side\",\"image\":\"s\"}]}}}}'", "", &["patched"]).await;
-    cluster.says("get deploy web -o jsonpath={.spec.template.spec.containers[*].name}", "", &["side"]).await;
+    cluster.expect_success("patch deploy web --type=merge -p '{\"spec\":{\"replicas\":8}}'", "", &["patched"]).await;
+    cluster.expect_success("patch deploy web -p '{\"spec\":{\"template\":{\"spec\":{\"containers\":[{\"name\":\"side\",\"image\":\"s\"}]}}}}'", "", &["patched"]).await;
+    cluster.expect_success("get deploy web -o jsonpath={.spec.template.spec.containers[*].name}", "", &["side"]).await;
     cluster
-        .refuses(
+        .expect_failure(
             "patch deploy web -p '{\"spec\":{\"selector\":{\"matchLabels\":{\"x\":\"y\"}}}}'",
             "",
             &["field is immutable"],
         )
         .await;
-    cluster.refuses("create -f -", DEPLOYMENT, &["(AlreadyExists)", "deployments.apps \"web\" already exists"]).await;
     cluster
-        .refuses(
+        .expect_failure("create -f -", DEPLOYMENT, &["(AlreadyExists)", "deployments.apps \"web\" already exists"])
+        .await;
+    cluster
+        .expect_failure(
             "apply -f -",
             &DEPLOYMENT.replace("replicas: 2", "replicaz: 2"),
             &["strict decoding error: unknown field \"spec.replicaz\""],
         )
         .await;
-    cluster.says("explain deployment.spec.strategy", "", &["KIND:       Deployment", "rollingUpdate"]).await;
-    cluster.says("wait --for=jsonpath={.spec.replicas}=8 deploy/web --timeout=5s", "", &["condition met"]).await;
-    cluster.says("delete deploy web --wait --timeout=5s", "", &["deployment.apps \"web\" deleted"]).await;
-    cluster.refuses("get deploy web", "", &["Error from server (NotFound): deployments.apps \"web\" not found"]).await;
+    cluster.expect_success("explain deployment.spec.strategy", "", &["KIND:       Deployment", "rollingUpdate"]).await;
+    cluster
+        .expect_success("wait --for=jsonpath={.spec.replicas}=8 deploy/web --timeout=5s", "", &["condition met"])
+        .await;
+    cluster.expect_success("delete deploy web --wait --timeout=5s", "", &["deployment.apps \"web\" deleted"]).await;
+    cluster
+        .expect_failure("get deploy web", "", &["Error from server (NotFound): deployments.apps \"web\" not found"])
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_are_tainted_cordoned_and_described() {
     let cluster = KubectlFixture::start().await;
-    cluster.says("create -f -", NODE, &["node/n1 created"]).await;
-    cluster.says("get nodes", "", &["NAME   STATUS   ROLES    AGE", "n1     Ready    worker"]).await;
-    cluster.says("get nodes -o wide", "", &["CONTAINER-RUNTIME", "Kerf", "6 (amd64)", "kerf://1"]).await;
-    cluster.says("taint node n1 a=b:NoSchedule", "", &["node/n1 tainted"]).await;
-    cluster.says("taint node n1 node.kubernetes.io/not-ready-", "", &["node/n1 untainted"]).await;
-    cluster.says("cordon n1", "", &["node/n1 cordoned"]).await;
-    cluster.says("get nodes", "", &["Ready,SchedulingDisabled"]).await;
+    cluster.expect_success("create -f -", NODE, &["node/n1 created"]).await;
+    cluster.expect_success("get nodes", "", &["NAME   STATUS   ROLES    AGE", "n1     Ready    worker"]).await;
+    cluster.expect_success("get nodes -o wide", "", &["CONTAINER-RUNTIME", "Kerf", "6 (amd64)", "kerf://1"]).await;
+    cluster.expect_success("taint node n1 a=b:NoSchedule", "", &["node/n1 tainted"]).await;
+    cluster.expect_success("taint node n1 node.kubernetes.io/not-ready-", "", &["node/n1 untainted"]).await;
+    cluster.expect_success("cordon n1", "", &["node/n1 cordoned"]).await;
+    cluster.expect_success("get nodes", "", &["Ready,SchedulingDisabled"]).await;
     cluster
-        .says(
+        .expect_success(
             "describe node n1",
             "",
             &["Taints:             a=b:NoSchedule", "Unschedulable:      true", "KubeletReady", "memory:  8Gi"],
         )
         .await;
-    cluster.says("uncordon n1", "", &["node/n1 uncordoned"]).await;
-    cluster.says("get node n1 -o jsonpath={.spec.taints[*].key}", "", &["a"]).await;
-    cluster.says("get --raw /api/v1/nodes/n1", "", &["\"kind\":\"Node\""]).await;
-    cluster.says("get --raw /readyz", "", &["ok"]).await;
-    cluster.says("auth can-i delete nodes", "", &["yes"]).await;
-    cluster.says("run p --image=nginx --restart=Never", "", &["pod/p created"]).await;
+    cluster.expect_success("uncordon n1", "", &["node/n1 uncordoned"]).await;
+    cluster.expect_success("get node n1 -o jsonpath={.spec.taints[*].key}", "", &["a"]).await;
+    cluster.expect_success("get --raw /api/v1/nodes/n1", "", &["\"kind\":\"Node\""]).await;
+    cluster.expect_success("get --raw /readyz", "", &["ok"]).await;
+    cluster.expect_success("auth can-i delete nodes", "", &["yes"]).await;
+    cluster.expect_success("run p --image=nginx --restart=Never", "", &["pod/p created"]).await;
     cluster
-        .says("get pod p -o wide", "", &["p      0/1     Pending   0", "<none>   <none>   <none>           <none>"])
+        .expect_success(
+            "get pod p -o wide",
+            "",
+            &["p      0/1     Pending   0", "<none>   <none>   <none>           <none>"],
+        )
         .await;
-    cluster.says("describe pod p", "", &["Status:           Pending", "QoS Class:", "BestEffort"]).await;
-    cluster.says("drain n1 --ignore-daemonsets", "", &["node/n1 drained"]).await;
-    cluster.says("delete pod p --now", "", &["pod \"p\" deleted"]).await;
-    cluster.says("delete node n1", "", &["node \"n1\" deleted"]).await;
+    cluster.expect_success("describe pod p", "", &["Status:           Pending", "QoS Class:", "BestEffort"]).await;
+    cluster.expect_success("drain n1 --ignore-daemonsets", "", &["node/n1 drained"]).await;
+    cluster.expect_success("delete pod p --now", "", &["pod \"p\" deleted"]).await;
+    cluster.expect_success("delete node n1", "", &["node \"n1\" deleted"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fields_are_owned_and_custom_kinds_live() {
     let cluster = KubectlFixture::start().await;
     let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {k: one}\n";
-    cluster.says("apply --server-side --field-manager=one -f -", map, &["configmap/m serverside-applied"]).await;
     cluster
-        .refuses(
+        .expect_success("apply --server-side --field-manager=one -f -", map, &["configmap/m serverside-applied"])
+        .await;
+    cluster
+        .expect_failure(
             "apply --server-side --field-manager=two -f -",
             &map.replace("one", "two"),
             &["Apply failed with 1 conflict: conflict with \"one\": .data.k"],
         )
         .await;
     cluster
-        .says(
+        .expect_success(
             "apply --server-side --field-manager=two --force-conflicts -f -",
             &map.replace("one", "two"),
             &["serverside-applied"],
         )
         .await;
-    cluster.says("get cm m -o jsonpath={.data.k}", "", &["two"]).await;
+    cluster.expect_success("get cm m -o jsonpath={.data.k}", "", &["two"]).await;
     for crd in crds::all(CrdVariant::Kwok) {
-        cluster.says("apply -f -", &crd.to_yaml(), &["created"]).await;
+        cluster.expect_success("apply -f -", &crd.to_yaml(), &["created"]).await;
     }
     cluster
-        .says("wait --for=condition=Established crd --all --timeout=5s", "", &["nodepools.karpenter.sh condition met"])
+        .expect_success(
+            "wait --for=condition=Established crd --all --timeout=5s",
+            "",
+            &["nodepools.karpenter.sh condition met"],
+        )
         .await;
-    cluster.says("explain nodepool.spec", "", &["KIND:       NodePool", "disruption", "template"]).await;
+    cluster.expect_success("explain nodepool.spec", "", &["KIND:       NodePool", "disruption", "template"]).await;
     let pool = "
 apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -235,22 +263,24 @@ spec:
       nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
       requirements: [{key: kubernetes.io/arch, operator: In, values: [amd64]}]
 ";
-    cluster.says("apply -f -", pool, &["nodepool.karpenter.sh/default created"]).await;
-    cluster.says("get nodepools", "", &["NAME      NODECLASS   NODES   READY   AGE", "default   default"]).await;
+    cluster.expect_success("apply -f -", pool, &["nodepool.karpenter.sh/default created"]).await;
     cluster
-        .says(
+        .expect_success("get nodepools", "", &["NAME      NODECLASS   NODES   READY   AGE", "default   default"])
+        .await;
+    cluster
+        .expect_success(
             "api-resources --api-group=karpenter.sh -o name",
             "",
             &["nodeclaims.karpenter.sh\nnodeoverlays.karpenter.sh\nnodepools.karpenter.sh"],
         )
         .await;
     cluster
-        .refuses(
+        .expect_failure(
             "apply -f -",
             &pool.replace("In,", "Maybe,"),
             &["spec.template.spec.requirements[0].operator: Unsupported value: \"Maybe\""],
         )
         .await;
-    cluster.says("delete crd nodepools.karpenter.sh --wait --timeout=5s", "", &["deleted"]).await;
-    cluster.refuses("get nodepools", "", &["the server could not find the requested resource"]).await;
+    cluster.expect_success("delete crd nodepools.karpenter.sh --wait --timeout=5s", "", &["deleted"]).await;
+    cluster.expect_failure("get nodepools", "", &["the server could not find the requested resource"]).await;
 }

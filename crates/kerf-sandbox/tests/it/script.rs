@@ -61,24 +61,24 @@ impl TestCluster {
     }
 
     /// Plays a script; returns how many steps it had.
-    pub(crate) async fn play(&self, name: &str) -> usize {
+    pub(crate) async fn run_script(&self, name: &str) -> usize {
         let script = std::fs::read_to_string(folder().join(name)).unwrap();
         let steps = steps(&script);
         for step in &steps {
-            self.check(name, step).await;
+            self.run_step(name, step).await;
         }
         steps.len()
     }
 
-    async fn check(&self, script: &str, step: &ScriptStep<'_>) {
+    async fn run_step(&self, script: &str, step: &ScriptStep<'_>) {
         for attempt in 1.. {
             let (content, text) = self.run(step.line).await;
             let missing = missing(&text, &step.expected);
-            if content == (step.mood != Expectation::Fails) && missing.is_none() {
+            if content == (step.expectation != Expectation::Fails) && missing.is_none() {
                 return;
             }
             // Each try is a program that takes its time: there is no need to wait in between.
-            if step.mood == Expectation::Eventually && attempt < MAX_EVENTUALLY_ATTEMPTS {
+            if step.expectation == Expectation::Eventually && attempt < MAX_EVENTUALLY_ATTEMPTS {
                 continue;
             }
             let missing = missing.unwrap_or_default();
@@ -103,7 +103,7 @@ enum Expectation {
 
 struct ScriptStep<'a> {
     number: usize,
-    mood: Expectation,
+    expectation: Expectation,
     line: &'a str,
     expected: Vec<&'a str>,
 }
@@ -121,7 +121,7 @@ fn steps(script: &str) -> Vec<ScriptStep<'_>> {
                 continue;
             }
         };
-        steps.push(ScriptStep { number: place + 1, mood, line: rest, expected: Vec::new() });
+        steps.push(ScriptStep { number: place + 1, expectation: mood, line: rest, expected: Vec::new() });
     }
     steps
 }
@@ -147,17 +147,17 @@ fn words(line: &str) -> Vec<&str> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_works_with_workloads() {
-    assert!(TestCluster::start().await.play("workloads.steps").await >= 55);
+    assert!(TestCluster::start().await.run_script("workloads.steps").await >= 55);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_works_with_nodes_and_drains() {
-    assert!(TestCluster::start().await.play("nodes.steps").await >= 40);
+    assert!(TestCluster::start().await.run_script("nodes.steps").await >= 40);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_works_with_the_api_itself() {
-    assert!(TestCluster::start().await.play("api.steps").await >= 35);
+    assert!(TestCluster::start().await.run_script("api.steps").await >= 35);
 }
 
 #[tokio::test(flavor = "multi_thread")]

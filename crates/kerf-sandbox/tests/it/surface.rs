@@ -243,10 +243,10 @@ fn accept() -> impl Strategy<Value = &'static str> {
 /// A server with a pod, a deployment and Kerf's definitions, so that there is something to hit. Made once: every case gets a copy that goes its
 /// own way.
 static INSTALLED_SERVER: LazyLock<ApiServer> = LazyLock::new(|| {
-    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(furnished())
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(installed_server())
 });
 
-async fn furnished() -> ApiServer {
+async fn installed_server() -> ApiServer {
     let server = server();
     for crd in crds::all(CrdVariant::Kwok) {
         call(&server, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd.json().clone()).await;

@@ -15,7 +15,7 @@ use crate::raw::{PODS, call, call_as, get, pod, server};
 /// An open watch, read event by event.
 pub(crate) struct Watch {
     body: BodyStream<kerf_sandbox::Body>,
-    read: Vec<Value>,
+    buffered_events: Vec<Value>,
 }
 
 impl Watch {
@@ -23,24 +23,24 @@ impl Watch {
         let request = http::Request::builder().uri(path).body(Full::<Bytes>::default()).unwrap();
         let response = server.clone().oneshot(request).await.unwrap();
         assert_eq!(response.status(), 200, "{path}");
-        Self { body: BodyStream::new(response.into_body()), read: Vec::new() }
+        Self { body: BodyStream::new(response.into_body()), buffered_events: Vec::new() }
     }
 
     /// The next event; none at the end.
     pub(crate) async fn next(&mut self) -> Option<Value> {
-        while self.read.is_empty() {
+        while self.buffered_events.is_empty() {
             let chunk = self.body.next().await?.unwrap().into_data().unwrap();
-            self.read = chunk
+            self.buffered_events = chunk
                 .split(|byte| *byte == b'\n')
                 .filter(|line| !line.is_empty())
                 .map(|line| serde_json::from_slice(line).unwrap())
                 .collect();
         }
-        Some(self.read.remove(0))
+        Some(self.buffered_events.remove(0))
     }
 
     /// `TYPE name` of the next event.
-    async fn told(&mut self) -> String {
+    async fn next_summary(&mut self) -> String {
         let event = self.next().await.unwrap();
         format!("{} {}", event["type"].as_str().unwrap(), event["object"]["metadata"]["name"].as_str().unwrap_or("-"))
     }
@@ -51,7 +51,7 @@ async fn a_watch_tells_what_is_there_and_what_comes() {
     let server = server();
     call(&server, "POST", PODS, pod("a")).await;
     let mut watch = Watch::open(&server, &format!("{PODS}?watch=true")).await;
-    assert_eq!(watch.told().await, "ADDED a");
+    assert_eq!(watch.next_summary().await, "ADDED a");
     call(&server, "POST", PODS, pod("b")).await;
     call_as(
         &server,
@@ -62,8 +62,8 @@ async fn a_watch_tells_what_is_there_and_what_comes() {
     )
     .await;
     call(&server, "DELETE", &format!("{PODS}/b"), Value::Null).await;
-    assert_eq!(watch.told().await, "ADDED b");
-    assert_eq!(watch.told().await, "MODIFIED a");
+    assert_eq!(watch.next_summary().await, "ADDED b");
+    assert_eq!(watch.next_summary().await, "MODIFIED a");
     let deleted = watch.next().await.unwrap();
     assert_eq!(
         (deleted["type"].as_str().unwrap(), deleted["object"]["metadata"]["name"].as_str().unwrap()),
@@ -95,8 +95,8 @@ async fn what_comes_to_be_selected_was_added_and_what_no_longer_is_was_deleted()
     relabel(json!("yes")).await;
     relabel(json!(null)).await;
     let mut watch = Watch::open(&server, &format!("{PODS}?watch=true&resourceVersion={from}&labelSelector=hot")).await;
-    assert_eq!(watch.told().await, "ADDED a");
-    assert_eq!(watch.told().await, "DELETED a");
+    assert_eq!(watch.next_summary().await, "ADDED a");
+    assert_eq!(watch.next_summary().await, "DELETED a");
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,7 +105,7 @@ async fn a_streamed_list_ends_with_a_mark_and_quiet_watchers_get_bookmarks() {
     call(&server, "POST", PODS, pod("a")).await;
     let query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=90";
     let mut watch = Watch::open(&server, &format!("{PODS}?{query}")).await;
-    assert_eq!(watch.told().await, "ADDED a");
+    assert_eq!(watch.next_summary().await, "ADDED a");
     let mark = watch.next().await.unwrap();
     assert_eq!(mark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
     let bookmark = watch.next().await.unwrap();
@@ -117,7 +117,7 @@ async fn a_streamed_list_ends_with_a_mark_and_quiet_watchers_get_bookmarks() {
 #[tokio::test]
 async fn a_reader_that_is_too_slow_is_told_410() {
     let mut config = ApiServerConfig::new(Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()), 1);
-    config.history = 8;
+    config.max_history_events = 8;
     let server = ApiServer::new(config);
     let mut watch = Watch::open(&server, &format!("{PODS}?watch=true")).await;
     for n in 0..20 {
@@ -138,7 +138,7 @@ async fn ten_thousand_watches_at_once() {
     }
     call(&server, "POST", PODS, pod("a")).await;
     for watch in &mut watches {
-        assert_eq!(watch.told().await, "ADDED a");
+        assert_eq!(watch.next_summary().await, "ADDED a");
     }
 }
 

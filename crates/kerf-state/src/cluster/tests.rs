@@ -1,4 +1,4 @@
-//! The index, told what an API server would tell it.
+//! Tests of the index with the events that an API server would send.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
@@ -24,7 +24,7 @@ fn node(name: &str, provider_id: &str, labels: Value) -> Node {
     }))
 }
 
-/// A node of ours, as far as it is.
+/// A node of the pool `general` with an instance type label.
 fn managed_node(name: &str, provider_id: &str, labels: Value) -> Node {
     let mut all = json!({"karpenter.sh/nodepool": "general", "node.kubernetes.io/instance-type": "c-4x"});
     all.as_object_mut().unwrap().extend(labels.as_object().unwrap().clone());
@@ -62,11 +62,11 @@ fn pod(name: &str, node: Option<&str>, phase: &str, owner: &str) -> Pod {
     }))
 }
 
-fn cpu(of: &BTreeMap<Str, Quantity>) -> String {
-    of.get("cpu").map_or_else(|| "0".into(), ToString::to_string)
+fn cpu(resources: &BTreeMap<Str, Quantity>) -> String {
+    resources.get("cpu").map_or_else(|| "0".into(), ToString::to_string)
 }
 
-/// An index that has been told that there is nothing.
+/// Returns a synced index of a cluster without objects.
 fn synced_empty_cluster() -> Cluster {
     let mut cluster = Cluster::new();
     cluster.reset::<NodePool>(Vec::new());
@@ -90,7 +90,7 @@ fn a_node_that_gets_its_provider_id_later_is_one_node() {
 
 // spec 04 #2, #3
 #[test]
-fn a_node_of_ours_counts_once_enough_is_known_of_it() {
+fn a_managed_node_counts_once_it_has_a_provider_id_and_a_type() {
     let mut cluster = synced_empty_cluster();
     cluster.apply(managed_node("n", "", json!({})));
     assert_eq!(cluster.state_nodes().count(), 0);
@@ -105,7 +105,7 @@ fn a_node_of_ours_counts_once_enough_is_known_of_it() {
 
 // spec 04 #4
 #[test]
-fn a_node_and_a_claim_of_one_name_do_not_get_in_each_others_way() {
+fn a_node_and_a_claim_may_have_the_same_name() {
     let mut cluster = Cluster::new();
     cluster.apply(claim("x", "i-1", 1, json!({})));
     cluster.apply(managed_node("x", "i-1", json!({})));
@@ -118,7 +118,7 @@ fn a_node_and_a_claim_of_one_name_do_not_get_in_each_others_way() {
 
 // spec 04 #5
 #[test]
-fn a_claim_that_gets_another_machine_leaves_the_first() {
+fn a_claim_with_a_new_provider_id_is_no_longer_found_by_the_old_one() {
     let mut cluster = Cluster::new();
     cluster.apply(claim("a", "i-1", 1, json!({})));
     cluster.apply(claim("a", "i-2", 2, json!({})));
@@ -132,7 +132,7 @@ fn a_claim_that_gets_another_machine_leaves_the_first() {
 
 // spec 04 #6, #8, #10
 #[test]
-fn a_pod_counts_once_and_not_when_it_has_ended() {
+fn a_pod_counts_once_until_it_succeeds_or_fails() {
     let mut cluster = Cluster::new();
     cluster.apply(node("n", "i-1", json!({})));
     for _ in 0..3 {
@@ -155,7 +155,7 @@ fn a_pod_counts_once_and_not_when_it_has_ended() {
 
 // spec 04 #7
 #[test]
-fn a_pod_that_comes_back_elsewhere_under_its_name_has_left() {
+fn a_pod_recreated_on_another_node_counts_only_there() {
     let mut cluster = Cluster::new();
     cluster.apply(pod("p", Some("n1"), "Running", "StatefulSet"));
     cluster.apply(pod("p", Some("n2"), "Running", "StatefulSet"));
@@ -165,7 +165,7 @@ fn a_pod_that_comes_back_elsewhere_under_its_name_has_left() {
 
 // spec 04 #9, #11
 #[test]
-fn pods_that_are_heard_of_before_their_node_count_on_it() {
+fn pods_that_are_applied_before_their_node_count_on_it() {
     let mut cluster = Cluster::new();
     cluster.apply(pod("p", Some("n"), "Running", "ReplicaSet"));
     assert_eq!(cluster.state_nodes().count(), 0);
@@ -176,7 +176,7 @@ fn pods_that_are_heard_of_before_their_node_count_on_it() {
 
 // spec 04 #15
 #[test]
-fn a_nomination_runs_out() {
+fn a_nomination_expires() {
     let mut cluster = Cluster::new();
     cluster.apply(node("n", "i-1", json!({})));
     let at = |seconds: i64| Timestamp::from_second(1000 + seconds).unwrap();
@@ -190,8 +190,8 @@ fn a_nomination_runs_out() {
 
 // spec 04 #16, #17
 #[test]
-fn passing_taints_count_only_on_what_does_not_start() {
-    let passing = json!([
+fn temporary_taints_are_ignored_until_a_managed_node_is_initialized() {
+    let temporary = json!([
         {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
         {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"},
         {"key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule"},
@@ -201,7 +201,7 @@ fn passing_taints_count_only_on_what_does_not_start() {
     ]);
     let with_taints = |name: &str, id: &str, labels: Value| {
         let mut node = node(name, id, labels);
-        node.spec.taints = from_json::<Node>(json!({"spec": {"taints": passing}})).spec.taints;
+        node.spec.taints = from_json::<Node>(json!({"spec": {"taints": temporary}})).spec.taints;
         node
     };
     let mut cluster = Cluster::new();
@@ -224,16 +224,16 @@ fn passing_taints_count_only_on_what_does_not_start() {
 
 // spec 04 #18, #19
 #[test]
-fn a_promise_counts_until_the_node_is_initialized() {
+fn resources_of_the_claim_count_until_the_node_is_initialized() {
     let mut cluster = Cluster::new();
     cluster.apply(claim("a", "i-1", 1, json!({})));
-    let only = |cluster: &Cluster| {
+    let resources_of_only_node = |cluster: &Cluster| {
         let state = cluster.state_nodes().next().unwrap();
         (state.capacity(), state.allocatable())
     };
-    assert_eq!(only(&cluster).1.get("cpu").unwrap().to_string(), "3500m");
+    assert_eq!(resources_of_only_node(&cluster).1.get("cpu").unwrap().to_string(), "3500m");
     cluster.apply(managed_node("n", "i-1", json!({})));
-    let (capacity, allocatable) = only(&cluster);
+    let (capacity, allocatable) = resources_of_only_node(&cluster);
     assert_eq!(allocatable.get("cpu").unwrap().to_string(), "4", "what the node says itself counts");
     for list in [&capacity, &allocatable] {
         assert_eq!(list.get("nvidia.com/gpu").unwrap().to_string(), "1");
@@ -244,26 +244,26 @@ fn a_promise_counts_until_the_node_is_initialized() {
         "i-1",
         json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}),
     ));
-    let (capacity, allocatable) = only(&cluster);
+    let (capacity, allocatable) = resources_of_only_node(&cluster);
     assert_eq!((capacity.get("nvidia.com/gpu"), allocatable.get("nvidia.com/gpu")), (None, None));
     assert_eq!(capacity.get("nodes").unwrap().to_string(), "1");
 }
 
 // spec 04 #20, #21
 #[test]
-fn what_is_on_its_way_out_is_marked() {
-    let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+fn nodes_that_are_being_deleted_are_marked_for_deletion() {
+    let deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     let terminating = json!({"status": {"conditions": [{"type": "InstanceTerminating", "status": "True",
         "reason": "x", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
-    for more in [going, terminating] {
+    for more in [deleted, terminating] {
         let mut cluster = Cluster::new();
         cluster.apply(claim("a", "i-1", 1, more));
         assert!(cluster.state_nodes().next().unwrap().is_marked_for_deletion());
     }
-    let mut leaving = node("n", "i-1", json!({}));
-    leaving.metadata.deletion_timestamp = Some(Timestamp::from_second(1).unwrap());
+    let mut deleted_node = node("n", "i-1", json!({}));
+    deleted_node.metadata.deletion_timestamp = Some(Timestamp::from_second(1).unwrap());
     let mut cluster = Cluster::new();
-    cluster.apply(leaving);
+    cluster.apply(deleted_node);
     assert!(cluster.state_nodes().next().unwrap().is_marked_for_deletion());
     cluster.apply(claim("a", "i-1", 1, json!({})));
     assert!(!cluster.state_nodes().next().unwrap().is_marked_for_deletion(), "the claim has the say");
@@ -271,7 +271,7 @@ fn what_is_on_its_way_out_is_marked() {
 
 // spec 04 #22
 #[test]
-fn what_is_about_to_go_no_longer_counts_for_its_pool() {
+fn nodes_marked_for_deletion_do_not_count_for_their_pool() {
     let mut cluster = Cluster::new();
     let initialized =
         || managed_node("n", "i-1", json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}));
@@ -293,7 +293,7 @@ fn what_is_about_to_go_no_longer_counts_for_its_pool() {
 
 // spec 04 #23
 #[test]
-fn a_node_that_moves_between_pools_takes_its_resources_along() {
+fn a_node_counts_for_the_pool_of_its_current_label() {
     let mut cluster = Cluster::new();
     cluster.apply(managed_node("n", "i-1", json!({})));
     cluster.apply(managed_node("n", "i-1", json!({"karpenter.sh/nodepool": "other"})));
@@ -303,7 +303,7 @@ fn a_node_that_moves_between_pools_takes_its_resources_along() {
 
 // spec 04 #24
 #[test]
-fn nothing_is_decided_while_a_claim_has_no_machine() {
+fn cluster_state_is_unsynced_while_a_claim_is_not_launched() {
     let mut cluster = synced_empty_cluster();
     assert!(cluster.check_synced().is_synced());
     cluster.insert_created(claim("a", "", 1, json!({})));
@@ -318,7 +318,7 @@ fn nothing_is_decided_while_a_claim_has_no_machine() {
 
 // spec 04 #25, #26
 #[test]
-fn the_first_picture_must_be_whole_and_later_ones_need_not_be() {
+fn incomplete_nodes_block_only_the_first_sync() {
     let mut cluster = Cluster::new();
     cluster.reset::<NodePool>(Vec::new());
     cluster.reset::<TrackedClaim>(Vec::new());
@@ -341,7 +341,7 @@ fn the_first_picture_must_be_whole_and_later_ones_need_not_be() {
 
 // spec 04 #27
 #[test]
-fn a_claim_that_was_gone_before_it_was_noted_is_forgotten() {
+fn a_created_claim_that_no_watch_reported_can_be_removed() {
     let mut cluster = synced_empty_cluster();
     cluster.insert_created(claim("a", "", 1, json!({})));
     assert!(cluster.remove_unobserved("a"));
@@ -356,7 +356,7 @@ fn a_claim_that_was_gone_before_it_was_noted_is_forgotten() {
 
 // spec 04 #33
 #[test]
-fn a_claim_without_a_pool_counts_for_none() {
+fn a_claim_without_a_pool_counts_for_no_pool() {
     let mut cluster = Cluster::new();
     cluster.apply(claim("a", "i-1", 1, json!({"metadata": {"labels": null}})));
     assert!(cluster.pool_usage("general").is_empty());
@@ -364,7 +364,7 @@ fn a_claim_without_a_pool_counts_for_none() {
 }
 
 #[test]
-fn older_news_does_not_undo_what_we_wrote() {
+fn an_older_watch_event_does_not_undo_an_own_write() {
     let mut cluster = Cluster::new();
     cluster.apply(claim("a", "i-1", 7, json!({})));
     assert!(cluster.apply(claim("a", "", 5, json!({}))).is_none());
@@ -372,9 +372,10 @@ fn older_news_does_not_undo_what_we_wrote() {
     assert!(cluster.apply(claim("a", "i-1", 7, json!({}))).is_some(), "and news of it is still told");
 }
 
-// The answer to the write that let a claim go may come after the watch has told that it is gone.
+// The response to the write that removes a claim's finalizer may arrive after the watch has
+// reported the claim's deletion.
 #[test]
-fn what_we_wrote_does_not_bring_back_what_is_gone() {
+fn an_own_write_does_not_re_add_a_deleted_object() {
     let mut cluster = Cluster::new();
     cluster.apply(claim("a", "i-1", 7, json!({})));
     assert!(cluster.apply_own_write(claim("a", "i-1", 8, json!({"spec": {"expireAfter": "1h"}}))).is_some());
@@ -384,7 +385,7 @@ fn what_we_wrote_does_not_bring_back_what_is_gone() {
 }
 
 #[test]
-fn a_list_that_is_behind_does_not_lose_a_claim_that_we_just_created() {
+fn an_older_list_does_not_remove_a_claim_that_was_just_created() {
     let mut cluster = synced_empty_cluster();
     cluster.insert_created(claim("a", "", 9, json!({})));
     cluster.reset::<TrackedClaim>(Vec::new());
@@ -396,7 +397,7 @@ fn a_list_that_is_behind_does_not_lose_a_claim_that_we_just_created() {
 
 // spec 04 §15 departure 5
 #[test]
-fn two_claims_of_one_machine_are_one_node_and_may_go_in_turn() {
+fn two_claims_with_one_provider_id_are_one_node_until_both_are_deleted() {
     let mut cluster = Cluster::new();
     cluster.apply(claim("a", "i-1", 1, json!({})));
     cluster.apply(claim("b", "i-1", 1, json!({})));
@@ -408,7 +409,7 @@ fn two_claims_of_one_machine_are_one_node_and_may_go_in_turn() {
 }
 
 #[test]
-fn a_mark_ends_with_its_machine() {
+fn a_deletion_mark_ends_with_its_instance() {
     let mut cluster = Cluster::new();
     cluster.apply(claim("a", "i-1", 1, json!({})));
     cluster.mark_for_deletion("i-1");
@@ -417,16 +418,16 @@ fn a_mark_ends_with_its_machine() {
     assert!(!cluster.state_nodes().next().unwrap().is_marked_for_deletion());
 }
 
-/// A decision, as text.
+/// Renders a solution as text.
 fn solution_text(solution: &kerf_engine::Solution) -> String {
     let claims: Vec<_> =
         solution.claims.iter().map(|claim| (&claim.pool, &claim.pods, &claim.launch.instance_types)).collect();
     format!("{claims:?} {:?} {:?}", solution.nodes, solution.unplaced)
 }
 
-/// What a decision is asked with: one pool of one kind of machine with four cpus.
+/// Returns an input context with one pool of one instance type with 4 CPUs.
 fn input_context() -> crate::InputContext {
-    let machine = kerf_engine::catalogue::InstanceType {
+    let instance_type = kerf_engine::catalogue::InstanceType {
         name: "c-4x".into(),
         requirements: [
             Requirement::one_of(labels::INSTANCE_TYPE, ["c-4x".into()]),
@@ -455,7 +456,7 @@ fn input_context() -> crate::InputContext {
     };
     crate::InputContext {
         at: Timestamp::from_second(1000).unwrap(),
-        instance_types: [("general".into(), Arc::new(vec![machine]))].into(),
+        instance_types: [("general".into(), Arc::new(vec![instance_type]))].into(),
         label_rules: labels::LabelRules::kwok(),
         unsupported_storage: kerf_engine::UnsupportedStorage::default(),
     }
@@ -477,27 +478,27 @@ fn settings() -> kerf_engine::Settings {
     }
 }
 
-/// An index that knows of the pool and of nothing else.
+/// Returns a synced index with one NodePool, its node class and the default namespace.
 fn cluster_with_pool() -> Cluster {
     let mut cluster = synced_empty_cluster();
     cluster.reset::<Namespace>(vec![from_json(json!({"metadata": {"name": "default"}}))]);
     cluster.reset::<NodeClass>(vec![from_json(json!({"metadata": {"name": "n"}}))]);
     let conditions = json!([{"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
-    let general = json!({"metadata": {"name": "general", "resourceVersion": "1"}, "status": {"conditions": conditions},
+    let pool = json!({"metadata": {"name": "general", "resourceVersion": "1"}, "status": {"conditions": conditions},
         "spec": {"template": {"spec": {"nodeClassRef": {"group": "g", "kind": "k", "name": "n"}, "requirements": []}}}});
-    cluster.apply::<NodePool>(from_json(general));
+    cluster.apply::<NodePool>(from_json(pool));
     cluster
 }
 
 #[test]
-fn books_that_follow_events_decide_like_new_ones() {
-    let (ask, settings, mut cluster) = (input_context(), settings(), cluster_with_pool());
-    let mut answers = Vec::new();
+fn the_cached_solver_decides_like_a_new_one() {
+    let (context, settings, mut cluster) = (input_context(), settings(), cluster_with_pool());
+    let mut solutions = Vec::new();
     let mut check = |cluster: &mut Cluster| {
-        let fresh = solution_text(&kerf_engine::solve(&cluster.input(&ask), &settings));
-        let followed = solution_text(&cluster.solve(&ask, &settings));
-        assert_eq!(followed, fresh);
-        answers.push(fresh);
+        let fresh = solution_text(&kerf_engine::solve(&cluster.input(&context), &settings));
+        let incremental = solution_text(&cluster.solve(&context, &settings));
+        assert_eq!(incremental, fresh);
+        solutions.push(fresh);
     };
     check(&mut cluster);
     cluster.apply(pod("a", None, "Pending", "ReplicaSet"));
@@ -523,13 +524,13 @@ fn books_that_follow_events_decide_like_new_ones() {
     cluster.delete(&managed_node("n", "i-1", json!({})));
     cluster.delete(&claim("c", "i-1", 1, json!({})));
     check(&mut cluster);
-    answers.dedup();
-    assert!(answers.len() >= 6, "each step changes the answer: {answers:#?}");
+    solutions.dedup();
+    assert!(solutions.len() >= 6, "each step changes the answer: {solutions:#?}");
 }
 
 // spec 04 #32
 #[test]
-fn room_for_claims_is_given_once() {
+fn node_reservations_never_exceed_the_limit() {
     let mut cluster = Cluster::new();
     assert_eq!(cluster.reserve_nodes("general", Some(5), 4), 4);
     assert_eq!(cluster.reserve_nodes("general", Some(5), 5), 1);
@@ -538,16 +539,17 @@ fn room_for_claims_is_given_once() {
     cluster.release_nodes("general", 9);
     let granted: usize = (0..10).map(|_| cluster.reserve_nodes("general", Some(5), 1)).sum();
     assert_eq!(granted, 5, "what was given back too often is not there twice");
-    // A claim that is there takes the room that was reserved for it.
+    // An existing claim takes the place of its reservation.
     cluster.apply(claim("a", "aws:///a", 1, json!({})));
     cluster.release_nodes("general", 1);
     assert_eq!(cluster.pool_claims("general").total(), 1);
     assert_eq!(cluster.reserve_nodes("general", Some(5), 1), 0);
 }
 
-// spec 03 section 8.2: a claim that is being replaced is pending before it is marked, and is still a node
+// spec 03 section 8.2: a claim that is being replaced is pending before it is marked, and still
+// counts as a node
 #[test]
-fn a_claim_whose_replacement_is_being_created_is_pending() {
+fn a_claim_that_is_being_replaced_is_pending_disruption() {
     let mut cluster = Cluster::new();
     cluster.apply(claim("a", "aws:///a", 1, json!({})));
     cluster.apply(claim("b", "aws:///b", 1, json!({})));

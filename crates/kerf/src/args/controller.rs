@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::settings::{Environment, Settings, TypedSettings, boolean, duration};
-use crate::exit::{Failure, Problem};
+use super::settings::{Environment, Settings, TypedSettings, parse_bool, parse_duration};
+use crate::exit::{CommandFailure, Problem};
 
 /// Run the controllers on a cluster, with the simulated provider.
 // Of a flag that is given twice the last one counts, as Go's flags have it: deployments add theirs behind a chart's.
@@ -76,13 +76,13 @@ pub(super) struct TypedController {
     #[command(flatten)]
     settings: TypedSettings,
     #[command(flatten)]
-    without_effect: WithoutEffect,
+    ignored_flags: IgnoredFlags,
 }
 
 /// Settings that Karpenter has and that change nothing here; deployments name them all the same.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Accepted, without effect")]
-struct WithoutEffect {
+struct IgnoredFlags {
     #[arg(long, value_name = "NAME", hide = true)]
     karpenter_service: Option<String>,
     #[arg(long, value_name = "BYTES", allow_hyphen_values = true, hide = true)]
@@ -97,7 +97,7 @@ struct WithoutEffect {
 
 /// How to run the controllers.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Controller {
+pub(crate) struct ControllerOptions {
     /// The file of instance types.
     pub(crate) instance_types: Option<PathBuf>,
     /// Port of the metrics.
@@ -160,12 +160,12 @@ pub(crate) enum LogFormat {
 }
 
 impl TypedController {
-    pub(super) fn resolve(self, environment: Environment<'_>) -> Result<Controller, Failure> {
-        let mut reader = Reader { environment, problems: Vec::new() };
+    pub(super) fn resolve(self, environment: Environment<'_>) -> Result<ControllerOptions, CommandFailure> {
+        let mut reader = SettingReader { environment, problems: Vec::new() };
         let is_disabled = reader.boolean(self.disable_leader_election.as_deref(), "disable-leader-election", false);
         for (value, name) in [
-            (&self.without_effect.enable_profiling, "enable-profiling"),
-            (&self.without_effect.disable_controller_warmup, "disable-controller-warmup"),
+            (&self.ignored_flags.enable_profiling, "enable-profiling"),
+            (&self.ignored_flags.disable_controller_warmup, "disable-controller-warmup"),
         ] {
             reader.boolean(value.as_deref(), name, false);
         }
@@ -181,16 +181,16 @@ impl TypedController {
             None | Some("info") => LogLevel::Info,
             Some("debug") => LogLevel::Debug,
             Some("error") => LogLevel::Error,
-            Some(other) => reader.invalid("LOG_LEVEL", other, LogLevel::Info),
+            Some(other) => reader.report_invalid("LOG_LEVEL", other, LogLevel::Info),
         };
         let log_format = match reader.text(self.log_format, "LOG_FORMAT").as_deref() {
             None | Some("json") => LogFormat::Json,
             Some("console") => LogFormat::Console,
-            Some(other) => reader.invalid("LOG_FORMAT", other, LogFormat::Json),
+            Some(other) => reader.report_invalid("LOG_FORMAT", other, LogFormat::Json),
         };
         let paths = reader.text(self.log_output_paths, "LOG_OUTPUT_PATHS").unwrap_or_else(|| "stdout".to_owned());
         let port = |number: u16| (number > 0).then_some(number);
-        let controller = Controller {
+        let controller = ControllerOptions {
             instance_types: reader.text(self.instance_types_file_path, "INSTANCE_TYPES_FILE_PATH").map(PathBuf::from),
             metrics_port: port(reader.number(self.metrics_port, "METRICS_PORT", 8080)),
             health_probe_port: port(reader.number(self.health_probe_port, "HEALTH_PROBE_PORT", 8081)),
@@ -213,11 +213,11 @@ impl TypedController {
                 Ok(settings) => settings,
                 Err(problems) => {
                     reader.problems.extend(problems);
-                    return Err(Failure::BadInput(reader.problems));
+                    return Err(CommandFailure::BadInput(reader.problems));
                 }
             },
         };
-        if reader.problems.is_empty() { Ok(controller) } else { Err(Failure::BadInput(reader.problems)) }
+        if reader.problems.is_empty() { Ok(controller) } else { Err(CommandFailure::BadInput(reader.problems)) }
     }
 }
 
@@ -229,12 +229,12 @@ fn split_paths(list: &str) -> Vec<String> {
 }
 
 /// Reads settings: a flag wins over its variable, a variable over the default, and a variable that makes no sense says nothing.
-struct Reader<'e> {
+struct SettingReader<'e> {
     environment: Environment<'e>,
     problems: Vec<Problem>,
 }
 
-impl Reader<'_> {
+impl SettingReader<'_> {
     fn variable(&self, name: &str) -> Option<String> {
         (self.environment)(name).filter(|value| !value.trim().is_empty())
     }
@@ -259,23 +259,23 @@ impl Reader<'_> {
             }
             None => {
                 let variable = self.variable(&name.to_uppercase().replace('-', "_"));
-                variable.and_then(|value| boolean(&value)).unwrap_or(default)
+                variable.and_then(|value| parse_bool(&value)).unwrap_or(default)
             }
         }
     }
 
     fn duration(&mut self, flag: Option<String>, name: &str, default: Duration) -> Duration {
         match flag {
-            Some(text) => duration(&text).unwrap_or_else(|why| {
+            Some(text) => parse_duration(&text).unwrap_or_else(|why| {
                 let flag = name.to_lowercase().replace('_', "-");
                 self.problems.push(Problem::new(format!("--{flag}: \"{text}\" is not a valid duration: {why}")));
                 default
             }),
-            None => self.variable(name).and_then(|text| duration(text.trim()).ok()).unwrap_or(default),
+            None => self.variable(name).and_then(|text| parse_duration(text.trim()).ok()).unwrap_or(default),
         }
     }
 
-    fn invalid<T>(&mut self, name: &str, value: &str, default: T) -> T {
+    fn report_invalid<T>(&mut self, name: &str, value: &str, default: T) -> T {
         self.problems.push(Problem::new(format!("validating cli flags / env vars, invalid {name} \"{value}\"")));
         default
     }
@@ -291,19 +291,19 @@ mod tests {
     use crate::args::settings::FeatureGates;
 
     #[derive(Parser)]
-    struct Program {
+    struct ControllerCli {
         #[command(flatten)]
         controller: TypedController,
     }
 
-    fn resolve(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Controller, Vec<String>> {
+    fn resolve(arguments: &[&str], variables: &[(&str, &str)]) -> Result<ControllerOptions, Vec<String>> {
         let program =
-            Program::try_parse_from([&["kerf"], arguments].concat()).map_err(|cause| vec![cause.to_string()])?;
+            ControllerCli::try_parse_from([&["kerf"], arguments].concat()).map_err(|cause| vec![cause.to_string()])?;
         let environment =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
         match program.controller.resolve(&environment) {
             Ok(controller) => Ok(controller),
-            Err(Failure::BadInput(problems)) => Err(problems.iter().map(Problem::to_string).collect()),
+            Err(CommandFailure::BadInput(problems)) => Err(problems.iter().map(Problem::to_string).collect()),
             Err(other) => panic!("{other:?}"),
         }
     }

@@ -23,7 +23,7 @@ pub(super) struct TypedCrds {
     #[arg(long, value_name = "PROVIDER", default_value = "aws", help_heading = "Choice", hide_possible_values = true)]
     provider: Provider,
     /// yaml, json, table, or dir=PATH for one file per kind in that folder.
-    #[arg(short, long, value_name = "FORMAT", default_value = "yaml", value_parser = output, help_heading = "Output")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml", value_parser = parse_output, help_heading = "Output")]
     output: CrdsOutput,
 }
 
@@ -34,22 +34,22 @@ enum Provider {
 }
 
 impl TypedCrds {
-    pub(super) fn resolve(self) -> Crds {
+    pub(super) fn resolve(self) -> CrdsOptions {
         let flavour = match self.provider {
             Provider::Aws => CrdVariant::Aws,
             Provider::Kwok => CrdVariant::Kwok,
         };
-        Crds { group: self.group, flavour, output: self.output }
+        CrdsOptions { group: self.group, crd_variant: flavour, output: self.output }
     }
 }
 
 /// Which manifests to print, and how.
 #[derive(Debug)]
-pub(crate) struct Crds {
+pub(crate) struct CrdsOptions {
     /// Only this group.
     pub(crate) group: Option<String>,
     /// Whose labels they know.
-    pub(crate) flavour: CrdVariant,
+    pub(crate) crd_variant: CrdVariant,
     /// Where to and in which form.
     pub(crate) output: CrdsOutput,
 }
@@ -67,7 +67,7 @@ pub(crate) enum CrdsOutput {
     Folder(PathBuf),
 }
 
-fn output(text: &str) -> Result<CrdsOutput, String> {
+fn parse_output(text: &str) -> Result<CrdsOutput, String> {
     match text {
         "yaml" => Ok(CrdsOutput::Yaml),
         "json" => Ok(CrdsOutput::Json),

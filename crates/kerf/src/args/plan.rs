@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::input::{InputPath, TypedInput};
 use super::output::{Format, TypedOutput};
 use super::settings::{Environment, Settings, TypedSettings};
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// Print what the controller would do now, without doing it.
 #[derive(Debug, Args)]
@@ -34,7 +34,7 @@ pub(super) struct TypedPlan {
     at: Option<Timestamp>,
     /// Plan one half only: provisioning or disruption.
     #[arg(long, value_name = "HALF", help_heading = "Decisions", hide_possible_values = true)]
-    only: Option<Half>,
+    only: Option<PlanPart>,
     /// Breaks ties; the same seed gives the same plan.
     #[arg(long, value_name = "NUMBER", default_value_t = 0, help_heading = "Decisions")]
     seed: u64,
@@ -56,7 +56,7 @@ pub(super) struct TypedPlan {
 
 /// What to plan, and how to show it.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct PlanOptions {
     /// Where the cluster is described; nowhere is the live one.
     pub(crate) input: Vec<InputPath>,
     /// The file of instance types.
@@ -64,7 +64,7 @@ pub(crate) struct Plan {
     /// The instant to plan for, if not now.
     pub(crate) at: Option<Timestamp>,
     /// Which half, if not both.
-    pub(crate) only: Option<Half>,
+    pub(crate) only: Option<PlanPart>,
     /// Breaks ties.
     pub(crate) seed: u64,
     /// Threads to use, if not one per processor.
@@ -81,7 +81,7 @@ pub(crate) struct Plan {
 
 /// One of the two things that the controller does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Half {
+pub(crate) enum PlanPart {
     /// Places for pending pods.
     Provisioning,
     /// Nodes that are taken away or replaced.
@@ -100,9 +100,9 @@ pub(crate) enum Gate {
 }
 
 impl TypedPlan {
-    pub(super) fn resolve(self, environment: Environment<'_>) -> Result<Plan, Failure> {
-        let settings = self.settings.resolve(environment).map_err(Failure::BadInput)?;
-        Ok(Plan {
+    pub(super) fn resolve(self, environment: Environment<'_>) -> Result<PlanOptions, CommandFailure> {
+        let settings = self.settings.resolve(environment).map_err(CommandFailure::BadInput)?;
+        Ok(PlanOptions {
             input: self.input.resolve(),
             instance_types: self.instance_types,
             at: self.at,

@@ -10,8 +10,8 @@ use kerf_sandbox::sim::NamedFault;
 use super::Command;
 use super::controller::LogLevel;
 use super::output::{Format, TypedOutput};
-use super::settings::{Environment, Settings, TypedSettings, duration};
-use crate::exit::Failure;
+use super::settings::{Environment, Settings, TypedSettings, parse_duration};
+use crate::exit::CommandFailure;
 
 /// Start a whole Kubernetes cluster in this process.
 #[derive(Debug, Args)]
@@ -69,7 +69,7 @@ pub(super) struct TypedSandbox {
 
 #[derive(Debug, Subcommand)]
 enum TypedSandboxCommand {
-    Run(TypedRun),
+    Run(TypedSandboxRun),
 }
 
 /// Live through a scenario in virtual time, and report what came of it.
@@ -86,7 +86,7 @@ No sockets are opened and nobody waits: the clock jumps to whatever happens next
 gives the same run. The exit code is 1 if something happened that must not (a lost pod, a budget
 exceeded), or if whoever reads the lines goes away before the end."
 )]
-struct TypedRun {
+struct TypedSandboxRun {
     /// The scenario (YAML).
     #[arg(value_name = "FILE", help_heading = "Scenario")]
     scenario: PathBuf,
@@ -98,7 +98,7 @@ struct TypedRun {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', help_heading = "Scenario")]
     faults: Vec<NamedFault>,
     /// How long it takes, instead of what the scenario says (24h).
-    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Scenario")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Scenario")]
     until: Option<Duration>,
     /// Instance types of the simulated cloud, in KWOK's file format; without it a built-in set of 144.
     #[arg(long, value_name = "FILE", help_heading = "Scenario")]
@@ -113,9 +113,9 @@ struct TypedRun {
 }
 
 impl TypedSandbox {
-    pub(super) fn resolve(self, environment: Environment<'_>) -> Result<Command, Failure> {
+    pub(super) fn resolve(self, environment: Environment<'_>) -> Result<Command, CommandFailure> {
         if let Some(TypedSandboxCommand::Run(run)) = self.run {
-            return Ok(Command::SandboxRun(SandboxRun {
+            return Ok(Command::SandboxRun(SandboxRunOptions {
                 scenario: run.scenario,
                 seed: run.seed,
                 faults: run.faults,
@@ -123,13 +123,13 @@ impl TypedSandbox {
                 instance_types: run.instance_types,
                 log_level: run.log_level,
                 format: run.output.output,
-                settings: run.settings.resolve(environment).map_err(Failure::BadInput)?,
+                settings: run.settings.resolve(environment).map_err(CommandFailure::BadInput)?,
             }));
         }
         let mut words = self.command.into_iter();
-        Ok(Command::Sandbox(Sandbox {
+        Ok(Command::Sandbox(SandboxOptions {
             demo: self.demo,
-            controller: !self.no_controller,
+            with_controller: !self.no_controller,
             nodes: self.nodes,
             instant: self.instant,
             seed: self.seed,
@@ -138,7 +138,7 @@ impl TypedSandbox {
             kubeconfig: self.kubeconfig,
             metrics_port: self.metrics_port,
             log_level: self.log_level,
-            settings: self.settings.resolve(environment).map_err(Failure::BadInput)?,
+            settings: self.settings.resolve(environment).map_err(CommandFailure::BadInput)?,
             command: words.next().map(|program| (program, words.collect())),
         }))
     }
@@ -146,7 +146,7 @@ impl TypedSandbox {
 
 /// Which story to live through.
 #[derive(Debug)]
-pub(crate) struct SandboxRun {
+pub(crate) struct SandboxRunOptions {
     /// The file that tells it.
     pub(crate) scenario: PathBuf,
     /// Where chance comes from.
@@ -167,11 +167,11 @@ pub(crate) struct SandboxRun {
 
 /// Which cluster to start.
 #[derive(Debug)]
-pub(crate) struct Sandbox {
+pub(crate) struct SandboxOptions {
     /// Whether to play a story.
     pub(crate) demo: bool,
     /// Whether Kerf's own part is wanted.
-    pub(crate) controller: bool,
+    pub(crate) with_controller: bool,
     /// How many nodes there are from the start.
     pub(crate) nodes: u32,
     /// Whether machines and pods take no time.

@@ -151,7 +151,7 @@ impl TypedSettings {
                 true
             }
             // A variable that is no boolean falls back to the default without a word.
-            None => variable("IGNORE_DRA_REQUESTS").and_then(|value| boolean(&value)).unwrap_or(true),
+            None => variable("IGNORE_DRA_REQUESTS").and_then(|value| parse_bool(&value)).unwrap_or(true),
         };
         let feature_gates = match self.feature_gates.or_else(|| variable("FEATURE_GATES")) {
             None => FeatureGates::default(),
@@ -181,7 +181,7 @@ impl FeatureGates {
             let (name, value) = token.split_once('=').ok_or_else(|| format!("missing bool value for {token}"))?;
             let value = value.trim();
             let value =
-                boolean(value).ok_or_else(|| format!("invalid value of {token}: \"{value}\" is not a boolean"))?;
+                parse_bool(value).ok_or_else(|| format!("invalid value of {token}: \"{value}\" is not a boolean"))?;
             match name.trim() {
                 "ReservedCapacity" => gates.reserved_capacity = value,
                 "SpotToSpotConsolidation" => gates.spot_to_spot_consolidation = value,
@@ -197,13 +197,13 @@ impl FeatureGates {
 }
 
 /// A length of time as Kubernetes writes them (`1h30m`), and none below zero.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let parsed: kerf_api::duration::Duration = text.parse().map_err(|why: DurationError| why.to_string())?;
     parsed.to_std().ok_or_else(|| "must not be negative".to_owned())
 }
 
 /// The spellings of a boolean that Karpenter's settings take.
-pub(super) fn boolean(text: &str) -> Option<bool> {
+pub(super) fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
         "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
@@ -220,14 +220,14 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Program {
+    struct SettingsCli {
         #[command(flatten)]
         settings: TypedSettings,
     }
 
     fn resolve(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Settings, Vec<String>> {
         let program =
-            Program::try_parse_from([&["kerf"], arguments].concat()).map_err(|cause| vec![cause.to_string()])?;
+            SettingsCli::try_parse_from([&["kerf"], arguments].concat()).map_err(|cause| vec![cause.to_string()])?;
         let environment =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
         program.settings.resolve(&environment).map_err(|problems| problems.iter().map(Problem::to_string).collect())

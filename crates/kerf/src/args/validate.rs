@@ -28,14 +28,14 @@ pub(super) struct TypedValidate {
 }
 
 impl TypedValidate {
-    pub(super) fn resolve(self) -> Validate {
-        Validate { input: self.input.resolve() }
+    pub(super) fn resolve(self) -> ValidateOptions {
+        ValidateOptions { input: self.input.resolve() }
     }
 }
 
 /// Which manifests to check.
 #[derive(Debug)]
-pub(crate) struct Validate {
+pub(crate) struct ValidateOptions {
     /// Where they are.
     pub(crate) input: Vec<InputPath>,
 }

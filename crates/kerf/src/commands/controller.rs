@@ -14,41 +14,41 @@ use kube::client::ClientBuilder;
 use kube::{Client, Config};
 use tracing::debug;
 
-use super::controller_process::{self, Controlled, Work};
+use super::controller_process::{self, ControllerEnvironment, ControllerSettings};
 use super::plan;
-use crate::args::{Controller, LogFormat};
-use crate::exit::{Exit, Failure, Problem};
+use crate::args::{ControllerOptions, LogFormat};
+use crate::exit::{CommandFailure, Exit, Problem};
 
 /// The user agent of the controller's requests, as Karpenter's.
 const USER_AGENT: &str = concat!("karpenter/", env!("CARGO_PKG_VERSION"));
 /// Where a pod reads which namespace it is in.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-pub(super) fn run(wish: &Controller) -> Result<Exit, Failure> {
+pub(super) fn run(wish: &ControllerOptions) -> Result<Exit, CommandFailure> {
     let catalogue = plan::instance_types(wish.instance_types.as_deref())?;
     let outputs = log_outputs(&wish.log_output_paths)?;
     let clock = Clock::system();
-    controller_process::start_log(log_settings(wish), clock, outputs).map_err(Failure::Work)?;
+    controller_process::start_log(log_settings(wish), clock, outputs).map_err(CommandFailure::ExecutionFailed)?;
     debug!(version = env!("CARGO_PKG_VERSION"), "discovered karpenter version");
 
     // Requests and watches take little, and less without threads that wake each other; what takes long is computed on threads of its own.
     let workers = (wish.cores / 2).clamp(1, 4);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
-    let runtime = runtime.context("cannot start").map_err(Failure::Work)?;
+    let runtime = runtime.context("cannot start").map_err(CommandFailure::ExecutionFailed)?;
     let outcome = runtime.block_on(async {
         let config = Config::infer().await.map_err(|cause| {
             let problem = Problem::new(format!("no cluster: {cause}"));
-            Failure::bad_input(problem.with_hint("set KUBECONFIG, or run in a pod with a service account"))
+            CommandFailure::bad_input(problem.with_hint("set KUBECONFIG, or run in a pod with a service account"))
         })?;
-        control(wish, clock, config, catalogue).await.map_err(Failure::Work)
+        run_until_signal(wish, clock, config, catalogue).await.map_err(CommandFailure::ExecutionFailed)
     });
     // What is still open (watches, connections) is not waited for.
     runtime.shutdown_background();
     outcome
 }
 
-async fn control(
-    wish: &Controller,
+async fn run_until_signal(
+    wish: &ControllerOptions,
     clock: Clock,
     config: Config,
     catalogue: kerf_kwok::Catalogue,
@@ -70,7 +70,7 @@ async fn control(
         }),
         ..ProcessSettings::default()
     };
-    let work = Work {
+    let work = ControllerSettings {
         settings: wish.settings.clone(),
         cores: wish.cores,
         batch_idle: wish.batch_idle,
@@ -80,8 +80,8 @@ async fn control(
     };
     let cloud = Kwok::new(client.clone(), clock, catalogue);
     let (shutdown, stop) = Shutdown::new();
-    let running = controller_process::run(
-        Controlled { client, lease_client, metrics, clock, cloud, seed },
+    let running = controller_process::run_controllers(
+        ControllerEnvironment { client, lease_client, metrics, clock, cloud, seed },
         &work,
         &process,
         stop,
@@ -123,9 +123,9 @@ fn identity(seed: u64) -> String {
 }
 
 /// How the log looks, by the settings.
-fn log_settings(wish: &Controller) -> logs::LogSettings {
+fn log_settings(wish: &ControllerOptions) -> logs::LogSettings {
     logs::LogSettings {
-        level: controller_process::level(wish.log_level),
+        level: controller_process::log_level(wish.log_level),
         format: match wish.log_format {
             LogFormat::Json => LineFormat::Json,
             LogFormat::Console => LineFormat::Console,
@@ -133,7 +133,7 @@ fn log_settings(wish: &Controller) -> logs::LogSettings {
     }
 }
 
-fn log_outputs(paths: &[String]) -> Result<Vec<Box<dyn Write + Send>>, Failure> {
+fn log_outputs(paths: &[String]) -> Result<Vec<Box<dyn Write + Send>>, CommandFailure> {
     let open = |path: &String| -> Result<Box<dyn Write + Send>, Problem> {
         match path.as_str() {
             "stdout" => Ok(Box::new(io::stdout())),
@@ -147,7 +147,7 @@ fn log_outputs(paths: &[String]) -> Result<Vec<Box<dyn Write + Send>>, Failure> 
     let (outputs, problems): (Vec<_>, Vec<_>) = paths.iter().map(open).partition(Result::is_ok);
     let problems: Vec<Problem> = problems.into_iter().filter_map(Result::err).collect();
     if !problems.is_empty() {
-        return Err(Failure::BadInput(problems));
+        return Err(CommandFailure::BadInput(problems));
     }
     Ok(outputs.into_iter().filter_map(Result::ok).collect())
 }

@@ -17,7 +17,7 @@ use super::plan;
 use crate::args::{LogLevel, Settings};
 
 /// Where the controllers work, and with what. The clients are measured by the metrics.
-pub(super) struct Controlled {
+pub(super) struct ControllerEnvironment {
     /// The way to the API server.
     pub(super) client: Client,
     /// Another one, for the lease alone.
@@ -33,7 +33,7 @@ pub(super) struct Controlled {
 }
 
 /// What the controllers are told about their work.
-pub(super) struct Work {
+pub(super) struct ControllerSettings {
     /// Settings that change decisions.
     pub(super) settings: Settings,
     /// Cores of the process.
@@ -49,9 +49,9 @@ pub(super) struct Work {
 }
 
 /// Runs the controllers until told to stop.
-pub(super) async fn run(
-    on: Controlled,
-    work: &Work,
+pub(super) async fn run_controllers(
+    on: ControllerEnvironment,
+    work: &ControllerSettings,
     process: &ProcessSettings,
     stop: ShutdownSignal,
 ) -> anyhow::Result<()> {
@@ -92,7 +92,7 @@ pub(super) fn start_log(
 }
 
 /// The level of the log as the log's own settings name it.
-pub(super) fn level(level: LogLevel) -> Level {
+pub(super) fn log_level(level: LogLevel) -> Level {
     match level {
         LogLevel::Debug => Level::Debug,
         LogLevel::Info => Level::Info,

@@ -7,29 +7,31 @@ use anyhow::Context;
 use kerf_api::crds::{self, Crd, CrdVariant};
 use serde_json::{Value, json};
 
-use crate::args::{Crds, CrdsOutput};
-use crate::exit::{Exit, Failure, Problem};
+use crate::args::{CrdsOptions, CrdsOutput};
+use crate::exit::{CommandFailure, Exit, Problem};
 use crate::output;
 
-pub(super) fn run(wish: &Crds) -> Result<Exit, Failure> {
-    let chosen = choose(wish.flavour, wish.group.as_deref())?;
+pub(super) fn run(wish: &CrdsOptions) -> Result<Exit, CommandFailure> {
+    let chosen = choose(wish.crd_variant, wish.group.as_deref())?;
     match &wish.output {
         CrdsOutput::Yaml => output::print_text(&stream(&chosen)),
         CrdsOutput::Json => output::print(|to| output::json::write(&list(&chosen), to)),
         CrdsOutput::Table => output::print_text(&summary(&chosen)),
-        CrdsOutput::Folder(folder) => output::print_text(&write_files(folder, &chosen).map_err(Failure::Work)?),
+        CrdsOutput::Folder(folder) => {
+            output::print_text(&write_files(folder, &chosen).map_err(CommandFailure::ExecutionFailed)?)
+        }
     }?;
     Ok(Exit::Done)
 }
 
-fn choose(flavour: CrdVariant, group: Option<&str>) -> Result<Vec<Crd>, Failure> {
+fn choose(flavour: CrdVariant, group: Option<&str>) -> Result<Vec<Crd>, CommandFailure> {
     let all = crds::all(flavour);
     let Some(group) = group else { return Ok(all) };
     let mut groups: Vec<&str> = all.iter().map(Crd::group).collect();
     groups.dedup();
     if !groups.contains(&group) {
         let problem = Problem::new(format!("Kerf has no kind in the group `{group}`"));
-        return Err(Failure::bad_input(problem.with_hint(format!("name one of: {}", groups.join(", ")))));
+        return Err(CommandFailure::bad_input(problem.with_hint(format!("name one of: {}", groups.join(", ")))));
     }
     Ok(all.into_iter().filter(|crd| crd.group() == group).collect())
 }

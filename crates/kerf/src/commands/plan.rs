@@ -10,76 +10,76 @@ use kerf_engine::{DisruptionSettings, Effort, Input, Passes, PoolAvailability, R
 use kerf_kwok::Catalogue;
 use kerf_runtime::Clock;
 
-use crate::args::{Gate, Half, MinValuesPolicy, Plan, PreferencePolicy};
-use crate::exit::{Exit, Failure, Problem};
-use crate::input::{self, Scrutiny, Selectors, World};
-use crate::output::{self, Messages, Progress, Stats};
+use crate::args::{Gate, MinValuesPolicy, PlanOptions, PlanPart, PreferencePolicy};
+use crate::exit::{CommandFailure, Exit, Problem};
+use crate::input::{self, PlanInput, SelectorKinds, ValidationScope};
+use crate::output::{self, Messages, PublishedStats, StageProgress};
 
 /// How long a node is kept for the pods that are expected on it (spec 03 section 1, with the usual batch window).
-const NOMINATION: Duration = Duration::from_secs(20);
+const NOMINATION_PERIOD: Duration = Duration::from_secs(20);
 
 /// The most instance types that a claim lists (spec 02 section 7.5).
 const INSTANCE_TYPES_MAX: usize = 600;
 
-pub(super) fn run(wish: &Plan, messages: &mut Messages<'_>) -> Result<Exit, Failure> {
+pub(super) fn run(wish: &PlanOptions, messages: &mut Messages<'_>) -> Result<Exit, CommandFailure> {
     // A gate that has tripped has tripped, whether or not the plan was read to its end.
-    show(wish, messages, |plan| output::print(|to| plan.write(wish.format, to)).map(|_| ()))
+    make_plan(wish, messages, |plan| output::print(|to| plan.write(wish.format, to)).map(|_| ()))
 }
 
 /// What [`run`] would print.
-pub(super) fn printed(wish: &Plan, messages: &mut Messages<'_>) -> Result<(Vec<u8>, Exit), Failure> {
+pub(super) fn run_to_bytes(wish: &PlanOptions, messages: &mut Messages<'_>) -> Result<(Vec<u8>, Exit), CommandFailure> {
     let mut bytes = Vec::new();
-    let exit = show(wish, messages, |plan| {
-        plan.write(wish.format, &mut bytes).map_err(|cause| Failure::Work(anyhow::Error::new(cause)))
+    let exit = make_plan(wish, messages, |plan| {
+        plan.write(wish.format, &mut bytes).map_err(|cause| CommandFailure::ExecutionFailed(anyhow::Error::new(cause)))
     })?;
     Ok((bytes, exit))
 }
 
 /// Makes a plan and shows it.
-fn show(
-    wish: &Plan,
+fn make_plan(
+    wish: &PlanOptions,
     messages: &mut Messages<'_>,
-    show: impl FnOnce(&output::Plan<'_>) -> Result<(), Failure>,
-) -> Result<Exit, Failure> {
+    show: impl FnOnce(&output::PublishedPlan<'_>) -> Result<(), CommandFailure>,
+) -> Result<Exit, CommandFailure> {
     let clock = Clock::system();
-    let threads = wish.threads.unwrap_or_else(super::threads);
+    let threads = wish.threads.unwrap_or_else(super::available_threads);
     let mut stopwatch = Stopwatch { clock, last: 0.0 };
 
-    let progress = Progress::of("reading the cluster");
+    let progress = StageProgress::start("reading the cluster");
     let is_live = wish.input.is_empty();
-    let selectors = Selectors::of(&wish.settings);
+    let selectors = SelectorKinds::needed_by(&wish.settings);
     let loaded = if is_live {
         input::load_live(selectors, threads)
     } else {
-        input::load(&wish.input, Scrutiny::OfDoubtful, threads)
+        input::load(&wish.input, ValidationScope::SuspiciousOnly, threads)
     };
     let catalogue = instance_types(wish.instance_types.as_deref());
-    let (loaded, catalogue) = both(loaded, catalogue)?;
-    let mut world = World::new(loaded.objects, catalogue, wish.at.unwrap_or_else(|| this_second(clock)));
+    let (loaded, catalogue) = combine_results(loaded, catalogue)?;
+    let mut world = PlanInput::new(loaded.objects, catalogue, wish.at.unwrap_or_else(|| now_in_whole_seconds(clock)));
     drop(progress);
     for warning in loaded.warnings.iter().chain(&world.warnings) {
-        messages.warning(warning);
+        messages.print_warning(warning);
     }
     for gate in gates_without_effect(wish) {
-        messages.warning(format_args!("the feature gate {gate} has no effect on a plan yet"));
+        messages.print_warning(format_args!("the feature gate {gate} has no effect on a plan yet"));
     }
     let load_seconds = stopwatch.lap();
 
     let settings = Settings { seed: wish.seed, ..engine_settings(&wish.settings, is_live, threads.get()) };
-    let progress = Progress::of("looking for places for pods");
-    let solution = (wish.only != Some(Half::Disruption)).then(|| kerf_engine::solve(&world.input, &settings));
+    let progress = StageProgress::start("looking for places for pods");
+    let solution = (wish.only != Some(PlanPart::Disruption)).then(|| kerf_engine::solve(&world.input, &settings));
     let provisioning_seconds = stopwatch.lap();
 
     let unready =
-        solution.as_ref().map(|solution| unready_pools(&mut world.input, &settings, solution)).unwrap_or_default();
+        solution.as_ref().map(|solution| unready_pool_notes(&mut world.input, &settings, solution)).unwrap_or_default();
 
     drop(progress);
 
-    let progress = Progress::of("looking for nodes that may go");
+    let progress = StageProgress::start("looking for nodes that may go");
     if let Some(solution) = &solution {
         nominate(&mut world.input, solution);
     }
-    let disruption = (wish.only != Some(Half::Provisioning)).then(|| {
+    let disruption = (wish.only != Some(PlanPart::Provisioning)).then(|| {
         let spot_to_spot = wish.settings.feature_gates.spot_to_spot_consolidation;
         kerf_engine::disrupt(
             &world.input,
@@ -94,12 +94,12 @@ fn show(
     let disruption_seconds = stopwatch.lap();
     drop(progress);
     for notice in disruption.iter().flat_map(|plan| &plan.warnings) {
-        messages.warning(format_args!("{}: {} ({})", notice.object, notice.message, notice.code));
+        messages.print_warning(format_args!("{}: {} ({})", notice.object, notice.message, notice.code));
     }
 
     let counted = solution.as_ref().map(|solution| solution.stats).unwrap_or_default();
     let judged = disruption.as_ref().map(|plan| plan.stats.clone()).unwrap_or_default();
-    let stats = wish.with_stats.then(|| Stats {
+    let stats = wish.with_stats.then(|| PublishedStats {
         pods: world.input.pods.len(),
         nodes: world.input.nodes.len(),
         instance_types: world.input.catalogues.iter().map(|types| types.len()).sum(),
@@ -111,28 +111,37 @@ fn show(
         disruption_seconds,
         peak_rss_bytes: peak_rss_bytes(),
     });
-    let plan =
-        output::Plan::new(world.input.at, solution.as_ref(), disruption.as_ref(), &unready, world.current_price, stats);
+    let plan = output::PublishedPlan::new(
+        world.input.at,
+        solution.as_ref(),
+        disruption.as_ref(),
+        &unready,
+        world.current_price,
+        stats,
+    );
     show(&plan)?;
-    Ok(gate(&wish.fail_on, &plan, messages))
+    Ok(check_gates(&wish.fail_on, &plan, messages))
 }
 
 /// Everything that is wrong with two parts of the input, not only with the first.
-fn both<A, B>(a: Result<A, Failure>, b: Result<B, Failure>) -> Result<(A, B), Failure> {
+fn combine_results<A, B>(a: Result<A, CommandFailure>, b: Result<B, CommandFailure>) -> Result<(A, B), CommandFailure> {
     match (a, b) {
         (Ok(a), Ok(b)) => Ok((a, b)),
-        (Err(Failure::BadInput(a)), Err(Failure::BadInput(b))) => Err(Failure::BadInput([a, b].concat())),
+        (Err(CommandFailure::BadInput(a)), Err(CommandFailure::BadInput(b))) => {
+            Err(CommandFailure::BadInput([a, b].concat()))
+        }
         (Err(failure), _) | (_, Err(failure)) => Err(failure),
     }
 }
 
-pub(super) fn instance_types(path: Option<&Path>) -> Result<Catalogue, Failure> {
+pub(super) fn instance_types(path: Option<&Path>) -> Result<Catalogue, CommandFailure> {
     let Some(path) = path else { return Ok(kerf_kwok::built_in_catalogue()) };
-    let text = std::fs::read_to_string(path)
-        .map_err(|cause| Failure::bad_input(Problem::new(format!("{}: cannot be read: {cause}", path.display()))))?;
+    let text = std::fs::read_to_string(path).map_err(|cause| {
+        CommandFailure::bad_input(Problem::new(format!("{}: cannot be read: {cause}", path.display())))
+    })?;
     kerf_kwok::parse_catalogue(&text).map_err(|problems| {
         let problem = |problem| Problem::new(format!("{}: {problem}", path.display()));
-        Failure::BadInput(problems.iter().map(problem).collect())
+        CommandFailure::BadInput(problems.iter().map(problem).collect())
     })
 }
 
@@ -161,7 +170,7 @@ pub(super) fn engine_settings(settings: &crate::args::Settings, is_live: bool, t
 }
 
 /// Gates that are on and that the engine does not know yet.
-fn gates_without_effect(wish: &Plan) -> Vec<&'static str> {
+fn gates_without_effect(wish: &PlanOptions) -> Vec<&'static str> {
     let gates = &wish.settings.feature_gates;
     let unknown = [
         ("NodeRepair", gates.node_repair),
@@ -174,7 +183,7 @@ fn gates_without_effect(wish: &Plan) -> Vec<&'static str> {
 
 /// The pods that a pool could serve if it were ready, each with what keeps it from being so (spec 09 #6). The engine is asked the same
 /// question once more as if all of them were ready.
-fn unready_pools(input: &mut Input, settings: &Settings, solution: &Solution) -> BTreeMap<Str, String> {
+fn unready_pool_notes(input: &mut Input, settings: &Settings, solution: &Solution) -> BTreeMap<Str, String> {
     let causes: BTreeMap<Str, Str> = input
         .pools
         .iter()
@@ -206,7 +215,7 @@ fn unready_pools(input: &mut Input, settings: &Settings, solution: &Solution) ->
 
 /// Nodes that pending pods are about to land on are left alone, as by the controller.
 fn nominate(input: &mut Input, solution: &Solution) {
-    let until = NOMINATION.after(input.at);
+    let until = NOMINATION_PERIOD.after(input.at);
     let nominated: BTreeSet<&Str> = solution.nodes.iter().map(|placed| &placed.node).collect();
     let machines: BTreeSet<&Str> = input
         .nodes
@@ -222,7 +231,7 @@ fn nominate(input: &mut Input, solution: &Solution) {
 }
 
 /// Whether something happened that the person wants to fail on.
-fn gate(gates: &[Gate], plan: &output::Plan<'_>, messages: &mut Messages<'_>) -> Exit {
+fn check_gates(gates: &[Gate], plan: &output::PublishedPlan<'_>, messages: &mut Messages<'_>) -> Exit {
     let mut exit = Exit::Done;
     for gate in gates {
         let tripped = match gate {
@@ -236,7 +245,7 @@ fn gate(gates: &[Gate], plan: &output::Plan<'_>, messages: &mut Messages<'_>) ->
                 .then(|| "the plan costs more than what is there".to_owned()),
         };
         if let Some(why) = tripped {
-            messages.warning(format_args!("gate tripped: {why}"));
+            messages.print_warning(format_args!("gate tripped: {why}"));
             exit = Exit::GateTripped;
         }
     }
@@ -244,7 +253,7 @@ fn gate(gates: &[Gate], plan: &output::Plan<'_>, messages: &mut Messages<'_>) ->
 }
 
 /// The time now, as Kubernetes writes it: in whole seconds.
-fn this_second(clock: Clock) -> Timestamp {
+fn now_in_whole_seconds(clock: Clock) -> Timestamp {
     let now = clock.now();
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }

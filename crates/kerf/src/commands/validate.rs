@@ -3,15 +3,15 @@
 
 use std::fmt::Write as _;
 
-use crate::args::Validate;
-use crate::exit::{Exit, Failure};
-use crate::input::{self, Scrutiny};
+use crate::args::ValidateOptions;
+use crate::exit::{CommandFailure, Exit};
+use crate::input::{self, ValidationScope};
 use crate::output::{self, Messages};
 
-pub(super) fn run(wish: &Validate, messages: &mut Messages<'_>) -> Result<Exit, Failure> {
-    let loaded = input::load(&wish.input, Scrutiny::OfAll, super::threads())?;
+pub(super) fn run(wish: &ValidateOptions, messages: &mut Messages<'_>) -> Result<Exit, CommandFailure> {
+    let loaded = input::load(&wish.input, ValidationScope::All, super::available_threads())?;
     for warning in &loaded.warnings {
-        messages.warning(warning);
+        messages.print_warning(warning);
     }
     let mut result = String::new();
     for (kind, count) in &loaded.counts {

@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::decode::{FieldProblem, decode_tree};
-use super::documents::Body;
-use super::objects::{Outcome, Reading, Refused};
+use super::documents::ObjectBody;
+use super::objects::{ReadObject, ReadResult, RejectedObject};
 
 /// The group whose node classes are AWS's.
 const AWS_GROUP: &str = "karpenter.k8s.aws";
@@ -23,39 +23,43 @@ const AWS_GROUP: &str = "karpenter.k8s.aws";
 pub(super) const KWOK_GROUP: &str = "karpenter.kwok.sh";
 
 /// The CRDs of each kind that was read in this process. Entries are whole when they are put in.
-static KNOWN: Mutex<BTreeMap<&'static str, Arc<Admission>>> = Mutex::new(BTreeMap::new());
+static COMPILED_CRDS: Mutex<BTreeMap<&'static str, Arc<KindAdmission>>> = Mutex::new(BTreeMap::new());
 
 /// The CRDs of one kind by whose labels they guard, compiled when the first object needs them: that takes longer than a small plan.
-pub(super) struct Admission {
+pub(super) struct KindAdmission {
     kwok: LazyLock<CustomResource>,
     aws: LazyLock<CustomResource>,
 }
 
-impl Admission {
+impl KindAdmission {
     /// The CRDs of a kind.
     pub(super) fn of<K: CustomKind>() -> Arc<Self> {
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = COMPILED_CRDS.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || Self {
-            kwok: LazyLock::new(|| compile::<K>(CrdVariant::Kwok)),
-            aws: LazyLock::new(|| compile::<K>(CrdVariant::Aws)),
+            kwok: LazyLock::new(|| compile_crd::<K>(CrdVariant::Kwok)),
+            aws: LazyLock::new(|| compile_crd::<K>(CrdVariant::Aws)),
         };
         known.entry(K::KIND).or_insert_with(|| Arc::new(make())).clone()
     }
 
     /// Admits an object, or says everything that is wrong with it. An object that names no node class is judged by the flavour.
-    pub(super) fn read<K: CustomKind + DeserializeOwned>(&self, body: &Body<'_>, unsaid: CrdVariant) -> Outcome<K> {
-        let tree = whole::<K>(body)?;
-        let crd = match (class_group(&tree), unsaid) {
+    pub(super) fn admit<K: CustomKind + DeserializeOwned>(
+        &self,
+        body: &ObjectBody<'_>,
+        unsaid: CrdVariant,
+    ) -> ReadResult<K> {
+        let tree = tree_with_kind::<K>(body)?;
+        let crd = match (node_class_group(&tree), unsaid) {
             (Some(AWS_GROUP), _) | (None, CrdVariant::Aws) => &self.aws,
             (Some(_), _) | (None, CrdVariant::Kwok) => &self.kwok,
         };
         match crd.admit(K::VERSION, Operation::Snapshot, tree, FieldValidation::Warn) {
             Ok(admitted) => {
                 let object = decode_tree(admitted.object)?;
-                Ok(Reading { object, warnings: admitted.warnings })
+                Ok(ReadObject { object, warnings: admitted.warnings })
             }
             Err(AdmissionRejection::Invalid(errors)) => {
-                let mut warnings = unknown_fields(crd, K::VERSION, whole::<K>(body)?);
+                let mut warnings = unknown_fields(crd, K::VERSION, tree_with_kind::<K>(body)?);
                 // The API server may say the same twice; once is enough for a person.
                 let mut seen = BTreeSet::new();
                 let mut problems = Vec::new();
@@ -66,7 +70,7 @@ impl Admission {
                         problems.push(FieldProblem { path: String::new(), message: error.to_string() });
                     }
                 }
-                Err(Refused { problems, warnings })
+                Err(RejectedObject { problems, warnings })
             }
             Err(AdmissionRejection::Malformed(malformed)) => {
                 Err(vec![FieldProblem { path: String::new(), message: malformed.to_string() }].into())
@@ -76,7 +80,7 @@ impl Admission {
 }
 
 /// The object as a tree. An item of a typed list does not repeat what it is; that was known before.
-fn whole<K: CustomKind>(body: &Body<'_>) -> Result<Value, Vec<FieldProblem>> {
+fn tree_with_kind<K: CustomKind>(body: &ObjectBody<'_>) -> Result<Value, Vec<FieldProblem>> {
     let mut tree = body.tree().map_err(|problem| vec![problem])?;
     if let Some(fields) = tree.as_object_mut() {
         fields.insert("apiVersion".to_owned(), K::API_VERSION.into());
@@ -93,12 +97,12 @@ fn unknown_fields(crd: &CustomResource, version: &str, tree: Value) -> Vec<Strin
     }
 }
 
-fn compile<K: CustomKind>(flavour: CrdVariant) -> CustomResource {
+fn compile_crd<K: CustomKind>(flavour: CrdVariant) -> CustomResource {
     CustomResource::compile(crds::of::<K>(flavour).json()).expect("tests of kerf-api compile every CRD")
 }
 
 /// The group of the node class that an object names, or is.
-pub(super) fn class_group(tree: &Value) -> Option<&str> {
+pub(super) fn node_class_group(tree: &Value) -> Option<&str> {
     let spec = &tree["spec"];
     let named = [&spec["nodeClassRef"], &spec["template"]["spec"]["nodeClassRef"]].map(|class| class["group"].as_str());
     let own = tree["apiVersion"].as_str().and_then(|version| version.split('/').next());

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::documents::Body;
+use super::documents::ObjectBody;
 
 /// The most problems that are listed of one object; beyond that it is not what it says it is.
 const PROBLEMS_MAX: usize = 20;
@@ -34,14 +34,14 @@ impl fmt::Display for FieldProblem {
 }
 
 /// Decodes an object, or says everything that keeps it from being one.
-pub(crate) fn decode<T: DeserializeOwned>(body: &Body<'_>) -> Result<T, Vec<FieldProblem>> {
+pub(crate) fn decode<T: DeserializeOwned>(body: &ObjectBody<'_>) -> Result<T, Vec<FieldProblem>> {
     let tree = match body {
-        Body::Json(text) => match serde_json::from_str(text) {
+        ObjectBody::Json(text) => match serde_json::from_str(text) {
             Ok(object) => return Ok(object),
             // Again from the tree, whose errors have no line within the object.
             Err(_) => body.tree().map_err(|problem| vec![problem])?,
         },
-        Body::Tree(tree) => match T::deserialize(tree) {
+        ObjectBody::Tree(tree) => match T::deserialize(tree) {
             Ok(object) => return Ok(object),
             Err(_) => tree.clone(),
         },
@@ -57,9 +57,9 @@ pub(crate) fn decode_tree<T: DeserializeOwned>(mut tree: Value) -> Result<T, Vec
             Ok(object) if problems.is_empty() => return Ok(object),
             Ok(_) => return Err(problems),
             Err(cause) => {
-                let (path, problem) = located(&cause.to_string());
+                let (path, problem) = split_error_path(&cause.to_string());
                 problems.push(problem);
-                if problems.len() == PROBLEMS_MAX || !remove(&mut tree, &path) {
+                if problems.len() == PROBLEMS_MAX || !remove_field(&mut tree, &path) {
                     return Err(problems);
                 }
             }
@@ -67,7 +67,7 @@ pub(crate) fn decode_tree<T: DeserializeOwned>(mut tree: Value) -> Result<T, Vec
     }
 }
 
-impl Body<'_> {
+impl ObjectBody<'_> {
     /// The object as a tree.
     pub(crate) fn tree(&self) -> Result<Value, FieldProblem> {
         match self {
@@ -79,7 +79,7 @@ impl Body<'_> {
 }
 
 /// Takes `.spec.ports[0]: cause` apart. A cause begins with a letter, a path with a dot or a bracket.
-fn located(text: &str) -> (Vec<String>, FieldProblem) {
+fn split_error_path(text: &str) -> (Vec<String>, FieldProblem) {
     let mut steps = Vec::new();
     let mut rest = text;
     loop {
@@ -98,23 +98,23 @@ fn located(text: &str) -> (Vec<String>, FieldProblem) {
 }
 
 /// Takes the field at the path of a problem out of the tree.
-pub(crate) fn remove_at(tree: &mut Value, path: &str) {
-    let (steps, _) = located(&format!(".{path}"));
-    remove(tree, &steps);
+pub(crate) fn remove_field_at(tree: &mut Value, path: &str) {
+    let (steps, _) = split_error_path(&format!(".{path}"));
+    remove_field(tree, &steps);
 }
 
 /// Takes the field that a path leads to out of the tree. For an element of a list that is the whole list: without the element alone the
 /// others would answer to wrong numbers.
-fn remove(tree: &mut Value, path: &[String]) -> bool {
+fn remove_field(tree: &mut Value, path: &[String]) -> bool {
     let Some((step, rest)) = path.split_first() else { return false };
     match tree {
         Value::Object(fields) => {
-            let is_deeper = !rest.is_empty() && fields.get_mut(step).is_some_and(|field| remove(field, rest));
+            let is_deeper = !rest.is_empty() && fields.get_mut(step).is_some_and(|field| remove_field(field, rest));
             is_deeper || fields.remove(step).is_some()
         }
         Value::Array(elements) => {
             let element = step.parse().ok().and_then(|index: usize| elements.get_mut(index));
-            element.is_some_and(|element| remove(element, rest))
+            element.is_some_and(|element| remove_field(element, rest))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
@@ -137,8 +137,8 @@ mod tests {
             "priority": "high",
         }});
         let text = object.to_string();
-        let from_text = decode::<Pod>(&Body::Json(&text)).unwrap_err();
-        assert_eq!(decode::<Pod>(&Body::Tree(object)).unwrap_err(), from_text);
+        let from_text = decode::<Pod>(&ObjectBody::Json(&text)).unwrap_err();
+        assert_eq!(decode::<Pod>(&ObjectBody::Tree(object)).unwrap_err(), from_text);
         let mut paths: Vec<_> = from_text.iter().map(|problem| problem.path.as_str()).collect();
         paths.sort_unstable();
         let requests = "spec.containers[1].resources.requests";
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn an_object_that_is_none_is_one_problem() {
-        let problems = decode::<Pod>(&Body::Json("[1]")).unwrap_err();
+        let problems = decode::<Pod>(&ObjectBody::Json("[1]")).unwrap_err();
         assert_eq!((problems.len(), problems[0].path.as_str()), (1, ""));
     }
 
@@ -162,7 +162,7 @@ mod tests {
     fn a_nonsensical_object_ends_too() {
         let containers: Vec<Value> = (0..100).map(|_| json!({"name": 1})).collect();
         assert_eq!(
-            decode::<Pod>(&Body::Tree(json!({"spec": {"containers": containers}}))).unwrap_err().len(),
+            decode::<Pod>(&ObjectBody::Tree(json!({"spec": {"containers": containers}}))).unwrap_err().len(),
             PROBLEMS_MAX
         );
     }

@@ -8,28 +8,28 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::source::Origin;
+use super::source::ObjectOrigin;
 
 /// How deep lists may stand in lists; more is no honest input.
 const LIST_DEPTH_MAX: usize = 8;
-const TOO_DEEP: &str = "lists stand in lists more than 8 deep";
+const LISTS_TOO_DEEP_MESSAGE: &str = "lists stand in lists more than 8 deep";
 
 /// An object that nobody has looked into yet.
 #[derive(Debug)]
-pub(crate) struct Found<'s> {
+pub(crate) struct RawObject<'s> {
     /// Where it stands.
-    pub(crate) origin: Origin,
+    pub(crate) origin: ObjectOrigin,
     /// `apiVersion`, empty if there is none.
     pub(crate) api_version: Cow<'s, str>,
     /// `kind`, empty if there is none.
     pub(crate) kind: Cow<'s, str>,
     /// The object itself.
-    pub(crate) body: Body<'s>,
+    pub(crate) body: ObjectBody<'s>,
 }
 
 /// An object as text or as a tree, whichever its source made cheap.
 #[derive(Debug)]
-pub(crate) enum Body<'s> {
+pub(crate) enum ObjectBody<'s> {
     /// JSON text: big lists are never turned into a tree.
     Json(&'s str),
     /// What a YAML document said.
@@ -38,30 +38,30 @@ pub(crate) enum Body<'s> {
 
 /// A document that cannot be read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Unreadable {
+pub(crate) struct UnreadableDocument {
     /// Where the trouble is.
-    pub(crate) origin: Origin,
+    pub(crate) origin: ObjectOrigin,
     /// What it is.
     pub(crate) message: String,
 }
 
 /// What a text holds.
 #[derive(Debug, Default)]
-pub(crate) struct Split<'s> {
+pub(crate) struct SplitText<'s> {
     /// The objects, in order.
-    pub(crate) objects: Vec<Found<'s>>,
+    pub(crate) objects: Vec<RawObject<'s>>,
     /// What is none.
-    pub(crate) unreadable: Vec<Unreadable>,
+    pub(crate) unreadable: Vec<UnreadableDocument>,
 }
 
-impl Split<'_> {
-    fn refuse(&mut self, origin: Origin, message: String) {
-        self.unreadable.push(Unreadable { origin, message });
+impl SplitText<'_> {
+    fn add_unreadable(&mut self, origin: ObjectOrigin, message: String) {
+        self.unreadable.push(UnreadableDocument { origin, message });
     }
 }
 
 /// Takes a text apart.
-pub(crate) fn split(source: u32, text: &str) -> Split<'_> {
+pub(crate) fn split(source: u32, text: &str) -> SplitText<'_> {
     // JSON is YAML too; what begins like JSON is read as JSON because that is many times faster. Only a stream of JSON
     // documents with `---` between them begins alike and is none.
     if text.trim_start().starts_with('{') {
@@ -83,7 +83,7 @@ fn without_position(cause: &str) -> String {
 }
 
 /// Whether a kind is a list of others, and of which: `List` of anything, `PodList` of pods.
-fn list_of(kind: &str) -> Option<&str> {
+fn list_item_kind(kind: &str) -> Option<&str> {
     kind.strip_suffix("List")
 }
 

@@ -5,17 +5,17 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::decode::{FieldProblem, decode_tree};
-use super::documents::Body;
+use super::documents::ObjectBody;
 
 /// An object that is being taken apart.
-pub(super) struct Parts {
+pub(super) struct FieldReader {
     tree: Value,
     problems: Vec<FieldProblem>,
 }
 
-impl Parts {
+impl FieldReader {
     /// Begins with an object.
-    pub(super) fn of(body: &Body<'_>) -> Result<Self, Vec<FieldProblem>> {
+    pub(super) fn of(body: &ObjectBody<'_>) -> Result<Self, Vec<FieldProblem>> {
         let tree = body.tree().map_err(|problem| vec![problem])?;
         Ok(Self { tree, problems: Vec::new() })
     }
@@ -34,7 +34,7 @@ impl Parts {
                 Value::Null => return T::default(),
                 _ => {
                     let parent = path.split('.').take(depth).collect::<Vec<_>>().join(".");
-                    self.complain(FieldProblem { path: parent, message: "expected an object".to_owned() });
+                    self.add_problem(FieldProblem { path: parent, message: "expected an object".to_owned() });
                     return T::default();
                 }
             }
@@ -45,7 +45,7 @@ impl Parts {
         decode_tree(at.clone()).unwrap_or_else(|problems| {
             for FieldProblem { path: below, message } in problems {
                 let between = if below.is_empty() || below.starts_with('[') { "" } else { "." };
-                self.complain(FieldProblem { path: format!("{path}{between}{below}"), message });
+                self.add_problem(FieldProblem { path: format!("{path}{between}{below}"), message });
             }
             T::default()
         })
@@ -58,7 +58,7 @@ impl Parts {
         u32::try_from(count)
             .inspect_err(|_| {
                 let message = format!("Invalid value: {count}: must be greater than or equal to 0");
-                self.complain(FieldProblem { path: path.to_owned(), message });
+                self.add_problem(FieldProblem { path: path.to_owned(), message });
             })
             .ok()
     }
@@ -69,7 +69,7 @@ impl Parts {
     }
 
     /// Two parts below the same wrong parent name it once.
-    fn complain(&mut self, problem: FieldProblem) {
+    fn add_problem(&mut self, problem: FieldProblem) {
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
         }

@@ -3,7 +3,7 @@
 
 /// A kind of object that some decision reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum InputKind {
     NodePool,
     NodeClaim,
     NodeOverlay,
@@ -32,48 +32,48 @@ pub(crate) enum Kind {
 
 /// Whether objects of a kind live in namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scope {
+enum KindScope {
     Cluster,
     Namespaced,
 }
 
-use Scope::{Cluster, Namespaced};
+use KindScope::{Cluster, Namespaced};
 
 /// Every kind with its group and version, its name and its scope.
-const KINDS: [(Kind, &str, &str, Scope); 24] = [
-    (Kind::NodePool, "karpenter.sh/v1", "NodePool", Cluster),
-    (Kind::NodeClaim, "karpenter.sh/v1", "NodeClaim", Cluster),
-    (Kind::NodeOverlay, "karpenter.sh/v1alpha1", "NodeOverlay", Cluster),
-    (Kind::CapacityBuffer, "autoscaling.x-k8s.io/v1beta1", "CapacityBuffer", Namespaced),
-    (Kind::KwokNodeClass, "karpenter.kwok.sh/v1alpha1", "KWOKNodeClass", Cluster),
-    (Kind::Ec2NodeClass, "karpenter.k8s.aws/v1", "EC2NodeClass", Cluster),
-    (Kind::Node, "v1", "Node", Cluster),
-    (Kind::Pod, "v1", "Pod", Namespaced),
-    (Kind::Deployment, "apps/v1", "Deployment", Namespaced),
-    (Kind::ReplicaSet, "apps/v1", "ReplicaSet", Namespaced),
-    (Kind::StatefulSet, "apps/v1", "StatefulSet", Namespaced),
-    (Kind::ReplicationController, "v1", "ReplicationController", Namespaced),
-    (Kind::DaemonSet, "apps/v1", "DaemonSet", Namespaced),
-    (Kind::Job, "batch/v1", "Job", Namespaced),
-    (Kind::PersistentVolumeClaim, "v1", "PersistentVolumeClaim", Namespaced),
-    (Kind::PersistentVolume, "v1", "PersistentVolume", Cluster),
-    (Kind::StorageClass, "storage.k8s.io/v1", "StorageClass", Cluster),
-    (Kind::CsiNode, "storage.k8s.io/v1", "CSINode", Cluster),
-    (Kind::VolumeAttachment, "storage.k8s.io/v1", "VolumeAttachment", Cluster),
-    (Kind::PodDisruptionBudget, "policy/v1", "PodDisruptionBudget", Namespaced),
-    (Kind::PriorityClass, "scheduling.k8s.io/v1", "PriorityClass", Cluster),
-    (Kind::RuntimeClass, "node.k8s.io/v1", "RuntimeClass", Cluster),
-    (Kind::Service, "v1", "Service", Namespaced),
-    (Kind::Namespace, "v1", "Namespace", Cluster),
+const KINDS: [(InputKind, &str, &str, KindScope); 24] = [
+    (InputKind::NodePool, "karpenter.sh/v1", "NodePool", Cluster),
+    (InputKind::NodeClaim, "karpenter.sh/v1", "NodeClaim", Cluster),
+    (InputKind::NodeOverlay, "karpenter.sh/v1alpha1", "NodeOverlay", Cluster),
+    (InputKind::CapacityBuffer, "autoscaling.x-k8s.io/v1beta1", "CapacityBuffer", Namespaced),
+    (InputKind::KwokNodeClass, "karpenter.kwok.sh/v1alpha1", "KWOKNodeClass", Cluster),
+    (InputKind::Ec2NodeClass, "karpenter.k8s.aws/v1", "EC2NodeClass", Cluster),
+    (InputKind::Node, "v1", "Node", Cluster),
+    (InputKind::Pod, "v1", "Pod", Namespaced),
+    (InputKind::Deployment, "apps/v1", "Deployment", Namespaced),
+    (InputKind::ReplicaSet, "apps/v1", "ReplicaSet", Namespaced),
+    (InputKind::StatefulSet, "apps/v1", "StatefulSet", Namespaced),
+    (InputKind::ReplicationController, "v1", "ReplicationController", Namespaced),
+    (InputKind::DaemonSet, "apps/v1", "DaemonSet", Namespaced),
+    (InputKind::Job, "batch/v1", "Job", Namespaced),
+    (InputKind::PersistentVolumeClaim, "v1", "PersistentVolumeClaim", Namespaced),
+    (InputKind::PersistentVolume, "v1", "PersistentVolume", Cluster),
+    (InputKind::StorageClass, "storage.k8s.io/v1", "StorageClass", Cluster),
+    (InputKind::CsiNode, "storage.k8s.io/v1", "CSINode", Cluster),
+    (InputKind::VolumeAttachment, "storage.k8s.io/v1", "VolumeAttachment", Cluster),
+    (InputKind::PodDisruptionBudget, "policy/v1", "PodDisruptionBudget", Namespaced),
+    (InputKind::PriorityClass, "scheduling.k8s.io/v1", "PriorityClass", Cluster),
+    (InputKind::RuntimeClass, "node.k8s.io/v1", "RuntimeClass", Cluster),
+    (InputKind::Service, "v1", "Service", Namespaced),
+    (InputKind::Namespace, "v1", "Namespace", Cluster),
 ];
 
 /// How many kinds at the head of the table are Kerf's own to define.
-const CUSTOM_KINDS: usize = 6;
+const CUSTOM_KIND_COUNT: usize = 6;
 
 /// The groups that have no kinds but those of Kerf's CRDs.
-const WHOLE_GROUPS: [&str; 3] = ["karpenter.sh", "karpenter.kwok.sh", "karpenter.k8s.aws"];
+const GROUPS_DEFINED_BY_KERF: [&str; 3] = ["karpenter.sh", "karpenter.kwok.sh", "karpenter.k8s.aws"];
 
-impl Kind {
+impl InputKind {
     /// The kind that an object says it is.
     pub(crate) fn of(api_version: &str, name: &str) -> Option<Self> {
         let known = KINDS.iter().find(|(_, version, known, _)| *known == name && *version == api_version);
@@ -91,15 +91,15 @@ impl Kind {
 
     /// Why no API server serves this kind, in kubectl's words, if Kerf's CRDs are to say: they are all there is of Karpenter's groups, and
     /// of other groups they know only their own kinds (the buffers' group is not Kerf's alone).
-    pub(crate) fn why_unserved(api_version: &str, name: &str) -> Option<String> {
+    pub(crate) fn unserved_message(api_version: &str, name: &str) -> Option<String> {
         let group = group(api_version);
-        let of_group = || KINDS[..CUSTOM_KINDS].iter().filter(|(_, version, ..)| self::group(version) == group);
+        let of_group = || KINDS[..CUSTOM_KIND_COUNT].iter().filter(|(_, version, ..)| self::group(version) == group);
         // A list without items has nothing in it that could be refused.
         let is_known = |known: &str| name == known || name.strip_suffix("List") == Some(known);
         let next_step = match of_group().find(|(_, _, known, _)| is_known(known)) {
             Some((_, version, known, _)) if name == *known => format!("it is served as {version}"),
             Some(_) => return None,
-            None if WHOLE_GROUPS.contains(&group) => {
+            None if GROUPS_DEFINED_BY_KERF.contains(&group) => {
                 let kinds: Vec<String> =
                     of_group().map(|(_, version, known, _)| format!("{version} {known}")).collect();
                 format!("there is {}", kinds.join(", "))
@@ -130,7 +130,7 @@ impl Kind {
         self.row().3 == Namespaced
     }
 
-    fn row(self) -> &'static (Self, &'static str, &'static str, Scope) {
+    fn row(self) -> &'static (Self, &'static str, &'static str, KindScope) {
         KINDS.iter().find(|(kind, ..)| *kind == self).expect("a test checks that the table has every kind")
     }
 }
@@ -148,28 +148,28 @@ mod tests {
         for (index, (kind, ..)) in KINDS.iter().enumerate() {
             assert_eq!(*kind as usize, index);
         }
-        assert_eq!(KINDS.len(), Kind::Namespace as usize + 1);
+        assert_eq!(KINDS.len(), InputKind::Namespace as usize + 1);
     }
 
     #[test]
     fn several_are_named_as_people_name_them() {
-        let plurals = [Kind::Pod, Kind::StorageClass, Kind::KwokNodeClass].map(Kind::plural);
+        let plurals = [InputKind::Pod, InputKind::StorageClass, InputKind::KwokNodeClass].map(InputKind::plural);
         assert_eq!(plurals, ["Pods", "StorageClasses", "KWOKNodeClasses"]);
     }
 
     #[test]
     fn kinds_are_told_by_group_version_and_name() {
-        assert_eq!(Kind::of("karpenter.sh/v1", "NodePool"), Some(Kind::NodePool));
-        assert_eq!(Kind::of("karpenter.sh/v1beta1", "NodePool"), None);
-        assert_eq!(Kind::served_version("karpenter.sh/v1beta1", "NodePool"), Some("karpenter.sh/v1"));
-        assert_eq!(Kind::of("example.com/v1", "Pod"), None);
-        assert_eq!(Kind::served_version("example.com/v1", "Pod"), None);
-        assert!(Kind::Pod.is_namespaced() && !Kind::Node.is_namespaced());
+        assert_eq!(InputKind::of("karpenter.sh/v1", "NodePool"), Some(InputKind::NodePool));
+        assert_eq!(InputKind::of("karpenter.sh/v1beta1", "NodePool"), None);
+        assert_eq!(InputKind::served_version("karpenter.sh/v1beta1", "NodePool"), Some("karpenter.sh/v1"));
+        assert_eq!(InputKind::of("example.com/v1", "Pod"), None);
+        assert_eq!(InputKind::served_version("example.com/v1", "Pod"), None);
+        assert!(InputKind::Pod.is_namespaced() && !InputKind::Node.is_namespaced());
     }
 
     #[test]
     fn what_kerfs_crds_do_not_serve_is_told_as_kubectl_tells_it() {
-        let why = |version, name| Kind::why_unserved(version, name);
+        let why = |version, name| InputKind::unserved_message(version, name);
         assert_eq!(
             why("karpenter.sh/v1", "NodePol").as_deref(),
             Some(
@@ -205,7 +205,7 @@ mod tests {
     fn the_custom_kinds_stand_first() {
         let is_custom = |version: &str| version.contains("karpenter") || version.contains("x-k8s.io");
         for (index, (_, version, ..)) in KINDS.iter().enumerate() {
-            assert_eq!(is_custom(version), index < CUSTOM_KINDS);
+            assert_eq!(is_custom(version), index < CUSTOM_KIND_COUNT);
         }
     }
 }

@@ -10,70 +10,74 @@ use kerf_runtime::Causes;
 use kube::config::{KubeConfigOptions, KubeconfigError};
 use kube::{Client, Config};
 
-use super::kind::Kind;
+use super::kind::InputKind;
 use super::source::Source;
 use crate::args::Settings;
-use crate::exit::{Failure, Problem};
+use crate::exit::{CommandFailure, Problem};
 
 /// A kind, with its path.
-type Listed = (Kind, &'static str);
+type ListedKind = (InputKind, &'static str);
 
 /// What is read.
-const LISTED: &[Listed; 14] = &[
-    (Kind::NodePool, "/apis/karpenter.sh/v1/nodepools"),
-    (Kind::NodeClaim, "/apis/karpenter.sh/v1/nodeclaims"),
-    (Kind::KwokNodeClass, "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses"),
-    (Kind::Ec2NodeClass, "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"),
-    (Kind::Node, "/api/v1/nodes"),
-    (Kind::Pod, "/api/v1/pods"),
-    (Kind::DaemonSet, "/apis/apps/v1/daemonsets"),
-    (Kind::PersistentVolumeClaim, "/api/v1/persistentvolumeclaims"),
-    (Kind::PersistentVolume, "/api/v1/persistentvolumes"),
-    (Kind::StorageClass, "/apis/storage.k8s.io/v1/storageclasses"),
-    (Kind::CsiNode, "/apis/storage.k8s.io/v1/csinodes"),
-    (Kind::VolumeAttachment, "/apis/storage.k8s.io/v1/volumeattachments"),
-    (Kind::PodDisruptionBudget, "/apis/policy/v1/poddisruptionbudgets"),
-    (Kind::Namespace, "/api/v1/namespaces"),
+const LISTED_KINDS: &[ListedKind; 14] = &[
+    (InputKind::NodePool, "/apis/karpenter.sh/v1/nodepools"),
+    (InputKind::NodeClaim, "/apis/karpenter.sh/v1/nodeclaims"),
+    (InputKind::KwokNodeClass, "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses"),
+    (InputKind::Ec2NodeClass, "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"),
+    (InputKind::Node, "/api/v1/nodes"),
+    (InputKind::Pod, "/api/v1/pods"),
+    (InputKind::DaemonSet, "/apis/apps/v1/daemonsets"),
+    (InputKind::PersistentVolumeClaim, "/api/v1/persistentvolumeclaims"),
+    (InputKind::PersistentVolume, "/api/v1/persistentvolumes"),
+    (InputKind::StorageClass, "/apis/storage.k8s.io/v1/storageclasses"),
+    (InputKind::CsiNode, "/apis/storage.k8s.io/v1/csinodes"),
+    (InputKind::VolumeAttachment, "/apis/storage.k8s.io/v1/volumeattachments"),
+    (InputKind::PodDisruptionBudget, "/apis/policy/v1/poddisruptionbudgets"),
+    (InputKind::Namespace, "/api/v1/namespaces"),
 ];
 
 /// What is read besides if selectors are wanted.
-const SELECTING: &[Listed; 4] = &[
-    (Kind::Service, "/api/v1/services"),
-    (Kind::ReplicaSet, "/apis/apps/v1/replicasets"),
-    (Kind::StatefulSet, "/apis/apps/v1/statefulsets"),
-    (Kind::ReplicationController, "/api/v1/replicationcontrollers"),
+const SELECTOR_KINDS: &[ListedKind; 4] = &[
+    (InputKind::Service, "/api/v1/services"),
+    (InputKind::ReplicaSet, "/apis/apps/v1/replicasets"),
+    (InputKind::StatefulSet, "/apis/apps/v1/statefulsets"),
+    (InputKind::ReplicationController, "/api/v1/replicationcontrollers"),
 ];
 
 /// Whether it is asked whom services and workloads select.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Selectors {
+pub(crate) enum SelectorKinds {
     /// It is: default spread constraints depend on it.
-    Wanted,
+    Read,
     /// It is not.
-    Unwanted,
+    Skip,
 }
 
-impl Selectors {
+impl SelectorKinds {
     /// What the settings of a decision want.
-    pub(crate) fn of(settings: &Settings) -> Self {
-        if settings.default_spread.is_empty() { Self::Unwanted } else { Self::Wanted }
+    pub(crate) fn needed_by(settings: &Settings) -> Self {
+        if settings.default_spread.is_empty() { Self::Skip } else { Self::Read }
     }
 }
 
 /// Reads the cluster of the current kubeconfig context, or of the pod that this runs in.
-pub(super) fn read(selectors: Selectors) -> Result<Vec<Source>, Failure> {
+pub(super) fn read(selectors: SelectorKinds) -> Result<Vec<Source>, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|cause| Failure::Work(anyhow::Error::new(cause).context("cannot start")))?;
+    let runtime =
+        runtime.map_err(|cause| CommandFailure::ExecutionFailed(anyhow::Error::new(cause).context("cannot start")))?;
     runtime.block_on(async {
-        let Ok(config) = Config::infer().await else { return Err(Failure::bad_input(no_cluster().await)) };
-        let client = Client::try_from(config)
-            .map_err(|cause| Failure::Work(anyhow::Error::new(cause).context("cannot use the kubeconfig")))?;
-        read_by(client, selectors).await
+        let Ok(config) = Config::infer().await else {
+            return Err(CommandFailure::bad_input(missing_cluster_problem().await));
+        };
+        let client = Client::try_from(config).map_err(|cause| {
+            CommandFailure::ExecutionFailed(anyhow::Error::new(cause).context("cannot use the kubeconfig"))
+        })?;
+        read_with_client(client, selectors).await
     })
 }
 
 /// Why the kubeconfig leads to no cluster: nobody has given one, or what is wrong with the one that was given.
-async fn no_cluster() -> Problem {
+async fn missing_cluster_problem() -> Problem {
     let named = std::env::var("KUBECONFIG").ok().filter(|paths| !paths.is_empty());
     let kubeconfig = Config::from_kubeconfig(&KubeConfigOptions::default()).await;
     let wrong = match kubeconfig.err() {
@@ -97,17 +101,17 @@ async fn no_cluster() -> Problem {
 }
 
 /// Reads the cluster that a client speaks to.
-pub(super) async fn read_by(client: Client, selectors: Selectors) -> Result<Vec<Source>, Failure> {
-    let selecting = if selectors == Selectors::Wanted { SELECTING.as_slice() } else { &[] };
-    Reader(client).all(LISTED.iter().chain(selecting)).await
+pub(super) async fn read_with_client(client: Client, selectors: SelectorKinds) -> Result<Vec<Source>, CommandFailure> {
+    let selecting = if selectors == SelectorKinds::Read { SELECTOR_KINDS.as_slice() } else { &[] };
+    ListOnlyClient(client).list_all(LISTED_KINDS.iter().chain(selecting)).await
 }
 
 /// A client that can list and nothing else.
-struct Reader(Client);
+struct ListOnlyClient(Client);
 
-impl Reader {
+impl ListOnlyClient {
     /// Every kind. All that may not be read is reported, not the first.
-    async fn all(&self, listed: impl Iterator<Item = &'static Listed>) -> Result<Vec<Source>, Failure> {
+    async fn list_all(&self, listed: impl Iterator<Item = &'static ListedKind>) -> Result<Vec<Source>, CommandFailure> {
         let mut sources = Vec::new();
         let mut problems = Vec::new();
         for &(kind, path) in listed {
@@ -115,7 +119,7 @@ impl Reader {
             match self.list(path).await {
                 Ok(text) => sources.push(Source { name, text }),
                 // A cluster has the node classes of its own provider, and may have no volumes API.
-                Err(kube::Error::Api(status)) if status.code == 404 && is_optional(kind) => {}
+                Err(kube::Error::Api(status)) if status.code == 404 && is_optional_kind(kind) => {}
                 Err(kube::Error::Api(status)) if status.code == 403 => {
                     problems.push(Problem::new(format!("not allowed to list {}: {}", kind.plural(), status.message)));
                 }
@@ -125,11 +129,11 @@ impl Reader {
                 ),
                 Err(cause) => {
                     let cause = anyhow::Error::msg(Causes(&cause).to_string()).context(format!("cannot list {name}"));
-                    return Err(Failure::Work(cause));
+                    return Err(CommandFailure::ExecutionFailed(cause));
                 }
             }
         }
-        if problems.is_empty() { Ok(sources) } else { Err(Failure::BadInput(problems)) }
+        if problems.is_empty() { Ok(sources) } else { Err(CommandFailure::BadInput(problems)) }
     }
 
     async fn list(&self, path: &str) -> Result<String, kube::Error> {
@@ -138,9 +142,13 @@ impl Reader {
     }
 }
 
-fn is_optional(kind: Kind) -> bool {
+fn is_optional_kind(kind: InputKind) -> bool {
     matches!(
         kind,
-        Kind::KwokNodeClass | Kind::Ec2NodeClass | Kind::CsiNode | Kind::VolumeAttachment | Kind::StorageClass
+        InputKind::KwokNodeClass
+            | InputKind::Ec2NodeClass
+            | InputKind::CsiNode
+            | InputKind::VolumeAttachment
+            | InputKind::StorageClass
     )
 }

@@ -12,25 +12,25 @@ use kerf_api::nodeoverlay::NodeOverlay;
 use kerf_api::slim::{ReplicaOwner, Str, VolumeAttachment};
 use serde::de::DeserializeOwned;
 
-use super::admission::{Admission, KWOK_GROUP, class_group};
+use super::admission::{KWOK_GROUP, KindAdmission, node_class_group};
 use super::decode::{FieldProblem, decode};
-use super::documents::{self, Body, Found};
-use super::kind::Kind;
-use super::live::{self, Selectors};
-use super::objects::{Given, Named, Objects, Outcome, Reading, Refused, full_name};
+use super::documents::{self, ObjectBody, RawObject};
+use super::kind::InputKind;
+use super::live::{self, SelectorKinds};
+use super::objects::{NamedObject, Objects, ReadObject, ReadResult, RejectedObject, WithOrigin, full_name};
 use super::pod_defaults::{PodDefaults, read_priority_class};
 use super::runtime_class::read_runtime_class;
-use super::source::{self, Origin, Source, SourceNames};
-use super::validation::Scrutiny;
+use super::source::{self, ObjectOrigin, Source, SourceNames};
+use super::validation::ValidationScope;
 use super::workloads::{self, Workloads};
 use crate::args::InputPath;
-use crate::exit::{Failure, Problem};
+use crate::exit::{CommandFailure, Problem};
 
 /// The namespace of objects that do not name one.
 const DEFAULT_NAMESPACE: &str = "default";
 
 /// Fewer objects than this are not worth a second thread.
-const PARALLEL_MIN: usize = 512;
+const PARALLEL_MIN_OBJECTS: usize = 512;
 
 /// What was read, and what a person should know about it.
 #[derive(Debug)]
@@ -38,23 +38,27 @@ pub(crate) struct Loaded {
     /// The objects.
     pub(crate) objects: Objects,
     /// How many of each kind were read; pods that workloads lack are not among them.
-    pub(crate) counts: BTreeMap<Kind, usize>,
+    pub(crate) counts: BTreeMap<InputKind, usize>,
     /// What does not stop anything.
     pub(crate) warnings: Vec<String>,
 }
 
 /// Reads all places.
-pub(crate) fn load(places: &[InputPath], scrutiny: Scrutiny, threads: NonZeroUsize) -> Result<Loaded, Failure> {
+pub(crate) fn load(
+    places: &[InputPath],
+    scrutiny: ValidationScope,
+    threads: NonZeroUsize,
+) -> Result<Loaded, CommandFailure> {
     let (sources, unreadable) = source::read(places);
-    let (loaded, problems) = load_sources(&sources, scrutiny, threads, Workers::Absent);
-    let loaded = sound(loaded, unreadable.into_iter().chain(problems).collect())?;
+    let (loaded, problems) = load_sources(&sources, scrutiny, threads, WorkloadControllers::Absent);
+    let loaded = fail_on_problems(loaded, unreadable.into_iter().chain(problems).collect())?;
     if loaded.counts.is_empty() && loaded.warnings.is_empty() {
         let names: Vec<String> = places.iter().map(ToString::to_string).collect();
         if names.is_empty() {
             let problem = Problem::new("no input: give manifests with -f");
-            return Err(Failure::bad_input(problem.with_hint("-f takes files and folders; `-f -` reads stdin")));
+            return Err(CommandFailure::bad_input(problem.with_hint("-f takes files and folders; `-f -` reads stdin")));
         }
-        return Err(Failure::bad_input(
+        return Err(CommandFailure::bad_input(
             Problem::new(format!("no object was found in {}", names.join(", ")))
                 .with_hint("folders are searched for *.yaml, *.yml and *.json; `-f -` reads stdin"),
         ));
@@ -63,30 +67,32 @@ pub(crate) fn load(places: &[InputPath], scrutiny: Scrutiny, threads: NonZeroUsi
 }
 
 /// Reads the cluster that the kubeconfig names, and writes nothing to it.
-pub(crate) fn load_live(selectors: Selectors, threads: NonZeroUsize) -> Result<Loaded, Failure> {
-    let (loaded, problems) = load_sources(&live::read(selectors)?, Scrutiny::OfDoubtful, threads, Workers::Present);
-    sound(loaded, problems)
+pub(crate) fn load_live(selectors: SelectorKinds, threads: NonZeroUsize) -> Result<Loaded, CommandFailure> {
+    let (loaded, problems) =
+        load_sources(&live::read(selectors)?, ValidationScope::SuspiciousOnly, threads, WorkloadControllers::Present);
+    fail_on_problems(loaded, problems)
 }
 
 /// The same by a client, for whoever has a cluster of their own.
-pub(crate) async fn load_by(client: kube::Client, selectors: Selectors) -> Result<Loaded, Failure> {
-    let sources = live::read_by(client, selectors).await?;
-    let (loaded, problems) = load_sources(&sources, Scrutiny::OfDoubtful, NonZeroUsize::MIN, Workers::Present);
-    sound(loaded, problems)
+pub(crate) async fn load_with_client(client: kube::Client, selectors: SelectorKinds) -> Result<Loaded, CommandFailure> {
+    let sources = live::read_with_client(client, selectors).await?;
+    let (loaded, problems) =
+        load_sources(&sources, ValidationScope::SuspiciousOnly, NonZeroUsize::MIN, WorkloadControllers::Present);
+    fail_on_problems(loaded, problems)
 }
 
 /// What was read if nothing is wrong with it. If something is, warnings are told with it: a person wants to mend a manifest once.
-fn sound(loaded: Loaded, mut problems: Vec<Problem>) -> Result<Loaded, Failure> {
+fn fail_on_problems(loaded: Loaded, mut problems: Vec<Problem>) -> Result<Loaded, CommandFailure> {
     if problems.is_empty() {
         return Ok(loaded);
     }
     problems.extend(loaded.warnings.into_iter().map(Problem::warning));
-    Err(Failure::BadInput(problems))
+    Err(CommandFailure::BadInput(problems))
 }
 
 /// Whether workload controllers are there to make the pods that workloads lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Workers {
+enum WorkloadControllers {
     /// They are: the pods are those that there are.
     Present,
     /// They are not: it is told what they would have made.
@@ -95,74 +101,74 @@ enum Workers {
 
 fn load_sources(
     sources: &[Source],
-    scrutiny: Scrutiny,
+    scrutiny: ValidationScope,
     threads: NonZeroUsize,
-    workers: Workers,
+    workers: WorkloadControllers,
 ) -> (Loaded, Vec<Problem>) {
     let names = SourceNames::of(sources);
     let mut loader = Loader {
         names: &names,
-        scrutiny,
+        validation_scope: scrutiny,
         threads,
-        found: BTreeMap::new(),
+        raw_objects: BTreeMap::new(),
         ignored: BTreeMap::new(),
         problems: Vec::new(),
         warnings: Vec::new(),
         counts: BTreeMap::new(),
-        flavour: CrdVariant::default(),
+        crd_variant: CrdVariant::default(),
     };
     for (source, index) in sources.iter().zip(0..) {
         let split = documents::split(index, &source.text);
         for trouble in split.unreadable {
-            loader.complain(trouble.origin, &trouble.message);
+            loader.add_problem(trouble.origin, &trouble.message);
         }
         for found in split.objects {
-            loader.sort(found);
+            loader.add_by_kind(found);
         }
     }
-    if loader.is_simulated() {
-        loader.flavour = CrdVariant::Kwok;
+    if loader.uses_only_kwok() {
+        loader.crd_variant = CrdVariant::Kwok;
     }
     let defaults = PodDefaults::new(
-        loader.read_with(Kind::PriorityClass, &read_priority_class),
-        loader.read_with(Kind::RuntimeClass, &read_runtime_class),
+        loader.read_with(InputKind::PriorityClass, &read_priority_class),
+        loader.read_with(InputKind::RuntimeClass, &read_runtime_class),
     );
     // No decision reads these yet; they are checked all the same.
-    drop(loader.admit::<NodeOverlay>(Kind::NodeOverlay));
-    drop(loader.admit::<CapacityBuffer>(Kind::CapacityBuffer));
-    drop(loader.read::<VolumeAttachment>(Kind::VolumeAttachment));
+    drop(loader.admit::<NodeOverlay>(InputKind::NodeOverlay));
+    drop(loader.admit::<CapacityBuffer>(InputKind::CapacityBuffer));
+    drop(loader.read::<VolumeAttachment>(InputKind::VolumeAttachment));
     let mut objects = Objects {
-        node_pools: loader.admit(Kind::NodePool),
-        node_claims: loader.admit(Kind::NodeClaim),
-        kwok_node_classes: loader.admit(Kind::KwokNodeClass),
-        ec2_node_classes: loader.admit(Kind::Ec2NodeClass),
-        nodes: loader.read(Kind::Node),
-        pods: loader.read_with(Kind::Pod, &|body| defaults.read_pod(body)),
-        daemon_sets: loader.read_with(Kind::DaemonSet, &|body| defaults.read_daemon_set(body)),
-        volume_claims: loader.read(Kind::PersistentVolumeClaim),
-        volumes: loader.read(Kind::PersistentVolume),
-        storage_classes: loader.read(Kind::StorageClass),
-        csi_nodes: loader.read(Kind::CsiNode),
-        disruption_budgets: loader.read(Kind::PodDisruptionBudget),
-        namespaces: loader.read(Kind::Namespace),
-        services: loader.read(Kind::Service),
+        node_pools: loader.admit(InputKind::NodePool),
+        node_claims: loader.admit(InputKind::NodeClaim),
+        kwok_node_classes: loader.admit(InputKind::KwokNodeClass),
+        ec2_node_classes: loader.admit(InputKind::Ec2NodeClass),
+        nodes: loader.read(InputKind::Node),
+        pods: loader.read_with(InputKind::Pod, &|body| defaults.read_pod(body)),
+        daemon_sets: loader.read_with(InputKind::DaemonSet, &|body| defaults.read_daemon_set(body)),
+        volume_claims: loader.read(InputKind::PersistentVolumeClaim),
+        volumes: loader.read(InputKind::PersistentVolume),
+        storage_classes: loader.read(InputKind::StorageClass),
+        csi_nodes: loader.read(InputKind::CsiNode),
+        disruption_budgets: loader.read(InputKind::PodDisruptionBudget),
+        namespaces: loader.read(InputKind::Namespace),
+        services: loader.read(InputKind::Service),
         replica_owners: Vec::new(),
     };
     match workers {
-        Workers::Present => {
-            let kinds = [Kind::ReplicaSet, Kind::StatefulSet, Kind::ReplicationController];
+        WorkloadControllers::Present => {
+            let kinds = [InputKind::ReplicaSet, InputKind::StatefulSet, InputKind::ReplicationController];
             objects.replica_owners = kinds.into_iter().flat_map(|kind| loader.replica_owners(kind)).collect();
         }
-        Workers::Absent => {
+        WorkloadControllers::Absent => {
             let workloads = loader.workloads(&defaults);
-            match workloads::create_lacking(&workloads, &objects.pods, &objects.volume_claims) {
-                Ok(created) => objects.add(created),
-                Err((origin, message)) => loader.complain(origin, &message),
+            match workloads::create_missing_pods(&workloads, &objects.pods, &objects.volume_claims) {
+                Ok(created) => objects.add_created(created),
+                Err((origin, message)) => loader.add_problem(origin, &message),
             }
             objects.replica_owners = workloads.replica_owners();
         }
     }
-    let ignored = loader.ignored_in_words();
+    let ignored = loader.ignored_kinds_warning();
     let Loader { mut problems, mut warnings, counts, .. } = loader;
     problems.sort();
     warnings.sort();
@@ -173,108 +179,108 @@ fn load_sources(
 
 struct Loader<'n, 's> {
     names: &'n SourceNames,
-    scrutiny: Scrutiny,
+    validation_scope: ValidationScope,
     threads: NonZeroUsize,
     /// What is still to be read.
-    found: BTreeMap<Kind, Vec<Found<'s>>>,
+    raw_objects: BTreeMap<InputKind, Vec<RawObject<'s>>>,
     /// Kinds that nobody reads, with how many there were of each.
     ignored: BTreeMap<String, usize>,
     /// Each with its place, by which they are sorted in the end.
-    problems: Vec<(Origin, String)>,
-    warnings: Vec<(Origin, String)>,
-    counts: BTreeMap<Kind, usize>,
+    problems: Vec<(ObjectOrigin, String)>,
+    warnings: Vec<(ObjectOrigin, String)>,
+    counts: BTreeMap<InputKind, usize>,
     /// Whose labels objects must not use that name no node class, as overlays do.
-    flavour: CrdVariant,
+    crd_variant: CrdVariant,
 }
 
 impl<'s> Loader<'_, 's> {
     /// Puts an object with those of its kind.
-    fn sort(&mut self, found: Found<'s>) {
-        match Kind::of(&found.api_version, &found.kind) {
-            Some(kind) => self.found.entry(kind).or_default().push(found),
+    fn add_by_kind(&mut self, found: RawObject<'s>) {
+        match InputKind::of(&found.api_version, &found.kind) {
+            Some(kind) => self.raw_objects.entry(kind).or_default().push(found),
             None if found.kind.is_empty() || found.api_version.is_empty() => {
                 let missing = if found.kind.is_empty() { "kind" } else { "apiVersion" };
                 let message = format!("{missing}: Required value: every object names its apiVersion and kind");
-                self.complain(found.origin, &message);
+                self.add_problem(found.origin, &message);
             }
-            None if let Some(why) = Kind::why_unserved(&found.api_version, &found.kind) => {
-                let name = name_in(&found.body).map_or(String::new(), |name| format!(" `{name}`"));
+            None if let Some(why) = InputKind::unserved_message(&found.api_version, &found.kind) => {
+                let name = name_of_body(&found.body).map_or(String::new(), |name| format!(" `{name}`"));
                 let message = format!("{}{name}: {why}", found.kind);
-                self.complain(found.origin, &message);
+                self.add_problem(found.origin, &message);
             }
             None => {
                 let (version, kind) = (&found.api_version, &found.kind);
                 let served =
-                    Kind::served_version(version, kind).map_or(String::new(), |served| format!(" (not {served})"));
+                    InputKind::served_version(version, kind).map_or(String::new(), |served| format!(" (not {served})"));
                 *self.ignored.entry(format!("{version} {kind}{served}")).or_default() += 1;
             }
         }
     }
 
     /// Whether the input is for the simulated provider: it has pools or node classes, and all of them are.
-    fn is_simulated(&self) -> bool {
-        let of_kind = |kind| self.found.get(&kind).map_or(&[][..], Vec::as_slice);
-        let (pools, classes) = (of_kind(Kind::NodePool), of_kind(Kind::KwokNodeClass));
+    fn uses_only_kwok(&self) -> bool {
+        let of_kind = |kind| self.raw_objects.get(&kind).map_or(&[][..], Vec::as_slice);
+        let (pools, classes) = (of_kind(InputKind::NodePool), of_kind(InputKind::KwokNodeClass));
         !(pools.is_empty() && classes.is_empty())
-            && of_kind(Kind::Ec2NodeClass).is_empty()
-            && pools.iter().all(|pool| pool.body.tree().is_ok_and(|tree| class_group(&tree) == Some(KWOK_GROUP)))
+            && of_kind(InputKind::Ec2NodeClass).is_empty()
+            && pools.iter().all(|pool| pool.body.tree().is_ok_and(|tree| node_class_group(&tree) == Some(KWOK_GROUP)))
     }
 
     /// Reads all objects of a kind that is decoded and no more.
-    fn read<T: Named + DeserializeOwned + Send>(&mut self, kind: Kind) -> Vec<Given<T>> {
-        self.read_with(kind, &|body| Ok(Reading::of(decode(body)?)))
+    fn read<T: NamedObject + DeserializeOwned + Send>(&mut self, kind: InputKind) -> Vec<WithOrigin<T>> {
+        self.read_with(kind, &|body| Ok(ReadObject::of(decode(body)?)))
     }
 
     /// Reads all workloads.
     fn workloads(&mut self, defaults: &PodDefaults) -> Workloads {
         let mut read = |kind| self.read_with(kind, &|body| workloads::read(kind, body, defaults));
         Workloads {
-            deployments: read(Kind::Deployment),
-            replica_sets: read(Kind::ReplicaSet),
-            stateful_sets: read(Kind::StatefulSet),
-            replication_controllers: read(Kind::ReplicationController),
-            jobs: read(Kind::Job),
+            deployments: read(InputKind::Deployment),
+            replica_sets: read(InputKind::ReplicaSet),
+            stateful_sets: read(InputKind::StatefulSet),
+            replication_controllers: read(InputKind::ReplicationController),
+            jobs: read(InputKind::Job),
         }
     }
 
     /// Reads whom the workloads of a kind select, and no more of them.
-    fn replica_owners(&mut self, kind: Kind) -> Vec<Given<ReplicaOwner>> {
-        let of_kind = |owner| Reading::of(ReplicaOwner { kind: Str::new_static(kind.name()), ..owner });
+    fn replica_owners(&mut self, kind: InputKind) -> Vec<WithOrigin<ReplicaOwner>> {
+        let of_kind = |owner| ReadObject::of(ReplicaOwner { kind: Str::new_static(kind.name()), ..owner });
         self.read_with(kind, &|body| Ok(of_kind(decode(body)?)))
     }
 
     /// Reads all objects of a kind that passes admission.
-    fn admit<K: Named + CustomKind + DeserializeOwned + Send>(&mut self, kind: Kind) -> Vec<Given<K>> {
-        if !self.found.contains_key(&kind) {
+    fn admit<K: NamedObject + CustomKind + DeserializeOwned + Send>(&mut self, kind: InputKind) -> Vec<WithOrigin<K>> {
+        if !self.raw_objects.contains_key(&kind) {
             return Vec::new();
         }
-        let admission = Admission::of::<K>();
-        let flavour = self.flavour;
-        self.read_with(kind, &|body| admission.read::<K>(body, flavour))
+        let admission = KindAdmission::of::<K>();
+        let flavour = self.crd_variant;
+        self.read_with(kind, &|body| admission.admit::<K>(body, flavour))
     }
 
-    fn read_with<T: Named + Send>(
+    fn read_with<T: NamedObject + Send>(
         &mut self,
-        kind: Kind,
-        read: &(dyn Fn(&Body<'_>) -> Outcome<T> + Sync),
-    ) -> Vec<Given<T>> {
-        let Some(found) = self.found.remove(&kind) else { return Vec::new() };
+        kind: InputKind,
+        read: &(dyn Fn(&ObjectBody<'_>) -> ReadResult<T> + Sync),
+    ) -> Vec<WithOrigin<T>> {
+        let Some(found) = self.raw_objects.remove(&kind) else { return Vec::new() };
         self.counts.insert(kind, found.len());
-        let Decoded { mut objects, problems, warnings } =
-            decode_all(&found, self.threads, &|body| self.scrutiny.judge(kind, body, read(body)));
+        let DecodedObjects { mut objects, problems, warnings } =
+            decode_all(&found, self.threads, &|body| self.validation_scope.validate(kind, body, read(body)));
         for (origin, problem) in &problems {
-            let text = self.place_of(kind, at(&found, *origin), problem);
+            let text = self.message_with_origin(kind, raw_object_at(&found, *origin), problem);
             self.problems.push((*origin, text));
         }
         for (origin, warning) in &warnings {
-            let text = self.place_of(kind, at(&found, *origin), warning);
+            let text = self.message_with_origin(kind, raw_object_at(&found, *origin), warning);
             self.warnings.push((*origin, text));
         }
         objects.retain_mut(|given| {
             let (namespace, name) = given.object.identity();
             if name.is_empty() {
                 let problem = FieldProblem::required("metadata.name", "name is required");
-                let text = self.place_of(kind, at(&found, given.origin), &problem);
+                let text = self.message_with_origin(kind, raw_object_at(&found, given.origin), &problem);
                 self.problems.push((given.origin, text));
                 return false;
             }
@@ -290,33 +296,40 @@ impl<'s> Loader<'_, 's> {
     }
 
     /// Sorts by name; of objects that say the same once more the first stays, and those that say something else are problems.
-    fn remove_duplicates<T: Named>(&mut self, kind: Kind, objects: &mut Vec<Given<T>>, found: &[Found<'_>]) {
+    fn remove_duplicates<T: NamedObject>(
+        &mut self,
+        kind: InputKind,
+        objects: &mut Vec<WithOrigin<T>>,
+        found: &[RawObject<'_>],
+    ) {
         objects.sort_unstable_by(|a, b| (a.object.identity(), a.origin).cmp(&(b.object.identity(), b.origin)));
         objects.dedup_by(|again, first| {
             let is_same_object = again.object.identity() == first.object.identity();
-            if is_same_object && !say_the_same(&at(found, again.origin).body, &at(found, first.origin).body) {
+            if is_same_object
+                && !is_same_content(&raw_object_at(found, again.origin).body, &raw_object_at(found, first.origin).body)
+            {
                 let name = full_name(&again.object);
-                let there = self.names.place(first.origin);
+                let there = self.names.display_origin(first.origin);
                 let message = format!("{} `{name}` differs from the one of the same name at {there}", kind.name());
-                self.complain(again.origin, &message);
+                self.add_problem(again.origin, &message);
             }
             is_same_object
         });
     }
 
-    fn complain(&mut self, origin: Origin, message: &str) {
-        self.problems.push((origin, format!("{}: {message}", self.names.place(origin))));
+    fn add_problem(&mut self, origin: ObjectOrigin, message: &str) {
+        self.problems.push((origin, format!("{}: {message}", self.names.display_origin(origin))));
     }
 
     /// A remark on an object, with its place and name in front.
-    fn place_of(&self, kind: Kind, found: &Found<'_>, remark: &dyn fmt::Display) -> String {
+    fn message_with_origin(&self, kind: InputKind, found: &RawObject<'_>, remark: &dyn fmt::Display) -> String {
         let kind = kind.name();
-        let object = name_in(&found.body).map_or_else(|| kind.to_owned(), |name| format!("{kind} `{name}`"));
-        format!("{}: {object}: {remark}", self.names.place(found.origin))
+        let object = name_of_body(&found.body).map_or_else(|| kind.to_owned(), |name| format!("{kind} `{name}`"));
+        format!("{}: {object}: {remark}", self.names.display_origin(found.origin))
     }
 
     /// One line on all that nobody reads.
-    fn ignored_in_words(&self) -> Option<String> {
+    fn ignored_kinds_warning(&self) -> Option<String> {
         let total: usize = self.ignored.values().sum();
         let kinds: Vec<String> = self.ignored.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
         let objects = if total == 1 { "object" } else { "objects" };
@@ -325,31 +338,31 @@ impl<'s> Loader<'_, 's> {
 }
 
 /// What became of a number of objects.
-struct Decoded<T> {
-    objects: Vec<Given<T>>,
-    problems: Vec<(Origin, FieldProblem)>,
-    warnings: Vec<(Origin, String)>,
+struct DecodedObjects<T> {
+    objects: Vec<WithOrigin<T>>,
+    problems: Vec<(ObjectOrigin, FieldProblem)>,
+    warnings: Vec<(ObjectOrigin, String)>,
 }
 
 /// Reads all objects, in order, on as many threads as are worth it.
 fn decode_all<T: Send>(
-    found: &[Found<'_>],
+    found: &[RawObject<'_>],
     threads: NonZeroUsize,
-    read: &(dyn Fn(&Body<'_>) -> Outcome<T> + Sync),
-) -> Decoded<T> {
-    let threads = threads.get().min(found.len() / PARALLEL_MIN).max(1);
+    read: &(dyn Fn(&ObjectBody<'_>) -> ReadResult<T> + Sync),
+) -> DecodedObjects<T> {
+    let threads = threads.get().min(found.len() / PARALLEL_MIN_OBJECTS).max(1);
     if threads == 1 {
-        return decode_part(found, read);
+        return decode_chunk(found, read);
     }
-    let parts: Vec<Decoded<T>> = std::thread::scope(|scope| {
+    let parts: Vec<DecodedObjects<T>> = std::thread::scope(|scope| {
         let parts = found.chunks(found.len().div_ceil(threads));
-        let workers: Vec<_> = parts.map(|part| scope.spawn(move || decode_part(part, read))).collect();
+        let workers: Vec<_> = parts.map(|part| scope.spawn(move || decode_chunk(part, read))).collect();
         let results =
             workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         results.collect()
     });
     let mut parts = parts.into_iter();
-    let first = parts.next().unwrap_or_else(|| decode_part(&[], read));
+    let first = parts.next().unwrap_or_else(|| decode_chunk(&[], read));
     parts.fold(first, |mut all, part| {
         all.objects.extend(part.objects);
         all.problems.extend(part.problems);
@@ -358,15 +371,16 @@ fn decode_all<T: Send>(
     })
 }
 
-fn decode_part<T>(found: &[Found<'_>], read: &dyn Fn(&Body<'_>) -> Outcome<T>) -> Decoded<T> {
-    let mut decoded = Decoded { objects: Vec::with_capacity(found.len()), problems: Vec::new(), warnings: Vec::new() };
-    for Found { origin, body, .. } in found {
+fn decode_chunk<T>(found: &[RawObject<'_>], read: &dyn Fn(&ObjectBody<'_>) -> ReadResult<T>) -> DecodedObjects<T> {
+    let mut decoded =
+        DecodedObjects { objects: Vec::with_capacity(found.len()), problems: Vec::new(), warnings: Vec::new() };
+    for RawObject { origin, body, .. } in found {
         match read(body) {
-            Ok(Reading { object, warnings }) => {
-                decoded.objects.push(Given { origin: *origin, object });
+            Ok(ReadObject { object, warnings }) => {
+                decoded.objects.push(WithOrigin { origin: *origin, object });
                 decoded.warnings.extend(warnings.into_iter().map(|warning| (*origin, warning)));
             }
-            Err(Refused { problems, warnings }) => {
+            Err(RejectedObject { problems, warnings }) => {
                 decoded.problems.extend(problems.into_iter().map(|problem| (*origin, problem)));
                 decoded.warnings.extend(warnings.into_iter().map(|warning| (*origin, warning)));
             }
@@ -376,19 +390,19 @@ fn decode_part<T>(found: &[Found<'_>], read: &dyn Fn(&Body<'_>) -> Outcome<T>) -
 }
 
 /// What was found at a place; objects are found in the order of their places.
-fn at<'f, 's>(found: &'f [Found<'s>], origin: Origin) -> &'f Found<'s> {
+fn raw_object_at<'f, 's>(found: &'f [RawObject<'s>], origin: ObjectOrigin) -> &'f RawObject<'s> {
     let index = found.binary_search_by(|found| found.origin.cmp(&origin));
     &found[index.expect("an object's origin is that of what was found there")]
 }
 
 /// Whether two objects say the same, however they are written. What a list has said for its items does not count.
-fn say_the_same(a: &Body<'_>, b: &Body<'_>) -> bool {
-    if let (Body::Json(a), Body::Json(b)) = (a, b)
+fn is_same_content(a: &ObjectBody<'_>, b: &ObjectBody<'_>) -> bool {
+    if let (ObjectBody::Json(a), ObjectBody::Json(b)) = (a, b)
         && a == b
     {
         return true;
     }
-    let tree = |body: &Body<'_>| {
+    let tree = |body: &ObjectBody<'_>| {
         let mut tree = body.tree().ok()?;
         if let Some(fields) = tree.as_object_mut() {
             fields.remove("apiVersion");
@@ -400,7 +414,7 @@ fn say_the_same(a: &Body<'_>, b: &Body<'_>) -> bool {
 }
 
 /// The name of an object that may not decode as a whole.
-fn name_in(body: &Body<'_>) -> Option<String> {
+fn name_of_body(body: &ObjectBody<'_>) -> Option<String> {
     let tree = body.tree().ok()?;
     let text = |name: &str| tree["metadata"][name].as_str().filter(|text| !text.is_empty());
     let name = text("name")?;
@@ -411,7 +425,8 @@ fn name_in(body: &Body<'_>) -> Option<String> {
 #[cfg(test)]
 pub(super) fn load_text(text: &str, threads: NonZeroUsize) -> Result<Objects, Vec<Problem>> {
     let sources = [Source { name: "text".to_owned(), text: text.to_owned() }];
-    let (loaded, problems) = load_sources(&sources, Scrutiny::OfDoubtful, threads, Workers::Absent);
+    let (loaded, problems) =
+        load_sources(&sources, ValidationScope::SuspiciousOnly, threads, WorkloadControllers::Absent);
     if problems.is_empty() { Ok(loaded.objects) } else { Err(problems) }
 }
 

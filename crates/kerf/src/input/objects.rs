@@ -16,15 +16,15 @@ use kerf_api::slim::{
 use super::decode::FieldProblem;
 use super::pod_defaults::PriorityClass;
 use super::runtime_class::RuntimeClass;
-use super::source::Origin;
+use super::source::ObjectOrigin;
 use super::validation;
-use super::workloads::{Created, Workload};
+use super::workloads::{CreatedObjects, Workload};
 
 /// An object and where it came from.
 #[derive(Debug, Clone)]
-pub(crate) struct Given<T> {
+pub(crate) struct WithOrigin<T> {
     /// Where it stands.
-    pub(crate) origin: Origin,
+    pub(crate) origin: ObjectOrigin,
     /// What it says.
     pub(crate) object: T,
 }
@@ -32,27 +32,27 @@ pub(crate) struct Given<T> {
 /// Everything that was read. Each list is sorted by namespace and name and names nothing twice.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
-    pub(crate) node_pools: Vec<Given<NodePool>>,
-    pub(crate) node_claims: Vec<Given<NodeClaim>>,
-    pub(crate) kwok_node_classes: Vec<Given<KWOKNodeClass>>,
-    pub(crate) ec2_node_classes: Vec<Given<EC2NodeClass>>,
-    pub(crate) nodes: Vec<Given<Node>>,
-    pub(crate) pods: Vec<Given<Pod>>,
-    pub(crate) daemon_sets: Vec<Given<DaemonSet>>,
-    pub(crate) volume_claims: Vec<Given<PersistentVolumeClaim>>,
-    pub(crate) volumes: Vec<Given<PersistentVolume>>,
-    pub(crate) storage_classes: Vec<Given<StorageClass>>,
-    pub(crate) csi_nodes: Vec<Given<CsiNode>>,
-    pub(crate) disruption_budgets: Vec<Given<PodDisruptionBudget>>,
-    pub(crate) namespaces: Vec<Given<Namespace>>,
-    pub(crate) services: Vec<Given<Service>>,
+    pub(crate) node_pools: Vec<WithOrigin<NodePool>>,
+    pub(crate) node_claims: Vec<WithOrigin<NodeClaim>>,
+    pub(crate) kwok_node_classes: Vec<WithOrigin<KWOKNodeClass>>,
+    pub(crate) ec2_node_classes: Vec<WithOrigin<EC2NodeClass>>,
+    pub(crate) nodes: Vec<WithOrigin<Node>>,
+    pub(crate) pods: Vec<WithOrigin<Pod>>,
+    pub(crate) daemon_sets: Vec<WithOrigin<DaemonSet>>,
+    pub(crate) volume_claims: Vec<WithOrigin<PersistentVolumeClaim>>,
+    pub(crate) volumes: Vec<WithOrigin<PersistentVolume>>,
+    pub(crate) storage_classes: Vec<WithOrigin<StorageClass>>,
+    pub(crate) csi_nodes: Vec<WithOrigin<CsiNode>>,
+    pub(crate) disruption_budgets: Vec<WithOrigin<PodDisruptionBudget>>,
+    pub(crate) namespaces: Vec<WithOrigin<Namespace>>,
+    pub(crate) services: Vec<WithOrigin<Service>>,
     /// Of all kinds, one kind after the other.
-    pub(crate) replica_owners: Vec<Given<ReplicaOwner>>,
+    pub(crate) replica_owners: Vec<WithOrigin<ReplicaOwner>>,
 }
 
 impl Objects {
     /// Puts what workload controllers would have created with what was read.
-    pub(super) fn add(&mut self, created: Created) {
+    pub(super) fn add_created(&mut self, created: CreatedObjects) {
         self.pods.extend(created.pods);
         self.volume_claims.extend(created.volume_claims);
         sort(&mut self.pods);
@@ -60,18 +60,18 @@ impl Objects {
     }
 }
 
-fn sort<T: Named>(list: &mut [Given<T>]) {
+fn sort<T: NamedObject>(list: &mut [WithOrigin<T>]) {
     list.sort_by(|a, b| a.object.identity().cmp(&b.object.identity()));
 }
 
 /// An object that was read, and what a person should know about it.
 #[derive(Debug)]
-pub(super) struct Reading<T> {
+pub(super) struct ReadObject<T> {
     pub(super) object: T,
     pub(super) warnings: Vec<String>,
 }
 
-impl<T> Reading<T> {
+impl<T> ReadObject<T> {
     /// An object of which there is nothing to be said.
     pub(super) fn of(object: T) -> Self {
         Self { object, warnings: Vec::new() }
@@ -80,22 +80,22 @@ impl<T> Reading<T> {
 
 /// Everything that keeps an object from being one, and what a person should know besides.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(super) struct RejectedObject {
     pub(super) problems: Vec<FieldProblem>,
     pub(super) warnings: Vec<String>,
 }
 
-impl From<Vec<FieldProblem>> for Refused {
+impl From<Vec<FieldProblem>> for RejectedObject {
     fn from(problems: Vec<FieldProblem>) -> Self {
         Self { problems, warnings: Vec::new() }
     }
 }
 
 /// How objects of a type are read.
-pub(super) type Outcome<T> = Result<Reading<T>, Refused>;
+pub(super) type ReadResult<T> = Result<ReadObject<T>, RejectedObject>;
 
 /// A type whose objects have names.
-pub(super) trait Named {
+pub(super) trait NamedObject {
     /// Namespace and name: what no two objects of a kind share.
     fn identity(&self) -> (&str, &str);
 
@@ -103,22 +103,22 @@ pub(super) trait Named {
     fn set_namespace(&mut self, namespace: &'static str);
 
     /// Whether what decisions read of it makes one doubt that an API server would take it.
-    fn is_doubtful(&self) -> bool {
+    fn is_suspicious(&self) -> bool {
         false
     }
 }
 
 /// `namespace/name`, or the name alone.
-pub(super) fn full_name(object: &impl Named) -> String {
+pub(super) fn full_name(object: &impl NamedObject) -> String {
     match object.identity() {
         ("", name) => name.to_owned(),
         (namespace, name) => format!("{namespace}/{name}"),
     }
 }
 
-macro_rules! slim_types_are_named {
-    ($($type:ty $(: $doubt:path)?),+ $(,)?) => {
-        $(impl Named for $type {
+macro_rules! impl_named_for_slim_types {
+    ($($type:ty $(: $check:path)?),+ $(,)?) => {
+        $(impl NamedObject for $type {
             fn identity(&self) -> (&str, &str) {
                 (&self.metadata.namespace, &self.metadata.name)
             }
@@ -127,19 +127,19 @@ macro_rules! slim_types_are_named {
                 self.metadata.namespace = Str::new_static(namespace);
             }
 
-            fn is_doubtful(&self) -> bool {
-                let doubts: &[fn(&Self) -> bool] = &[$($doubt)?];
-                let is_doubted =
-                    validation::doubts_namespace(&self.metadata.namespace) || doubts.iter().any(|doubt| doubt(self));
-                is_doubted && self.metadata.uid.is_empty()
+            fn is_suspicious(&self) -> bool {
+                let checks: &[fn(&Self) -> bool] = &[$($check)?];
+                let is_suspicious =
+                    validation::is_suspicious_namespace(&self.metadata.namespace) || checks.iter().any(|check| check(self));
+                is_suspicious && self.metadata.uid.is_empty()
             }
         })+
     };
 }
 
-macro_rules! custom_kinds_are_named {
+macro_rules! impl_named_for_custom_kinds {
     ($($type:ty),+ $(,)?) => {
-        $(impl Named for $type {
+        $(impl NamedObject for $type {
             fn identity(&self) -> (&str, &str) {
                 let meta::ObjectMeta { namespace, name, .. } = self.metadata();
                 (namespace.as_deref().unwrap_or_default(), name.as_deref().unwrap_or_default())
@@ -152,25 +152,25 @@ macro_rules! custom_kinds_are_named {
     };
 }
 
-slim_types_are_named!(
+impl_named_for_slim_types!(
     CsiNode,
-    DaemonSet: validation::doubts_daemon_set,
+    DaemonSet: validation::is_suspicious_daemon_set,
     Namespace,
-    Node: validation::doubts_node,
+    Node: validation::is_suspicious_node,
     PersistentVolume,
     PersistentVolumeClaim,
-    Pod: validation::doubts_pod,
-    PodDisruptionBudget: validation::doubts_budget,
+    Pod: validation::is_suspicious_pod,
+    PodDisruptionBudget: validation::is_suspicious_budget,
     ReplicaOwner,
     Service,
     StorageClass,
     VolumeAttachment,
-    Workload: validation::doubts_workload,
+    Workload: validation::is_suspicious_workload,
 );
 
-macro_rules! classes_are_named {
+macro_rules! impl_named_for_classes {
     ($($type:ty),+ $(,)?) => {
-        $(impl Named for $type {
+        $(impl NamedObject for $type {
             fn identity(&self) -> (&str, &str) {
                 ("", &self.name)
             }
@@ -181,6 +181,6 @@ macro_rules! classes_are_named {
     };
 }
 
-classes_are_named!(PriorityClass, RuntimeClass);
+impl_named_for_classes!(PriorityClass, RuntimeClass);
 
-custom_kinds_are_named!(CapacityBuffer, EC2NodeClass, KWOKNodeClass, NodeClaim, NodeOverlay, NodePool);
+impl_named_for_custom_kinds!(CapacityBuffer, EC2NodeClass, KWOKNodeClass, NodeClaim, NodeOverlay, NodePool);

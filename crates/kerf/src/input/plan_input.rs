@@ -14,17 +14,17 @@ use kerf_engine::{Input, PoolAvailability, PoolInput, Price, UnsupportedStorage}
 use kerf_kwok::Catalogue;
 use kerf_state::NodeClassState;
 
-use super::objects::{Given, Objects};
+use super::objects::{Objects, WithOrigin};
 
 /// The label that every namespace has.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
 /// The most names in one warning.
-const NAMES_MAX: usize = 5;
+const WARNING_NAMES_MAX: usize = 5;
 
 /// A cluster as the engine takes it, and what a person should know about it.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct PlanInput {
     /// The engine's input.
     pub(crate) input: Input,
     /// What the managed nodes cost an hour.
@@ -33,25 +33,25 @@ pub(crate) struct World {
     pub(crate) warnings: Vec<String>,
 }
 
-impl World {
+impl PlanInput {
     /// Puts objects and instance types together, as of an instant.
     pub(crate) fn new(objects: Objects, catalogue: Catalogue, at: Timestamp) -> Self {
         let mut warnings = Vec::new();
-        let (current_price, unpriced) = price_of_machines(&objects, &catalogue.types);
+        let (current_price, unpriced) = price_of_node_claims(&objects, &catalogue.types);
         if !unpriced.is_empty() {
             warnings.push(format!(
                 "no instance type and offering is known for {}: their price is not counted",
-                count_of(&unpriced, "managed node")
+                count_with_names(&unpriced, "managed node")
             ));
         }
         let pools: Vec<PoolInput> = objects.node_pools.iter().map(|pool| engine_pool(&pool.object, &objects)).collect();
-        warnings.extend(pools.iter().filter_map(why_unused));
+        warnings.extend(pools.iter().filter_map(unused_pool_warning));
 
-        let (pods, homeless) = pods_with_a_node(objects.pods, &objects.nodes);
+        let (pods, homeless) = split_pods_by_known_node(objects.pods, &objects.nodes);
         if !homeless.is_empty() {
             warnings.push(format!(
                 "not counted, because the nodes that they are bound to are not in the input: {}",
-                count_of(&homeless, "pod")
+                count_with_names(&homeless, "pod")
             ));
         }
         let namespaces = complete_namespaces(objects.namespaces, &pods);
@@ -65,17 +65,17 @@ impl World {
                 .iter()
                 .map(|claim| kerf_state::to_engine_claim(&claim.object, false))
                 .collect(),
-            nodes: inner(objects.nodes).into_iter().map(Arc::new).collect(),
+            nodes: without_origins(objects.nodes).into_iter().map(Arc::new).collect(),
             pods: pods.into_iter().map(Arc::new).collect(),
-            daemon_sets: inner(objects.daemon_sets),
-            volume_claims: inner(objects.volume_claims),
-            volumes: inner(objects.volumes),
-            storage_classes: inner(objects.storage_classes),
-            csi_nodes: inner(objects.csi_nodes),
+            daemon_sets: without_origins(objects.daemon_sets),
+            volume_claims: without_origins(objects.volume_claims),
+            volumes: without_origins(objects.volumes),
+            storage_classes: without_origins(objects.storage_classes),
+            csi_nodes: without_origins(objects.csi_nodes),
             namespaces,
-            disruption_budgets: inner(objects.disruption_budgets),
-            services: inner(objects.services),
-            replica_owners: inner(objects.replica_owners),
+            disruption_budgets: without_origins(objects.disruption_budgets),
+            services: without_origins(objects.services),
+            replica_owners: without_origins(objects.replica_owners),
             unsupported_storage: UnsupportedStorage::default(),
             launch_backoffs: Vec::new(),
         };
@@ -83,7 +83,7 @@ impl World {
     }
 }
 
-fn inner<T>(list: Vec<Given<T>>) -> Vec<T> {
+fn without_origins<T>(list: Vec<WithOrigin<T>>) -> Vec<T> {
     list.into_iter().map(|given| given.object).collect()
 }
 
@@ -107,7 +107,7 @@ fn engine_pool(pool: &NodePool, objects: &Objects) -> PoolInput {
     kerf_state::to_engine_pool(pool, &state, Some(0))
 }
 
-fn why_unused(pool: &PoolInput) -> Option<String> {
+fn unused_pool_warning(pool: &PoolInput) -> Option<String> {
     match &pool.availability {
         PoolAvailability::Ready => None,
         PoolAvailability::NotReady(why) => Some(format!("NodePool `{}` is not used: {why}", pool.name)),
@@ -119,10 +119,10 @@ fn why_unused(pool: &PoolInput) -> Option<String> {
 }
 
 /// Pods that are pending or whose node is known; and the names of the others (spec 09 #8).
-fn pods_with_a_node(pods: Vec<Given<Pod>>, nodes: &[Given<Node>]) -> (Vec<Pod>, Vec<String>) {
+fn split_pods_by_known_node(pods: Vec<WithOrigin<Pod>>, nodes: &[WithOrigin<Node>]) -> (Vec<Pod>, Vec<String>) {
     let known: BTreeSet<&str> = nodes.iter().map(|node| node.object.metadata.name.as_str()).collect();
     let mut homeless = Vec::new();
-    let mut kept = inner(pods);
+    let mut kept = without_origins(pods);
     kept.retain(|pod| match &pod.spec.node_name {
         Some(node) if !node.is_empty() && !known.contains(node.as_str()) && !pod.is_terminal() => {
             homeless.push(format!("{} on {node}", pod.namespaced_name()));
@@ -134,8 +134,8 @@ fn pods_with_a_node(pods: Vec<Given<Pod>>, nodes: &[Given<Node>]) -> (Vec<Pod>, 
 }
 
 /// Every namespace that a pod is in exists, and each carries its name as a label.
-fn complete_namespaces(given: Vec<Given<Namespace>>, pods: &[Pod]) -> Vec<Namespace> {
-    let mut namespaces = inner(given);
+fn complete_namespaces(given: Vec<WithOrigin<Namespace>>, pods: &[Pod]) -> Vec<Namespace> {
+    let mut namespaces = without_origins(given);
     let known: BTreeSet<Str> = namespaces.iter().map(|namespace| namespace.metadata.name.clone()).collect();
     let used: BTreeSet<&Str> = pods.iter().map(|pod| &pod.metadata.namespace).collect();
     for name in used.into_iter().filter(|name| !known.contains(*name)) {
@@ -153,7 +153,7 @@ fn complete_namespaces(given: Vec<Given<Namespace>>, pods: &[Pod]) -> Vec<Namesp
 
 /// The price of all machines that claims stand for, and the claims whose machine is not in the catalogue. A claim that was never
 /// launched stands for no machine yet.
-fn price_of_machines(objects: &Objects, types: &[InstanceType]) -> (Price, Vec<String>) {
+fn price_of_node_claims(objects: &Objects, types: &[InstanceType]) -> (Price, Vec<String>) {
     let nodes: BTreeMap<&str, &Node> =
         objects.nodes.iter().map(|node| (node.object.spec.provider_id.as_str(), &node.object)).collect();
     let mut total = Price::ZERO;
@@ -161,8 +161,8 @@ fn price_of_machines(objects: &Objects, types: &[InstanceType]) -> (Price, Vec<S
     for claim in objects.node_claims.iter().map(|given| kerf_state::to_engine_claim(&given.object, false)) {
         let is_launched = !claim.provider_id.is_empty();
         let node = nodes.get(claim.provider_id.as_str()).filter(|_| is_launched);
-        let on_node = node.and_then(|node| price_of(&node.metadata.labels, types));
-        match on_node.or_else(|| price_of(&claim.labels, types)) {
+        let on_node = node.and_then(|node| offering_price_by_labels(&node.metadata.labels, types));
+        match on_node.or_else(|| offering_price_by_labels(&claim.labels, types)) {
             Some(price) => total += price,
             None if !is_launched => {}
             None => {
@@ -174,7 +174,7 @@ fn price_of_machines(objects: &Objects, types: &[InstanceType]) -> (Price, Vec<S
 }
 
 /// The price of the offering that a machine's labels name. It counts whether or not the offering could be bought again.
-fn price_of(labels: &Labels, types: &[InstanceType]) -> Option<Price> {
+fn offering_price_by_labels(labels: &Labels, types: &[InstanceType]) -> Option<Price> {
     let name = labels.get(labels::INSTANCE_TYPE)?;
     let described = types.iter().find(|described| described.name == name)?;
     let offering = described.offerings.iter().find(|offering| {
@@ -187,10 +187,10 @@ fn price_of(labels: &Labels, types: &[InstanceType]) -> Option<Price> {
 }
 
 /// `3 pods (a, b, c)`, with no more than a few of the names.
-fn count_of(names: &[String], noun: &str) -> String {
+fn count_with_names(names: &[String], noun: &str) -> String {
     let plural = if names.len() == 1 { "" } else { "s" };
-    let listed = names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let more = if names.len() > NAMES_MAX { ", …" } else { "" };
+    let listed = names.iter().take(WARNING_NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if names.len() > WARNING_NAMES_MAX { ", …" } else { "" };
     format!("{} {noun}{plural} ({listed}{more})", names.len())
 }
 

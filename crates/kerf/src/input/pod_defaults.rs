@@ -8,13 +8,13 @@ use kerf_api::slim::{Container, DaemonSet, Pod, PodSpec, Str};
 use serde_json::{Value, json};
 
 use super::decode::{FieldProblem, decode, decode_tree};
-use super::documents::Body;
-use super::field_reader::Parts;
-use super::objects::{Given, Outcome, Reading};
+use super::documents::ObjectBody;
+use super::field_reader::FieldReader;
+use super::objects::{ReadObject, ReadResult, WithOrigin};
 use super::runtime_class::RuntimeClass;
 
 /// Parts of the names of the fields that are completed from. An object without any of them in its text needs no second look.
-const MARKS: [&str; 3] = ["ClassName", "hostNetwork", "LabelKeys"];
+const DEFAULTED_FIELD_MARKERS: [&str; 3] = ["ClassName", "hostNetwork", "LabelKeys"];
 
 /// The priorities that every cluster knows.
 const SYSTEM_PRIORITIES: [(&str, i32); 2] =
@@ -49,23 +49,23 @@ pub(super) struct Findings {
 
 impl Findings {
     /// All of it as warnings: a template is not refused, its pods are.
-    pub(super) fn of_template(self) -> Vec<String> {
+    pub(super) fn into_template_warnings(self) -> Vec<String> {
         let refusals = self.refusals.into_iter().map(|problem| format!("its pods are refused: {problem}"));
         self.warnings.into_iter().chain(refusals).collect()
     }
 }
 
 /// Reads a priority class.
-pub(super) fn read_priority_class(body: &Body<'_>) -> Outcome<PriorityClass> {
-    let mut parts = Parts::of(body)?;
+pub(super) fn read_priority_class(body: &ObjectBody<'_>) -> ReadResult<PriorityClass> {
+    let mut parts = FieldReader::of(body)?;
     let name = Str::from(parts.get::<String>("metadata.name"));
     let class = PriorityClass { name, value: parts.get("value"), is_default: parts.get("globalDefault") };
-    Ok(Reading::of(parts.finish(class)?))
+    Ok(ReadObject::of(parts.finish(class)?))
 }
 
 impl PodDefaults {
     /// What these classes say of pods.
-    pub(super) fn new(priorities: Vec<Given<PriorityClass>>, runtimes: Vec<Given<RuntimeClass>>) -> Self {
+    pub(super) fn new(priorities: Vec<WithOrigin<PriorityClass>>, runtimes: Vec<WithOrigin<RuntimeClass>>) -> Self {
         // Of several defaults the API server takes the lowest.
         let defaults = priorities.iter().filter(|class| class.object.is_default).map(|class| class.object.value);
         let default_priority = defaults.min();
@@ -76,15 +76,15 @@ impl PodDefaults {
     }
 
     /// Reads a pod.
-    pub(super) fn read_pod(&self, body: &Body<'_>) -> Outcome<Pod> {
+    pub(super) fn read_pod(&self, body: &ObjectBody<'_>) -> ReadResult<Pod> {
         let mut pod: Pod = decode(body)?;
         if !pod.metadata.uid.is_empty() {
-            return Ok(Reading::of(pod));
+            return Ok(ReadObject::of(pod));
         }
         let mut warnings = Vec::new();
-        if mentions_any(body, &MARKS) {
+        if contains_any(body, &DEFAULTED_FIELD_MARKERS) {
             let mut tree = body.tree().map_err(|problem| vec![problem])?;
-            let findings = self.complete(&mut tree);
+            let findings = self.apply_defaults(&mut tree);
             if !findings.refusals.is_empty() {
                 return Err(findings.refusals.into());
             }
@@ -97,26 +97,26 @@ impl PodDefaults {
             warnings.push("spec.containers: Required value: an API server refuses a pod without containers".to_owned());
         }
         pod.spec.priority = pod.spec.priority.or(self.default_priority);
-        requests_from_limits(&mut pod.spec);
-        Ok(Reading { object: pod, warnings })
+        default_requests_to_limits(&mut pod.spec);
+        Ok(ReadObject { object: pod, warnings })
     }
 
     /// Reads a daemon set. Its template's requests are completed where the daemons of a node are counted (spec 02 section 4.5).
-    pub(super) fn read_daemon_set(&self, body: &Body<'_>) -> Outcome<DaemonSet> {
-        if !mentions_any(body, &MARKS) {
-            return Ok(Reading::of(decode(body)?));
+    pub(super) fn read_daemon_set(&self, body: &ObjectBody<'_>) -> ReadResult<DaemonSet> {
+        if !contains_any(body, &DEFAULTED_FIELD_MARKERS) {
+            return Ok(ReadObject::of(decode(body)?));
         }
         let mut tree = body.tree().map_err(|problem| vec![problem])?;
-        let findings = tree.pointer_mut("/spec/template").map(|template| self.complete(template));
+        let findings = tree.pointer_mut("/spec/template").map(|template| self.apply_defaults(template));
         let object: DaemonSet = decode_tree(tree)?;
         // One of a cluster comes without the classes that the cluster has.
         let is_of_cluster = !object.metadata.uid.is_empty();
-        let warnings = findings.filter(|_| !is_of_cluster).unwrap_or_default().of_template();
-        Ok(Reading { object, warnings })
+        let warnings = findings.filter(|_| !is_of_cluster).unwrap_or_default().into_template_warnings();
+        Ok(ReadObject { object, warnings })
     }
 
     /// Completes a pod or pod template as it is written. What is not as it should be stays, for the decoder to complain of.
-    pub(super) fn complete(&self, pod: &mut Value) -> Findings {
+    pub(super) fn apply_defaults(&self, pod: &mut Value) -> Findings {
         let mut findings = Findings::default();
         let labels = pod.pointer("/metadata/labels").cloned().unwrap_or(Value::Null);
         let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return findings };
@@ -128,7 +128,7 @@ impl PodDefaults {
         let class = |field: &str| spec.get(field).and_then(Value::as_str).map(str::to_owned);
         if let Some(name) = class("runtimeClassName").filter(|name| !name.is_empty()) {
             match self.runtimes.get(name.as_str()) {
-                Some(class) => findings.refusals = class.complete(spec),
+                Some(class) => findings.refusals = class.apply_to_spec(spec),
                 None => findings.warnings.push(format!(
                     "RuntimeClass `{name}` is not in the input: a cluster without it refuses the pod, and what it adds is not counted"
                 )),
@@ -137,7 +137,7 @@ impl PodDefaults {
         if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
             for list in ["containers", "initContainers"] {
                 let containers = spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
-                containers.for_each(open_ports_on_host);
+                containers.for_each(set_host_ports);
             }
         }
         for kind in ["podAffinity", "podAntiAffinity"] {
@@ -149,7 +149,7 @@ impl PodDefaults {
                     let is_weighted = entry.get("podAffinityTerm").is_some();
                     let term = if is_weighted { entry.get_mut("podAffinityTerm") } else { Some(entry) };
                     if let Some(term) = term {
-                        select_by_label_keys(term, &labels);
+                        expand_label_keys(term, &labels);
                     }
                 }
             }
@@ -159,7 +159,7 @@ impl PodDefaults {
 }
 
 /// A request that is not given is what the limit says.
-pub(super) fn requests_from_limits(spec: &mut PodSpec) {
+pub(super) fn default_requests_to_limits(spec: &mut PodSpec) {
     let complete = |container: &mut Container| {
         let resources = &mut container.resources;
         if resources.limits.iter().any(|(name, _)| resources.requests.get(name).is_none()) {
@@ -173,7 +173,7 @@ pub(super) fn requests_from_limits(spec: &mut PodSpec) {
 }
 
 /// On the host's network a container's port is the host's.
-fn open_ports_on_host(container: &mut Value) {
+fn set_host_ports(container: &mut Value) {
     for port in container.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(fields) = port.as_object_mut()
             && let Some(number) = fields.get("containerPort").cloned()
@@ -184,7 +184,7 @@ fn open_ports_on_host(container: &mut Value) {
 }
 
 /// Writes out the expressions that `matchLabelKeys` and `mismatchLabelKeys` of an affinity term stand for.
-fn select_by_label_keys(term: &mut Value, labels: &Value) {
+fn expand_label_keys(term: &mut Value, labels: &Value) {
     let mut expressions = Vec::new();
     for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
         for key in term.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
@@ -201,10 +201,10 @@ fn select_by_label_keys(term: &mut Value, labels: &Value) {
     }
 }
 
-fn mentions_any(body: &Body<'_>, marks: &[&str]) -> bool {
+fn contains_any(body: &ObjectBody<'_>, marks: &[&str]) -> bool {
     match body {
-        Body::Json(text) => marks.iter().any(|mark| text.contains(mark)),
-        Body::Tree(_) => true,
+        ObjectBody::Json(text) => marks.iter().any(|mark| text.contains(mark)),
+        ObjectBody::Tree(_) => true,
     }
 }
 
@@ -216,13 +216,13 @@ mod tests {
     use crate::input::runtime_class::read_runtime_class;
 
     fn defaults() -> PodDefaults {
-        let class = |text: &str| read_priority_class(&Body::Json(text)).unwrap().object;
-        let runtime = |text: &str| read_runtime_class(&Body::Json(text)).unwrap().object;
+        let class = |text: &str| read_priority_class(&ObjectBody::Json(text)).unwrap().object;
+        let runtime = |text: &str| read_runtime_class(&ObjectBody::Json(text)).unwrap().object;
         PodDefaults {
             default_priority: Some(7),
             ..PodDefaults::new(
-                vec![given(class(r#"{"metadata":{"name":"high"},"value":1000}"#))],
-                vec![given(runtime(
+                vec![with_origin(class(r#"{"metadata":{"name":"high"},"value":1000}"#))],
+                vec![with_origin(runtime(
                     r#"{"metadata":{"name":"vm"},"overhead":{"podFixed":{"memory":"64Mi"}},"scheduling":{
                         "nodeSelector":{"vm":"yes"},"tolerations":[{"key":"vm","operator":"Exists"}]}}"#,
                 ))],
@@ -230,14 +230,14 @@ mod tests {
         }
     }
 
-    fn given<T>(object: T) -> Given<T> {
-        let origin = crate::input::source::Origin { source: 0, document: 1, item: 0, line: 1 };
-        Given { origin, object }
+    fn with_origin<T>(object: T) -> WithOrigin<T> {
+        let origin = crate::input::source::ObjectOrigin { source: 0, document: 1, item: 0, line: 1 };
+        WithOrigin { origin, object }
     }
 
     fn pod(object: &Value) -> Pod {
-        let from_text = defaults().read_pod(&Body::Json(&object.to_string())).unwrap().object;
-        assert_eq!(defaults().read_pod(&Body::Tree(object.clone())).unwrap().object, from_text);
+        let from_text = defaults().read_pod(&ObjectBody::Json(&object.to_string())).unwrap().object;
+        assert_eq!(defaults().read_pod(&ObjectBody::Tree(object.clone())).unwrap().object, from_text);
         from_text
     }
 
@@ -282,11 +282,11 @@ mod tests {
     fn a_pod_that_contradicts_its_runtime_class_is_refused() {
         let spec = json!({"runtimeClassName": "vm", "nodeSelector": {"vm": "no"}});
         let object = json!({"metadata": {"name": "a"}, "spec": spec});
-        let problems = defaults().read_pod(&Body::Tree(object.clone())).unwrap_err();
+        let problems = defaults().read_pod(&ObjectBody::Tree(object.clone())).unwrap_err();
         let expected = "spec.nodeSelector: Forbidden: conflict: runtimeClass.scheduling.nodeSelector[vm] = yes; pod.spec.nodeSelector[vm] = no";
         assert_eq!(problems.problems.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
         let set = json!({"metadata": {"name": "d"}, "spec": {"template": object}});
-        let warnings = defaults().read_daemon_set(&Body::Tree(set)).unwrap().warnings;
+        let warnings = defaults().read_daemon_set(&ObjectBody::Tree(set)).unwrap().warnings;
         assert_eq!(warnings, [format!("its pods are refused: {expected}")]);
     }
 
@@ -295,11 +295,11 @@ mod tests {
         let spec = json!({"runtimeClassName": "unknown", "containers": [{}]});
         let template = json!({"metadata": {"name": "a"}, "spec": spec});
         let told = "RuntimeClass `unknown` is not in the input: a cluster without it refuses the pod, and what it adds is not counted";
-        assert_eq!(defaults().read_pod(&Body::Tree(template.clone())).unwrap().warnings, [told]);
+        assert_eq!(defaults().read_pod(&ObjectBody::Tree(template.clone())).unwrap().warnings, [told]);
         let set = json!({"metadata": {"name": "d"}, "spec": {"template": template}});
-        assert_eq!(defaults().read_daemon_set(&Body::Tree(set)).unwrap().warnings, [told]);
+        assert_eq!(defaults().read_daemon_set(&ObjectBody::Tree(set)).unwrap().warnings, [told]);
         let of_cluster = json!({"metadata": {"name": "d", "uid": "u"}, "spec": {"template": template}});
-        assert_eq!(defaults().read_daemon_set(&Body::Tree(of_cluster)).unwrap().warnings, Vec::<String>::new());
+        assert_eq!(defaults().read_daemon_set(&ObjectBody::Tree(of_cluster)).unwrap().warnings, Vec::<String>::new());
     }
 
     #[test]
@@ -346,7 +346,7 @@ mod tests {
         ] {
             let mut pod = json!({"metadata": [], "spec": spec});
             let before = pod.clone();
-            defaults().complete(&mut pod);
+            defaults().apply_defaults(&mut pod);
             assert_eq!(pod, before);
         }
     }

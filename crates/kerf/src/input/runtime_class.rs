@@ -5,9 +5,9 @@ use kerf_api::slim::Str;
 use serde_json::{Map, Value, json};
 
 use super::decode::FieldProblem;
-use super::documents::Body;
-use super::field_reader::Parts;
-use super::objects::{Outcome, Reading};
+use super::documents::ObjectBody;
+use super::field_reader::FieldReader;
+use super::objects::{ReadObject, ReadResult};
 
 /// A runtime class, as far as it says something about pods.
 #[derive(Debug)]
@@ -22,42 +22,42 @@ pub(super) struct RuntimeClass {
 }
 
 /// Reads a runtime class.
-pub(super) fn read_runtime_class(body: &Body<'_>) -> Outcome<RuntimeClass> {
-    let mut parts = Parts::of(body)?;
+pub(super) fn read_runtime_class(body: &ObjectBody<'_>) -> ReadResult<RuntimeClass> {
+    let mut parts = FieldReader::of(body)?;
     let class = RuntimeClass {
         name: Str::from(parts.get::<String>("metadata.name")),
         overhead: parts.get("overhead.podFixed"),
         node_selector: parts.get("scheduling.nodeSelector"),
         tolerations: parts.get("scheduling.tolerations"),
     };
-    Ok(Reading::of(parts.finish(class)?))
+    Ok(ReadObject::of(parts.finish(class)?))
 }
 
 impl RuntimeClass {
     /// Completes the spec of a pod, or says where the two contradict each other. What is not as it should be stays, for the decoder to
     /// complain of.
-    pub(super) fn complete(&self, spec: &mut Map<String, Value>) -> Vec<FieldProblem> {
+    pub(super) fn apply_to_spec(&self, spec: &mut Map<String, Value>) -> Vec<FieldProblem> {
         if !self.overhead.is_null() {
             spec.entry("overhead").or_insert_with(|| self.overhead.clone());
         }
         let mut problems = Vec::new();
         if !self.node_selector.is_empty()
-            && let Some(selector) = made(spec, "nodeSelector", json!({})).as_object_mut()
+            && let Some(selector) = get_or_insert(spec, "nodeSelector", json!({})).as_object_mut()
         {
             for (label, value) in &self.node_selector {
                 let own = selector.entry(label).or_insert_with(|| value.clone());
                 if own != value {
                     let message = format!(
                         "Forbidden: conflict: runtimeClass.scheduling.nodeSelector[{label}] = {}; pod.spec.nodeSelector[{label}] = {}",
-                        plain(value),
-                        plain(own)
+                        unquoted(value),
+                        unquoted(own)
                     );
                     problems.push(FieldProblem { path: "spec.nodeSelector".to_owned(), message });
                 }
             }
         }
         if !self.tolerations.is_empty()
-            && let Some(tolerations) = made(spec, "tolerations", json!([])).as_array_mut()
+            && let Some(tolerations) = get_or_insert(spec, "tolerations", json!([])).as_array_mut()
         {
             let new = self.tolerations.iter().filter(|toleration| !tolerations.contains(toleration));
             let new: Vec<Value> = new.cloned().collect();
@@ -68,7 +68,7 @@ impl RuntimeClass {
 }
 
 /// The field, made if it is not there.
-fn made<'s>(spec: &'s mut Map<String, Value>, field: &str, empty: Value) -> &'s mut Value {
+fn get_or_insert<'s>(spec: &'s mut Map<String, Value>, field: &str, empty: Value) -> &'s mut Value {
     let value = spec.entry(field).or_insert(Value::Null);
     if value.is_null() {
         *value = empty;
@@ -77,6 +77,6 @@ fn made<'s>(spec: &'s mut Map<String, Value>, field: &str, empty: Value) -> &'s 
 }
 
 /// A text without its quotes.
-fn plain(value: &Value) -> String {
+fn unquoted(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -23,7 +23,7 @@ pub(crate) struct Source {
 
 /// Where an object stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Origin {
+pub(crate) struct ObjectOrigin {
     /// Which source.
     pub(crate) source: u32,
     /// Which document of it, from 1.
@@ -44,20 +44,20 @@ impl SourceNames {
     }
 
     /// An origin as a person reads it: `pools.yaml, document 3, line 17`.
-    pub(crate) fn place(&self, origin: Origin) -> Place<'_> {
-        Place { name: self.0.get(origin.source as usize).map_or("?", String::as_str), origin }
+    pub(crate) fn display_origin(&self, origin: ObjectOrigin) -> OriginDisplay<'_> {
+        OriginDisplay { name: self.0.get(origin.source as usize).map_or("?", String::as_str), origin }
     }
 }
 
 /// See [`SourceNames::place`].
-pub(crate) struct Place<'n> {
+pub(crate) struct OriginDisplay<'n> {
     name: &'n str,
-    origin: Origin,
+    origin: ObjectOrigin,
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for OriginDisplay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Origin { document, item, line, .. } = self.origin;
+        let ObjectOrigin { document, item, line, .. } = self.origin;
         write!(f, "{}, document {document}, line {line}", self.name)?;
         if item > 0 { write!(f, ", item {item}") } else { Ok(()) }
     }
@@ -65,19 +65,19 @@ impl fmt::Display for Place<'_> {
 
 /// Reads every place. The problems are those places that cannot be read.
 pub(crate) fn read(places: &[InputPath]) -> (Vec<Source>, Vec<Problem>) {
-    let mut reader = Reader::default();
+    let mut reader = SourceReader::default();
     for place in places {
         match place {
-            InputPath::Stdin => reader.stdin(),
-            InputPath::Path(path) if path.is_dir() => reader.folder(path),
-            InputPath::Path(path) => reader.file(path),
+            InputPath::Stdin => reader.read_stdin(),
+            InputPath::Path(path) if path.is_dir() => reader.read_folder(path),
+            InputPath::Path(path) => reader.read_file(path),
         }
     }
     (reader.sources, reader.problems)
 }
 
 #[derive(Default)]
-struct Reader {
+struct SourceReader {
     sources: Vec<Source>,
     problems: Vec<Problem>,
     /// Folders that were entered, by their real path: links may lead in circles.
@@ -85,22 +85,22 @@ struct Reader {
     stdin_is_read: bool,
 }
 
-impl Reader {
-    fn stdin(&mut self) {
+impl SourceReader {
+    fn read_stdin(&mut self) {
         if std::mem::replace(&mut self.stdin_is_read, true) {
             self.problems.push(Problem::new("stdin: can be read only once, and `-f -` was given twice"));
             return;
         }
         let mut bytes = Vec::new();
         let outcome = std::io::stdin().lock().read_to_end(&mut bytes);
-        self.take("stdin".to_owned(), outcome.map(|_| bytes));
+        self.add_source("stdin".to_owned(), outcome.map(|_| bytes));
     }
 
-    fn file(&mut self, path: &Path) {
-        self.take(path.display().to_string(), std::fs::read(path));
+    fn read_file(&mut self, path: &Path) {
+        self.add_source(path.display().to_string(), std::fs::read(path));
     }
 
-    fn folder(&mut self, folder: &Path) {
+    fn read_folder(&mut self, folder: &Path) {
         let entries = std::fs::canonicalize(folder).and_then(|real| {
             if !self.entered.insert(real) {
                 return Ok(Vec::new());
@@ -115,12 +115,12 @@ impl Reader {
             Ok(entries) => {
                 for entry in entries {
                     if entry.is_dir() {
-                        self.folder(&entry);
+                        self.read_folder(&entry);
                     } else if entry
                         .extension()
                         .is_some_and(|end| EXTENSIONS.iter().any(|known| end.eq_ignore_ascii_case(known)))
                     {
-                        self.file(&entry);
+                        self.read_file(&entry);
                     }
                 }
             }
@@ -128,7 +128,7 @@ impl Reader {
         }
     }
 
-    fn take(&mut self, name: String, bytes: std::io::Result<Vec<u8>>) {
+    fn add_source(&mut self, name: String, bytes: std::io::Result<Vec<u8>>) {
         let bytes = match bytes {
             Ok(bytes) => bytes,
             Err(cause) => {

@@ -8,29 +8,34 @@ use kerf_api::slim::{
     DaemonSet, Node, Pod, PodDisruptionBudget, PodSpec, ResourceList, TaintEffect, Toleration, TolerationOperator,
     TopologySpreadConstraint,
 };
-use kerf_sandbox::{DryCreateReport, judge_built_in};
+use kerf_sandbox::{DryCreateReport, dry_create_built_in};
 
-use super::decode::{FieldProblem, remove_at};
-use super::documents::Body;
-use super::kind::Kind;
-use super::objects::{Named, Outcome, Reading, Refused};
+use super::decode::{FieldProblem, remove_field_at};
+use super::documents::ObjectBody;
+use super::kind::InputKind;
+use super::objects::{NamedObject, ReadObject, ReadResult, RejectedObject};
 use super::workloads::Workload;
 
 /// Which objects are judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scrutiny {
+pub(crate) enum ValidationScope {
     /// Those that would lead a decision astray.
-    OfDoubtful,
+    SuspiciousOnly,
     /// All of them.
-    OfAll,
+    All,
 }
 
-impl Scrutiny {
+impl ValidationScope {
     /// What was read of an object, and what an API server says of it.
-    pub(super) fn judge<T: Named>(self, kind: Kind, body: &Body<'_>, outcome: Outcome<T>) -> Outcome<T> {
+    pub(super) fn validate<T: NamedObject>(
+        self,
+        kind: InputKind,
+        body: &ObjectBody<'_>,
+        outcome: ReadResult<T>,
+    ) -> ReadResult<T> {
         let is_judged = match self {
-            Self::OfAll => true,
-            Self::OfDoubtful => outcome.as_ref().is_ok_and(|reading| reading.object.is_doubtful()),
+            Self::All => true,
+            Self::SuspiciousOnly => outcome.as_ref().is_ok_and(|reading| reading.object.is_suspicious()),
         };
         if !is_judged {
             return outcome;
@@ -38,63 +43,68 @@ impl Scrutiny {
         let Ok(mut tree) = body.tree() else { return outcome };
         let told = outcome.as_ref().err().map_or(&[][..], |refused| &refused.problems);
         for problem in told {
-            remove_at(&mut tree, &problem.path);
+            remove_field_at(&mut tree, &problem.path);
         }
-        let Some(judgement) = judge_built_in(kind.api_version(), kind.name(), tree) else { return outcome };
-        let DryCreateReport { errors, unreadable, unknown_fields } = judgement;
-        let refused = errors.iter().filter(|error| !told.iter().any(|problem| concern_the_same(problem, &error.path)));
+        let Some(judgement) = dry_create_built_in(kind.api_version(), kind.name(), tree) else { return outcome };
+        let DryCreateReport { errors, decode_error: unreadable, unknown_fields } = judgement;
+        let refused =
+            errors.iter().filter(|error| !told.iter().any(|problem| concerns_same_field(problem, &error.path)));
         let refused = refused.map(ToString::to_string).chain(unreadable);
         let mut problems: Vec<_> = refused.map(|message| FieldProblem { path: String::new(), message }).collect();
         let unknown = unknown_fields.iter().map(|path| format!("unknown field \"{path}\""));
         match outcome {
-            Ok(Reading { object, mut warnings }) => {
+            Ok(ReadObject { object, mut warnings }) => {
                 // What a plan only warns of may be among what is refused.
                 warnings.retain(|warning| !errors.iter().any(|error| warning.starts_with(&format!("{}:", error.path))));
                 warnings.extend(unknown);
-                if problems.is_empty() { Ok(Reading { object, warnings }) } else { Err(Refused { problems, warnings }) }
+                if problems.is_empty() {
+                    Ok(ReadObject { object, warnings })
+                } else {
+                    Err(RejectedObject { problems, warnings })
+                }
             }
-            Err(Refused { problems: told, mut warnings }) => {
+            Err(RejectedObject { problems: told, mut warnings }) => {
                 warnings.extend(unknown);
                 problems.splice(..0, told);
-                Err(Refused { problems, warnings })
+                Err(RejectedObject { problems, warnings })
             }
         }
     }
 }
 
 /// Whether a field that was told of already is the one at a path, or is above or below it.
-fn concern_the_same(told: &FieldProblem, path: &str) -> bool {
+fn concerns_same_field(told: &FieldProblem, path: &str) -> bool {
     !told.path.is_empty() && (path.starts_with(&told.path) || told.path.starts_with(path))
 }
 
-pub(super) fn doubts_pod(pod: &Pod) -> bool {
-    doubts_spec(&pod.spec)
+pub(super) fn is_suspicious_pod(pod: &Pod) -> bool {
+    is_suspicious_pod_spec(&pod.spec)
 }
 
-pub(super) fn doubts_daemon_set(set: &DaemonSet) -> bool {
-    doubts_spec(&set.template.spec)
+pub(super) fn is_suspicious_daemon_set(set: &DaemonSet) -> bool {
+    is_suspicious_pod_spec(&set.template.spec)
 }
 
-pub(super) fn doubts_workload(workload: &Workload) -> bool {
-    doubts_spec(&workload.template.spec)
+pub(super) fn is_suspicious_workload(workload: &Workload) -> bool {
+    is_suspicious_pod_spec(&workload.template.spec)
 }
 
-pub(super) fn doubts_node(node: &Node) -> bool {
+pub(super) fn is_suspicious_node(node: &Node) -> bool {
     let is_taint = |key: &str, effect: &TaintEffect| !key.is_empty() && !matches!(effect, TaintEffect::Unsupported(_));
     !node.spec.taints.iter().all(|taint| is_taint(&taint.key, &taint.effect))
 }
 
-pub(super) fn doubts_budget(budget: &PodDisruptionBudget) -> bool {
+pub(super) fn is_suspicious_budget(budget: &PodDisruptionBudget) -> bool {
     budget.min_available.is_some() && budget.max_unavailable.is_some()
 }
 
 /// No namespace can be called so; every namespaced object is asked.
-pub(super) fn doubts_namespace(name: &str) -> bool {
+pub(super) fn is_suspicious_namespace(name: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     name.len() > 63 || !name.bytes().all(is_inner) || name.starts_with('-') || name.ends_with('-')
 }
 
-fn doubts_spec(spec: &PodSpec) -> bool {
+fn is_suspicious_pod_spec(spec: &PodSpec) -> bool {
     let negative = |list: &ResourceList| list.iter().any(|(_, quantity)| quantity.is_negative());
     let mut containers = spec.containers.iter().chain(&spec.init_containers);
     let spread = |constraint: &TopologySpreadConstraint| {

@@ -10,12 +10,12 @@ use kerf_api::slim::{
 };
 use serde::Deserialize;
 
-use super::documents::Body;
-use super::field_reader::Parts;
-use super::kind::Kind;
-use super::objects::{Given, Outcome, Reading};
-use super::pod_defaults::{PodDefaults, requests_from_limits};
-use super::source::Origin;
+use super::documents::ObjectBody;
+use super::field_reader::FieldReader;
+use super::kind::InputKind;
+use super::objects::{ReadObject, ReadResult, WithOrigin};
+use super::pod_defaults::{PodDefaults, default_requests_to_limits};
+use super::source::ObjectOrigin;
 
 /// The label by which a deployment tells its replica sets apart.
 const TEMPLATE_HASH: &str = "pod-template-hash";
@@ -26,11 +26,11 @@ const PODS_MAX: usize = 1_000_000;
 /// The workloads of the input.
 #[derive(Debug, Default)]
 pub(crate) struct Workloads {
-    pub(crate) deployments: Vec<Given<Workload>>,
-    pub(crate) replica_sets: Vec<Given<Workload>>,
-    pub(crate) stateful_sets: Vec<Given<Workload>>,
-    pub(crate) replication_controllers: Vec<Given<Workload>>,
-    pub(crate) jobs: Vec<Given<Workload>>,
+    pub(crate) deployments: Vec<WithOrigin<Workload>>,
+    pub(crate) replica_sets: Vec<WithOrigin<Workload>>,
+    pub(crate) stateful_sets: Vec<WithOrigin<Workload>>,
+    pub(crate) replication_controllers: Vec<WithOrigin<Workload>>,
+    pub(crate) jobs: Vec<WithOrigin<Workload>>,
 }
 
 /// A deployment, replica set, stateful set, replication controller or job; which of them it is, is known from its list.
@@ -64,9 +64,9 @@ struct JobCondition {
 }
 
 /// Reads a workload, or says everything that keeps it from being one.
-pub(super) fn read(kind: Kind, body: &Body<'_>, defaults: &PodDefaults) -> Outcome<Workload> {
-    let mut parts = Parts::of(body)?;
-    let findings = parts.change("/spec/template", |template| defaults.complete(template)).unwrap_or_default();
+pub(super) fn read(kind: InputKind, body: &ObjectBody<'_>, defaults: &PodDefaults) -> ReadResult<Workload> {
+    let mut parts = FieldReader::of(body)?;
+    let findings = parts.change("/spec/template", |template| defaults.apply_defaults(template)).unwrap_or_default();
     let parallelism = parts.count("spec.parallelism");
     let completions = parts.count("spec.completions");
     let conditions: Vec<JobCondition> = parts.get("status.conditions");
@@ -82,10 +82,10 @@ pub(super) fn read(kind: Kind, body: &Body<'_>, defaults: &PodDefaults) -> Outco
         is_finished: conditions.iter().any(is_end),
     };
     let mut template: PodTemplate = parts.get("spec.template");
-    requests_from_limits(&mut template.spec);
+    default_requests_to_limits(&mut template.spec);
     let workload = Workload {
         metadata: parts.get("metadata"),
-        selector: if kind == Kind::ReplicationController {
+        selector: if kind == InputKind::ReplicationController {
             LabelSelector { match_labels: parts.get("spec.selector"), ..LabelSelector::default() }
         } else {
             parts.get("spec.selector")
@@ -96,23 +96,23 @@ pub(super) fn read(kind: Kind, body: &Body<'_>, defaults: &PodDefaults) -> Outco
         claim_templates: parts.get("spec.volumeClaimTemplates"),
         job,
     };
-    Ok(Reading { object: parts.finish(workload)?, warnings: findings.of_template() })
+    Ok(ReadObject { object: parts.finish(workload)?, warnings: findings.into_template_warnings() })
 }
 
 impl Workloads {
     /// Those that own pods, each under the name by which pods refer to it.
-    pub(super) fn replica_owners(&self) -> Vec<Given<ReplicaOwner>> {
+    pub(super) fn replica_owners(&self) -> Vec<WithOrigin<ReplicaOwner>> {
         let lists = [
-            (Kind::Deployment, &self.deployments),
-            (Kind::ReplicaSet, &self.replica_sets),
-            (Kind::StatefulSet, &self.stateful_sets),
-            (Kind::ReplicationController, &self.replication_controllers),
+            (InputKind::Deployment, &self.deployments),
+            (InputKind::ReplicaSet, &self.replica_sets),
+            (InputKind::StatefulSet, &self.stateful_sets),
+            (InputKind::ReplicationController, &self.replication_controllers),
         ];
-        let owner = |kind: Kind, given: &Given<Workload>| {
+        let owner = |kind: InputKind, given: &WithOrigin<Workload>| {
             let Workload { metadata, selector, .. } = &given.object;
             let (metadata, selector) = (metadata.clone(), selector.clone());
             let kind = Str::new_static(owner_kind(kind).name());
-            Given { origin: given.origin, object: ReplicaOwner { metadata, kind, selector } }
+            WithOrigin { origin: given.origin, object: ReplicaOwner { metadata, kind, selector } }
         };
         lists.into_iter().flat_map(|(kind, list)| list.iter().map(move |given| owner(kind, given))).collect()
     }
@@ -120,42 +120,42 @@ impl Workloads {
 
 /// What owns the pods of a workload. Between a deployment and its pods stands a replica set; one that is still to be created has no name
 /// yet, so it is called as its deployment is.
-fn owner_kind(kind: Kind) -> Kind {
-    if kind == Kind::Deployment { Kind::ReplicaSet } else { kind }
+fn owner_kind(kind: InputKind) -> InputKind {
+    if kind == InputKind::Deployment { InputKind::ReplicaSet } else { kind }
 }
 
 /// What the workload controllers would have created.
 #[derive(Debug, Default)]
-pub(crate) struct Created {
-    pub(crate) pods: Vec<Given<Pod>>,
+pub(crate) struct CreatedObjects {
+    pub(crate) pods: Vec<WithOrigin<Pod>>,
     /// Claims of stateful sets' pods.
-    pub(crate) volume_claims: Vec<Given<PersistentVolumeClaim>>,
+    pub(crate) volume_claims: Vec<WithOrigin<PersistentVolumeClaim>>,
 }
 
 /// The pods that workloads lack, with the claims that they need; or the workload with which the number of pods is beyond all reason.
-pub(crate) fn create_lacking(
+pub(crate) fn create_missing_pods(
     workloads: &Workloads,
-    pods: &[Given<Pod>],
-    volume_claims: &[Given<PersistentVolumeClaim>],
-) -> Result<Created, (Origin, String)> {
-    let owners = Owners::of(workloads);
-    let mut owned: BTreeMap<Owner, Owned> = BTreeMap::new();
+    pods: &[WithOrigin<Pod>],
+    volume_claims: &[WithOrigin<PersistentVolumeClaim>],
+) -> Result<CreatedObjects, (ObjectOrigin, String)> {
+    let owners = WorkloadIndex::new(workloads);
+    let mut owned: BTreeMap<WorkloadKey, OwnedPodCounts> = BTreeMap::new();
     for pod in pods {
-        if let Some(owner) = owners.of_pod(&pod.object) {
+        if let Some(owner) = owners.workload_of_pod(&pod.object) {
             let kind = owner.kind;
-            owned.entry(owner).or_default().count(&pod.object, kind);
+            owned.entry(owner).or_default().add_pod(&pod.object, kind);
         }
     }
     let mut taken: BTreeSet<(Str, Str)> = pods.iter().map(|pod| identity(&pod.object.metadata)).collect();
     let mut claims: BTreeSet<(Str, Str)> = volume_claims.iter().map(|claim| identity(&claim.object.metadata)).collect();
 
-    let mut created = Created::default();
+    let mut created = CreatedObjects::default();
     for (kind, given) in owners.all() {
-        if kind == Kind::ReplicaSet && owners.deployment_of(&given.object.metadata).is_some() {
+        if kind == InputKind::ReplicaSet && owners.deployment_of(&given.object.metadata).is_some() {
             continue;
         }
-        let owner = Owner::new(kind, &given.object.metadata);
-        let lacking = given.object.lacking(kind, owned.get(&owner).copied().unwrap_or_default());
+        let owner = WorkloadKey::new(kind, &given.object.metadata);
+        let lacking = given.object.missing_pods(kind, owned.get(&owner).copied().unwrap_or_default());
         if created.pods.len() + lacking > PODS_MAX {
             let text = format!(
                 "{} `{}` lacks {lacking} pods; with them the input has more than {PODS_MAX}",
@@ -164,37 +164,37 @@ pub(crate) fn create_lacking(
             );
             return Err((given.origin, text));
         }
-        given.create(kind, lacking, &mut taken, &mut claims, &mut created);
+        given.create_pods(kind, lacking, &mut taken, &mut claims, &mut created);
     }
     Ok(created)
 }
 
 /// A workload, by what no other shares with it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Owner {
-    kind: Kind,
+struct WorkloadKey {
+    kind: InputKind,
     namespace: Str,
     name: Str,
 }
 
-impl Owner {
-    fn new(kind: Kind, metadata: &ObjectMeta) -> Self {
+impl WorkloadKey {
+    fn new(kind: InputKind, metadata: &ObjectMeta) -> Self {
         Self { kind, namespace: metadata.namespace.clone(), name: metadata.name.clone() }
     }
 }
 
 /// The pods of a workload that are in the input.
 #[derive(Debug, Clone, Copy, Default)]
-struct Owned {
+struct OwnedPodCounts {
     /// Those that its controller counts.
     active: u32,
     succeeded: u32,
 }
 
-impl Owned {
-    fn count(&mut self, pod: &Pod, kind: Kind) {
+impl OwnedPodCounts {
+    fn add_pod(&mut self, pod: &Pod, kind: InputKind) {
         // A stateful set waits until a pod that is going has gone, for it will use the name again.
-        let is_leaving = pod.metadata.is_terminating() && kind != Kind::StatefulSet;
+        let is_leaving = pod.metadata.is_terminating() && kind != InputKind::StatefulSet;
         match pod.status.phase {
             PodPhase::Succeeded => self.succeeded += 1,
             PodPhase::Failed => {}
@@ -205,76 +205,76 @@ impl Owned {
 }
 
 /// The workloads of the input by name.
-struct Owners<'w> {
-    workloads: BTreeMap<Owner, &'w Given<Workload>>,
+struct WorkloadIndex<'w> {
+    workloads: BTreeMap<WorkloadKey, &'w WithOrigin<Workload>>,
 }
 
-impl<'w> Owners<'w> {
-    fn of(workloads: &'w Workloads) -> Self {
+impl<'w> WorkloadIndex<'w> {
+    fn new(workloads: &'w Workloads) -> Self {
         let lists = [
-            (Kind::Deployment, &workloads.deployments),
-            (Kind::ReplicaSet, &workloads.replica_sets),
-            (Kind::StatefulSet, &workloads.stateful_sets),
-            (Kind::ReplicationController, &workloads.replication_controllers),
-            (Kind::Job, &workloads.jobs),
+            (InputKind::Deployment, &workloads.deployments),
+            (InputKind::ReplicaSet, &workloads.replica_sets),
+            (InputKind::StatefulSet, &workloads.stateful_sets),
+            (InputKind::ReplicationController, &workloads.replication_controllers),
+            (InputKind::Job, &workloads.jobs),
         ];
-        let entries = lists
-            .into_iter()
-            .flat_map(|(kind, list)| list.iter().map(move |given| (Owner::new(kind, &given.object.metadata), given)));
+        let entries = lists.into_iter().flat_map(|(kind, list)| {
+            list.iter().map(move |given| (WorkloadKey::new(kind, &given.object.metadata), given))
+        });
         Self { workloads: entries.collect() }
     }
 
     /// All of them, by kind, namespace and name.
-    fn all(&self) -> impl Iterator<Item = (Kind, &'w Given<Workload>)> {
+    fn all(&self) -> impl Iterator<Item = (InputKind, &'w WithOrigin<Workload>)> {
         self.workloads.iter().map(|(owner, given)| (owner.kind, *given))
     }
 
     /// The workload that a reference in a namespace means.
-    fn get(&self, namespace: &Str, reference: &OwnerReference) -> Option<Owner> {
-        let kind = Kind::of(&reference.api_version, &reference.kind)?;
-        self.find(Owner { kind, namespace: namespace.clone(), name: reference.name.clone() }, &reference.uid)
+    fn get(&self, namespace: &Str, reference: &OwnerReference) -> Option<WorkloadKey> {
+        let kind = InputKind::of(&reference.api_version, &reference.kind)?;
+        self.find(WorkloadKey { kind, namespace: namespace.clone(), name: reference.name.clone() }, &reference.uid)
     }
 
-    fn find(&self, owner: Owner, uid: &str) -> Option<Owner> {
+    fn find(&self, owner: WorkloadKey, uid: &str) -> Option<WorkloadKey> {
         let known = &self.workloads.get(&owner)?.object.metadata.uid;
         // Manifests from a repository have no uid; where both sides have one, it tells a namesake from the owner.
         (uid.is_empty() || known.is_empty() || known == uid).then_some(owner)
     }
 
     /// The deployment in the input that owns a replica set.
-    fn deployment_of(&self, replica_set: &ObjectMeta) -> Option<Owner> {
-        let mut owners = replica_set.owner_references.iter().filter(|owner| owner.kind == Kind::Deployment.name());
+    fn deployment_of(&self, replica_set: &ObjectMeta) -> Option<WorkloadKey> {
+        let mut owners = replica_set.owner_references.iter().filter(|owner| owner.kind == InputKind::Deployment.name());
         owners.find_map(|reference| self.get(&replica_set.namespace, reference))
     }
 
     /// The workload in the input for which a pod counts.
-    fn of_pod(&self, pod: &Pod) -> Option<Owner> {
+    fn workload_of_pod(&self, pod: &Pod) -> Option<WorkloadKey> {
         pod.metadata.owner_references.iter().find_map(|reference| match self.get(&pod.metadata.namespace, reference) {
-            Some(owner) if owner.kind == Kind::ReplicaSet => {
+            Some(owner) if owner.kind == InputKind::ReplicaSet => {
                 let replica_set = self.workloads.get(&owner)?;
                 Some(self.deployment_of(&replica_set.object.metadata).unwrap_or(owner))
             }
             Some(owner) => Some(owner),
-            None if reference.kind == Kind::ReplicaSet.name() => self.deployment_by_hash(pod, &reference.name),
+            None if reference.kind == InputKind::ReplicaSet.name() => self.deployment_by_hash(pod, &reference.name),
             None => None,
         })
     }
 
     /// A replica set that is not in the input still says whose it is: its name is the deployment's with the template's hash behind.
-    fn deployment_by_hash(&self, pod: &Pod, replica_set: &str) -> Option<Owner> {
+    fn deployment_by_hash(&self, pod: &Pod, replica_set: &str) -> Option<WorkloadKey> {
         let hash = pod.metadata.labels.get(TEMPLATE_HASH)?;
         let deployment = replica_set.strip_suffix(hash)?.strip_suffix('-')?;
         let namespace = pod.metadata.namespace.clone();
-        self.find(Owner { kind: Kind::Deployment, namespace, name: Str::new(deployment) }, "")
+        self.find(WorkloadKey { kind: InputKind::Deployment, namespace, name: Str::new(deployment) }, "")
     }
 }
 
 impl Workload {
-    fn lacking(&self, kind: Kind, owned: Owned) -> usize {
+    fn missing_pods(&self, kind: InputKind, owned: OwnedPodCounts) -> usize {
         let wanted = match kind {
             // Its controller makes no more pods for what is going.
             _ if self.metadata.is_terminating() => 0,
-            Kind::Job => self.job.wanted(owned.succeeded),
+            InputKind::Job => self.job.desired_pods(owned.succeeded),
             _ => self.replicas,
         };
         wanted.saturating_sub(owned.active) as usize
@@ -283,7 +283,7 @@ impl Workload {
 
 impl JobDemand {
     /// How many pods are to run now.
-    fn wanted(&self, succeeded_in_input: u32) -> u32 {
+    fn desired_pods(&self, succeeded_in_input: u32) -> u32 {
         let succeeded = self.succeeded.max(succeeded_in_input);
         match self.completions {
             _ if self.is_suspended || self.is_finished => 0,
@@ -294,14 +294,14 @@ impl JobDemand {
     }
 }
 
-impl Given<Workload> {
-    fn create(
+impl WithOrigin<Workload> {
+    fn create_pods(
         &self,
-        kind: Kind,
+        kind: InputKind,
         lacking: usize,
         taken: &mut BTreeSet<(Str, Str)>,
         claims: &mut BTreeSet<(Str, Str)>,
-        created: &mut Created,
+        created: &mut CreatedObjects,
     ) {
         let Workload { metadata, template, first_ordinal, claim_templates, .. } = &self.object;
         let owner = OwnerReference {
@@ -311,7 +311,7 @@ impl Given<Workload> {
             uid: metadata.uid.clone(),
             controller: true,
         };
-        let mut ordinal = if kind == Kind::StatefulSet { *first_ordinal } else { 0 };
+        let mut ordinal = if kind == InputKind::StatefulSet { *first_ordinal } else { 0 };
         for _ in 0..lacking {
             let name = loop {
                 let name = Str::from(format!("{}-{ordinal}", metadata.name));
@@ -322,29 +322,29 @@ impl Given<Workload> {
             };
             let mut pod = Pod { spec: template.spec.clone(), ..Pod::default() };
             for claim_template in claim_templates {
-                let claim = claim_of(claim_template, metadata, &name);
+                let claim = volume_claim_for_pod(claim_template, metadata, &name);
                 pod.spec.volumes.retain(|volume| volume.name != claim_template.metadata.name);
                 let source = VolumeClaimSource::Claim(claim.metadata.name.clone());
                 pod.spec.volumes.push(PodVolume { name: claim_template.metadata.name.clone(), source });
                 if claims.insert(identity(&claim.metadata)) {
-                    created.volume_claims.push(Given { origin: self.origin, object: claim });
+                    created.volume_claims.push(WithOrigin { origin: self.origin, object: claim });
                 }
             }
             pod.metadata = ObjectMeta {
-                labels: labels(kind, &template.metadata.labels, metadata, &name),
+                labels: labels_of_pod(kind, &template.metadata.labels, metadata, &name),
                 annotations: template.metadata.annotations.clone(),
                 namespace: metadata.namespace.clone(),
                 owner_references: vec![owner.clone()],
                 name,
                 ..ObjectMeta::default()
             };
-            created.pods.push(Given { origin: self.origin, object: pod });
+            created.pods.push(WithOrigin { origin: self.origin, object: pod });
         }
     }
 }
 
 /// A stateful set's claim for one of its pods.
-fn claim_of(template: &PersistentVolumeClaim, owner: &ObjectMeta, pod: &str) -> PersistentVolumeClaim {
+fn volume_claim_for_pod(template: &PersistentVolumeClaim, owner: &ObjectMeta, pod: &str) -> PersistentVolumeClaim {
     let metadata = ObjectMeta {
         name: Str::from(format!("{}-{pod}", template.metadata.name)),
         namespace: owner.namespace.clone(),
@@ -354,10 +354,10 @@ fn claim_of(template: &PersistentVolumeClaim, owner: &ObjectMeta, pod: &str) -> 
 }
 
 /// The template's labels and those that the controller adds.
-fn labels(kind: Kind, template: &Labels, owner: &ObjectMeta, pod: &Str) -> Labels {
+fn labels_of_pod(kind: InputKind, template: &Labels, owner: &ObjectMeta, pod: &Str) -> Labels {
     let added: &[(&'static str, &Str)] = match kind {
-        Kind::Job => &[("batch.kubernetes.io/job-name", &owner.name), ("job-name", &owner.name)],
-        Kind::StatefulSet => &[("statefulset.kubernetes.io/pod-name", pod)],
+        InputKind::Job => &[("batch.kubernetes.io/job-name", &owner.name), ("job-name", &owner.name)],
+        InputKind::StatefulSet => &[("statefulset.kubernetes.io/pod-name", pod)],
         _ => return template.clone(),
     };
     let pairs = template.iter().map(|(key, value)| (key.clone(), value.clone()));

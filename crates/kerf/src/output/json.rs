@@ -8,27 +8,27 @@ use serde_json::ser::{Formatter, Serializer};
 
 /// Writes a value and a line end.
 pub(crate) fn write(value: &impl Serialize, to: &mut dyn io::Write) -> io::Result<()> {
-    let mut serializer = Serializer::with_formatter(&mut *to, Lines { depth: 0, has_value: false });
+    let mut serializer = Serializer::with_formatter(&mut *to, ObjectLineFormatter { depth: 0, has_value: false });
     value.serialize(&mut serializer).map_err(io::Error::from)?;
     to.write_all(b"\n")
 }
 
 /// Objects over several lines, lists on one.
-struct Lines {
+struct ObjectLineFormatter {
     /// How many objects we are in.
     depth: usize,
     /// Whether the object or list that ends now had anything in it.
     has_value: bool,
 }
 
-impl Lines {
-    fn line<W: io::Write + ?Sized>(&self, to: &mut W) -> io::Result<()> {
+impl ObjectLineFormatter {
+    fn write_line_start<W: io::Write + ?Sized>(&self, to: &mut W) -> io::Result<()> {
         to.write_all(b"\n")?;
         (0..self.depth).try_for_each(|_| to.write_all(b"  "))
     }
 }
 
-impl Formatter for Lines {
+impl Formatter for ObjectLineFormatter {
     fn begin_object<W: io::Write + ?Sized>(&mut self, to: &mut W) -> io::Result<()> {
         self.depth += 1;
         self.has_value = false;
@@ -38,7 +38,7 @@ impl Formatter for Lines {
     fn end_object<W: io::Write + ?Sized>(&mut self, to: &mut W) -> io::Result<()> {
         self.depth -= 1;
         if self.has_value {
-            self.line(to)?;
+            self.write_line_start(to)?;
         }
         self.has_value = true;
         to.write_all(b"}")
@@ -48,7 +48,7 @@ impl Formatter for Lines {
         if !first {
             to.write_all(b",")?;
         }
-        self.line(to)
+        self.write_line_start(to)
     }
 
     fn begin_object_value<W: io::Write + ?Sized>(&mut self, to: &mut W) -> io::Result<()> {

@@ -4,12 +4,12 @@
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 
-use crate::exit::{Exit, Failure, Problem, Severity};
+use crate::exit::{CommandFailure, Exit, Problem, Severity};
 
 /// The writer of messages.
 pub(crate) struct Messages<'t> {
     to: Box<dyn Write + 't>,
-    coloured: bool,
+    is_coloured: bool,
 }
 
 impl<'t> Messages<'t> {
@@ -17,43 +17,43 @@ impl<'t> Messages<'t> {
     pub(crate) fn on_stderr() -> Self {
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let stderr = std::io::stderr();
-        Self { coloured: stderr.is_terminal() && !no_colour, to: Box::new(stderr) }
+        Self { is_coloured: stderr.is_terminal() && !no_colour, to: Box::new(stderr) }
     }
 
     /// Messages for whoever reads them here, without colour.
-    pub(crate) fn on(to: &'t mut Vec<u8>) -> Self {
-        Self { coloured: false, to: Box::new(to) }
+    pub(crate) fn to_buffer(to: &'t mut Vec<u8>) -> Self {
+        Self { is_coloured: false, to: Box::new(to) }
     }
 
     /// Something that the person should know and that stops nothing.
-    pub(crate) fn warning(&mut self, text: impl Display) {
-        self.line("warning", "33", &text);
+    pub(crate) fn print_warning(&mut self, text: impl Display) {
+        self.write_line("warning", "33", &text);
     }
 
     /// Tells why there is no result, and with which code the program ends.
-    pub(crate) fn failure(&mut self, failure: &Failure) -> Exit {
+    pub(crate) fn print_failure(&mut self, failure: &CommandFailure) -> Exit {
         match failure {
-            Failure::BadInput(problems) => problems.iter().for_each(|problem| self.problem(problem)),
-            Failure::Work(error) => self.line("error", "31", &format_args!("{error:#}")),
+            CommandFailure::BadInput(problems) => problems.iter().for_each(|problem| self.print_problem(problem)),
+            CommandFailure::ExecutionFailed(error) => self.write_line("error", "31", &format_args!("{error:#}")),
         }
         failure.exit()
     }
 
-    fn problem(&mut self, problem: &Problem) {
+    fn print_problem(&mut self, problem: &Problem) {
         match problem.severity() {
-            Severity::Error => self.line("error", "31", problem),
-            Severity::Warning => self.warning(problem),
+            Severity::Error => self.write_line("error", "31", problem),
+            Severity::Warning => self.print_warning(problem),
         }
         if let Some(hint) = problem.hint() {
-            self.line("hint", "32", &hint);
+            self.write_line("hint", "32", &hint);
         }
     }
 
     /// One message; a person who has closed stderr does not want to hear it.
-    fn line(&mut self, label: &str, colour: &str, text: &dyn Display) {
+    fn write_line(&mut self, label: &str, colour: &str, text: &dyn Display) {
         // `error: ` and `hint:  ` are equally wide, so that the two sentences stand under each other.
         let gap = if label == "hint" { "  " } else { " " };
-        let _ = if self.coloured {
+        let _ = if self.is_coloured {
             writeln!(self.to, "\x1b[1;{colour}m{label}:\x1b[0m{gap}{text}")
         } else {
             writeln!(self.to, "{label}:{gap}{text}")

@@ -21,33 +21,33 @@ use crate::output::json;
 /// What would happen.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Plan<'s> {
+pub(crate) struct PublishedPlan<'s> {
     api_version: &'static str,
     kind: &'static str,
     at: String,
-    pub(crate) provisioning: Provisioning<'s>,
-    pub(crate) disruption: Disruption<'s>,
-    pub(crate) cost: Cost,
+    pub(crate) provisioning: PublishedProvisioning<'s>,
+    pub(crate) disruption: PublishedDisruption<'s>,
+    pub(crate) cost: PublishedCost,
     #[serde(skip_serializing_if = "Option::is_none")]
-    stats: Option<Stats>,
+    stats: Option<PublishedStats>,
 }
 
 /// Where pending pods would go.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Provisioning<'s> {
+pub(crate) struct PublishedProvisioning<'s> {
     /// Machines to launch.
-    node_claims: Vec<NodeClaim<'s>>,
+    node_claims: Vec<PublishedNodeClaim<'s>>,
     /// Pods that fit on what is there.
-    existing_nodes: Vec<ExistingNode<'s>>,
+    existing_nodes: Vec<PublishedPlacement<'s>>,
     /// Pods that find no place.
-    pub(crate) unschedulable: Vec<Unschedulable<'s>>,
+    pub(crate) unschedulable: Vec<PublishedUnschedulable<'s>>,
 }
 
 /// A machine to launch.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct NodeClaim<'s> {
+struct PublishedNodeClaim<'s> {
     node_pool: &'s str,
     /// `namespace/name`, sorted.
     pods: &'s [Str],
@@ -59,13 +59,13 @@ struct NodeClaim<'s> {
     /// Canonical quantities by resource.
     #[serde(serialize_with = "quantities")]
     requests: &'s ResourceList,
-    estimate: Option<Estimate<'s>>,
+    estimate: Option<PublishedEstimate<'s>>,
 }
 
 /// What a machine must be.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Requirement<'s> {
+struct PublishedRequirement<'s> {
     key: &'s str,
     operator: &'s str,
     values: &'s [Str],
@@ -76,7 +76,7 @@ struct Requirement<'s> {
 /// The launch that is expected.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Estimate<'s> {
+struct PublishedEstimate<'s> {
     instance_type: &'s str,
     zone: &'s str,
     capacity_type: &'s str,
@@ -86,7 +86,7 @@ struct Estimate<'s> {
 /// Pods for a node that is there.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ExistingNode<'s> {
+struct PublishedPlacement<'s> {
     node: &'s str,
     pods: &'s [Str],
 }
@@ -94,7 +94,7 @@ struct ExistingNode<'s> {
 /// A pod that finds no place.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Unschedulable<'s> {
+pub(crate) struct PublishedUnschedulable<'s> {
     pod: &'s str,
     /// From the list in `docs/reasons.md`.
     code: &'static str,
@@ -104,17 +104,17 @@ pub(crate) struct Unschedulable<'s> {
 /// What would be taken away or replaced.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Disruption<'s> {
+pub(crate) struct PublishedDisruption<'s> {
     /// In the order of execution.
-    pub(crate) commands: Vec<Command<'s>>,
+    pub(crate) commands: Vec<PublishedCommand<'s>>,
     /// Nodes that stay: one entry for each reason.
-    blocked: Vec<Blocked<'s>>,
+    blocked: Vec<PublishedBlock<'s>>,
 }
 
 /// One step of disruption.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Command<'s> {
+pub(crate) struct PublishedCommand<'s> {
     /// `Empty`, `Drifted` or `Underutilized`.
     reason: String,
     /// `delete` or `replace`.
@@ -123,9 +123,9 @@ pub(crate) struct Command<'s> {
     nodes: Vec<&'s str>,
     /// Pods that would be evicted and run again elsewhere.
     pods: &'s [Str],
-    replacements: Vec<Replacement<'s>>,
+    replacements: Vec<PublishedReplacement<'s>>,
     /// Pods for nodes that are there: those that are evicted, and others that were pending.
-    existing_nodes: Vec<ExistingNode<'s>>,
+    existing_nodes: Vec<PublishedPlacement<'s>>,
     /// Less than nothing when drift leads to something dearer.
     savings_per_hour: f64,
 }
@@ -133,7 +133,7 @@ pub(crate) struct Command<'s> {
 /// A machine to launch before others go.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Replacement<'s> {
+struct PublishedReplacement<'s> {
     node_pool: &'s str,
     /// What later commands of the plan call the node.
     name: &'s str,
@@ -142,13 +142,13 @@ struct Replacement<'s> {
     instance_types: &'s [Str],
     #[serde(serialize_with = "requirements")]
     requirements: &'s Requirements,
-    estimate: Option<Estimate<'s>>,
+    estimate: Option<PublishedEstimate<'s>>,
 }
 
 /// A node that is left alone, and why.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Blocked<'s> {
+struct PublishedBlock<'s> {
     node: &'s str,
     /// From the list in `docs/reasons.md`.
     code: &'static str,
@@ -158,7 +158,7 @@ struct Blocked<'s> {
 /// Money.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Cost {
+pub(crate) struct PublishedCost {
     /// The managed nodes of the input.
     pub(crate) current_per_hour: f64,
     /// After provisioning and disruption.
@@ -168,7 +168,7 @@ pub(crate) struct Cost {
 /// What was measured; not part of "same input, same bytes".
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Stats {
+pub(crate) struct PublishedStats {
     pub(crate) pods: usize,
     pub(crate) nodes: usize,
     pub(crate) instance_types: usize,
@@ -181,7 +181,7 @@ pub(crate) struct Stats {
     pub(crate) peak_rss_bytes: u64,
 }
 
-impl<'s> Plan<'s> {
+impl<'s> PublishedPlan<'s> {
     /// A plan for an instant, with what the engine found for the pending pods and for the nodes; `notes` adds to the reasons of some pods that
     /// find no place.
     pub(crate) fn new(
@@ -190,7 +190,7 @@ impl<'s> Plan<'s> {
         disruption: Option<&'s DisruptionPlan>,
         notes: &BTreeMap<Str, String>,
         current: Price,
-        stats: Option<Stats>,
+        stats: Option<PublishedStats>,
     ) -> Self {
         let added = solution.map_or(Price::ZERO, Solution::price);
         let saved: Price =
@@ -200,9 +200,9 @@ impl<'s> Plan<'s> {
             api_version: "kerf.sh/v1alpha1",
             kind: "Plan",
             at: at.to_string(),
-            provisioning: solution.map(|solution| Provisioning::of(solution, notes)).unwrap_or_default(),
-            disruption: disruption.map(Disruption::of).unwrap_or_default(),
-            cost: Cost { current_per_hour: current.dollars(), planned_per_hour: planned.dollars() },
+            provisioning: solution.map(|solution| PublishedProvisioning::of(solution, notes)).unwrap_or_default(),
+            disruption: disruption.map(PublishedDisruption::of).unwrap_or_default(),
+            cost: PublishedCost { current_per_hour: current.dollars(), planned_per_hour: planned.dollars() },
             stats,
         }
     }
@@ -217,7 +217,7 @@ impl<'s> Plan<'s> {
     }
 }
 
-impl Plan<'_> {
+impl PublishedPlan<'_> {
     /// YAML whose instant is a text for every reader: without quotes those of YAML 1.1 make a time of it.
     fn yaml(&self) -> io::Result<String> {
         let text = serde_yaml_ng::to_string(self).map_err(io::Error::other)?;
@@ -226,7 +226,7 @@ impl Plan<'_> {
     }
 }
 
-impl<'s> Provisioning<'s> {
+impl<'s> PublishedProvisioning<'s> {
     fn of(solution: &'s Solution, notes: &BTreeMap<Str, String>) -> Self {
         let unschedulable = solution.unplaced.iter().map(|unplaced| {
             let reason = &unplaced.reason;
@@ -234,18 +234,19 @@ impl<'s> Provisioning<'s> {
                 Some(note) => format!("{reason}; {note}"),
                 None => reason.to_string(),
             };
-            Unschedulable { pod: &unplaced.pod, code: reason.code(), message }
+            PublishedUnschedulable { pod: &unplaced.pod, code: reason.code(), message }
         });
-        let existing = solution.nodes.iter().map(|placed| ExistingNode { node: &placed.node, pods: &placed.pods });
+        let existing =
+            solution.nodes.iter().map(|placed| PublishedPlacement { node: &placed.node, pods: &placed.pods });
         Self {
-            node_claims: solution.claims.iter().map(NodeClaim::of).collect(),
+            node_claims: solution.claims.iter().map(PublishedNodeClaim::of).collect(),
             existing_nodes: existing.collect(),
             unschedulable: unschedulable.collect(),
         }
     }
 }
 
-impl<'s> NodeClaim<'s> {
+impl<'s> PublishedNodeClaim<'s> {
     fn of(claim: &'s PlannedClaim) -> Self {
         Self {
             node_pool: &claim.pool,
@@ -253,12 +254,12 @@ impl<'s> NodeClaim<'s> {
             instance_types: &claim.launch.instance_types,
             requirements: &claim.launch.requirements,
             requests: &claim.requests,
-            estimate: Estimate::of(claim),
+            estimate: PublishedEstimate::of(claim),
         }
     }
 }
 
-impl<'s> Estimate<'s> {
+impl<'s> PublishedEstimate<'s> {
     fn of(claim: &'s PlannedClaim) -> Option<Self> {
         claim.launch.estimate.as_ref().map(|estimate| Self {
             instance_type: &estimate.instance_type,
@@ -269,30 +270,34 @@ impl<'s> Estimate<'s> {
     }
 }
 
-impl<'s> Disruption<'s> {
+impl<'s> PublishedDisruption<'s> {
     fn of(plan: &'s DisruptionPlan) -> Self {
         let blocked = plan.blocked.iter().flat_map(|node| {
-            let entry =
-                |block: &BlockReason| Blocked { node: &node.node, code: block.code(), message: block.to_string() };
+            let entry = |block: &BlockReason| PublishedBlock {
+                node: &node.node,
+                code: block.code(),
+                message: block.to_string(),
+            };
             node.reasons.iter().map(entry)
         });
-        Self { commands: plan.commands.iter().map(Command::of).collect(), blocked: blocked.collect() }
+        Self { commands: plan.commands.iter().map(PublishedCommand::of).collect(), blocked: blocked.collect() }
     }
 }
 
-impl<'s> Command<'s> {
+impl<'s> PublishedCommand<'s> {
     fn of(command: &'s kerf_engine::DisruptionCommand) -> Self {
-        let replacement = |(ix, claim): (usize, &'s PlannedClaim)| Replacement {
+        let replacement = |(ix, claim): (usize, &'s PlannedClaim)| PublishedReplacement {
             node_pool: &claim.pool,
             name: command.replacement_names.get(ix).map_or("", Str::as_str),
             pods: &claim.pods,
             instance_types: &claim.launch.instance_types,
             requirements: &claim.launch.requirements,
-            estimate: Estimate::of(claim),
+            estimate: PublishedEstimate::of(claim),
         };
         let mut nodes: Vec<&str> = command.nodes.iter().map(|node| node.name.as_str()).collect();
         nodes.sort_unstable();
-        let existing = command.placements.iter().map(|placed| ExistingNode { node: &placed.node, pods: &placed.pods });
+        let existing =
+            command.placements.iter().map(|placed| PublishedPlacement { node: &placed.node, pods: &placed.pods });
         Self {
             reason: command.reason().to_string(),
             decision: command.decision(),
@@ -307,7 +312,7 @@ impl<'s> Command<'s> {
 
 fn requirements<S: Serializer>(requirements: &Requirements, serializer: S) -> Result<S::Ok, S::Error> {
     let entries = requirements.to_entries();
-    serializer.collect_seq(entries.iter().map(|entry| Requirement {
+    serializer.collect_seq(entries.iter().map(|entry| PublishedRequirement {
         key: &entry.key,
         operator: entry.operator.as_str(),
         values: &entry.values,

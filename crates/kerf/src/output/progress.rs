@@ -7,20 +7,25 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long a person waits without asking what is going on.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PROGRESS_DELAY: Duration = Duration::from_secs(1);
 
 /// Watches over one stage; its end is this value's end.
-pub(crate) struct Progress {
+pub(crate) struct StageProgress {
     watcher: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-impl Progress {
+impl StageProgress {
     /// Begins to watch over a stage, if a person is there to be told.
-    pub(crate) fn of(stage: &'static str) -> Self {
-        Self::on(stage, std::io::stderr().is_terminal(), PATIENCE, std::io::stderr())
+    pub(crate) fn start(stage: &'static str) -> Self {
+        Self::start_with(stage, std::io::stderr().is_terminal(), PROGRESS_DELAY, std::io::stderr())
     }
 
-    fn on(stage: &'static str, is_watched: bool, patience: Duration, mut to: impl Write + Send + 'static) -> Self {
+    fn start_with(
+        stage: &'static str,
+        is_watched: bool,
+        patience: Duration,
+        mut to: impl Write + Send + 'static,
+    ) -> Self {
         let watcher = is_watched.then(|| {
             let (ended, end) = mpsc::channel();
             let watch = move || {
@@ -35,7 +40,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for StageProgress {
     fn drop(&mut self) {
         if let Some((ended, watcher)) = self.watcher.take() {
             drop(ended);
@@ -52,9 +57,9 @@ mod tests {
     use super::*;
 
     /// Hands every write on to whoever waits for it.
-    struct Told(Sender<Vec<u8>>);
+    struct ChannelWriter(Sender<Vec<u8>>);
 
-    impl Write for Told {
+    impl Write for ChannelWriter {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.send(bytes.to_vec()).map_err(std::io::Error::other)?;
             Ok(bytes.len())
@@ -69,7 +74,7 @@ mod tests {
     #[test]
     fn a_stage_that_takes_long_is_named_to_a_person() {
         let (tell, told) = mpsc::channel();
-        let progress = Progress::on("reading", true, Duration::ZERO, Told(tell));
+        let progress = StageProgress::start_with("reading", true, Duration::ZERO, ChannelWriter(tell));
         // Waits for the first part of the line, not for a time.
         assert_eq!(told.recv().unwrap(), b"reading");
         drop(progress);
@@ -79,7 +84,7 @@ mod tests {
     fn a_short_stage_and_a_pipe_are_left_alone() {
         for (is_watched, patience) in [(true, Duration::MAX), (false, Duration::ZERO)] {
             let (tell, told) = mpsc::channel();
-            drop(Progress::on("reading", is_watched, patience, Told(tell)));
+            drop(StageProgress::start_with("reading", is_watched, patience, ChannelWriter(tell)));
             assert!(told.recv().is_err(), "nobody is told, and the sender is gone");
         }
     }

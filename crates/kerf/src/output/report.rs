@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use kerf_sandbox::sim::{Report, Sample, SteadyReport, TimesToRun};
+use kerf_sandbox::sim::{Sample, SimulationReport, SteadyReport, TimesToRun};
 
 use super::table;
 
@@ -11,14 +11,18 @@ use super::table;
 const ROWS_MAX: usize = 16;
 
 /// Renders a report.
-pub(crate) fn report(report: &Report) -> String {
-    let mut text =
-        format!("{}: {} of cluster time, seed {}\n\n", report.scenario, clock(report.virtual_seconds), report.seed);
+pub(crate) fn render_report(report: &SimulationReport) -> String {
+    let mut text = format!(
+        "{}: {} of cluster time, seed {}\n\n",
+        report.scenario,
+        format_clock(report.virtual_seconds),
+        report.seed
+    );
     let head = ["TIME", "WAITING", "RUNNING", "NODES", "$/HOUR"];
     let step = report.timeline.len().div_ceil(ROWS_MAX).max(1);
     let row = |sample: &Sample| {
         vec![
-            clock(sample.at_seconds),
+            format_clock(sample.at_seconds),
             sample.pending.to_string(),
             sample.running.to_string(),
             sample.nodes.to_string(),
@@ -29,14 +33,20 @@ pub(crate) fn report(report: &Report) -> String {
     let shown = report.timeline.iter().enumerate().filter(|(place, _)| place % step == 0 || *place == last);
     let _ = writeln!(text, "{}", table(&head, shown.map(|(_, sample)| row(sample))));
     let (pods, nodes, cost) = (&report.pods, &report.nodes, &report.cost);
-    let _ = writeln!(text, "Pods        {} created, {} ran{}", pods.created, pods.ran, times(pods.time_to_run));
+    let _ = writeln!(
+        text,
+        "Pods        {} created, {} ran{}",
+        pods.created,
+        pods.ran,
+        describe_times_to_run(pods.time_to_run)
+    );
     let _ = writeln!(
         text,
         "Nodes       {} launched, {} at most at once, {} at the end",
         nodes.launched, nodes.peak, nodes.at_end
     );
-    let _ = writeln!(text, "Moves       {}", by_reason(&report.moves));
-    let _ = writeln!(text, "Evictions   {}", by_reason(&report.evictions_by_reason));
+    let _ = writeln!(text, "Moves       {}", describe_counts(&report.moves));
+    let _ = writeln!(text, "Evictions   {}", describe_counts(&report.evictions_by_reason));
     let _ = writeln!(
         text,
         "Money       {} spent, {} saved against a cluster that never shrinks",
@@ -44,7 +54,7 @@ pub(crate) fn report(report: &Report) -> String {
         dollars(cost.saved_micro_dollars)
     );
     if let Some(steady) = &report.steady {
-        let _ = writeln!(text, "At rest     {}", at_rest(steady));
+        let _ = writeln!(text, "At rest     {}", describe_steady(steady));
     }
     if report.violations.is_empty() {
         let _ = writeln!(text, "Invariants  all held");
@@ -56,28 +66,28 @@ pub(crate) fn report(report: &Report) -> String {
             report.seed
         );
         for violation in &report.violations {
-            let _ = writeln!(text, "  {}  {}: {}", clock(violation.at_seconds), violation.rule, violation.what);
+            let _ = writeln!(text, "  {}  {}: {}", format_clock(violation.at_seconds), violation.rule, violation.what);
         }
     }
     text
 }
 
-fn by_reason(counts: &BTreeMap<String, usize>) -> String {
+fn describe_counts(counts: &BTreeMap<String, usize>) -> String {
     let counts: Vec<String> = counts.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
     if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
 }
 
-fn times(times: TimesToRun) -> String {
+fn describe_times_to_run(times: TimesToRun) -> String {
     let seconds = |millis: u64| format!("{}.{} s", millis / 1000, millis % 1000 / 100);
     let (half, most, all) = (seconds(times.p50_millis), seconds(times.p95_millis), seconds(times.max_millis));
     format!("; from creation to Running: half within {half}, 95 % within {most}, all within {all}")
 }
 
-fn at_rest(steady: &SteadyReport) -> String {
+fn describe_steady(steady: &SteadyReport) -> String {
     let SteadyReport { evictions, unchanged_evicted, appraisals, dearest } = steady;
     let mut text = format!("{evictions} pods evicted, {unchanged_evicted} of them for whom nothing had changed");
     if let Some(dearest) = dearest {
-        let (permille, at) = (dearest.permille(), clock(dearest.at_seconds));
+        let (permille, at) = (dearest.permille(), format_clock(dearest.at_seconds));
         let _ = write!(
             text,
             "; at most {}.{} % of the best plan's price in {appraisals} comparisons, at {at}",
@@ -89,7 +99,7 @@ fn at_rest(steady: &SteadyReport) -> String {
 }
 
 /// `hh:mm:ss`.
-fn clock(seconds: u64) -> String {
+fn format_clock(seconds: u64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
@@ -105,15 +115,15 @@ mod tests {
 
     #[test]
     fn reasons_have_numbers() {
-        assert_eq!(by_reason(&BTreeMap::new()), "none");
+        assert_eq!(describe_counts(&BTreeMap::new()), "none");
         let counts = [("Drifted", 2), ("Underutilized", 31)].map(|(reason, count)| (reason.to_owned(), count));
-        assert_eq!(by_reason(&BTreeMap::from(counts)), "Drifted 2, Underutilized 31");
+        assert_eq!(describe_counts(&BTreeMap::from(counts)), "Drifted 2, Underutilized 31");
     }
 
     #[test]
     fn money_and_time_are_rounded_once() {
         assert_eq!(dollars(1_234_549), "$1.2345");
         assert_eq!(dollars(1_234_550), "$1.2346");
-        assert_eq!(clock(3_725), "01:02:05");
+        assert_eq!(format_clock(3_725), "01:02:05");
     }
 }

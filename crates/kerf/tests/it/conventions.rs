@@ -4,24 +4,24 @@ use std::process::Command;
 
 use insta::assert_snapshot;
 
-use crate::program::{folder, kerf, unread};
+use crate::program::{kerf, run_without_reader, temp_folder};
 
 const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a}]}\n";
 
 #[test]
 fn help_reads_like_documentation() {
-    assert_snapshot!("help", kerf(&["--help"]).seen());
-    assert_snapshot!("help_controller", kerf(&["controller", "--help"]).seen());
-    assert_snapshot!("help_crds", kerf(&["crds", "--help"]).seen());
-    assert_snapshot!("help_plan", kerf(&["plan", "--help"]).seen());
-    assert_snapshot!("help_sandbox", kerf(&["sandbox", "--help"]).seen());
-    assert_snapshot!("help_sandbox_run", kerf(&["sandbox", "run", "--help"]).seen());
-    assert_snapshot!("help_validate", kerf(&["validate", "--help"]).seen());
+    assert_snapshot!("help", kerf(&["--help"]).transcript());
+    assert_snapshot!("help_controller", kerf(&["controller", "--help"]).transcript());
+    assert_snapshot!("help_crds", kerf(&["crds", "--help"]).transcript());
+    assert_snapshot!("help_plan", kerf(&["plan", "--help"]).transcript());
+    assert_snapshot!("help_sandbox", kerf(&["sandbox", "--help"]).transcript());
+    assert_snapshot!("help_sandbox_run", kerf(&["sandbox", "run", "--help"]).transcript());
+    assert_snapshot!("help_validate", kerf(&["validate", "--help"]).transcript());
 }
 
 #[test]
 fn version_is_one_line() {
-    assert_snapshot!(kerf(&["--version"]).seen(), @r"
+    assert_snapshot!(kerf(&["--version"]).transcript(), @r"
     exit code 0
     --- stdout
     kerf 0.1.0
@@ -46,14 +46,14 @@ fn nothing_is_coloured_when_nobody_looks() {
 // spec 09 #13, for every command: a pipe that closes early ends the program quietly
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    assert_eq!(unread(&["validate", "-f", "-"], POD), (Some(0), String::new()));
-    assert_eq!(unread(&["plan", "-f", "-"], POD), (Some(0), String::new()));
+    assert_eq!(run_without_reader(&["validate", "-f", "-"], POD), (Some(0), String::new()));
+    assert_eq!(run_without_reader(&["plan", "-f", "-"], POD), (Some(0), String::new()));
 }
 
 // Spec 09 section 1: a pipe that closes early ends the program with the right code, and that of a gate is 3.
 #[test]
 fn a_gate_trips_though_nobody_reads() {
-    let (code, stderr) = unread(&["plan", "-f", "-", "--fail-on", "unschedulable", "-o", "json"], POD);
+    let (code, stderr) = run_without_reader(&["plan", "-f", "-", "--fail-on", "unschedulable", "-o", "json"], POD);
     assert_eq!((code, stderr.as_str()), (Some(3), "warning: gate tripped: 1 pod finds no place\n"));
 }
 
@@ -61,7 +61,7 @@ fn a_gate_trips_though_nobody_reads() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_said_and_ends_with_1() {
-    let folder = folder(&[("pod.yaml", POD)]);
+    let folder = temp_folder(&[("pod.yaml", POD)]);
     for arguments in [&["validate", "-f", "pod.yaml"][..], &["--help"], &["plan", "--help"], &["--version"]] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let output = Command::new(assert_cmd::cargo::cargo_bin!("kerf"))

@@ -2,10 +2,10 @@
 
 use insta::assert_snapshot;
 
-use crate::program::{folder, kerf};
+use crate::program::{kerf, temp_folder};
 
 /// The manifests that ship with Kerf; this test stands in the repository.
-fn deployed() -> Vec<(String, String)> {
+fn deployed_manifests() -> Vec<(String, String)> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
     let mut files: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
@@ -20,7 +20,7 @@ fn deployed() -> Vec<(String, String)> {
 
 #[test]
 fn the_summary_names_every_kind() {
-    assert_snapshot!(kerf(&["crds", "-o", "table"]).seen(), @r"
+    assert_snapshot!(kerf(&["crds", "-o", "table"]).transcript(), @r"
     exit code 0
     --- stdout
     KIND            APIVERSION                    SCOPE       NAME             SHORT
@@ -36,7 +36,7 @@ fn the_summary_names_every_kind() {
 #[test]
 fn the_default_is_a_stream_of_the_deployed_manifests() {
     let seen = kerf(&["crds"]).run();
-    let texts: Vec<String> = deployed().into_iter().map(|(_, text)| text).collect();
+    let texts: Vec<String> = deployed_manifests().into_iter().map(|(_, text)| text).collect();
     let expected = format!("---\n{}", texts.join("---\n"));
     assert_eq!((seen.code, seen.stderr.as_str()), (0, ""));
     assert!(seen.stdout == expected, "kerf crds and deploy/crds differ");
@@ -44,9 +44,9 @@ fn the_default_is_a_stream_of_the_deployed_manifests() {
 
 #[test]
 fn a_folder_gets_the_deployed_files() {
-    let folder = folder(&[]);
-    let seen = kerf(&["crds", "-o", "dir=new/crds"]).within(folder.path()).run();
-    let deployed = deployed();
+    let folder = temp_folder(&[]);
+    let seen = kerf(&["crds", "-o", "dir=new/crds"]).current_dir(folder.path()).run();
+    let deployed = deployed_manifests();
     let names: Vec<String> = deployed.iter().map(|(name, _)| format!("new/crds/{name}")).collect();
     assert_eq!((seen.code, seen.stdout), (0, names.join("\n") + "\n"));
     for (name, text) in deployed {
@@ -72,21 +72,21 @@ fn providers_differ_in_the_labels_that_they_guard() {
 
 #[test]
 fn what_cannot_be_is_said() {
-    assert_snapshot!(kerf(&["crds", "--group", "example.com"]).seen(), @r"
+    assert_snapshot!(kerf(&["crds", "--group", "example.com"]).transcript(), @r"
     exit code 2
     --- stderr
     error: Kerf has no kind in the group `example.com`
     hint:  name one of: autoscaling.x-k8s.io, karpenter.k8s.aws, karpenter.kwok.sh, karpenter.sh
     ");
-    assert_snapshot!(kerf(&["crds", "-o", "dir="]).seen(), @r"
+    assert_snapshot!(kerf(&["crds", "-o", "dir="]).transcript(), @r"
     exit code 2
     --- stderr
     error: invalid value 'dir=' for '--output <FORMAT>': dir= needs a path behind it
 
     For more information, try '--help'.
     ");
-    let folder = folder(&[("file", "")]);
-    assert_snapshot!(kerf(&["crds", "-o", "dir=file/x"]).within(folder.path()).seen(), @r"
+    let folder = temp_folder(&[("file", "")]);
+    assert_snapshot!(kerf(&["crds", "-o", "dir=file/x"]).current_dir(folder.path()).transcript(), @r"
     exit code 1
     --- stderr
     error: cannot make the folder file/x: Not a directory (os error 20)

@@ -3,23 +3,23 @@
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use crate::program::{Program, kerf};
+use crate::program::{KerfCommand, kerf};
 
-const AT: [&str; 2] = ["--at", "2026-03-04T12:00:00Z"];
+const AT_FLAG: [&str; 2] = ["--at", "2026-03-04T12:00:00Z"];
 
 /// `kerf plan` of the example that shows it, without measurements.
-fn plan(arguments: &[&str]) -> Program {
+fn plan(arguments: &[&str]) -> KerfCommand {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/underused.yaml");
     kerf(&[&["plan", "-f", example, "--no-stats"], arguments].concat())
 }
 
-fn read(arguments: &[&str]) -> Value {
+fn plan_json(arguments: &[&str]) -> Value {
     serde_json::from_str(&plan(&[&["-o", "json"], arguments].concat()).run().stdout).unwrap()
 }
 
 #[test]
 fn the_table_says_what_goes_what_stays_and_what_it_saves() {
-    assert_snapshot!(plan(&AT).run().stdout, @r"
+    assert_snapshot!(plan(&AT_FLAG).run().stdout, @r"
     Nodes that go
 
     REASON         DECISION  NODES      PODS  NEW NODES         $/HOUR SAVED
@@ -37,7 +37,7 @@ fn the_table_says_what_goes_what_stays_and_what_it_saves() {
 
 #[test]
 fn json_has_every_published_field() {
-    let mut disruption = read(&AT)["disruption"].take();
+    let mut disruption = plan_json(&AT_FLAG)["disruption"].take();
     let replacement = disruption["commands"][1]["replacements"][0].take();
     assert_eq!(
         disruption,
@@ -74,7 +74,7 @@ fn json_has_every_published_field() {
 
 #[test]
 fn the_planned_price_is_the_current_one_less_all_savings() {
-    let plan = read(&AT);
+    let plan = plan_json(&AT_FLAG);
     let saved: f64 = plan["disruption"]["commands"]
         .as_array()
         .unwrap()
@@ -88,15 +88,15 @@ fn the_planned_price_is_the_current_one_less_all_savings() {
 
 #[test]
 fn the_other_half_alone_disrupts_nothing_and_the_gate_tells_them_apart() {
-    let other = read(&[AT[0], AT[1], "--only", "provisioning"]);
+    let other = plan_json(&[AT_FLAG[0], AT_FLAG[1], "--only", "provisioning"]);
     assert_eq!(other["disruption"], json!({"commands": [], "blocked": []}));
-    assert_eq!(plan(&[AT[0], AT[1], "--only", "provisioning", "--fail-on", "disruption"]).run().code, 0);
-    assert_eq!(plan(&[AT[0], AT[1], "--fail-on", "disruption"]).run().code, 3);
+    assert_eq!(plan(&[AT_FLAG[0], AT_FLAG[1], "--only", "provisioning", "--fail-on", "disruption"]).run().code, 0);
+    assert_eq!(plan(&[AT_FLAG[0], AT_FLAG[1], "--fail-on", "disruption"]).run().code, 3);
 }
 
 #[test]
 fn a_window_that_has_not_passed_keeps_the_nodes() {
-    let early = read(&["--at", "2026-03-01T08:00:30Z"]);
+    let early = plan_json(&["--at", "2026-03-01T08:00:30Z"]);
     assert_eq!(early["disruption"]["commands"], json!([]));
     let codes: Vec<&str> = early["disruption"]["blocked"]
         .as_array()

@@ -2,18 +2,18 @@
 
 use insta::assert_snapshot;
 
-use crate::program::{folder, kerf};
+use crate::program::{kerf, temp_folder};
 
 const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c, image: i}]}\n";
 
 fn validate(files: &[(&str, &str)], arguments: &[&str]) -> String {
-    let folder = folder(files);
-    kerf(&[&["validate"], arguments].concat()).within(folder.path()).seen()
+    let folder = temp_folder(files);
+    kerf(&[&["validate"], arguments].concat()).current_dir(folder.path()).transcript()
 }
 
 #[test]
 fn files_folders_and_stdin_can_be_mixed() {
-    let folder = folder(&[
+    let folder = temp_folder(&[
         ("a.yaml", POD),
         ("deep/er/b.yml", &POD.replace("name: a", "name: b")),
         (
@@ -23,7 +23,10 @@ fn files_folders_and_stdin_can_be_mixed() {
         ("deep/notes.txt", "not: [read"),
     ]);
     let stdin = "apiVersion: v1\nkind: Node\nmetadata: {name: m}\n";
-    let seen = kerf(&["validate", "-f", "a.yaml", "-f", "deep", "-f", "-"]).within(folder.path()).stdin(stdin).seen();
+    let seen = kerf(&["validate", "-f", "a.yaml", "-f", "deep", "-f", "-"])
+        .current_dir(folder.path())
+        .stdin(stdin)
+        .transcript();
     assert_snapshot!(seen, @r"
     exit code 0
     --- stdout
@@ -137,12 +140,12 @@ fn a_syntax_error_names_file_document_and_line() {
 
 #[test]
 fn what_cannot_be_read_is_listed_with_everything_else() {
-    let folder = folder(&[("bad.yaml", "kind: Pod\n")]);
+    let folder = temp_folder(&[("bad.yaml", "kind: Pod\n")]);
     std::fs::write(folder.path().join("binary.yaml"), [b'a', 0xff]).unwrap();
     let seen = kerf(&["validate", "-f", "missing.yaml", "-f", "bad.yaml", "-f", "binary.yaml", "-f", "-", "-f", "-"])
-        .within(folder.path())
+        .current_dir(folder.path())
         .stdin("")
-        .seen();
+        .transcript();
     assert_snapshot!(seen, @r"
     exit code 2
     --- stderr
@@ -302,6 +305,6 @@ spec:
 #[test]
 fn the_examples_are_sound() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let seen = kerf(&["validate", "-f", "examples"]).within(&root).run();
+    let seen = kerf(&["validate", "-f", "examples"]).current_dir(&root).run();
     assert_eq!(seen.code, 0, "{}", seen.stderr);
 }

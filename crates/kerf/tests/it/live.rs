@@ -13,20 +13,20 @@ use kerf_sandbox::{ApiServer, ApiServerConfig, ServerHandle, install_crds};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::program::{folder, kerf};
+use crate::program::{kerf, temp_folder};
 
-struct Cluster {
+struct LiveCluster {
     server: ApiServer,
     serving: ServerHandle,
     folder: tempfile::TempDir,
 }
 
-impl Cluster {
+impl LiveCluster {
     /// A cluster with the definitions, a pool and three pods that wait.
     async fn start() -> Self {
         let server = ApiServer::new(ApiServerConfig::new(Clock::system(), 7));
         let serving = server.serve(0).await.unwrap();
-        let folder = folder(&[("kubeconfig", serving.kubeconfig())]);
+        let folder = temp_folder(&[("kubeconfig", serving.kubeconfig())]);
         let cluster = Self { server, serving, folder };
         let client = cluster.server.client();
         install_crds(&client, CrdVariant::Kwok).await.unwrap();
@@ -38,12 +38,12 @@ impl Cluster {
         let pools: Api<NodePool> = Api::all(client.clone());
         pools.create(&PostParams::default(), &serde_json::from_value(pool).unwrap()).await.unwrap();
         for name in ["a", "b", "c"] {
-            cluster.pending_pod(name).await;
+            cluster.create_pending_pod(name).await;
         }
         cluster
     }
 
-    async fn pending_pod(&self, name: &str) {
+    async fn create_pending_pod(&self, name: &str) {
         let pods: Api<Pod> = Api::default_namespaced(self.server.client());
         let pod = json!({"metadata": {"name": name, "labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i",
             "resources": {"requests": {"cpu": "1"}}}]}});
@@ -57,7 +57,7 @@ impl Cluster {
         self.folder.path().join("kubeconfig").display().to_string()
     }
 
-    async fn claims(&self) -> usize {
+    async fn count_claims(&self) -> usize {
         let claims: Api<NodeClaim> = Api::all(self.server.client());
         claims.list(&ListParams::default()).await.unwrap().items.len()
     }
@@ -66,7 +66,7 @@ impl Cluster {
 // spec 09 #15
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_reads_the_live_cluster_and_writes_nothing() {
-    let cluster = Cluster::start().await;
+    let cluster = LiveCluster::start().await;
     cluster.server.start_audit();
     let before = cluster.server.revision();
     let kubeconfig = cluster.kubeconfig();
@@ -80,15 +80,16 @@ async fn a_plan_reads_the_live_cluster_and_writes_nothing() {
     drop(cluster.serving);
 }
 
-const BY_ZONE: &str = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}";
+const ZONE_SPREAD_CONFIG: &str = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}";
 
 // spec 02 #105, as a person meets it
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_spreads_as_the_scheduler_of_the_live_cluster_is_configured() {
-    let cluster = Cluster::start().await;
+    let cluster = LiveCluster::start().await;
     let kubeconfig = cluster.kubeconfig();
     let machines = || {
-        let plan = kerf(&["plan", "-o", "json", "--scheduler-config", BY_ZONE]).env("KUBECONFIG", &kubeconfig);
+        let plan =
+            kerf(&["plan", "-o", "json", "--scheduler-config", ZONE_SPREAD_CONFIG]).env("KUBECONFIG", &kubeconfig);
         let seen = tokio::task::block_in_place(|| plan.run());
         assert_eq!(seen.code, 0, "{}", seen.stderr);
         let plan: Value = serde_json::from_str(&seen.stdout).unwrap();
@@ -102,9 +103,9 @@ async fn a_plan_spreads_as_the_scheduler_of_the_live_cluster_is_configured() {
 }
 
 /// A program that is ended with the test.
-struct Running(Child);
+struct RunningKerf(Child);
 
-impl Drop for Running {
+impl Drop for RunningKerf {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -114,7 +115,7 @@ impl Drop for Running {
 // spec 09 section 4
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_controller_works_on_the_cluster_of_the_kubeconfig_and_ends_well() {
-    let cluster = Cluster::start().await;
+    let cluster = LiveCluster::start().await;
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("kerf"));
     command.args(["controller", "-metrics-port=0", "--health-probe-port=0", "--batch-idle-duration=100ms"]);
     command.args(["--leader-election-namespace", "kube-system"]);
@@ -122,16 +123,16 @@ async fn the_controller_works_on_the_cluster_of_the_kubeconfig_and_ends_well() {
     command
         .env_clear()
         .env("KUBECONFIG", cluster.kubeconfig())
-        .env("SCHEDULER_CONFIG", BY_ZONE)
+        .env("SCHEDULER_CONFIG", ZONE_SPREAD_CONFIG)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let mut running = Running(command.spawn().unwrap());
+    let mut running = RunningKerf(command.spawn().unwrap());
     // However long a busy machine takes; the test runner's patience is the only limit.
-    while cluster.claims().await == 0 {
+    while cluster.count_claims().await == 0 {
         assert!(running.0.try_wait().unwrap().is_none(), "the controller ended by itself");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert_eq!(cluster.claims().await, 1);
+    assert_eq!(cluster.count_claims().await, 1);
     let asked = Command::new("kill").args(["-TERM", &running.0.id().to_string()]).status().unwrap();
     assert!(asked.success());
     let code = tokio::task::block_in_place(|| running.0.wait().unwrap()).code();
@@ -155,7 +156,7 @@ async fn the_controller_works_on_the_cluster_of_the_kubeconfig_and_ends_well() {
 // spec 07 #12: nothing is started
 #[test]
 fn a_bad_configuration_of_the_scheduler_is_fatal() {
-    let bad = BY_ZONE.replace("maxSkew: 1", "maxSkew: 0").replace("DoNot", "Do");
+    let bad = ZONE_SPREAD_CONFIG.replace("maxSkew: 1", "maxSkew: 0").replace("DoNot", "Do");
     for command in [&["controller"][..], &["sandbox", "--", "true"], &["plan", "-f", "-"]] {
         let arguments = [&command[..1], &["--scheduler-config", &bad], &command[1..]].concat();
         let seen = kerf(&arguments).run();

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::program::{Program, Seen, folder, kerf};
+use crate::program::{KerfCommand, RunResult, kerf, temp_folder};
 
 const POOL: &str = "\
 apiVersion: karpenter.sh/v1
@@ -15,7 +15,8 @@ spec:
       requirements: []
       nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
 ";
-const CLASS: &str = "---\napiVersion: karpenter.kwok.sh/v1alpha1\nkind: KWOKNodeClass\nmetadata: {name: default}\n";
+const NODE_CLASS: &str =
+    "---\napiVersion: karpenter.kwok.sh/v1alpha1\nkind: KWOKNodeClass\nmetadata: {name: default}\n";
 const DEPLOYMENT: &str = "\
 ---
 apiVersion: apps/v1
@@ -27,15 +28,15 @@ spec:
     metadata: {labels: {app: web}}
     spec: {containers: [{name: web, resources: {requests: {cpu: 500m, memory: 1Gi}}}]}
 ";
-const BIG: &str = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: big}\nspec: {containers: [{name: a, resources: {requests: {cpu: \"1000\"}}}]}\n";
+const UNPLACEABLE_POD: &str = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: big}\nspec: {containers: [{name: a, resources: {requests: {cpu: \"1000\"}}}]}\n";
 
 /// `kerf plan` of one manifest, at a fixed instant and without measurements.
-fn plan(manifest: &str, arguments: &[&str]) -> Program {
+fn plan(manifest: &str, arguments: &[&str]) -> KerfCommand {
     let base = ["plan", "-f", "-", "--at", "2026-03-04T12:00:00Z", "--no-stats"];
     kerf(&[&base, arguments].concat()).stdin(manifest)
 }
 
-fn json(seen: &Seen) -> Value {
+fn parse_stdout(seen: &RunResult) -> Value {
     serde_json::from_str(&seen.stdout).unwrap()
 }
 
@@ -44,9 +45,9 @@ fn json_has_every_published_field() {
     let types = r#"[{"name": "s", "architecture": "amd64", "operatingSystems": ["linux"], "resources": {"cpu": "4", "memory": "8Gi"},
         "offerings": [{"Price": 0.1, "Requirements": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]},
             {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}]}]}]"#;
-    let folder = folder(&[("types.json", types)]);
-    let manifest = format!("{POOL}{CLASS}{DEPLOYMENT}{BIG}");
-    let seen = plan(&manifest, &["-o", "json", "--instance-types", "types.json"]).within(folder.path()).run();
+    let folder = temp_folder(&[("types.json", types)]);
+    let manifest = format!("{POOL}{NODE_CLASS}{DEPLOYMENT}{UNPLACEABLE_POD}");
+    let seen = plan(&manifest, &["-o", "json", "--instance-types", "types.json"]).current_dir(folder.path()).run();
     assert_snapshot!(seen.stdout, @r#"
     {
       "apiVersion": "kerf.sh/v1alpha1",
@@ -107,7 +108,7 @@ fn json_has_every_published_field() {
 
 #[test]
 fn the_table_is_for_people() {
-    assert_snapshot!(plan(&format!("{POOL}{CLASS}{DEPLOYMENT}{BIG}"), &[]).seen(), @r#"
+    assert_snapshot!(plan(&format!("{POOL}{NODE_CLASS}{DEPLOYMENT}{UNPLACEABLE_POD}"), &[]).transcript(), @r#"
     exit code 0
     --- stdout
     New nodes
@@ -130,17 +131,17 @@ fn the_table_is_for_people() {
 
 #[test]
 fn yaml_says_the_same_as_json() {
-    let manifest = format!("{POOL}{CLASS}{DEPLOYMENT}{BIG}");
+    let manifest = format!("{POOL}{NODE_CLASS}{DEPLOYMENT}{UNPLACEABLE_POD}");
     let yaml = plan(&manifest, &["-o", "yaml"]).run();
     let from_yaml: Value = serde_yaml_ng::from_str(&yaml.stdout).unwrap();
-    assert_eq!(from_yaml, json(&plan(&manifest, &["-o", "json"]).run()));
+    assert_eq!(from_yaml, parse_stdout(&plan(&manifest, &["-o", "json"]).run()));
     // A reader of YAML 1.1 would make a time of it.
     assert!(yaml.stdout.contains("\nat: \"2026-03-04T12:00:00Z\"\n"), "{}", yaml.stdout);
 }
 
 #[test]
 fn spec_09_1_no_input_and_no_kubeconfig() {
-    assert_snapshot!(kerf(&["plan"]).seen(), @r"
+    assert_snapshot!(kerf(&["plan"]).transcript(), @r"
     exit code 2
     --- stderr
     error: no input: give manifests with -f, or a cluster by KUBECONFIG or ~/.kube/config
@@ -182,14 +183,14 @@ fn a_plan_does_not_decide_on_what_an_api_server_refuses() {
         ),
     ];
     for (object, expected) in cases {
-        let seen = plan(&format!("{POOL}{CLASS}{object}"), &[]).run();
+        let seen = plan(&format!("{POOL}{NODE_CLASS}{object}"), &[]).run();
         assert_eq!((seen.code, seen.stdout.as_str()), (2, ""), "{object}");
         assert!(seen.stderr.contains(expected), "{object}: {}", seen.stderr);
         // One of a cluster has passed a server, perhaps one that knows more.
         let of_cluster = object.replace("{name: ", "{uid: u, name: ");
-        assert_eq!(plan(&format!("{POOL}{CLASS}{of_cluster}"), &[]).run().code, 0, "{of_cluster}");
+        assert_eq!(plan(&format!("{POOL}{NODE_CLASS}{of_cluster}"), &[]).run().code, 0, "{of_cluster}");
     }
-    let empty = plan(&format!("{POOL}{CLASS}{}", pod("containers: []")), &[]).run();
+    let empty = plan(&format!("{POOL}{NODE_CLASS}{}", pod("containers: []")), &[]).run();
     assert_eq!(empty.code, 0);
     assert!(empty.stderr.contains("an API server refuses a pod without containers"), "{}", empty.stderr);
 }
@@ -198,8 +199,8 @@ fn a_plan_does_not_decide_on_what_an_api_server_refuses() {
 #[test]
 fn a_kubeconfig_that_leads_nowhere_is_named() {
     let context = "apiVersion: v1\nkind: Config\ncurrent-context: gone\n";
-    let folder = folder(&[("malformed", "a: [b"), ("context", context), ("home/.kube/config", context)]);
-    let with = |name: &str, value: &str| kerf(&["plan"]).env(name, value).within(folder.path()).seen();
+    let folder = temp_folder(&[("malformed", "a: [b"), ("context", context), ("home/.kube/config", context)]);
+    let with = |name: &str, value: &str| kerf(&["plan"]).env(name, value).current_dir(folder.path()).transcript();
     let seen = ["none", "malformed", "context"].map(|path| with("KUBECONFIG", path)).concat() + &with("HOME", "home");
     assert_snapshot!(seen, @r"
     exit code 2
@@ -225,7 +226,7 @@ fn a_kubeconfig_that_leads_nowhere_is_named() {
 fn spec_09_4_two_invalid_fields_are_both_reported() {
     let pool =
         POOL.replace("spec:\n  template", "spec:\n  weight: 1000\n  disruption: {consolidateAfter: never}\n  template");
-    assert_snapshot!(plan(&format!("{pool}{CLASS}"), &[]).seen(), @r#"
+    assert_snapshot!(plan(&format!("{pool}{NODE_CLASS}"), &[]).transcript(), @r#"
     exit code 2
     --- stderr
     error: stdin, document 1, line 1: NodePool `default`: spec.disruption.consolidateAfter: Invalid value: "never": spec.disruption.consolidateAfter in body should match '^(([0-9]+(s|m|h))+|Never)$'
@@ -236,15 +237,15 @@ fn spec_09_4_two_invalid_fields_are_both_reported() {
 #[test]
 fn spec_09_5_an_unknown_field_is_a_warning() {
     let pool = POOL.replace("spec:\n  template", "spec:\n  wieght: 10\n  template");
-    let seen = plan(&format!("{pool}{CLASS}"), &["-o", "json"]).run();
+    let seen = plan(&format!("{pool}{NODE_CLASS}"), &["-o", "json"]).run();
     assert_eq!(seen.code, 0);
     assert_snapshot!(seen.stderr, @r#"warning: stdin, document 1, line 1: NodePool `default`: unknown field "spec.wieght""#);
 }
 
 #[test]
 fn spec_09_6_a_pool_without_its_class_is_not_used_and_its_pods_say_so() {
-    let seen = plan(&format!("{POOL}{DEPLOYMENT}{BIG}"), &["-o", "json"]).run();
-    let unschedulable = json(&seen)["provisioning"]["unschedulable"].clone();
+    let seen = plan(&format!("{POOL}{DEPLOYMENT}{UNPLACEABLE_POD}"), &["-o", "json"]).run();
+    let unschedulable = parse_stdout(&seen)["provisioning"]["unschedulable"].clone();
     let messages: Vec<&str> =
         unschedulable.as_array().unwrap().iter().map(|pod| pod["message"].as_str().unwrap()).collect();
     // The pool could not have served the big pod either, so that one has nothing to say of it.
@@ -257,29 +258,32 @@ fn spec_09_6_a_pool_without_its_class_is_not_used_and_its_pods_say_so() {
     assert_snapshot!(seen.stderr, @"warning: NodePool `default` is not used: NodeClass not found on cluster");
     // A pool that is ready makes no difference to that.
     let both = format!(
-        "{POOL}{CLASS}---\n{}",
+        "{POOL}{NODE_CLASS}---\n{}",
         POOL.replace("name: default}\nspec", "name: other}\nspec")
             .replace("KWOKNodeClass, name: default", "KWOKNodeClass, name: missing")
     );
-    let used = json(&plan(&format!("{both}{DEPLOYMENT}"), &["-o", "json"]).run());
+    let used = parse_stdout(&plan(&format!("{both}{DEPLOYMENT}"), &["-o", "json"]).run());
     assert_eq!(used["provisioning"]["nodeClaims"][0]["nodePool"], "default");
 }
 
 #[test]
 fn spec_09_8_a_pod_on_an_unknown_node_is_counted_nowhere() {
     let pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: lost}\nspec: {nodeName: n9, containers: []}\n";
-    let seen = plan(&format!("{POOL}{CLASS}{pod}"), &["-o", "json"]).run();
-    assert_eq!((seen.code, json(&seen)["provisioning"]["unschedulable"].clone()), (0, Value::Array(Vec::new())));
+    let seen = plan(&format!("{POOL}{NODE_CLASS}{pod}"), &["-o", "json"]).run();
+    assert_eq!(
+        (seen.code, parse_stdout(&seen)["provisioning"]["unschedulable"].clone()),
+        (0, Value::Array(Vec::new()))
+    );
     assert_snapshot!(seen.stderr, @"warning: not counted, because the nodes that they are bound to are not in the input: 1 pod (default/lost on n9)");
 }
 
 // spec 09 #9
 #[test]
 fn an_instant_before_everything_is_as_good_as_any() {
-    let manifest = format!("{POOL}{CLASS}{DEPLOYMENT}")
+    let manifest = format!("{POOL}{NODE_CLASS}{DEPLOYMENT}")
         .replace("{name: web}", "{name: web, creationTimestamp: \"2026-01-01T00:00:00Z\"}");
     let seen = kerf(&["plan", "-f", "-", "--at", "1971-01-01T00:00:00Z", "-o", "json"]).stdin(&manifest).run();
-    assert_eq!((seen.code, json(&seen)["at"].as_str()), (0, Some("1971-01-01T00:00:00Z")), "{}", seen.stderr);
+    assert_eq!((seen.code, parse_stdout(&seen)["at"].as_str()), (0, Some("1971-01-01T00:00:00Z")), "{}", seen.stderr);
 }
 
 #[test]
@@ -297,8 +301,10 @@ fn spec_09_10_every_problem_of_the_instance_types_is_named() {
         )
     };
     let bad = format!("[{}, {}, {}]", kind("a", "1"), kind("a", "1"), kind("b", "-1"));
-    let folder = folder(&[("text.json", "no JSON"), ("bad.json", &bad), ("pool.yaml", POOL)]);
-    let seen = |types: &str| kerf(&["plan", "-f", "pool.yaml", "--instance-types", types]).within(folder.path()).seen();
+    let folder = temp_folder(&[("text.json", "no JSON"), ("bad.json", &bad), ("pool.yaml", POOL)]);
+    let seen = |types: &str| {
+        kerf(&["plan", "-f", "pool.yaml", "--instance-types", types]).current_dir(folder.path()).transcript()
+    };
     assert_snapshot!(seen("text.json"), @r"
     exit code 2
     --- stderr
@@ -319,7 +325,7 @@ fn spec_09_10_every_problem_of_the_instance_types_is_named() {
 
 #[test]
 fn spec_09_11_and_12_same_bytes_for_runs_threads_and_orders() {
-    let documents = [POOL, &CLASS[4..], &DEPLOYMENT[4..], &BIG[4..]];
+    let documents = [POOL, &NODE_CLASS[4..], &DEPLOYMENT[4..], &UNPLACEABLE_POD[4..]];
     let stream = |documents: &[&str]| documents.join("---\n");
     let first = plan(&stream(&documents), &["-o", "json", "--threads", "1"]).run().stdout;
     assert_eq!(plan(&stream(&documents), &["-o", "json", "--threads", "1"]).run().stdout, first);
@@ -331,7 +337,7 @@ fn spec_09_11_and_12_same_bytes_for_runs_threads_and_orders() {
 
 #[test]
 fn spec_09_18_nothing_to_do_is_valid_json_with_every_list() {
-    assert_snapshot!(plan(&format!("{POOL}{CLASS}"), &["-o", "json"]).seen(), @r#"
+    assert_snapshot!(plan(&format!("{POOL}{NODE_CLASS}"), &["-o", "json"]).transcript(), @r#"
     exit code 0
     --- stdout
     {
@@ -353,7 +359,7 @@ fn spec_09_18_nothing_to_do_is_valid_json_with_every_list() {
       }
     }
     "#);
-    assert_snapshot!(plan(&format!("{POOL}{CLASS}"), &[]).seen(), @r"
+    assert_snapshot!(plan(&format!("{POOL}{NODE_CLASS}"), &[]).transcript(), @r"
     exit code 0
     --- stdout
     Nothing to do.
@@ -365,21 +371,21 @@ fn spec_09_18_nothing_to_do_is_valid_json_with_every_list() {
 #[test]
 fn measurements_are_there_unless_nobody_wants_them() {
     let with = kerf(&["plan", "-f", "-", "-o", "json"]).stdin(POOL).run();
-    let stats = json(&with)["stats"].clone();
+    let stats = parse_stdout(&with)["stats"].clone();
     assert!(stats["loadSeconds"].is_f64() && stats["instanceTypes"] == 144, "{stats}");
-    assert!(json(&plan(POOL, &["-o", "json"]).run()).get("stats").is_none());
+    assert!(parse_stdout(&plan(POOL, &["-o", "json"]).run()).get("stats").is_none());
 }
 
 #[test]
 fn gates_trip_with_3_and_the_plan_is_still_printed() {
-    let manifest = format!("{POOL}{CLASS}{DEPLOYMENT}{BIG}");
+    let manifest = format!("{POOL}{NODE_CLASS}{DEPLOYMENT}{UNPLACEABLE_POD}");
     let code = |gate: &str, manifest: &str| plan(manifest, &["-o", "json", "--fail-on", gate]).run().code;
     assert_eq!(
         (code("unschedulable", &manifest), code("cost-increase", &manifest), code("disruption", &manifest)),
         (3, 3, 0)
     );
-    assert_eq!(code("unschedulable", &format!("{POOL}{CLASS}{DEPLOYMENT}")), 0);
-    assert_eq!(code("cost-increase", &format!("{POOL}{CLASS}")), 0);
+    assert_eq!(code("unschedulable", &format!("{POOL}{NODE_CLASS}{DEPLOYMENT}")), 0);
+    assert_eq!(code("cost-increase", &format!("{POOL}{NODE_CLASS}")), 0);
     let seen = plan(&manifest, &["--fail-on", "unschedulable"]).run();
     assert!(
         seen.stdout.contains("New nodes") && seen.stderr == "warning: gate tripped: 1 pod finds no place\n",
@@ -390,9 +396,9 @@ fn gates_trip_with_3_and_the_plan_is_still_printed() {
 
 #[test]
 fn one_half_can_be_planned_alone() {
-    let manifest = format!("{POOL}{CLASS}{DEPLOYMENT}");
+    let manifest = format!("{POOL}{NODE_CLASS}{DEPLOYMENT}");
     let claims = |half: &str| {
-        json(&plan(&manifest, &["-o", "json", "--only", half]).run())["provisioning"]["nodeClaims"]
+        parse_stdout(&plan(&manifest, &["-o", "json", "--only", half]).run())["provisioning"]["nodeClaims"]
             .as_array()
             .unwrap()
             .len()
@@ -402,7 +408,8 @@ fn one_half_can_be_planned_alone() {
 
 #[test]
 fn a_gate_that_does_nothing_yet_is_said_to() {
-    let seen = plan(&format!("{POOL}{CLASS}"), &["--feature-gates", "NodeOverlay=true,ReservedCapacity=false"]).run();
+    let seen =
+        plan(&format!("{POOL}{NODE_CLASS}"), &["--feature-gates", "NodeOverlay=true,ReservedCapacity=false"]).run();
     assert_eq!(
         (seen.code, seen.stderr.as_str()),
         (0, "warning: the feature gate NodeOverlay has no effect on a plan yet\n")
@@ -411,7 +418,7 @@ fn a_gate_that_does_nothing_yet_is_said_to() {
 
 #[test]
 fn settings_are_flags_and_variables() {
-    assert_snapshot!(plan(POOL, &["--preference-policy", "Maybe", "--feature-gates", "NodeRepair"]).seen(), @r#"
+    assert_snapshot!(plan(POOL, &["--preference-policy", "Maybe", "--feature-gates", "NodeRepair"]).transcript(), @r#"
     exit code 2
     --- stderr
     error: validating cli flags / env vars, invalid PREFERENCE_POLICY "Maybe"
@@ -424,10 +431,10 @@ fn settings_are_flags_and_variables() {
 fn pods_are_spread_as_the_scheduler_is_configured() {
     let config = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}";
     let machines = |manifest: &str, arguments: &[&str]| {
-        let manifest = format!("{POOL}{CLASS}{manifest}");
+        let manifest = format!("{POOL}{NODE_CLASS}{manifest}");
         let seen = plan(&manifest, &[&["-o", "json"], arguments].concat()).run();
         assert_eq!(seen.code, 0, "{}", seen.stderr);
-        json(&seen)["provisioning"]["nodeClaims"].as_array().unwrap().len()
+        parse_stdout(&seen)["provisioning"]["nodeClaims"].as_array().unwrap().len()
     };
     let selecting = DEPLOYMENT.replace("  replicas: 3", "  replicas: 3\n  selector: {matchLabels: {app: web}}");
     let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {selector: {app: web}}\n";

@@ -8,27 +8,27 @@ use std::process::Stdio;
 use assert_cmd::Command;
 
 /// A run of the program that is being put together.
-pub(crate) struct Program {
+pub(crate) struct KerfCommand {
     command: Command,
 }
 
 /// What can be seen of a run.
-pub(crate) struct Seen {
+pub(crate) struct RunResult {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
 /// The program with arguments, in an environment that says nothing.
-pub(crate) fn kerf(arguments: &[&str]) -> Program {
+pub(crate) fn kerf(arguments: &[&str]) -> KerfCommand {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("kerf"));
     command.args(arguments).env_clear().env("HOME", "/nonexistent");
-    Program { command }
+    KerfCommand { command }
 }
 
-impl Program {
+impl KerfCommand {
     /// In this folder, so that paths in messages are the same everywhere.
-    pub(crate) fn within(mut self, folder: &Path) -> Self {
+    pub(crate) fn current_dir(mut self, folder: &Path) -> Self {
         self.command.current_dir(folder);
         self
     }
@@ -45,9 +45,9 @@ impl Program {
     }
 
     /// Runs it to its end.
-    pub(crate) fn run(mut self) -> Seen {
+    pub(crate) fn run(mut self) -> RunResult {
         let output = self.command.output().unwrap();
-        Seen {
+        RunResult {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
@@ -55,7 +55,7 @@ impl Program {
     }
 
     /// Runs it and renders exit code, stdout and stderr, leaving out what is empty.
-    pub(crate) fn seen(self) -> String {
+    pub(crate) fn transcript(self) -> String {
         let seen = self.run();
         let mut text = format!("exit code {}\n", seen.code);
         for (name, stream) in [("stdout", &seen.stdout), ("stderr", &seen.stderr)] {
@@ -68,7 +68,7 @@ impl Program {
 }
 
 /// Exit code and stderr of a run whose reader has gone before the program has even its input.
-pub(crate) fn unread(arguments: &[&str], stdin: &str) -> (Option<i32>, String) {
+pub(crate) fn run_without_reader(arguments: &[&str], stdin: &str) -> (Option<i32>, String) {
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("kerf"))
         .args(arguments)
         .env_clear()
@@ -86,7 +86,7 @@ pub(crate) fn unread(arguments: &[&str], stdin: &str) -> (Option<i32>, String) {
 }
 
 /// A folder with these files in it.
-pub(crate) fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+pub(crate) fn temp_folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         let path = folder.path().join(name);

@@ -6,34 +6,34 @@ mod random_worlds;
 
 use std::ffi::OsString;
 
-use kerf_referee::generator::{Size, world};
-use kerf_referee::program::{Kerf, KerfFailed};
+use kerf_referee::generator::{ClusterSize, provisioning_cluster};
+use kerf_referee::program::{KerfError, KerfProgram};
 
 /// The program under test, with a folder of its own for its input. It runs in this process, because there are more than a thousand
 /// questions; that the program itself prints the same is seen once, in [`the_program_says_what_its_library_says`].
-fn kerf() -> (Kerf, tempfile::TempDir) {
+fn in_process_kerf() -> (KerfProgram, tempfile::TempDir) {
     let scratch = tempfile::tempdir().unwrap();
     let run = |arguments: Vec<OsString>| {
         let printed = kerf::plan([OsString::from("kerf")].into_iter().chain(arguments));
         match printed.code {
             0 => Ok(printed.stdout),
-            code => Err(KerfFailed::Refused { code: code.to_string(), message: printed.stderr }),
+            code => Err(KerfError::Refused { code: code.to_string(), message: printed.stderr }),
         }
     };
-    (Kerf::run_by(Box::new(run), scratch.path().to_owned()), scratch)
+    (KerfProgram::with_runner(Box::new(run), scratch.path().to_owned()), scratch)
 }
 
 #[test]
 fn the_program_says_what_its_library_says() {
-    let (library, scratch) = kerf();
-    let program = Kerf::new(assert_cmd::cargo::cargo_bin!("kerf").to_path_buf(), scratch.path().to_owned());
+    let (library, scratch) = in_process_kerf();
+    let program = KerfProgram::new(assert_cmd::cargo::cargo_bin!("kerf").to_path_buf(), scratch.path().to_owned());
     for seed in 0..5 {
-        let made = world(seed, Size::Medium);
-        let of = |kerf: &Kerf| kerf.plan(&made.manifests, &made.types, &[]).unwrap();
+        let made = provisioning_cluster(seed, ClusterSize::Medium);
+        let of = |kerf: &KerfProgram| kerf.plan_output(&made.manifests, &made.types, &[]).unwrap();
         assert_eq!(String::from_utf8_lossy(&of(&library)), String::from_utf8_lossy(&of(&program)), "world {seed}");
     }
-    let refused = |kerf: &Kerf| match kerf.plan("{}", "[]", &[]) {
-        Err(KerfFailed::Refused { message, .. }) => message,
+    let refused = |kerf: &KerfProgram| match kerf.plan_output("{}", "[]", &[]) {
+        Err(KerfError::Refused { message, .. }) => message,
         other => panic!("{other:?}"),
     };
     assert_eq!(refused(&library), refused(&program));

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::program::kerf;
 
 /// A sandbox that runs a shell command.
-fn shell(arguments: &[&str], script: &str) -> crate::program::Seen {
+fn run_in_sandbox(arguments: &[&str], script: &str) -> crate::program::RunResult {
     let mut all = vec!["sandbox", "--no-controller"];
     all.extend_from_slice(arguments);
     all.extend_from_slice(&["--", "/bin/sh", "-c", script]);
@@ -16,7 +16,7 @@ fn shell(arguments: &[&str], script: &str) -> crate::program::Seen {
 
 #[test]
 fn a_command_runs_with_a_private_kubeconfig_and_its_code_is_ours() {
-    let seen = shell(
+    let seen = run_in_sandbox(
         &[],
         "stat -c '%a %F' \"$KUBECONFIG\" \"$(dirname \"$KUBECONFIG\")\"; grep server: \"$KUBECONFIG\"; echo at $KUBECONFIG; exit 7",
     );
@@ -32,7 +32,7 @@ fn a_command_runs_with_a_private_kubeconfig_and_its_code_is_ours() {
 
 #[test]
 fn a_command_that_is_killed_or_missing() {
-    assert_eq!(shell(&[], "kill -TERM $$").code, 128 + 15);
+    assert_eq!(run_in_sandbox(&[], "kill -TERM $$").code, 128 + 15);
     let seen = kerf(&["sandbox", "--no-controller", "--", "/nonexistent/program"]).run();
     assert_eq!(seen.code, 1);
     assert!(seen.stderr.starts_with("error: cannot run `/nonexistent/program`: "), "{}", seen.stderr);
@@ -44,12 +44,12 @@ fn a_kubeconfig_that_exists_is_not_touched() {
     let path = folder.path().join("config");
     std::fs::write(&path, "mine").unwrap();
     let text = path.to_str().unwrap();
-    let seen = shell(&["--kubeconfig", text], "true");
+    let seen = run_in_sandbox(&["--kubeconfig", text], "true");
     assert_eq!(seen.code, 2);
     assert_eq!(seen.stderr, format!("error: {text} exists already\nhint:  name another file, or remove this one\n"));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
     std::fs::remove_file(&path).unwrap();
-    let seen = shell(&["--kubeconfig", text], "echo $KUBECONFIG");
+    let seen = run_in_sandbox(&["--kubeconfig", text], "echo $KUBECONFIG");
     assert_eq!((seen.code, seen.stdout.trim()), (0, text));
     assert!(!path.exists());
 }
@@ -57,7 +57,7 @@ fn a_kubeconfig_that_exists_is_not_touched() {
 #[test]
 fn kubectl_finds_nodes_that_become_ready() {
     let kubectl = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/nonexistent";
-    let seen = shell(
+    let seen = run_in_sandbox(
         &["--nodes", "2", "--instant"],
         &format!(
             "{kubectl} kubectl wait node --all --for=condition=Ready --timeout=60s && {kubectl} kubectl get nodes -o name"
@@ -104,7 +104,7 @@ fn a_command_is_asked_to_end_before_it_is_killed() {
 }
 
 /// A pool, and a deployment of twelve pods of a cpu each.
-const GROWING: &str = r#"
+const POOL_AND_DEPLOYMENT: &str = r#"
 apiVersion: karpenter.kwok.sh/v1alpha1
 kind: KWOKNodeClass
 metadata: {name: default}
@@ -134,7 +134,7 @@ spec:
 // pods find another.
 #[test]
 fn kerf_grows_the_cluster_and_drains_a_node_that_is_deleted() {
-    let folder = crate::program::folder(&[("growing.yaml", GROWING)]);
+    let folder = crate::program::temp_folder(&[("growing.yaml", POOL_AND_DEPLOYMENT)]);
     let script = format!(
         "export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/nonexistent; set -e
         kubectl apply -f {} >&2

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use crate::program::{Seen, folder, kerf, unread};
+use crate::program::{RunResult, kerf, run_without_reader, temp_folder};
 
-fn story(arguments: &[&str]) -> Seen {
+fn run_story(arguments: &[&str]) -> RunResult {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/story.yaml");
     kerf(&[&["sandbox", "run", path], arguments].concat()).run()
 }
 
-fn report(arguments: &[&str]) -> Value {
-    let seen = story(&[arguments, &["-o", "json"]].concat());
+fn story_report(arguments: &[&str]) -> Value {
+    let seen = run_story(&[arguments, &["-o", "json"]].concat());
     assert_eq!(seen.code, 0, "{arguments:?}: {}{}", seen.stdout, seen.stderr);
     serde_json::from_str(&seen.stdout).unwrap()
 }
@@ -19,7 +19,7 @@ fn report(arguments: &[&str]) -> Value {
 #[test]
 fn a_story_ends_the_same_way_twice() {
     let part = ["--until", "4m", "--seed"];
-    let of = |seed: &str| report(&[&part[..], &[seed]].concat());
+    let of = |seed: &str| story_report(&[&part[..], &[seed]].concat());
     let (once, again) = (of("3"), of("3"));
     assert_eq!(once, again);
     assert_eq!(once["violations"], serde_json::json!([]));
@@ -33,7 +33,7 @@ fn a_story_ends_the_same_way_twice() {
 
 #[test]
 fn a_story_is_told_to_its_end() {
-    let seen = story(&[]);
+    let seen = run_story(&[]);
     assert_eq!(seen.code, 0, "{}", seen.stdout);
     assert!(seen.stdout.contains("» 50 pods, ") && seen.stdout.ends_with("Invariants  all held\n"), "{}", seen.stdout);
 }
@@ -52,16 +52,30 @@ fn nothing_more_is_launched_for_pods_whose_machines_are_on_their_way() {
 
 #[test]
 fn bad_weather_at_the_api_does_not_change_what_holds() {
-    report(&["--until", "5m", "--seed", "5", "--faults", "conflict,error,lost-response,dropped-watch,stale-read"]);
+    story_report(&[
+        "--until",
+        "5m",
+        "--seed",
+        "5",
+        "--faults",
+        "conflict,error,lost-response,dropped-watch,stale-read",
+    ]);
 }
 
 #[test]
 fn bad_weather_at_the_cloud_does_not_change_what_holds() {
-    report(&["--until", "5m", "--seed", "6", "--faults", "stockout,throttling,never-joins,slow-boot,interruption"]);
+    story_report(&[
+        "--until",
+        "5m",
+        "--seed",
+        "6",
+        "--faults",
+        "stockout,throttling,never-joins,slow-boot,interruption",
+    ]);
 }
 
 /// Nobody can place a pod of a thousand cpus, and nobody said that it may wait.
-const TOO_BIG: &str = "
+const UNPLACEABLE_POD_SCENARIO: &str = "
 name: Too big
 until: 1m
 steps:
@@ -75,8 +89,8 @@ steps:
 
 #[test]
 fn what_must_not_happen_ends_with_1_and_says_how_to_repeat_it() {
-    let folder = folder(&[("big.yaml", TOO_BIG)]);
-    let seen = kerf(&["sandbox", "run", "big.yaml", "--seed", "9"]).within(folder.path()).run();
+    let folder = temp_folder(&[("big.yaml", UNPLACEABLE_POD_SCENARIO)]);
+    let seen = kerf(&["sandbox", "run", "big.yaml", "--seed", "9"]).current_dir(folder.path()).run();
     assert_eq!(seen.code, 1, "{}", seen.stderr);
     assert!(seen.stdout.contains("1 broken (the same seed, 9, repeats it)"), "{}", seen.stdout);
     assert!(seen.stdout.contains("every pod runs: 1 pods wait, such as default/giant"), "{}", seen.stdout);
@@ -88,18 +102,18 @@ fn what_must_not_happen_ends_with_1_and_says_how_to_repeat_it() {
 fn a_story_ends_with_its_reader_and_has_not_passed() {
     // Told to its end, it would take minutes.
     let endless = "{name: Endless, until: 1000h, steps: [{at: 0s, every: 10s, say: tick}]}";
-    let files = folder(&[("endless.yaml", endless), ("big.yaml", TOO_BIG)]);
+    let files = temp_folder(&[("endless.yaml", endless), ("big.yaml", UNPLACEABLE_POD_SCENARIO)]);
     let path = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
-    let (code, stderr) = unread(&["sandbox", "run", &path("endless.yaml")], "");
+    let (code, stderr) = run_without_reader(&["sandbox", "run", &path("endless.yaml")], "");
     assert_eq!(code, Some(1));
     assert_eq!(stderr, "error: the scenario was not played to its end: whoever read stdout has gone\n");
-    assert_eq!(unread(&["sandbox", "run", &path("big.yaml"), "-o", "json"], ""), (Some(1), String::new()));
+    assert_eq!(run_without_reader(&["sandbox", "run", &path("big.yaml"), "-o", "json"], ""), (Some(1), String::new()));
 }
 
 /// Forty minutes with the same demand: jobs every five minutes, a deployment that is rolled out anew, one that
 /// shrinks at the beginning. Costs are compared while a job runs, since its room is part of the demand.
 /// `scenarios/week.yaml` is the long form of it (`make week`).
-fn steady(consolidate_after: &str, until: &str) -> Seen {
+fn run_steady_scenario(consolidate_after: &str, until: &str) -> RunResult {
     let workload = |name: &str, replicas: u32, cpu: &str| {
         format!(
             "{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: {name}}}, spec: {{replicas: {replicas}, \
@@ -147,13 +161,13 @@ steps:
         web = workload("web", 4, "700m"),
         idle = workload("idle", 3, "3"),
     );
-    let folder = folder(&[("steady.yaml", &text)]);
-    kerf(&["sandbox", "run", "steady.yaml", "--until", until, "-o", "json"]).within(folder.path()).run()
+    let folder = temp_folder(&[("steady.yaml", &text)]);
+    kerf(&["sandbox", "run", "steady.yaml", "--until", until, "-o", "json"]).current_dir(folder.path()).run()
 }
 
 #[test]
 fn a_cluster_whose_demand_does_not_change_comes_to_rest() {
-    let seen = steady("0s", "40m");
+    let seen = run_steady_scenario("0s", "40m");
     let report: Value = serde_json::from_str(&seen.stdout).unwrap();
     assert_eq!((seen.code, &report["violations"]), (0, &serde_json::json!([])), "{report:#}");
     let at_rest = &report["steady"];
@@ -168,7 +182,7 @@ fn a_cluster_whose_demand_does_not_change_comes_to_rest() {
 
 #[test]
 fn a_cluster_from_which_nobody_takes_idle_nodes_is_too_dear() {
-    let seen = steady("Never", "21m");
+    let seen = run_steady_scenario("Never", "21m");
     assert_eq!(seen.code, 1, "{}", seen.stdout);
     assert!(seen.stdout.contains("cost is close to the best plan"), "{}", seen.stdout);
 }
@@ -184,8 +198,8 @@ steps:
   - {at: -1s, scale: {kind: Deployment, name: web, replicas: -1}, faults: [hail]}
   - {say: hello}
 ";
-    let folder = folder(&[("sc.yaml", text)]);
-    let seen = kerf(&["sandbox", "run", "sc.yaml"]).within(folder.path()).run();
+    let folder = temp_folder(&[("sc.yaml", text)]);
+    let seen = kerf(&["sandbox", "run", "sc.yaml"]).current_dir(folder.path()).run();
     assert_eq!((seen.code, seen.stdout.as_str()), (2, ""));
     let places: Vec<&str> = seen.stderr.lines().map(|line| line.split(": ").nth(2).unwrap_or_default()).collect();
     let expected = ["faults", "sped", "steps[0].at", "steps[0].faults", "steps[0].scale", "steps[1]"];
@@ -194,11 +208,11 @@ steps:
 
 #[test]
 fn a_story_that_makes_no_sense_is_refused_with_all_its_mistakes() {
-    let folder = folder(&[
+    let folder = temp_folder(&[
         ("order.yaml", "{name: x, until: 1m, steps: [{at: 2m, say: late}, {at: 1s}]}"),
         ("typo.yaml", "{name: x, until: 1m, stepps: []}"),
     ]);
-    let seen = kerf(&["sandbox", "run", "order.yaml"]).within(folder.path()).run();
+    let seen = kerf(&["sandbox", "run", "order.yaml"]).current_dir(folder.path()).run();
     assert_eq!((seen.code, seen.stdout.as_str()), (2, ""));
     assert!(
         seen.stderr.contains("order.yaml: steps[0]: at: later than the end of the scenario (until)"),
@@ -206,12 +220,12 @@ fn a_story_that_makes_no_sense_is_refused_with_all_its_mistakes() {
         seen.stderr
     );
     assert!(seen.stderr.contains("order.yaml: steps[1]: nothing happens"), "{}", seen.stderr);
-    let seen = kerf(&["sandbox", "run", "typo.yaml"]).within(folder.path()).run();
+    let seen = kerf(&["sandbox", "run", "typo.yaml"]).current_dir(folder.path()).run();
     assert_eq!(seen.code, 2);
     assert!(seen.stderr.contains("unknown field `stepps`"), "{}", seen.stderr);
-    let seen = kerf(&["sandbox", "run", "missing.yaml"]).within(folder.path()).run();
+    let seen = kerf(&["sandbox", "run", "missing.yaml"]).current_dir(folder.path()).run();
     assert_eq!(seen.code, 2);
-    let seen = kerf(&["sandbox", "run", "order.yaml", "--faults", "rain"]).within(folder.path()).run();
+    let seen = kerf(&["sandbox", "run", "order.yaml", "--faults", "rain"]).current_dir(folder.path()).run();
     assert_eq!(seen.code, 2);
     assert!(seen.stderr.contains("\"rain\" is no fault; there are conflict, "), "{}", seen.stderr);
 }

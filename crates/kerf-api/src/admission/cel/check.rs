@@ -1,5 +1,5 @@
-//! Type checking: every identifier is declared, every field exists, every call has an overload. What passes runs without surprises but
-//! for the values themselves; what does not is refused when the definition is, with the place in the rule.
+//! Type checking: every identifier is declared, every field exists, and every call has an overload.
+//! A mistake is reported with its position in the rule when the definition is compiled.
 
 use std::collections::HashMap;
 
@@ -12,30 +12,27 @@ use super::parse::{Issue, Parsed};
 use super::program::{AccumulatorStep, ComprehensionNode, Constant, Element, MapEntryNode, ProgramNode, SelectMode};
 use super::types::{Type, TypeSubstitution};
 
-/// A checked expression.
 pub(super) struct Checked<'s> {
     pub(super) node: ProgramNode,
     pub(super) type_: Type<'s>,
-    /// The types of all parts, by the identity that the parser gave them.
     pub(super) types: ExpressionTypes<'s>,
-    /// Which function and which of its overloads each call may mean.
+    /// The function and the possible overloads of each call.
     pub(super) calls: HashMap<u64, CalledOverloads>,
-    /// Whether `oldSelf` is read.
     pub(super) uses_old_self: bool,
 }
 
-/// Types by the identity of the expression.
+/// Types by expression id, which the parser assigned.
 pub(super) type ExpressionTypes<'s> = HashMap<u64, Type<'s>>;
 
-/// What a call may mean: more than one overload if its arguments are dynamic.
+/// Possible meanings of a call. Dynamic arguments can match more than one overload.
 pub(super) struct CalledOverloads {
     pub(super) function: &'static Function,
     pub(super) overloads: Vec<usize>,
-    /// Whether it is called on a receiver.
+    /// True if the function is called on a receiver.
     pub(super) is_member: bool,
 }
 
-/// Checks `parsed` with `self` and `oldSelf` of the given types.
+/// Checks `parsed`, in which `self` and `oldSelf` have the given types.
 pub(super) fn check<'s>(
     parsed: &Parsed,
     self_type: Type<'s>,
@@ -66,7 +63,7 @@ pub(super) fn check<'s>(
 struct Checker<'p, 's> {
     parsed: &'p Parsed,
     solution: TypeSubstitution<'s>,
-    /// Variables in the order of their places on the stack; later ones hide earlier ones.
+    /// Variables in stack order; later ones hide earlier ones with the same name.
     scope: Vec<(String, Type<'s>)>,
     types: ExpressionTypes<'s>,
     calls: HashMap<u64, CalledOverloads>,
@@ -89,11 +86,11 @@ impl<'s> Checker<'_, 's> {
             Expr::Struct(message) => {
                 let name = &message.type_name;
                 self.report(expr.id, format!("undeclared reference to '{name}' (in container '')"));
-                failed()
+                error_node()
             }
             Expr::Unspecified => {
                 self.report(expr.id, "unexpected unspecified type: expression".to_owned());
-                failed()
+                error_node()
             }
         };
         self.types.insert(expr.id, type_.clone());
@@ -101,9 +98,9 @@ impl<'s> Checker<'_, 's> {
     }
 
     fn identifier(&mut self, id: u64, name: &str) -> (ProgramNode, Type<'s>) {
-        if let Some((place, (_, type_))) = self.scope.iter().enumerate().rev().find(|(_, (known, _))| known == name) {
-            self.uses_old_self |= place == OLD_SELF_STACK_INDEX;
-            return (ProgramNode::Variable(place), type_.clone());
+        if let Some((index, (_, type_))) = self.scope.iter().enumerate().rev().find(|(_, (known, _))| known == name) {
+            self.uses_old_self |= index == OLD_SELF_STACK_INDEX;
+            return (ProgramNode::Variable(index), type_.clone());
         }
         if let Some((type_name, type_)) = type_identifier(name) {
             return (
@@ -112,7 +109,7 @@ impl<'s> Checker<'_, 's> {
             );
         }
         self.report(id, format!("undeclared reference to '{name}' (in container '')"));
-        failed()
+        error_node()
     }
 
     fn select(&mut self, expr: &IdedExpr, select: &SelectExpr) -> (ProgramNode, Type<'s>) {
@@ -162,7 +159,7 @@ impl<'s> Checker<'_, 's> {
             (operators::OPT_SELECT, [operand, field], None) => {
                 let Expr::Literal(LiteralValue::String(field)) = &field.expr else {
                     self.report(field.id, "unsupported optional field selection".to_owned());
-                    return failed();
+                    return error_node();
                 };
                 return self.field(id, operand, field.inner(), SelectMode::Optional);
             }
@@ -177,23 +174,23 @@ impl<'s> Checker<'_, 's> {
             nodes.push(node);
             types.push(type_);
         }
-        let mut member = false;
+        let mut is_member = false;
         let mut function = None;
         if let Some(target) = &call.target {
-            // `a.b.f()` is a function of that name, or a method of what `a.b` is.
+            // `a.b.f()` calls the function `a.b.f` if it exists, otherwise the method `f` of `a.b`.
             function = qualified_name(target).and_then(|prefix| library::find_function(&format!("{prefix}.{name}")));
             if function.is_none() {
                 let (node, type_) = self.expr(target);
                 nodes.insert(0, node);
                 types.insert(0, type_);
-                member = true;
+                is_member = true;
             }
         }
         let Some(function) = function.or_else(|| library::find_function(name)) else {
             self.report(id, format!("undeclared reference to '{name}' (in container '')"));
-            return failed();
+            return error_node();
         };
-        let Some(result) = self.overload(id, function, member, &types) else { return failed() };
+        let Some(result) = self.overload(id, function, is_member, &types) else { return error_node() };
         (call_node(call, function, nodes), result)
     }
 
@@ -202,13 +199,13 @@ impl<'s> Checker<'_, 's> {
         for arg in &call.args {
             let (node, type_) = self.expr(arg);
             if !self.solution.assign(&type_, &Type::Bool) {
-                let found = self.solution.resolve(&type_);
-                self.report(arg.id, format!("expected type 'bool' but found '{found}'"));
+                let actual = self.solution.resolve(&type_);
+                self.report(arg.id, format!("expected type 'bool' but found '{actual}'"));
             }
             nodes.push(node);
         }
         self.record_call(id, &call.func_name, vec![0], false);
-        let Ok(pair) = <[ProgramNode; 2]>::try_from(nodes) else { return failed() };
+        let Ok(pair) = <[ProgramNode; 2]>::try_from(nodes) else { return error_node() };
         let node = if call.func_name == operators::LOGICAL_AND {
             ProgramNode::And(Box::new(pair))
         } else {
@@ -226,17 +223,17 @@ impl<'s> Checker<'_, 's> {
             types.push(type_);
         }
         let result = self.solution.fresh();
-        let asked = [Type::Bool, result.clone(), result.clone()];
-        if !self.solution.assign_all(types.iter().zip(&asked)) {
+        let param_types = [Type::Bool, result.clone(), result.clone()];
+        if !self.solution.assign_all(types.iter().zip(&param_types)) {
             self.report_no_overload(id, operators::CONDITIONAL, false, &types);
-            return failed();
+            return error_node();
         }
         self.record_call(id, operators::CONDITIONAL, vec![0], false);
-        let Ok(parts) = <[ProgramNode; 3]>::try_from(nodes) else { return failed() };
+        let Ok(parts) = <[ProgramNode; 3]>::try_from(nodes) else { return error_node() };
         (ProgramNode::Conditional(Box::new(parts)), self.solution.resolve(&result))
     }
 
-    /// The result type of the overloads that take these arguments: their common one, or dynamic where they differ.
+    /// Returns the result type of the matching overloads, or `Dyn` if their results differ.
     fn overload(&mut self, id: u64, function: &'static Function, member: bool, args: &[Type<'s>]) -> Option<Type<'s>> {
         let mut result: Option<Type<'s>> = None;
         let mut matching = Vec::new();
@@ -248,11 +245,11 @@ impl<'s> Checker<'_, 's> {
             let params: Vec<Type<'s>> = overload.params.iter().map(|param| param.with_param_offset(offset)).collect();
             if self.solution.assign_all(args.iter().zip(&params)) {
                 matching.push(index);
-                let this = self.solution.resolve(&overload.result.with_param_offset(offset));
+                let overload_result = self.solution.resolve(&overload.result.with_param_offset(offset));
                 result = Some(match result {
-                    None => this,
+                    None => overload_result,
                     Some(Type::Dyn) => Type::Dyn,
-                    Some(before) if before.is_same(&this) => before,
+                    Some(previous) if previous.is_same(&overload_result) => previous,
                     Some(_) => Type::Dyn,
                 });
             }
@@ -264,16 +261,16 @@ impl<'s> Checker<'_, 's> {
         result
     }
 
-    fn record_call(&mut self, id: u64, name: &str, overloads: Vec<usize>, member: bool) {
+    fn record_call(&mut self, id: u64, name: &str, overloads: Vec<usize>, is_member: bool) {
         if let Some(function) = library::find_function(name) {
-            self.calls.insert(id, CalledOverloads { function, overloads, is_member: member });
+            self.calls.insert(id, CalledOverloads { function, overloads, is_member });
         }
     }
 
-    fn report_no_overload(&mut self, id: u64, name: &str, member: bool, args: &[Type<'s>]) {
-        let mut shown: Vec<String> = args.iter().map(|arg| self.solution.resolve_or_dyn(arg).to_string()).collect();
-        let receiver = if member { format!("{}.", shown.remove(0)) } else { String::new() };
-        let signature = format!("{receiver}({})", shown.join(", "));
+    fn report_no_overload(&mut self, id: u64, name: &str, is_member: bool, args: &[Type<'s>]) {
+        let mut arg_types: Vec<String> = args.iter().map(|arg| self.solution.resolve_or_dyn(arg).to_string()).collect();
+        let receiver = if is_member { format!("{}.", arg_types.remove(0)) } else { String::new() };
+        let signature = format!("{receiver}({})", arg_types.join(", "));
         self.report(id, format!("found no matching overload for '{name}' applied to '{signature}'"));
     }
 
@@ -308,7 +305,7 @@ impl<'s> Checker<'_, 's> {
         (ProgramNode::Map(entries), Type::map(key_type, value_type))
     }
 
-    /// The type inside of an optional element.
+    /// Returns the type inside an optional element.
     fn optional_part(&mut self, id: u64, type_: Type<'s>, optional: bool) -> Type<'s> {
         if !optional {
             return type_;
@@ -325,22 +322,22 @@ impl<'s> Checker<'_, 's> {
         }
     }
 
-    /// The common type of elements, dynamic where there is none; `literals` refuses most of those later.
-    fn join(&mut self, before: Option<Type<'s>>, this: Type<'s>) -> Type<'s> {
-        match before {
-            None => this,
-            Some(before) if self.solution.assign(&before, &this) => before.most_general(this),
+    /// Returns the common type of elements, or `Dyn`; `literals` rejects most mixed lists later.
+    fn join(&mut self, previous: Option<Type<'s>>, next: Type<'s>) -> Type<'s> {
+        match previous {
+            None => next,
+            Some(previous) if self.solution.assign(&previous, &next) => previous.most_general(next),
             Some(_) => Type::Dyn,
         }
     }
 
-    fn comprehension(&mut self, fold: &ComprehensionExpr) -> (ProgramNode, Type<'s>) {
-        let (range, range_type) = self.expr(&fold.iter_range);
-        let (init, accumulator_type) = self.expr(&fold.accu_init);
+    fn comprehension(&mut self, comprehension: &ComprehensionExpr) -> (ProgramNode, Type<'s>) {
+        let (range, range_type) = self.expr(&comprehension.iter_range);
+        let (init, accumulator_type) = self.expr(&comprehension.accu_init);
         let range_type = self.solution.resolve(&range_type);
-        let two_variables = fold.iter_var2.is_some();
+        let has_two_variables = comprehension.iter_var2.is_some();
         let (first, second) = match &range_type {
-            Type::List(element) if two_variables => (Type::Int, (**element).clone()),
+            Type::List(element) if has_two_variables => (Type::Int, (**element).clone()),
             Type::List(element) => ((**element).clone(), Type::Dyn),
             Type::Map(entry) => (entry.0.clone(), entry.1.clone()),
             Type::Dyn | Type::Error => (Type::Dyn, Type::Dyn),
@@ -352,39 +349,39 @@ impl<'s> Checker<'_, 's> {
                 let message = format!(
                     "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
                 );
-                self.report(fold.iter_range.id, message);
+                self.report(comprehension.iter_range.id, message);
                 (Type::Error, Type::Error)
             }
         };
-        let place = self.scope.len();
-        self.scope.push((fold.accu_var.clone(), accumulator_type.clone()));
-        self.scope.push((fold.iter_var.clone(), first));
-        if let Some(name) = &fold.iter_var2 {
+        let stack_index = self.scope.len();
+        self.scope.push((comprehension.accu_var.clone(), accumulator_type.clone()));
+        self.scope.push((comprehension.iter_var.clone(), first));
+        if let Some(name) = &comprehension.iter_var2 {
             self.scope.push((name.clone(), second));
         }
-        let (condition, condition_type) = self.expr(&fold.loop_cond);
-        self.expect(fold.loop_cond.id, &Type::Bool, &condition_type);
-        let (step, step_type) = self.expr(&fold.loop_step);
-        self.expect(fold.loop_step.id, &accumulator_type, &step_type);
-        self.scope.truncate(place + 1);
-        let (result, result_type) = self.expr(&fold.result);
-        self.scope.truncate(place);
+        let (condition, condition_type) = self.expr(&comprehension.loop_cond);
+        self.expect(comprehension.loop_cond.id, &Type::Bool, &condition_type);
+        let (step, step_type) = self.expr(&comprehension.loop_step);
+        self.expect(comprehension.loop_step.id, &accumulator_type, &step_type);
+        self.scope.truncate(stack_index + 1);
+        let (result, result_type) = self.expr(&comprehension.result);
+        self.scope.truncate(stack_index);
         let node = ComprehensionNode {
             range,
             init,
             condition,
-            step: accumulator_step(step, place),
+            step: accumulator_step(step, stack_index),
             result,
-            stack_index: place,
-            has_two_variables: two_variables,
+            stack_index,
+            has_two_variables,
         };
         (ProgramNode::Comprehension(Box::new(node)), self.solution.resolve(&result_type))
     }
 
-    fn expect(&mut self, id: u64, expected: &Type<'s>, found: &Type<'s>) {
-        if !self.solution.assign(expected, found) {
-            let (expected, found) = (self.solution.resolve(expected), self.solution.resolve(found));
-            self.report(id, format!("expected type '{expected}' but found '{found}'"));
+    fn expect(&mut self, id: u64, expected: &Type<'s>, actual: &Type<'s>) {
+        if !self.solution.assign(expected, actual) {
+            let (expected, actual) = (self.solution.resolve(expected), self.solution.resolve(actual));
+            self.report(id, format!("expected type '{expected}' but found '{actual}'"));
         }
     }
 
@@ -406,7 +403,7 @@ fn literal_node<'s>(literal: &LiteralValue) -> (ProgramNode, Type<'s>) {
     (ProgramNode::Constant(constant), type_)
 }
 
-fn failed<'s>() -> (ProgramNode, Type<'s>) {
+fn error_node<'s>() -> (ProgramNode, Type<'s>) {
     (ProgramNode::Constant(Constant::Null), Type::Error)
 }
 
@@ -422,30 +419,30 @@ fn call_node(call: &CallExpr, function: &'static Function, mut nodes: Vec<Progra
     }
     let mut pattern = None;
     if matches!(function.name, "matches" | "find" | "findAll") {
-        let written = if call.target.is_some() { call.args.first() } else { call.args.get(1) };
-        if let Some(IdedExpr { expr: Expr::Literal(LiteralValue::String(text)), .. }) = written {
+        let pattern_arg = if call.target.is_some() { call.args.first() } else { call.args.get(1) };
+        if let Some(IdedExpr { expr: Expr::Literal(LiteralValue::String(text)), .. }) = pattern_arg {
             pattern = Regexp::new(text.inner()).ok();
         }
     }
     ProgramNode::Call { function, args: nodes, pattern }
 }
 
-/// Recognises the steps that only grow the accumulator.
-fn accumulator_step(node: ProgramNode, place: usize) -> AccumulatorStep {
+/// Recognises steps that only extend the accumulator.
+fn accumulator_step(node: ProgramNode, stack_index: usize) -> AccumulatorStep {
     match node {
-        ProgramNode::Variable(variable) if variable == place => AccumulatorStep::Keep,
+        ProgramNode::Variable(variable) if variable == stack_index => AccumulatorStep::Keep,
         ProgramNode::Conditional(parts) => {
             let [condition, then, otherwise] = *parts;
             AccumulatorStep::If {
                 condition,
-                then: Box::new(accumulator_step(then, place)),
-                otherwise: Box::new(accumulator_step(otherwise, place)),
+                then: Box::new(accumulator_step(then, stack_index)),
+                otherwise: Box::new(accumulator_step(otherwise, stack_index)),
             }
         }
         ProgramNode::Call { function, mut args, pattern } => {
-            let grows = matches!(args.first(), Some(ProgramNode::Variable(variable)) if *variable == place);
+            let extends = matches!(args.first(), Some(ProgramNode::Variable(variable)) if *variable == stack_index);
             match (function.name, args.len()) {
-                (operators::ADD, 2) if grows => match args.pop() {
+                (operators::ADD, 2) if extends => match args.pop() {
                     Some(ProgramNode::List(mut elements)) if elements.len() == 1 && !elements[0].optional => {
                         elements.pop().map_or(AccumulatorStep::Keep, |element| AccumulatorStep::Append(element.value))
                     }
@@ -455,7 +452,7 @@ fn accumulator_step(node: ProgramNode, place: usize) -> AccumulatorStep {
                     }
                     None => AccumulatorStep::Keep,
                 },
-                ("cel.@mapInsert", 3) if grows => match (args.pop(), args.pop()) {
+                ("cel.@mapInsert", 3) if extends => match (args.pop(), args.pop()) {
                     (Some(value), Some(key)) => AccumulatorStep::Insert { key, value },
                     _ => AccumulatorStep::Keep,
                 },
@@ -466,7 +463,7 @@ fn accumulator_step(node: ProgramNode, place: usize) -> AccumulatorStep {
     }
 }
 
-/// `a.b.c` as a name, if it is one.
+/// Returns `a.b.c` as text if the expression is a qualified name.
 fn qualified_name(expr: &IdedExpr) -> Option<String> {
     match &expr.expr {
         Expr::Ident(name) => Some(name.clone()),
@@ -475,7 +472,7 @@ fn qualified_name(expr: &IdedExpr) -> Option<String> {
     }
 }
 
-/// The types that an expression can name.
+/// Returns the type that an identifier names.
 fn type_identifier<'s>(name: &str) -> Option<(&'static str, Type<'s>)> {
     let dynamic = || Type::Dyn;
     Some(match name {

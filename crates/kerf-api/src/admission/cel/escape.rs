@@ -1,4 +1,5 @@
-//! Field names as CEL identifiers: what no identifier can spell is written in words (`spec.foo__dash__bar`, `__namespace__`).
+//! Field names as CEL identifiers: characters that identifiers cannot contain are written as words
+//! (`spec.foo__dash__bar`), and reserved words are enclosed in underscores (`__namespace__`).
 
 const RESERVED: [&str; 22] = [
     "true",
@@ -25,7 +26,7 @@ const RESERVED: [&str; 22] = [
     "",
 ];
 
-/// The identifier for a property, or `None` if no identifier can stand for it.
+/// Returns the identifier for a property; `None` if no identifier can express it.
 pub(super) fn escape(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -53,12 +54,13 @@ pub(super) fn escape(name: &str) -> Option<String> {
     Some(out)
 }
 
-/// The property that an identifier stands for, or `None` if it is no valid escape.
+/// Returns the property that an identifier stands for; `None` if the identifier contains an invalid
+/// escape.
 pub(super) fn unescape(identifier: &str) -> Option<String> {
     let mut out = String::with_capacity(identifier.len());
     let mut rest = identifier;
     while !rest.is_empty() {
-        // `__word__`, the word without underscores.
+        // `__word__`, where the word contains no underscores.
         let word = rest.strip_prefix("__").and_then(|body| {
             let end = body.find('_')?;
             (end > 0 && body[end..].starts_with("__")).then(|| &body[..end])
@@ -88,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_survive_the_way_there_and_back() {
+    fn unescape_reverses_escape() {
         for (name, identifier) in [
             ("namespace", "__namespace__"),
             ("if", "__if__"),

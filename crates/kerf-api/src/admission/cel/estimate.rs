@@ -1,6 +1,7 @@
-//! What a rule can cost at worst, before any object exists: from the bounds of the schema (`maxItems`, `maxProperties`, `maxLength`) and the
-//! shape of the expression. A definition whose rules could cost too much is refused, so the numbers are cel-go's and Kubernetes' own; they
-//! decide which definitions a cluster accepts.
+//! Estimates the maximum cost of a rule before any object exists, from the bounds in the schema
+//! (`maxItems`, `maxProperties`, `maxLength`) and the expression. The API server rejects a
+//! definition whose rules could cost too much. The estimates equal those of cel-go and Kubernetes,
+//! because they decide which definitions a cluster accepts.
 
 mod budget;
 mod declared;
@@ -19,12 +20,12 @@ use super::check::{CalledOverloads, Checked};
 use super::cost::{NEW_LIST_COST, NEW_MAP_COST};
 use super::types::Type;
 
-/// The most that a checked expression about values of `schema` can cost.
-pub(super) fn cost(expr: &IdedExpr, checked: &Checked<'_>, schema: &Schema, resource: bool) -> u64 {
+/// Returns the maximum cost of a checked expression on values of `schema`.
+pub(super) fn cost(expr: &IdedExpr, checked: &Checked<'_>, schema: &Schema, is_resource: bool) -> u64 {
     let mut estimator = Estimator {
         types: &checked.types,
         calls: &checked.calls,
-        root: DeclaredNode::Value(schema, resource),
+        root: DeclaredNode::Value(schema, is_resource),
         paths: HashMap::new(),
         sizes: HashMap::new(),
         entries: HashMap::new(),
@@ -50,7 +51,7 @@ struct Estimator<'c, 's> {
     locals: Vec<LocalVariable>,
 }
 
-/// A call's cost, and how large its result is where that is known.
+/// The cost of a call and the size of its result; `None` if the size is unknown.
 struct CallEstimate {
     cost: EstimateRange,
     size: Option<EstimateRange>,
@@ -85,14 +86,14 @@ impl Estimator<'_, '_> {
                 if select.test {
                     return operand;
                 }
-                let read = match self.types.get(&select.operand.id) {
+                let read_cost = match self.types.get(&select.operand.id) {
                     Some(Type::Map(_) | Type::Object(_) | Type::Param(_)) => EstimateRange::fixed(1),
                     _ => EstimateRange::ZERO,
                 };
                 let mut path = self.path(&select.operand);
                 path.push(select.field.clone());
                 self.paths.insert(expr.id, path);
-                operand.add(read)
+                operand.add(read_cost)
             }
             Expr::Call(call) => self.call(expr, call),
             Expr::List(list) => {
@@ -106,8 +107,9 @@ impl Estimator<'_, '_> {
                 sum.add(EstimateRange::fixed(NEW_LIST_COST))
             }
             Expr::Map(map) => {
-                let least = if map.entries.is_empty() { 0 } else { u64::MAX };
-                let (mut key, mut value) = (EstimateRange { min: least, max: 0 }, EstimateRange { min: least, max: 0 });
+                let initial_min = if map.entries.is_empty() { 0 } else { u64::MAX };
+                let (mut key, mut value) =
+                    (EstimateRange { min: initial_min, max: 0 }, EstimateRange { min: initial_min, max: 0 });
                 let mut sum = EstimateRange::ZERO;
                 for entry in &map.entries {
                     let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
@@ -118,70 +120,72 @@ impl Estimator<'_, '_> {
                 self.entries.insert(expr.id, EntrySizes { is_list: false, key, value });
                 sum.add(EstimateRange::fixed(NEW_MAP_COST))
             }
-            Expr::Comprehension(fold) => {
-                let binds = matches!(&fold.iter_range.expr, Expr::List(list) if list.elements.is_empty())
-                    && matches!(&fold.loop_cond.expr, Expr::Literal(LiteralValue::Boolean(b)) if !*b.inner());
-                if binds { self.bind(expr, fold) } else { self.comprehension(expr, fold) }
+            Expr::Comprehension(comprehension) => {
+                let is_binding = matches!(&comprehension.iter_range.expr, Expr::List(list) if list.elements.is_empty())
+                    && matches!(&comprehension.loop_cond.expr, Expr::Literal(LiteralValue::Boolean(b)) if !*b.inner());
+                if is_binding { self.bind(expr, comprehension) } else { self.comprehension(expr, comprehension) }
             }
         }
     }
 
-    fn comprehension(&mut self, expr: &IdedExpr, fold: &ComprehensionExpr) -> EstimateRange {
-        let mut sum = self.cost(&fold.iter_range).add(self.cost(&fold.accu_init));
-        self.push_bound(&fold.accu_var, &fold.accu_init);
-        let entry = self.entry(&fold.iter_range);
-        let is_list = entry
-            .map_or_else(|| matches!(self.types.get(&fold.iter_range.id), Some(Type::List(_))), |entry| entry.is_list);
-        let path = self.path(&fold.iter_range);
+    fn comprehension(&mut self, expr: &IdedExpr, comprehension: &ComprehensionExpr) -> EstimateRange {
+        let mut sum = self.cost(&comprehension.iter_range).add(self.cost(&comprehension.accu_init));
+        self.push_bound(&comprehension.accu_var, &comprehension.accu_init);
+        let entry = self.entry(&comprehension.iter_range);
+        let is_list = entry.map_or_else(
+            || matches!(self.types.get(&comprehension.iter_range.id), Some(Type::List(_))),
+            |entry| entry.is_list,
+        );
+        let path = self.path(&comprehension.iter_range);
         let mut push = |name: &str, step: &str, size: Option<EstimateRange>| {
             let mut path = path.clone();
             path.push(step.to_owned());
             self.locals.push(LocalVariable { name: name.to_owned(), path, size, entry: None });
         };
-        let depth = match &fold.iter_var2 {
+        let depth = match &comprehension.iter_var2 {
             Some(second) => {
-                push(&fold.iter_var, if is_list { "@indices" } else { "@keys" }, entry.map(|entry| entry.key));
+                push(&comprehension.iter_var, if is_list { "@indices" } else { "@keys" }, entry.map(|entry| entry.key));
                 push(second, if is_list { "@items" } else { "@values" }, entry.map(|entry| entry.value));
                 2
             }
             None if is_list => {
-                push(&fold.iter_var, "@items", entry.map(|entry| entry.value));
+                push(&comprehension.iter_var, "@items", entry.map(|entry| entry.value));
                 1
             }
             None => {
-                push(&fold.iter_var, "@keys", entry.map(|entry| entry.key));
+                push(&comprehension.iter_var, "@keys", entry.map(|entry| entry.key));
                 1
             }
         };
-        let round = self.cost(&fold.loop_cond).add(self.cost(&fold.loop_step));
+        let iteration_cost = self.cost(&comprehension.loop_cond).add(self.cost(&comprehension.loop_step));
         self.locals.truncate(self.locals.len() - depth);
-        sum = sum.add(self.cost(&fold.result));
+        sum = sum.add(self.cost(&comprehension.result));
         self.locals.pop();
-        let rounds = self.size_or_unknown(&fold.iter_range);
-        match &fold.accu_init.expr {
+        let iterations = self.size_or_unknown(&comprehension.iter_range);
+        match &comprehension.accu_init.expr {
             Expr::Literal(_) => {
-                if let Some(size) = self.size(&fold.accu_init) {
+                if let Some(size) = self.size(&comprehension.accu_init) {
                     self.sizes.insert(expr.id, size);
                 }
             }
             Expr::List(_) | Expr::Map(_) => {
-                self.sizes.insert(expr.id, rounds);
-                if let Some(entry) = self.entry(&fold.loop_step) {
+                self.sizes.insert(expr.id, iterations);
+                if let Some(entry) = self.entry(&comprehension.loop_step) {
                     self.entries.insert(expr.id, entry);
                 }
             }
             _ => {}
         }
-        sum.add(rounds.times(round))
+        sum.add(iterations.times(iteration_cost))
     }
 
-    /// A comprehension that only names a value.
-    fn bind(&mut self, expr: &IdedExpr, fold: &ComprehensionExpr) -> EstimateRange {
-        let mut sum = self.cost(&fold.iter_range).add(self.cost(&fold.accu_init));
-        self.push_bound(&fold.accu_var, &fold.accu_init);
-        sum = sum.add(self.cost(&fold.result));
+    /// Estimates a comprehension that only binds a value to a name.
+    fn bind(&mut self, expr: &IdedExpr, comprehension: &ComprehensionExpr) -> EstimateRange {
+        let mut sum = self.cost(&comprehension.iter_range).add(self.cost(&comprehension.accu_init));
+        self.push_bound(&comprehension.accu_var, &comprehension.accu_init);
+        sum = sum.add(self.cost(&comprehension.result));
         self.locals.pop();
-        self.copy_sizes(expr.id, &fold.result);
+        self.copy_sizes(expr.id, &comprehension.result);
         sum
     }
 
@@ -217,7 +221,8 @@ impl Estimator<'_, '_> {
         self.paths.get(&expr.id).cloned().unwrap_or_default()
     }
 
-    /// The size that the schema declares at a path. The first step is whichever variable; all start at the root.
+    /// Returns the size that the schema declares at a path. The first step is the name of a
+    /// variable and is skipped, because all variables have the root schema.
     fn declared_size(&self, path: &[String]) -> Option<EstimateRange> {
         let (_, steps) = path.split_first()?;
         let mut node = self.root;
@@ -292,9 +297,9 @@ impl Estimator<'_, '_> {
             else {
                 continue;
             };
-            let one = self.overload(expr, name, &overload.params, target, &call.args, &arg_costs);
-            cost = cost.union(one.cost);
-            size = match (size, one.size) {
+            let estimate = self.overload(expr, name, &overload.params, target, &call.args, &arg_costs);
+            cost = cost.union(estimate.cost);
+            size = match (size, estimate.size) {
                 (Some(a), Some(b)) => Some(a.union(b)),
                 (a, b) => a.or(b),
             };

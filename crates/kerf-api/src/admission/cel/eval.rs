@@ -1,5 +1,5 @@
-//! Running a checked expression on values, on a budget: every step costs what cel-go counts for it, and a rule that would run for too long
-//! is stopped, however its author meant it.
+//! Evaluates a checked expression on a cost budget. Every step is charged what cel-go charges for
+//! it, and an evaluation that exceeds the limit ends with `OverBudget`.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -8,21 +8,24 @@ use super::cost;
 use super::program::{AccumulatorStep, ComprehensionNode, Constant, ProgramNode, SelectMode};
 use super::value::{Arguments, EvalFailure, EvalResult, Items, List, Map, Text, Value, error, no_such_overload};
 
-/// Evaluates `node` with the variables `self` and `oldSelf`; also returns what it cost, at most a little more than `limit`.
+/// Evaluates `node` with the variables `self` and `oldSelf`. Also returns the cost, which exceeds
+/// `limit` by at most one step.
 pub(super) fn evaluate<'a>(
     node: &'a ProgramNode,
-    this: EvalResult<'a>,
-    old: Option<EvalResult<'a>>,
+    self_value: EvalResult<'a>,
+    old_self_value: Option<EvalResult<'a>>,
     limit: u64,
 ) -> (EvalResult<'a>, u64) {
-    let absent = || error("no such attribute(s): oldSelf");
-    let mut run = Evaluator { stack: vec![this, old.unwrap_or_else(absent)], cost: 0, limit };
-    let value = run.eval(node);
-    (value, run.cost)
+    let no_old_self = || error("no such attribute(s): oldSelf");
+    let mut evaluator =
+        Evaluator { stack: vec![self_value, old_self_value.unwrap_or_else(no_old_self)], cost: 0, limit };
+    let value = evaluator.eval(node);
+    (value, evaluator.cost)
 }
 
 struct Evaluator<'a> {
-    /// Variables by their place. One may hold an error: it counts only when it is read.
+    /// Values of the variables by index. A variable may hold an error, which takes effect only when
+    /// the variable is read.
     stack: Vec<EvalResult<'a>>,
     cost: u64,
     limit: u64,
@@ -37,9 +40,9 @@ impl<'a> Evaluator<'a> {
     fn eval(&mut self, node: &'a ProgramNode) -> EvalResult<'a> {
         match node {
             ProgramNode::Constant(constant) => Ok(value_of(constant)),
-            ProgramNode::Variable(place) => {
+            ProgramNode::Variable(stack_index) => {
                 self.charge(cost::READ_COST)?;
-                self.stack.get(*place).cloned().unwrap_or_else(no_such_overload)
+                self.stack.get(*stack_index).cloned().unwrap_or_else(no_such_overload)
             }
             ProgramNode::Select { operand, field, mode } => self.select(operand, field, *mode),
             ProgramNode::And(operands) => self.logical(operands, false),
@@ -60,7 +63,7 @@ impl<'a> Evaluator<'a> {
             ProgramNode::OptionalOr { operands, unwrap } => self.optional_or(operands, *unwrap),
             ProgramNode::Call { function, args, pattern } => {
                 let values = args.iter().map(|arg| self.eval(arg)).collect::<Result<Vec<_>, _>>()?;
-                // What a call costs is known from its arguments, so it is paid before the work is done.
+                // The cost of a call follows from its arguments, so it is charged before the call.
                 self.charge(cost::call_cost(function.name, &values))?;
                 let result = (function.implementation)(Arguments { values, pattern: pattern.as_ref() })?;
                 self.charge(cost::result_cost(function.name, &result))?;
@@ -86,7 +89,7 @@ impl<'a> Evaluator<'a> {
                 Ok(Value::list(items))
             }
             ProgramNode::Map(entries) => self.map(entries),
-            ProgramNode::Comprehension(fold) => self.comprehension(fold),
+            ProgramNode::Comprehension(comprehension) => self.comprehension(comprehension),
         }
     }
 
@@ -103,13 +106,13 @@ impl<'a> Evaluator<'a> {
             other => (other, false),
         };
         let Value::Map(map) = target else { return no_such_overload() };
-        let found = if map.is_object() {
+        let field_value = if map.is_object() {
             super::escape::unescape(field).and_then(|name| map.get_by_name(&name))
         } else {
             map.get_by_name(field)
         };
-        match (mode, found) {
-            (SelectMode::Presence, found) => Ok(Value::Bool(found.is_some())),
+        match (mode, field_value) {
+            (SelectMode::Presence, field_value) => Ok(Value::Bool(field_value.is_some())),
             (SelectMode::Field, Some(value)) if !is_optional => value,
             (SelectMode::Field, None) if !is_optional => error(format!("no such key: {field}")),
             (SelectMode::Field | SelectMode::Optional, Some(value)) => Ok(Value::some(value?)),
@@ -117,19 +120,20 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// `&&` and `||`: one operand alone may decide, and then the other may even fail.
-    fn logical(&mut self, operands: &'a [ProgramNode; 2], decides: bool) -> EvalResult<'a> {
+    /// Evaluates `&&` and `||`. If one operand decides the result, an error of the other is
+    /// ignored.
+    fn logical(&mut self, operands: &'a [ProgramNode; 2], deciding_value: bool) -> EvalResult<'a> {
         let mut failure = None;
         for operand in operands {
             match self.eval(operand) {
-                Ok(Value::Bool(b)) if b == decides => return Ok(Value::Bool(b)),
+                Ok(Value::Bool(b)) if b == deciding_value => return Ok(Value::Bool(b)),
                 Ok(Value::Bool(_)) => {}
                 Ok(_) => failure = failure.or(Some(EvalFailure::Error("no such overload".into()))),
                 Err(EvalFailure::OverBudget) => return Err(EvalFailure::OverBudget),
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        failure.map_or(Ok(Value::Bool(!decides)), Err)
+        failure.map_or(Ok(Value::Bool(!deciding_value)), Err)
     }
 
     fn optional_or(&mut self, operands: &'a [ProgramNode; 2], unwrap: bool) -> EvalResult<'a> {
@@ -162,32 +166,39 @@ impl<'a> Evaluator<'a> {
                     ));
                 }
             };
-            // Of two entries with one key the later one counts.
+            // If two entries have the same key, the later one is kept.
             map.insert(key.as_key()?, value);
         }
         self.charge(cost::NEW_MAP_COST)?;
         Ok(Value::Map(Map::Built(Rc::new(map))))
     }
 
-    fn comprehension(&mut self, fold: &'a ComprehensionNode) -> EvalResult<'a> {
-        let range = self.eval(&fold.range)?;
-        let init = self.eval(&fold.init);
-        debug_assert_eq!(self.stack.len(), fold.stack_index, "the checker and the run agree on where variables are");
+    fn comprehension(&mut self, comprehension: &'a ComprehensionNode) -> EvalResult<'a> {
+        let range = self.eval(&comprehension.range)?;
+        let init = self.eval(&comprehension.init);
+        debug_assert_eq!(
+            self.stack.len(),
+            comprehension.stack_index,
+            "the checker and the run agree on where variables are"
+        );
         self.stack.push(init);
-        let looped = self.rounds(fold, &range);
-        self.stack.truncate(fold.stack_index + 1);
-        let result = looped.and_then(|()| self.eval(&fold.result));
-        self.stack.truncate(fold.stack_index);
+        let loop_result = self.run_iterations(comprehension, &range);
+        self.stack.truncate(comprehension.stack_index + 1);
+        let result = loop_result.and_then(|()| self.eval(&comprehension.result));
+        self.stack.truncate(comprehension.stack_index);
         result
     }
 
-    fn rounds(&mut self, fold: &'a ComprehensionNode, range: &Value<'a>) -> Result<(), EvalFailure> {
+    fn run_iterations(&mut self, comprehension: &'a ComprehensionNode, range: &Value<'a>) -> Result<(), EvalFailure> {
         match range {
             Value::List(list) => {
                 for (i, item) in list.iter().enumerate() {
-                    let (first, second) =
-                        if fold.has_two_variables { (Ok(Value::Int(i as i64)), item) } else { (item, Ok(Value::Null)) };
-                    if !self.round(fold, first, second)? {
+                    let (first, second) = if comprehension.has_two_variables {
+                        (Ok(Value::Int(i as i64)), item)
+                    } else {
+                        (item, Ok(Value::Null))
+                    };
+                    if !self.run_iteration(comprehension, first, second)? {
                         break;
                     }
                 }
@@ -195,12 +206,12 @@ impl<'a> Evaluator<'a> {
             }
             Value::Map(map) => {
                 for key in map.keys() {
-                    let value = if fold.has_two_variables {
+                    let value = if comprehension.has_two_variables {
                         map.get(&key)?.unwrap_or(Ok(Value::Null))
                     } else {
                         Ok(Value::Null)
                     };
-                    if !self.round(fold, Ok(key), value)? {
+                    if !self.run_iteration(comprehension, Ok(key), value)? {
                         break;
                     }
                 }
@@ -210,33 +221,33 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// One round; false when the loop's condition ended it.
-    fn round(
+    /// Runs one iteration. Returns false if the loop condition ended the loop.
+    fn run_iteration(
         &mut self,
-        fold: &'a ComprehensionNode,
+        comprehension: &'a ComprehensionNode,
         first: EvalResult<'a>,
         second: EvalResult<'a>,
     ) -> Result<bool, EvalFailure> {
-        self.stack.truncate(fold.stack_index + 1);
+        self.stack.truncate(comprehension.stack_index + 1);
         self.stack.push(first);
-        if fold.has_two_variables {
+        if comprehension.has_two_variables {
             self.stack.push(second);
         }
-        match self.eval(&fold.condition)? {
+        match self.eval(&comprehension.condition)? {
             Value::Bool(true) => {}
             _ => return Ok(false),
         }
-        self.step(&fold.step, fold.stack_index)?;
+        self.step(&comprehension.step, comprehension.stack_index)?;
         Ok(true)
     }
 
-    fn step(&mut self, step: &'a AccumulatorStep, place: usize) -> Result<(), EvalFailure> {
+    fn step(&mut self, step: &'a AccumulatorStep, stack_index: usize) -> Result<(), EvalFailure> {
         match step {
             AccumulatorStep::Keep => self.charge(cost::READ_COST),
             AccumulatorStep::Append(node) => {
                 let element = self.eval(node);
                 self.charge(cost::READ_COST + cost::NEW_LIST_COST + 1)?;
-                self.add_to_accumulator(place, element, |accumulator, element| {
+                self.add_to_accumulator(stack_index, element, |accumulator, element| {
                     let Value::List(List { items: Items::Built(items), .. }) = accumulator else {
                         return no_such_overload();
                     };
@@ -249,7 +260,7 @@ impl<'a> Evaluator<'a> {
                 let value = self.eval(value);
                 self.charge(cost::READ_COST + 1)?;
                 let entry = key.and_then(|key| value.map(|value| (key, value)));
-                self.add_to_accumulator(place, entry, |accumulator, (key, value)| {
+                self.add_to_accumulator(stack_index, entry, |accumulator, (key, value)| {
                     let Value::Map(Map::Built(entries)) = accumulator else { return no_such_overload() };
                     if Rc::make_mut(entries).insert(key, value).is_some() {
                         return error("insert failed: key already exists");
@@ -258,42 +269,43 @@ impl<'a> Evaluator<'a> {
                 })
             }
             AccumulatorStep::If { condition, then, otherwise } => match self.eval(condition) {
-                Ok(Value::Bool(true)) => self.step(then, place),
-                Ok(Value::Bool(false)) => self.step(otherwise, place),
-                Ok(_) => self.set_accumulator(place, no_such_overload()),
-                Err(failure) => self.set_accumulator(place, Err(failure)),
+                Ok(Value::Bool(true)) => self.step(then, stack_index),
+                Ok(Value::Bool(false)) => self.step(otherwise, stack_index),
+                Ok(_) => self.set_accumulator(stack_index, no_such_overload()),
+                Err(failure) => self.set_accumulator(stack_index, Err(failure)),
             },
             AccumulatorStep::Set(node) => {
                 let value = self.eval(node);
-                self.set_accumulator(place, value)
+                self.set_accumulator(stack_index, value)
             }
         }
     }
 
     fn add_to_accumulator<T>(
         &mut self,
-        place: usize,
+        stack_index: usize,
         part: Result<T, EvalFailure>,
         add: impl FnOnce(&mut Value<'a>, T) -> Result<(), EvalFailure>,
     ) -> Result<(), EvalFailure> {
         let part = match part {
             Ok(part) => part,
-            Err(failure) => return self.set_accumulator(place, Err(failure)),
+            Err(failure) => return self.set_accumulator(stack_index, Err(failure)),
         };
-        if let Some(Ok(accumulator)) = self.stack.get_mut(place)
+        if let Some(Ok(accumulator)) = self.stack.get_mut(stack_index)
             && let Err(failure) = add(accumulator, part)
         {
-            return self.set_accumulator(place, Err(failure));
+            return self.set_accumulator(stack_index, Err(failure));
         }
         Ok(())
     }
 
-    /// The accumulator may hold an error, which a later round may still make up for; running out of budget may not.
-    fn set_accumulator(&mut self, place: usize, value: EvalResult<'a>) -> Result<(), EvalFailure> {
+    /// Replaces the accumulator. It may hold an error, which a later iteration may still override.
+    /// `OverBudget` ends the evaluation.
+    fn set_accumulator(&mut self, stack_index: usize, value: EvalResult<'a>) -> Result<(), EvalFailure> {
         if matches!(value, Err(EvalFailure::OverBudget)) {
             return Err(EvalFailure::OverBudget);
         }
-        if let Some(accumulator) = self.stack.get_mut(place) {
+        if let Some(accumulator) = self.stack.get_mut(stack_index) {
             *accumulator = value;
         }
         Ok(())

@@ -1,5 +1,6 @@
-//! What the functions of the library do, a file for each family. Arguments arrive evaluated and, but for dynamic ones, of a type that the
-//! checker allowed; anything else is `no such overload`.
+//! Implementations of the library's functions, one file per family. Arguments are already evaluated
+//! and have a type that the checker allowed, except dynamic ones. An unsupported argument type is
+//! the error `no such overload`.
 
 pub(super) mod conversion;
 pub(super) mod format;

@@ -1,8 +1,9 @@
-//! The functions that a rule may call: CEL's own and those that Kubernetes 1.36 adds, as a table of signatures. A signature is written as
-//! a user reads it, the receiver in brackets (`[list(A)].indexOf(A) -> int`); capital letters are type parameters.
+//! The functions that a rule may call, as a table of signatures: CEL's own and those that
+//! Kubernetes 1.36 adds. A signature gives the receiver in brackets (`[list(A)](A) -> int`);
+//! capital letters are type parameters.
 //!
-//! Exactly these: a rule that calls anything else does not compile, as it would not on a cluster (`math.*` and `string.reverse()` are
-//! functions of CEL that Kubernetes has not switched on).
+//! A rule that calls any other function does not compile, as on a cluster (`math.*` and
+//! `string.reverse()` are CEL functions that Kubernetes does not enable).
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -13,10 +14,10 @@ use super::functions::{
 use super::types::{OpaqueType, Type};
 use super::value::{Arguments, EvalResult};
 
-/// What a function does with its evaluated arguments, the receiver first.
+/// The implementation of a function. It takes the evaluated arguments, with the receiver first.
 pub(super) type Implementation = for<'a> fn(Arguments<'a, '_>) -> EvalResult<'a>;
 
-/// A function: what it is called, what it takes, what it does.
+/// A function with all its signatures.
 pub(super) struct Function {
     pub(super) name: &'static str,
     pub(super) overloads: Vec<Overload>,
@@ -31,7 +32,7 @@ pub(super) struct Overload {
     pub(super) type_params: usize,
 }
 
-/// The functions of that name. Receivers share a name only where one implementation serves all of them.
+/// Returns the function `name`. All receiver types of a name share one implementation.
 pub(super) fn find_function(name: &str) -> Option<&'static Function> {
     LIBRARY.get(name)
 }
@@ -46,7 +47,8 @@ static LIBRARY: LazyLock<HashMap<&'static str, Function>> = LazyLock::new(|| {
 });
 
 const FUNCTION_TABLE: &[(&str, &str, Implementation)] = &[
-    // The three operators that do not always look at all their operands; the run does them itself.
+    // These three operators do not always evaluate all operands, so the evaluator handles them
+    // itself.
     ("_&&_", "(bool, bool) -> bool", operators::identity),
     ("_||_", "(bool, bool) -> bool", operators::identity),
     ("_?_:_", "(bool, A, A) -> A", operators::identity),
@@ -243,30 +245,31 @@ const SORT_BY_KEYS: &str = "[list(A)](list(int)) -> list(A); [list(A)](list(uint
                             [list(A)](list(bool)) -> list(A); [list(A)](list(duration)) -> list(A); \
                             [list(A)](list(timestamp)) -> list(A); [list(A)](list(string)) -> list(A); [list(A)](list(bytes)) -> list(A)";
 
-/// Reads `[receiver](params) -> result`. The table is a constant: a signature that cannot be read fails every test.
+/// Parses `[receiver](params) -> result`. The table is constant, so an invalid signature fails
+/// every test.
 fn parse_signature(text: &str, name: &str) -> Overload {
-    let broken = || -> ! { panic!("the signature {text:?} of {name} cannot be read") };
+    let invalid_signature = || -> ! { panic!("the signature {text:?} of {name} cannot be read") };
     let mut reader = SignatureReader { rest: text.trim(), letters: Vec::new() };
     let mut params = Vec::new();
-    let member = reader.skip_token("[");
-    if member {
-        params.push(reader.read_type().unwrap_or_else(|| broken()));
+    let is_member = reader.skip_token("[");
+    if is_member {
+        params.push(reader.read_type().unwrap_or_else(|| invalid_signature()));
         if !reader.skip_token("]") {
-            broken();
+            invalid_signature();
         }
     }
     if !reader.skip_token("(") {
-        broken();
+        invalid_signature();
     }
     while !reader.skip_token(")") {
-        params.push(reader.read_type().unwrap_or_else(|| broken()));
+        params.push(reader.read_type().unwrap_or_else(|| invalid_signature()));
         reader.skip_token(",");
     }
     if !reader.skip_token("->") {
-        broken();
+        invalid_signature();
     }
-    let result = reader.read_type().unwrap_or_else(|| broken());
-    Overload { is_member: member, params, result, type_params: reader.letters.len() }
+    let result = reader.read_type().unwrap_or_else(|| invalid_signature());
+    Overload { is_member, params, result, type_params: reader.letters.len() }
 }
 
 struct SignatureReader<'t> {

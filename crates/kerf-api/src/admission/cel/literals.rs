@@ -1,5 +1,6 @@
-//! What can be seen to be wrong in an expression that checks: literals that no function will read, lists of mixed types, format strings that
-//! do not fit their arguments. cel-go calls these validators and runs them after type checking.
+//! Checks of literals in an expression that has correct types: arguments that no function can
+//! parse, lists of mixed types, and format strings that do not match their arguments. cel-go calls
+//! such checks validators and runs them after type checking.
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
 
@@ -10,11 +11,11 @@ use super::functions::printf::{self, Verb};
 use super::parse::{Issue, Parsed};
 use super::types::Type;
 
-/// Everything that the validators find.
+/// Returns all issues that the validators find.
 pub(super) fn validate(parsed: &Parsed, types: &ExpressionTypes<'_>) -> Vec<Issue> {
-    let mut literals = LiteralValidator { parsed, types, issues: Vec::new() };
-    literals.node(&parsed.expr, false);
-    literals.issues
+    let mut validator = LiteralValidator { parsed, types, issues: Vec::new() };
+    validator.validate_node(&parsed.expr, false);
+    validator.issues
 }
 
 struct LiteralValidator<'p, 's> {
@@ -24,16 +25,17 @@ struct LiteralValidator<'p, 's> {
 }
 
 impl LiteralValidator<'_, '_> {
-    /// `exempt` inside of `format`, whose arguments may be mixed.
-    fn node(&mut self, expr: &IdedExpr, exempt: bool) {
+    /// Checks an expression. `exempt` is true inside `format`, whose arguments may have mixed
+    /// types.
+    fn validate_node(&mut self, expr: &IdedExpr, exempt: bool) {
         match &expr.expr {
             Expr::Literal(_) | Expr::Ident(_) | Expr::Unspecified | Expr::Struct(_) => {}
-            Expr::Select(select) => self.node(&select.operand, exempt),
+            Expr::Select(select) => self.validate_node(&select.operand, exempt),
             Expr::Call(call) => {
-                self.call(expr, &call.func_name, call.target.as_deref(), &call.args);
+                self.check_call(expr, &call.func_name, call.target.as_deref(), &call.args);
                 let exempt = exempt || call.func_name == "format";
                 for part in call.target.as_deref().into_iter().chain(&call.args) {
-                    self.node(part, exempt);
+                    self.validate_node(part, exempt);
                 }
             }
             Expr::List(list) => {
@@ -43,9 +45,9 @@ impl LiteralValidator<'_, '_> {
                         .iter()
                         .enumerate()
                         .map(|(i, element)| (element, list.optional_indices.contains(&i)));
-                    self.homogeneous(elements, true);
+                    self.check_homogeneous(elements, true);
                 }
-                list.elements.iter().for_each(|element| self.node(element, exempt));
+                list.elements.iter().for_each(|element| self.validate_node(element, exempt));
             }
             Expr::Map(map) => {
                 let entries: Vec<_> = map
@@ -57,24 +59,30 @@ impl LiteralValidator<'_, '_> {
                     })
                     .collect();
                 if !exempt {
-                    self.homogeneous(entries.iter().map(|entry| (&entry.key, false)), false);
-                    self.homogeneous(entries.iter().map(|entry| (&entry.value, entry.optional)), false);
+                    self.check_homogeneous(entries.iter().map(|entry| (&entry.key, false)), false);
+                    self.check_homogeneous(entries.iter().map(|entry| (&entry.value, entry.optional)), false);
                 }
                 for entry in entries {
-                    self.node(&entry.key, exempt);
-                    self.node(&entry.value, exempt);
+                    self.validate_node(&entry.key, exempt);
+                    self.validate_node(&entry.value, exempt);
                 }
             }
-            Expr::Comprehension(fold) => {
-                for part in [&fold.iter_range, &fold.accu_init, &fold.loop_cond, &fold.loop_step, &fold.result] {
-                    self.node(part, exempt);
+            Expr::Comprehension(comprehension) => {
+                for part in [
+                    &comprehension.iter_range,
+                    &comprehension.accu_init,
+                    &comprehension.loop_cond,
+                    &comprehension.loop_step,
+                    &comprehension.result,
+                ] {
+                    self.validate_node(part, exempt);
                 }
             }
         }
     }
 
-    /// All of one type, that of the first.
-    fn homogeneous<'e>(&mut self, elements: impl Iterator<Item = (&'e IdedExpr, bool)>, first_only: bool) {
+    /// Checks that all elements have the type of the first one.
+    fn check_homogeneous<'e>(&mut self, elements: impl Iterator<Item = (&'e IdedExpr, bool)>, first_only: bool) {
         let mut first: Option<Type<'_>> = None;
         for (element, optional) in elements {
             let Some(type_) = self.types.get(&element.id) else { continue };
@@ -93,15 +101,15 @@ impl LiteralValidator<'_, '_> {
         }
     }
 
-    fn call(&mut self, expr: &IdedExpr, name: &str, target: Option<&IdedExpr>, args: &[IdedExpr]) {
+    fn check_call(&mut self, expr: &IdedExpr, name: &str, target: Option<&IdedExpr>, args: &[IdedExpr]) {
         if let Some(IdedExpr { id, expr: Expr::Literal(LiteralValue::String(text)) }) = args.first() {
-            let good = match name {
+            let is_valid = match name {
                 "duration" => time::parse_duration(text.inner()).is_some(),
                 "timestamp" => time::parse_timestamp(text.inner()).is_some(),
                 "matches" => Regexp::new(text.inner()).is_ok(),
                 _ => true,
             };
-            if !good {
+            if !is_valid {
                 self.issues.push(self.parsed.issue_at(*id, format!("invalid {name} argument")));
             }
         }
@@ -111,11 +119,11 @@ impl LiteralValidator<'_, '_> {
             [IdedExpr { expr: Expr::List(list), .. }],
         ) = (name, target, args)
         {
-            self.format(expr.id, pattern.inner(), &list.elements);
+            self.check_format(expr.id, pattern.inner(), &list.elements);
         }
     }
 
-    fn format(&mut self, id: u64, pattern: &str, args: &[IdedExpr]) {
+    fn check_format(&mut self, id: u64, pattern: &str, args: &[IdedExpr]) {
         let mut used = 0;
         let mut rest = pattern;
         while let Some((_, clause)) = printf::next_clause(rest) {
@@ -130,9 +138,9 @@ impl LiteralValidator<'_, '_> {
                     return;
                 }
             };
-            if let Err((bad, type_name)) = self.fits(verb, &args[used]) {
+            if let Err((bad_id, type_name)) = self.check_argument(verb, &args[used]) {
                 let message = format!("error during formatting: {}", printf::wrong_type(verb, &type_name));
-                self.issues.push(self.parsed.issue_at(bad, message));
+                self.issues.push(self.parsed.issue_at(bad_id, message));
                 return;
             }
             used += 1;
@@ -144,8 +152,9 @@ impl LiteralValidator<'_, '_> {
         }
     }
 
-    /// Whether an argument can be printed so; if not, the part that cannot and its type.
-    fn fits(&self, verb: Verb, arg: &IdedExpr) -> Result<(), (u64, String)> {
+    /// Checks that `verb` can print the argument. Otherwise returns the id and the type name of the
+    /// part that cannot be printed.
+    fn check_argument(&self, verb: Verb, arg: &IdedExpr) -> Result<(), (u64, String)> {
         let Some(type_) = self.types.get(&arg.id) else { return Ok(()) };
         let fits = match (verb, type_) {
             (_, Type::Dyn | Type::Error) => true,
@@ -156,18 +165,18 @@ impl LiteralValidator<'_, '_> {
             (Verb::Hex { .. }, type_) => matches!(type_, Type::Int | Type::Uint | Type::String | Type::Bytes),
         };
         if !fits {
-            let shown = type_.to_string();
-            let name = shown.split('(').next().unwrap_or(&shown).to_owned();
+            let type_text = type_.to_string();
+            let name = type_text.split('(').next().unwrap_or(&type_text).to_owned();
             return Err((arg.id, name));
         }
         if verb == Verb::Text {
             match &arg.expr {
-                Expr::List(list) => list.elements.iter().try_for_each(|element| self.fits(verb, element))?,
+                Expr::List(list) => list.elements.iter().try_for_each(|element| self.check_argument(verb, element))?,
                 Expr::Map(map) => {
                     for entry in &map.entries {
                         if let EntryExpr::MapEntry(entry) = &entry.expr {
-                            self.fits(verb, &entry.key)?;
-                            self.fits(verb, &entry.value)?;
+                            self.check_argument(verb, &entry.key)?;
+                            self.check_argument(verb, &entry.value)?;
                         }
                     }
                 }

@@ -1,5 +1,6 @@
-//! From a rule's text to its syntax tree, with the macros that Kubernetes has switched on. The tree comes from the `cel` crate, which
-//! follows cel-go's grammar; what it does not bound itself is bounded here, before it is called.
+//! Parses the text of a rule into a syntax tree, with the macros that Kubernetes enables. The `cel`
+//! crate, which follows cel-go's grammar, does the parsing. Limits that the crate does not enforce
+//! are checked here before it is called.
 
 use std::sync::LazyLock;
 
@@ -9,29 +10,30 @@ use cel::common::ast::{
 use cel::parser::{Macro, MacroExprHelper};
 use cel::{Env, ParseError};
 
-/// cel-go's bound on the size of an expression.
+/// cel-go's limit on the size of an expression.
 const MAX_CODE_POINTS: usize = 100_000;
-/// Operators and brackets nest the tree, and the tree is walked by recursion; no rule that a person wrote comes near this.
+/// Limit on the nesting of operators and brackets, because the tree is traversed recursively. Rules
+/// written by hand are far below it.
 const MAX_NESTING: usize = 400;
 
-/// A parsed expression and where its parts stand.
+/// A parsed expression with the source positions of its parts.
 pub(super) struct Parsed {
     pub(super) expr: IdedExpr,
     pub(super) source: SourceInfo,
 }
 
-/// Something wrong at a place of the text.
+/// A mistake at a position of the text.
 #[derive(Clone, Debug)]
 pub(super) struct Issue {
-    /// From 1.
+    /// Line number, beginning with 1.
     pub(super) line: usize,
-    /// From 1.
+    /// Column in characters, beginning with 1.
     pub(super) column: usize,
     pub(super) message: String,
 }
 
 impl Parsed {
-    /// Something wrong with a part of the expression.
+    /// Returns an issue at the position of the sub-expression `id`.
     pub(super) fn issue_at(&self, id: u64, message: String) -> Issue {
         let start = self.source.offset_for(id).map_or(0, |(start, _)| start as usize);
         let before: Vec<char> = self.source.source.chars().take(start).collect();
@@ -41,7 +43,7 @@ impl Parsed {
     }
 }
 
-/// The issues as cel-go prints them: in order of their places, each with the line that it is about.
+/// Formats issues as cel-go prints them: sorted by position, each with its source line.
 pub(super) fn format_issues(source: &str, mut issues: Vec<Issue>) -> String {
     issues.sort_by_key(|issue| (issue.line, issue.column));
     let texts: Vec<String> = issues
@@ -58,17 +60,19 @@ pub(super) fn format_issues(source: &str, mut issues: Vec<Issue>) -> String {
     texts.join("\n")
 }
 
-/// Parses an expression, or says what is wrong with its syntax.
+/// Parses an expression, or returns its syntax errors.
 pub(super) fn parse(text: &str) -> Result<Parsed, Vec<Issue>> {
-    let refuse = |message: String| vec![Issue { line: 1, column: 1, message }];
+    let single_issue = |message: String| vec![Issue { line: 1, column: 1, message }];
     let size = text.chars().count();
     if size > MAX_CODE_POINTS {
-        return Err(refuse(format!("expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}")));
+        return Err(single_issue(format!(
+            "expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}"
+        )));
     }
     if nesting_depth(text) > MAX_NESTING {
-        return Err(refuse(format!("expression recursion limit exceeded: {MAX_NESTING}")));
+        return Err(single_issue(format!("expression recursion limit exceeded: {MAX_NESTING}")));
     }
-    // The parser is not ours: whatever it does with a text that it did not foresee must not end the process.
+    // The parser is third-party code: a panic on an unforeseen text must not end the process.
     let parsed = std::panic::catch_unwind(|| ENVIRONMENT.parser().parse_with_source_info(text));
     match parsed {
         Ok(Ok((expr, source))) => Ok(Parsed { expr, source }),
@@ -81,36 +85,39 @@ pub(super) fn parse(text: &str) -> Result<Parsed, Vec<Issue>> {
                 message: error.msg,
             })
             .collect()),
-        Err(_) => Err(refuse("Syntax error: the expression cannot be parsed".to_owned())),
+        Err(_) => Err(single_issue("Syntax error: the expression cannot be parsed".to_owned())),
     }
 }
 
-/// How deep the tree can be at most. Brackets nest, and a run of operators or selections leans to one side; `&&`, `||` and commas start
-/// afresh, since the parser balances the former and sets the latter side by side.
+/// Returns an upper bound of the depth of the syntax tree. Brackets nest, and a chain of operators
+/// or selections adds one level each. `&&`, `||` and commas start a new chain, because the parser
+/// balances the first two and lists arguments side by side.
 fn nesting_depth(text: &str) -> usize {
     let mut deepest = 0;
-    // The lengths of the runs around the open brackets, and their sum with the one at hand.
-    let mut outer: Vec<usize> = Vec::new();
-    let (mut run, mut depth): (usize, usize) = (0, 0);
+    // Lengths of the chains around the open brackets. `depth` is their sum plus the current chain
+    // plus one per bracket.
+    let mut outer_chains: Vec<usize> = Vec::new();
+    let (mut chain, mut depth): (usize, usize) = (0, 0);
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
         match c {
             '\'' | '"' => skip_literal(c, &mut chars),
             '(' | '[' | '{' => {
-                outer.push(std::mem::take(&mut run));
+                outer_chains.push(std::mem::take(&mut chain));
                 depth += 1;
             }
             ')' | ']' | '}' => {
-                // What follows a bracket leans on it: the level that it took stays, as one of the outer run.
-                depth -= run;
-                match outer.pop() {
-                    Some(around) => run = around + 1,
-                    None => run = 0,
+                // The text after a bracket belongs to the outer chain; the bracket's own level
+                // counts as one part of that chain.
+                depth -= chain;
+                match outer_chains.pop() {
+                    Some(outer_chain) => chain = outer_chain + 1,
+                    None => chain = 0,
                 }
             }
-            '&' | '|' | ',' => depth -= std::mem::take(&mut run),
+            '&' | '|' | ',' => depth -= std::mem::take(&mut chain),
             '?' | '+' | '-' | '*' | '/' | '%' | '!' | '<' | '>' | '=' | '.' => {
-                run += 1;
+                chain += 1;
                 depth += 1;
             }
             _ => {}
@@ -150,8 +157,10 @@ static ENVIRONMENT: LazyLock<Env> = LazyLock::new(|| {
         }),
         Macro::receiver("sortBy", 2, |helper, target, args| sort_by(helper, target, args).map(Some)),
     ];
-    for added in macros {
-        environment.add_macro(added).expect("no macro of these names and argument counts is in the standard library");
+    for definition in macros {
+        environment
+            .add_macro(definition)
+            .expect("no macro of these names and argument counts is in the standard library");
     }
     environment
 });
@@ -160,7 +169,7 @@ type MacroResult = Result<IdedExpr, ParseError>;
 
 const ACCUMULATOR: &str = "@result";
 
-/// Takes what an expander was lent.
+/// Builds the expressions into which a macro expands.
 struct ExprBuilder<'h, 'p> {
     helper: &'h mut MacroExprHelper<'p>,
 }
@@ -186,7 +195,7 @@ impl ExprBuilder<'_, '_> {
         self.helper.next_expr(Expr::List(ListExpr::new(items)))
     }
 
-    /// The two iteration variables of a two-variable comprehension.
+    /// Removes and returns the two iteration variables of a two-variable comprehension.
     fn variables(&mut self, args: &mut Vec<IdedExpr>) -> Result<(String, String), ParseError> {
         let second = args.remove(1);
         let first = args.remove(0);
@@ -230,32 +239,32 @@ struct ComprehensionParts {
 }
 
 fn all(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> MacroResult {
-    let mut make = ExprBuilder { helper };
-    let variables = make.variables(args)?;
+    let mut builder = ExprBuilder { helper };
+    let variables = builder.variables(args)?;
     let predicate = args.pop().unwrap_or_default();
-    let (accumulator, again, result) = (make.accumulator(), make.accumulator(), make.accumulator());
+    let (accumulator, step_accumulator, result) = (builder.accumulator(), builder.accumulator(), builder.accumulator());
     let parts = ComprehensionParts {
-        init: make.boolean(true),
-        condition: make.call(operators::NOT_STRICTLY_FALSE, vec![accumulator]),
-        step: make.call(operators::LOGICAL_AND, vec![again, predicate]),
+        init: builder.boolean(true),
+        condition: builder.call(operators::NOT_STRICTLY_FALSE, vec![accumulator]),
+        step: builder.call(operators::LOGICAL_AND, vec![step_accumulator, predicate]),
         result,
     };
-    Ok(make.comprehension(target.take(), variables, parts))
+    Ok(builder.comprehension(target.take(), variables, parts))
 }
 
 fn exists(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> MacroResult {
-    let mut make = ExprBuilder { helper };
-    let variables = make.variables(args)?;
+    let mut builder = ExprBuilder { helper };
+    let variables = builder.variables(args)?;
     let predicate = args.pop().unwrap_or_default();
-    let (accumulator, again, result) = (make.accumulator(), make.accumulator(), make.accumulator());
-    let not = make.call(operators::LOGICAL_NOT, vec![accumulator]);
+    let (accumulator, step_accumulator, result) = (builder.accumulator(), builder.accumulator(), builder.accumulator());
+    let not = builder.call(operators::LOGICAL_NOT, vec![accumulator]);
     let parts = ComprehensionParts {
-        init: make.boolean(false),
-        condition: make.call(operators::NOT_STRICTLY_FALSE, vec![not]),
-        step: make.call(operators::LOGICAL_OR, vec![again, predicate]),
+        init: builder.boolean(false),
+        condition: builder.call(operators::NOT_STRICTLY_FALSE, vec![not]),
+        step: builder.call(operators::LOGICAL_OR, vec![step_accumulator, predicate]),
         result,
     };
-    Ok(make.comprehension(target.take(), variables, parts))
+    Ok(builder.comprehension(target.take(), variables, parts))
 }
 
 fn exists_one(
@@ -263,19 +272,19 @@ fn exists_one(
     target: &mut Option<IdedExpr>,
     args: &mut Vec<IdedExpr>,
 ) -> MacroResult {
-    let mut make = ExprBuilder { helper };
-    let variables = make.variables(args)?;
+    let mut builder = ExprBuilder { helper };
+    let variables = builder.variables(args)?;
     let predicate = args.pop().unwrap_or_default();
-    let (accumulator, unchanged, result) = (make.accumulator(), make.accumulator(), make.accumulator());
-    let (one, expected) = (make.int(1), make.int(1));
-    let more = make.call(operators::ADD, vec![accumulator, one]);
+    let (accumulator, unchanged, result) = (builder.accumulator(), builder.accumulator(), builder.accumulator());
+    let (one, expected) = (builder.int(1), builder.int(1));
+    let incremented = builder.call(operators::ADD, vec![accumulator, one]);
     let parts = ComprehensionParts {
-        init: make.int(0),
-        condition: make.boolean(true),
-        step: make.call(operators::CONDITIONAL, vec![predicate, more, unchanged]),
-        result: make.call(operators::EQUALS, vec![result, expected]),
+        init: builder.int(0),
+        condition: builder.boolean(true),
+        step: builder.call(operators::CONDITIONAL, vec![predicate, incremented, unchanged]),
+        result: builder.call(operators::EQUALS, vec![result, expected]),
     };
-    Ok(make.comprehension(target.take(), variables, parts))
+    Ok(builder.comprehension(target.take(), variables, parts))
 }
 
 fn transform_list(
@@ -283,15 +292,15 @@ fn transform_list(
     target: &mut Option<IdedExpr>,
     args: &mut Vec<IdedExpr>,
 ) -> MacroResult {
-    let mut make = ExprBuilder { helper };
-    let variables = make.variables(args)?;
+    let mut builder = ExprBuilder { helper };
+    let variables = builder.variables(args)?;
     let transform = args.pop().unwrap_or_default();
-    let (accumulator, result) = (make.accumulator(), make.accumulator());
-    let element = make.list(vec![transform]);
-    let step = make.call(operators::ADD, vec![accumulator, element]);
-    let step = filtered(&mut make, args.pop(), step);
-    let parts = ComprehensionParts { init: make.list(Vec::new()), condition: make.boolean(true), step, result };
-    Ok(make.comprehension(target.take(), variables, parts))
+    let (accumulator, result) = (builder.accumulator(), builder.accumulator());
+    let element = builder.list(vec![transform]);
+    let step = builder.call(operators::ADD, vec![accumulator, element]);
+    let step = apply_filter(&mut builder, args.pop(), step);
+    let parts = ComprehensionParts { init: builder.list(Vec::new()), condition: builder.boolean(true), step, result };
+    Ok(builder.comprehension(target.take(), variables, parts))
 }
 
 fn transform_map(
@@ -300,47 +309,48 @@ fn transform_map(
     args: &mut Vec<IdedExpr>,
     keep_key: bool,
 ) -> MacroResult {
-    let mut make = ExprBuilder { helper };
-    let variables = make.variables(args)?;
+    let mut builder = ExprBuilder { helper };
+    let variables = builder.variables(args)?;
     let transform = args.pop().unwrap_or_default();
-    let (accumulator, result) = (make.accumulator(), make.accumulator());
+    let (accumulator, result) = (builder.accumulator(), builder.accumulator());
     let mut insert = vec![accumulator];
     if keep_key {
-        insert.push(make.helper.next_expr(Expr::Ident(variables.0.clone())));
+        insert.push(builder.helper.next_expr(Expr::Ident(variables.0.clone())));
     }
     insert.push(transform);
-    let step = make.call("cel.@mapInsert", insert);
-    let step = filtered(&mut make, args.pop(), step);
-    let init = make.helper.next_expr(Expr::Map(MapExpr { entries: Vec::new() }));
-    let parts = ComprehensionParts { init, condition: make.boolean(true), step, result };
-    Ok(make.comprehension(target.take(), variables, parts))
+    let step = builder.call("cel.@mapInsert", insert);
+    let step = apply_filter(&mut builder, args.pop(), step);
+    let init = builder.helper.next_expr(Expr::Map(MapExpr { entries: Vec::new() }));
+    let parts = ComprehensionParts { init, condition: builder.boolean(true), step, result };
+    Ok(builder.comprehension(target.take(), variables, parts))
 }
 
-fn filtered(make: &mut ExprBuilder<'_, '_>, filter: Option<IdedExpr>, step: IdedExpr) -> IdedExpr {
+fn apply_filter(builder: &mut ExprBuilder<'_, '_>, filter: Option<IdedExpr>, step: IdedExpr) -> IdedExpr {
     match filter {
         Some(filter) => {
-            let unchanged = make.accumulator();
-            make.call(operators::CONDITIONAL, vec![filter, step, unchanged])
+            let unchanged = builder.accumulator();
+            builder.call(operators::CONDITIONAL, vec![filter, step, unchanged])
         }
         None => step,
     }
 }
 
-/// `list.sortBy(e, key)`: the list is bound once, its keys are mapped, and both are sorted together.
+/// Expands `list.sortBy(e, key)`: binds the list once, computes the keys, and sorts the list by
+/// them.
 fn sort_by(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> MacroResult {
     const INPUT: &str = "@__sortBy_input__";
-    let mut make = ExprBuilder { helper };
+    let mut builder = ExprBuilder { helper };
     let key = args.pop().unwrap_or_default();
     let variable = args.pop().unwrap_or_default();
     let Expr::Ident(name) = variable.expr else {
-        return Err(make.helper.new_error(variable.id, "argument must be a simple name"));
+        return Err(builder.helper.new_error(variable.id, "argument must be a simple name"));
     };
-    let input = |make: &mut ExprBuilder<'_, '_>| make.helper.next_expr(Expr::Ident(INPUT.to_owned()));
-    let (accumulator, result) = (make.accumulator(), make.accumulator());
-    let element = make.list(vec![key]);
-    let (init, condition, range) = (make.list(Vec::new()), make.boolean(true), input(&mut make));
-    let step = make.call(operators::ADD, vec![accumulator, element]);
-    let keys = make.helper.next_expr(Expr::Comprehension(Box::new(ComprehensionExpr {
+    let input = |builder: &mut ExprBuilder<'_, '_>| builder.helper.next_expr(Expr::Ident(INPUT.to_owned()));
+    let (accumulator, result) = (builder.accumulator(), builder.accumulator());
+    let element = builder.list(vec![key]);
+    let (init, condition, range) = (builder.list(Vec::new()), builder.boolean(true), input(&mut builder));
+    let step = builder.call(operators::ADD, vec![accumulator, element]);
+    let keys = builder.helper.next_expr(Expr::Comprehension(Box::new(ComprehensionExpr {
         iter_range: range,
         iter_var: name,
         iter_var2: None,
@@ -350,20 +360,21 @@ fn sort_by(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args
         loop_step: step,
         result,
     })));
-    let receiver = input(&mut make);
-    let sorted = make.helper.next_expr(Expr::Call(CallExpr {
+    let receiver = input(&mut builder);
+    let sorted = builder.helper.next_expr(Expr::Call(CallExpr {
         func_name: "@sortByAssociatedKeys".to_owned(),
         target: Some(Box::new(receiver)),
         args: vec![keys],
     }));
-    let (nothing, never, unchanged) = (make.list(Vec::new()), make.boolean(false), input(&mut make));
-    Ok(make.helper.next_expr(Expr::Comprehension(Box::new(ComprehensionExpr {
-        iter_range: nothing,
+    let (empty_range, false_condition, unchanged) =
+        (builder.list(Vec::new()), builder.boolean(false), input(&mut builder));
+    Ok(builder.helper.next_expr(Expr::Comprehension(Box::new(ComprehensionExpr {
+        iter_range: empty_range,
         iter_var: "#unused".to_owned(),
         iter_var2: None,
         accu_var: INPUT.to_owned(),
         accu_init: target.take().unwrap_or_default(),
-        loop_cond: never,
+        loop_cond: false_condition,
         loop_step: unchanged,
         result: sorted,
     }))))

@@ -1,4 +1,5 @@
-//! A checked expression in the form in which it runs: variables are places on a stack, functions are found, constant patterns compiled.
+//! A checked expression in the form in which it is evaluated: variables are stack indices,
+//! functions are resolved, and constant patterns are compiled.
 
 use super::super::regexp::Regexp;
 use super::library::Function;
@@ -7,20 +8,20 @@ use super::library::Function;
 #[derive(Debug)]
 pub(super) enum ProgramNode {
     Constant(Constant),
-    /// A variable, by its place on the stack.
+    /// A variable, by its index on the stack.
     Variable(usize),
     Select {
         operand: Box<ProgramNode>,
-        /// As the expression spells it.
+        /// Field name as the expression writes it (escaped).
         field: String,
         mode: SelectMode,
     },
     And(Box<[ProgramNode; 2]>),
     Or(Box<[ProgramNode; 2]>),
-    /// The condition of a loop: an error does not end it.
+    /// The condition of a loop, in which an error counts as true.
     NotStrictlyFalse(Box<ProgramNode>),
     Conditional(Box<[ProgramNode; 3]>),
-    /// `or` and `orValue`, which look at their second operand only if they need it.
+    /// `or` and `orValue`, which evaluate their second operand only if necessary.
     OptionalOr {
         operands: Box<[ProgramNode; 2]>,
         unwrap: bool,
@@ -35,14 +36,14 @@ pub(super) enum ProgramNode {
     Comprehension(Box<ComprehensionNode>),
 }
 
-/// What a selection asks for.
+/// The result that a selection returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SelectMode {
-    /// The field, or an error.
+    /// The field; an error if it is absent.
     Field,
-    /// Whether it is there.
+    /// A boolean: true if the field is present.
     Presence,
-    /// The field, or nothing.
+    /// The field as an optional; none if it is absent.
     Optional,
 }
 
@@ -71,7 +72,7 @@ pub(super) struct MapEntryNode {
     pub(super) optional: bool,
 }
 
-/// A comprehension. Its accumulator stands at `place`, its iteration variables after it.
+/// A comprehension. Its accumulator is at `stack_index`; the iteration variables follow it.
 #[derive(Debug)]
 pub(super) struct ComprehensionNode {
     pub(super) range: ProgramNode,
@@ -84,7 +85,7 @@ pub(super) struct ComprehensionNode {
 }
 
 impl ComprehensionNode {
-    /// All expressions in it.
+    /// Returns all expressions of the comprehension.
     pub(super) fn parts(&self) -> Vec<&ProgramNode> {
         let mut parts = vec![&self.range, &self.init, &self.condition, &self.result];
         self.step.parts(&mut parts);
@@ -107,7 +108,8 @@ impl AccumulatorStep {
     }
 }
 
-/// What a round does to the accumulator. Lists and maps grow in place: copying them each round would cost the square of their size.
+/// The effect of one iteration on the accumulator. Lists and maps grow in place, because copying
+/// them in each iteration would take quadratic time.
 #[derive(Debug)]
 pub(super) enum AccumulatorStep {
     Keep,

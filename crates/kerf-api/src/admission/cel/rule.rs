@@ -1,4 +1,5 @@
-//! One rule: compiled against the schema of the values that it is about, or refused with the place where it goes wrong.
+//! One rule: compiled against the schema of its values, or rejected with the position of the
+//! mistake.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
 
@@ -15,47 +16,48 @@ use super::program::{Constant, ProgramNode};
 use super::types::Type;
 use super::value::{EvalFailure, Value};
 
-/// A rule that can run.
+/// A rule that can be evaluated.
 #[derive(Debug)]
 pub(super) struct CompiledRule {
     pub(super) program: ProgramNode,
     pub(super) message_program: Option<ProgramNode>,
     pub(super) uses_old_self: bool,
-    /// Whether `oldSelf` is an optional, so that the rule also runs where there is nothing old.
+    /// True if `oldSelf` is an optional, so that the rule also runs if there is no stored value.
     pub(super) optional_old_self: bool,
     pub(super) message: String,
     pub(super) text: String,
     pub(super) reason: Option<FieldErrorKind>,
     pub(super) field_path: Option<String>,
-    /// The most that one run can cost, of the rule and of its message.
+    /// Maximum estimated cost of one evaluation of the rule. `message_cost` is that of its
+    /// messageExpression.
     cost: u64,
     message_cost: u64,
 }
 
 impl CompiledRule {
-    /// What the rule says of itself: its message, or else its text.
+    /// Returns the text that identifies the rule in errors: its message, otherwise its expression.
     pub(super) fn name(&self) -> &str {
         if self.message.is_empty() { &self.text } else { &self.message }
     }
 }
 
-/// Why a rule cannot be compiled.
+/// The reason why a rule cannot be compiled.
 pub(super) struct RuleCompileError {
-    /// `rule` or `messageExpression`.
+    /// The field with the mistake: `rule` or `messageExpression`.
     pub(super) field: &'static str,
     pub(super) detail: String,
 }
 
-/// Compiles a rule about values of `schema`; `None` for a rule without text.
+/// Compiles a rule for values of `schema`. Returns `None` for a rule without text.
 pub(super) fn compile(
     schema: &Schema,
-    resource: bool,
+    is_resource: bool,
     rule: &ValidationRule,
 ) -> Result<Option<CompiledRule>, RuleCompileError> {
     if rule.rule.trim().is_empty() {
         return Ok(None);
     }
-    let Some(self_type) = Type::from_schema(schema, resource) else {
+    let Some(self_type) = Type::from_schema(schema, is_resource) else {
         return Err(RuleCompileError {
             field: "rule",
             detail: "failed to convert to declType for CEL validation rules".to_owned(),
@@ -63,7 +65,7 @@ pub(super) fn compile(
     };
     let optional_old_self = rule.optional_old_self == Some(true);
     let old_type = if optional_old_self { Type::optional(self_type.clone()) } else { self_type.clone() };
-    let compiled =
+    let compile_expression =
         |source: &str, field: &'static str, prefix: &str| -> Result<(Parsed, Checked<'_>), RuleCompileError> {
             parse(source)
                 .and_then(|parsed| check(&parsed, self_type.clone(), old_type.clone()).map(|checked| (parsed, checked)))
@@ -72,32 +74,32 @@ pub(super) fn compile(
                     detail: format!("{prefix}compilation failed: {}", format_issues(source, issues)),
                 })
         };
-    let (parsed, program) = compiled(&rule.rule, "rule", "")?;
-    if !matches!(program.type_, Type::Bool) {
+    let (parsed, checked) = compile_expression(&rule.rule, "rule", "")?;
+    if !matches!(checked.type_, Type::Bool) {
         return Err(RuleCompileError { field: "rule", detail: "cel expression must evaluate to a bool".to_owned() });
     }
-    if let Some(text) = constant_failure(&program.node) {
+    if let Some(text) = constant_failure(&checked.node) {
         return Err(RuleCompileError { field: "rule", detail: format!("program instantiation failed: {text}") });
     }
-    let cost = estimate::cost(&parsed.expr, &program, schema, resource);
+    let cost = estimate::cost(&parsed.expr, &checked, schema, is_resource);
     let (mut message_program, mut message_cost) = (None, 0);
     if let Some(source) = rule.message_expression.as_deref().filter(|source| !source.is_empty()) {
-        let (parsed, message) = compiled(source, "messageExpression", "messageExpression ")?;
-        if !matches!(message.type_, Type::String) {
+        let (parsed, checked_message) = compile_expression(source, "messageExpression", "messageExpression ")?;
+        if !matches!(checked_message.type_, Type::String) {
             let detail = "messageExpression must evaluate to a string".to_owned();
             return Err(RuleCompileError { field: "messageExpression", detail });
         }
-        if let Some(text) = constant_failure(&message.node) {
+        if let Some(text) = constant_failure(&checked_message.node) {
             let detail = format!("messageExpression instantiation failed: {text}");
             return Err(RuleCompileError { field: "messageExpression", detail });
         }
-        message_cost = estimate::cost(&parsed.expr, &message, schema, resource);
-        message_program = Some(message.node);
+        message_cost = estimate::cost(&parsed.expr, &checked_message, schema, is_resource);
+        message_program = Some(checked_message.node);
     }
     Ok(Some(CompiledRule {
-        program: program.node,
+        program: checked.node,
         message_program,
-        uses_old_self: program.uses_old_self,
+        uses_old_self: checked.uses_old_self,
         optional_old_self,
         message: rule.message.as_deref().unwrap_or_default().trim().to_owned(),
         text: rule.rule.trim().to_owned(),
@@ -113,7 +115,8 @@ pub(super) fn compile(
     }))
 }
 
-/// Conversions of constants are done when a rule is made, and so they fail then.
+/// Returns the error of a conversion of a constant that fails. cel-go evaluates such conversions
+/// when it compiles a rule, so the rule is rejected.
 fn constant_failure(node: &ProgramNode) -> Option<String> {
     let parts: Vec<&ProgramNode> = match node {
         ProgramNode::Constant(_) | ProgramNode::Variable(_) => return None,
@@ -126,7 +129,7 @@ fn constant_failure(node: &ProgramNode) -> Option<String> {
         ProgramNode::Call { args, .. } => args.iter().collect(),
         ProgramNode::List(elements) => elements.iter().map(|element| &element.value).collect(),
         ProgramNode::Map(entries) => entries.iter().flat_map(|entry| [&entry.key, &entry.value]).collect(),
-        ProgramNode::Comprehension(fold) => fold.parts(),
+        ProgramNode::Comprehension(comprehension) => comprehension.parts(),
     };
     if let Some(text) = parts.into_iter().find_map(constant_failure) {
         return Some(text);
@@ -148,12 +151,13 @@ fn constant_failure(node: &ProgramNode) -> Option<String> {
     }
 }
 
-/// `.spec.a['b']` as errors write it: `spec.a[b]` for a key of a map, which brackets always are here.
+/// Formats a JSON path as errors print it: `.spec.a['b']` becomes `spec.a[b]`. Brackets always
+/// contain the key of a map here.
 fn normalize_path(path: &str) -> String {
     path.trim_start_matches('.').replace("['", "[").replace("']", "]")
 }
 
-/// Where a rule stands in a definition.
+/// The position of a rule in a definition.
 pub(crate) struct RuleContext<'a> {
     pub(crate) at: &'a Path<'a>,
     pub(crate) schema: &'a Schema,
@@ -162,23 +166,24 @@ pub(crate) struct RuleContext<'a> {
     pub(crate) uncorrelatable: Option<&'a str>,
 }
 
-/// Everything that is wrong with a rule of a definition.
+/// Appends everything that is wrong with a rule of a definition.
 pub(crate) fn check_rule(
-    place: &RuleContext<'_>,
+    context: &RuleContext<'_>,
     rule: &ValidationRule,
     costs: &mut CostTotal,
     errors: &mut Vec<FieldError>,
 ) {
-    let at = place.at;
-    let uses_old_self = match compile(place.schema, place.is_resource, rule) {
-        Err(refused) => {
-            errors.push(FieldError::invalid_with_display(&at.child(refused.field), format_rule(rule), refused.detail));
-            // Whether a rule that does not compile reads oldSelf is not known; a messageExpression does not matter for it.
+    let at = context.at;
+    let uses_old_self = match compile(context.schema, context.is_resource, rule) {
+        Err(error) => {
+            errors.push(FieldError::invalid_with_display(&at.child(error.field), format_rule(rule), error.detail));
+            // It is unknown whether a rule that does not compile reads oldSelf. A mistake in the
+            // messageExpression is treated alike.
             false
         }
         Ok(None) => false,
         Ok(Some(compiled)) => {
-            let cost = place.cardinality.total(compiled.cost, place.schema, place.is_resource);
+            let cost = context.cardinality.total(compiled.cost, context.schema, context.is_resource);
             costs.add_rule_cost(&at.child("rule"), "estimated rule cost", cost, errors);
             if compiled.message_program.is_some() {
                 let what = "estimated messageExpression cost";
@@ -188,7 +193,7 @@ pub(crate) fn check_rule(
         }
     };
     if uses_old_self {
-        if let Some(path) = place.uncorrelatable {
+        if let Some(path) = context.uncorrelatable {
             let detail = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {path}");
             errors.push(FieldError::invalid(&at.child("rule"), rule.rule.as_str(), detail));
         }
@@ -198,7 +203,7 @@ pub(crate) fn check_rule(
     }
 }
 
-/// A rule as the API server prints it: its own type, field by field.
+/// Formats a rule as the API server prints its Go type.
 fn format_rule(rule: &ValidationRule) -> String {
     let string = |text: Option<&str>| text::json(&serde_json::Value::from(text.unwrap_or_default()));
     let reason = rule.reason.as_deref().map_or("null".to_owned(), |reason| string(Some(reason)));

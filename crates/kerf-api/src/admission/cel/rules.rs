@@ -1,5 +1,6 @@
-//! Which rules run on which values, and what a failed one says. The tree of rules follows the schema; a transition rule runs only where a
-//! stored value can be found for the new one, and the failures of values that did not change become warnings.
+//! Runs rules on the values of an object and creates the errors of failed rules. The tree of rules
+//! follows the schema. A transition rule runs only on values for which there is a stored value.
+//! Failures on unchanged values become warnings.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +16,10 @@ use super::rule::{CompiledRule, compile};
 use super::types::Type;
 use super::value::{EvalFailure, Value};
 
-/// The largest message that a messageExpression may make.
+/// Maximum size of a message from a messageExpression; a longer message is ignored.
 const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 
-/// The compiled rules of a schema node and of all below it.
+/// The compiled rules of a schema node and of all nodes inside it.
 #[derive(Debug, Default)]
 pub(crate) struct CompiledRules {
     own_rules: Vec<CompiledRule>,
@@ -29,13 +30,17 @@ pub(crate) struct CompiledRules {
 }
 
 impl CompiledRules {
-    /// Compiles the rules of a schema that was found sound; `None` where there are none.
-    pub(crate) fn build(schema: &Schema, resource: bool) -> Option<Self> {
-        // Values whose type rules cannot see have no rules that could run.
-        Type::from_schema(schema, resource)?;
+    /// Compiles the rules of a valid schema. Returns `None` if there are none.
+    pub(crate) fn build(schema: &Schema, is_resource: bool) -> Option<Self> {
+        // If rules cannot read the values of this schema, no rule can run on them.
+        Type::from_schema(schema, is_resource)?;
         let rules = Self {
-            own_rules: schema.rules.iter().filter_map(|rule| compile(schema, resource, rule).ok().flatten()).collect(),
-            is_resource: resource,
+            own_rules: schema
+                .rules
+                .iter()
+                .filter_map(|rule| compile(schema, is_resource, rule).ok().flatten())
+                .collect(),
+            is_resource,
             properties: schema
                 .properties
                 .iter()
@@ -60,7 +65,8 @@ impl CompiledRules {
         (!empty).then_some(rules)
     }
 
-    /// Runs all rules on an object, which replaces `old` if that is given. Failures of unchanged values are added to `warnings`.
+    /// Runs all rules on an object, which replaces `old` if that is present. Failures on unchanged
+    /// values are added to `warnings`.
     pub(crate) fn validate(
         &self,
         schema: &Schema,
@@ -69,32 +75,32 @@ impl CompiledRules {
         ratchet: Ratchet<'_>,
         warnings: &mut Vec<String>,
     ) -> Vec<FieldError> {
-        let mut run = RuleRunner { errors: Vec::new(), warnings, budget: OBJECT_COST_MAX };
-        // The budget's end is in the errors; there is nothing more to do about it.
-        let _ = run.validate_node(&Path::ROOT, self, schema, object, old, ratchet);
-        run.errors
+        let mut runner = RuleRunner { errors: Vec::new(), warnings, budget: OBJECT_COST_MAX };
+        // `BudgetExhausted` needs no handling: the errors already contain it.
+        let _ = runner.validate_node(&Path::ROOT, self, schema, object, old, ratchet);
+        runner.errors
     }
 }
 
-/// A default must pass the rules as a new value and as an unchanged one.
+/// Checks that a default passes its rules both as a new value and as an unchanged value.
 pub(crate) fn check_default(at: &Path<'_>, schema: &Schema, default: &Json) -> Vec<FieldError> {
     let Some(rules) = CompiledRules::build(schema, schema.is_embedded_resource) else { return Vec::new() };
     let mut warnings = Vec::new();
     for old in [Some(default), None] {
-        let mut run = RuleRunner { errors: Vec::new(), warnings: &mut warnings, budget: OBJECT_COST_MAX };
-        let _ = run.validate_node(at, &rules, schema, default, old, Ratchet::default());
-        if !run.errors.is_empty() {
-            return run.errors;
+        let mut runner = RuleRunner { errors: Vec::new(), warnings: &mut warnings, budget: OBJECT_COST_MAX };
+        let _ = runner.validate_node(at, &rules, schema, default, old, Ratchet::default());
+        if !runner.errors.is_empty() {
+            return runner.errors;
         }
     }
     Vec::new()
 }
 
-/// What is known of the stored value at a place, for ratcheting.
+/// The stored value that corresponds to a value, for ratcheting.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Ratchet<'a> {
     current: Option<CorrelatedValue<'a>>,
-    /// The nearest ancestor that has a stored value, where this place has none.
+    /// The nearest ancestor that has a stored value; used if `current` is `None`.
     nearest_ancestor: Option<CorrelatedValue<'a>>,
 }
 
@@ -108,20 +114,20 @@ impl<'a> Ratchet<'a> {
     }
 
     fn key(self, name: &str) -> Self {
-        let Some(here) = self.current else { return self };
+        let Some(current) = self.current else { return self };
         if self.nearest_ancestor.is_none() && matches!(name, "apiVersion" | "kind") {
             return Self::default();
         }
-        Self { current: here.key(name), nearest_ancestor: Some(here) }
+        Self { current: current.key(name), nearest_ancestor: Some(current) }
     }
 
     fn index(self, index: usize) -> Self {
-        let Some(here) = self.current else { return self };
-        Self { current: here.index(index), nearest_ancestor: Some(here) }
+        let Some(current) = self.current else { return self };
+        Self { current: current.index(index), nearest_ancestor: Some(current) }
     }
 }
 
-/// The object's budget is used up; nothing more is checked.
+/// The cost budget of the object is used up; no further rule runs.
 struct BudgetExhausted;
 
 struct RuleRunner<'w> {
@@ -207,14 +213,14 @@ impl RuleRunner<'_> {
             if rule.uses_old_self && old.is_none() && !rule.optional_old_self {
                 continue;
             }
-            let this = Value::from_json(value, schema, rules.is_resource);
-            let before = old.map(|old| Value::from_json(old, schema, rules.is_resource));
-            let before = if rule.optional_old_self {
-                Some(before.map_or(Ok(Value::NONE), |before| before.map(Value::some)))
+            let self_value = Value::from_json(value, schema, rules.is_resource);
+            let old_value = old.map(|old| Value::from_json(old, schema, rules.is_resource));
+            let old_value = if rule.optional_old_self {
+                Some(old_value.map_or(Ok(Value::NONE), |old_value| old_value.map(Value::some)))
             } else {
-                before
+                old_value
             };
-            let (result, cost) = evaluate(&rule.program, this.clone(), before.clone(), RULE_COST_MAX);
+            let (result, cost) = evaluate(&rule.program, self_value.clone(), old_value.clone(), RULE_COST_MAX);
             if !matches!(result, Err(EvalFailure::OverBudget)) {
                 self.charge(cost, at, type_name)?;
             }
@@ -222,7 +228,7 @@ impl RuleRunner<'_> {
                 Ok(Value::Bool(true)) => {}
                 Ok(_) => {
                     let message = match &rule.message_program {
-                        Some(program) => self.message(program, this, before, at, type_name, rule)?,
+                        Some(program) => self.message(program, self_value, old_value, at, type_name, rule)?,
                         None => default_message(rule),
                     };
                     self.push_failure(at, rule, schema, value, message, ratchet);
@@ -267,17 +273,18 @@ impl RuleRunner<'_> {
         Err(BudgetExhausted)
     }
 
-    /// The message that the rule computes; where it fails to, the one that it carries.
+    /// Evaluates the messageExpression. If that fails or its text is unusable, returns the rule's
+    /// fixed message.
     fn message<'a>(
         &mut self,
         program: &'a super::program::ProgramNode,
-        this: Result<Value<'a>, EvalFailure>,
-        before: Option<Result<Value<'a>, EvalFailure>>,
+        self_value: Result<Value<'a>, EvalFailure>,
+        old_value: Option<Result<Value<'a>, EvalFailure>>,
         at: &Path<'_>,
         type_name: &str,
         rule: &CompiledRule,
     ) -> Result<String, BudgetExhausted> {
-        let (result, cost) = evaluate(program, this, before, RULE_COST_MAX);
+        let (result, cost) = evaluate(program, self_value, old_value, RULE_COST_MAX);
         if matches!(result, Err(EvalFailure::OverBudget)) || i64::try_from(cost).unwrap_or(i64::MAX) > self.budget {
             let detail = "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run";
             self.errors.push(FieldError::invalid(at, type_name, detail));
@@ -302,17 +309,17 @@ impl RuleRunner<'_> {
         message: String,
         ratchet: Ratchet<'_>,
     ) {
-        let named = rule.field_path.as_deref().map(|path| at.child(path));
-        let at = named.as_ref().unwrap_or(at);
-        let shown = match schema.type_ {
+        let field_path = rule.field_path.as_deref().map(|path| at.child(path));
+        let at = field_path.as_ref().unwrap_or(at);
+        let reported_value = match schema.type_ {
             Some(SchemaType::Object | SchemaType::Array) => None,
             _ => Some(value.clone()),
         };
         let error = match rule.reason.unwrap_or(FieldErrorKind::Invalid) {
             FieldErrorKind::Forbidden => FieldError::forbidden(at, message),
             FieldErrorKind::Required => FieldError::required(at, message),
-            FieldErrorKind::Duplicate => FieldError::new(at, FieldErrorKind::Duplicate, shown, ""),
-            _ => FieldError::new(at, FieldErrorKind::Invalid, shown, message),
+            FieldErrorKind::Duplicate => FieldError::new(at, FieldErrorKind::Duplicate, reported_value, ""),
+            _ => FieldError::new(at, FieldErrorKind::Invalid, reported_value, message),
         };
         if !rule.uses_old_self && ratchet.is_unchanged() {
             self.warnings.push(error.to_string());

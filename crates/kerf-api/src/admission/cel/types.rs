@@ -1,5 +1,6 @@
-//! The types of CEL expressions, and how a schema declares them: an object exposes exactly its declared fields, a map its values, an
-//! int-or-string is dynamic, and the formats of time are types of their own. Type parameters are solved by unification.
+//! Types of CEL expressions, and how a schema declares them. An object has exactly its declared
+//! fields, a map has values of one type, an int-or-string is dynamic, and time formats are types of
+//! their own. Type parameters are solved by unification.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -7,12 +8,13 @@ use std::sync::{Arc, LazyLock};
 use super::super::schema::{Schema, SchemaType};
 use super::escape;
 
-/// A type, over schemas that live as long as `'s`.
+/// A CEL type. `'s` is the lifetime of the schemas.
 #[derive(Clone, Debug)]
 pub(super) enum Type<'s> {
-    /// Known only when the rule runs.
+    /// A type that is known only when the rule runs.
     Dyn,
-    /// The type of an expression that did not check; agrees with everything, so that one mistake is told once.
+    /// The type of an expression with a type error. It matches every type, so that one mistake is
+    /// reported once.
     Error,
     Null,
     Bool,
@@ -38,11 +40,12 @@ pub(super) enum Type<'s> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ObjectType<'s> {
     pub(super) schema: &'s Schema,
-    /// Whether it is a resource, whose type and name can be read though the schema does not declare them.
+    /// True for a resource, whose kind, apiVersion and name can be read even if the schema does not
+    /// declare them.
     pub(super) is_resource: bool,
 }
 
-/// The types that Kubernetes adds.
+/// The types that Kubernetes adds to CEL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OpaqueType {
     Quantity,
@@ -79,8 +82,8 @@ impl<'s> Type<'s> {
         Self::Optional(Arc::new(inner))
     }
 
-    /// The type that a schema declares, or `None` where rules cannot see the value.
-    pub(super) fn from_schema(schema: &'s Schema, resource: bool) -> Option<Self> {
+    /// Returns the type that a schema declares; `None` if rules cannot read such values.
+    pub(super) fn from_schema(schema: &'s Schema, is_resource: bool) -> Option<Self> {
         if schema.int_or_string {
             return Some(Self::Dyn);
         }
@@ -91,7 +94,7 @@ impl<'s> Type<'s> {
             }
             SchemaType::Object => match schema.map_values() {
                 Some(values) => Self::map(Self::String, Self::from_schema(values, values.is_embedded_resource)?),
-                None => Self::Object(ObjectType { schema, is_resource: resource }),
+                None => Self::Object(ObjectType { schema, is_resource }),
             },
             SchemaType::String => match schema.format_name.as_str() {
                 "byte" => Self::Bytes,
@@ -105,7 +108,7 @@ impl<'s> Type<'s> {
         })
     }
 
-    /// The inner type of an optional, or the type itself.
+    /// Returns the inner type and true for an optional, otherwise the type itself and false.
     pub(super) fn unwrap_optional(&self) -> (&Self, bool) {
         match self {
             Self::Optional(inner) => (inner, true),
@@ -113,7 +116,7 @@ impl<'s> Type<'s> {
         }
     }
 
-    /// Whether null may stand where this type is asked for.
+    /// Returns true if null is allowed where this type is expected.
     fn is_nullable(&self) -> bool {
         matches!(
             self,
@@ -121,7 +124,8 @@ impl<'s> Type<'s> {
         )
     }
 
-    /// The type with its parameters renamed by an offset: a fresh instance of a signature.
+    /// Returns the type with its parameters renumbered by an offset: a fresh instance of a
+    /// signature.
     pub(super) fn with_param_offset(&self, offset: usize) -> Self {
         self.replace_params(&|param| Some(Self::Param(param + offset)))
     }
@@ -146,7 +150,7 @@ impl<'s> Type<'s> {
         }
     }
 
-    /// Whether two types are the same, parameters by their name.
+    /// Returns true if two types are equal. Parameters are compared by number.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::List(a), Self::List(b))
@@ -160,7 +164,7 @@ impl<'s> Type<'s> {
         }
     }
 
-    /// Whether this type agrees with `other` and says no more than it.
+    /// Returns true if this type matches `other` and is equally or less specific.
     fn is_no_more_specific(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Dyn | Self::Param(_), _) => true,
@@ -172,14 +176,14 @@ impl<'s> Type<'s> {
         }
     }
 
-    /// The more general of two types that agree.
+    /// Returns the more general of two types that match.
     pub(super) fn most_general(self, other: Self) -> Self {
         if self.is_no_more_specific(&other) { self } else { other }
     }
 }
 
 impl<'s> ObjectType<'s> {
-    /// The type of the field that an identifier names.
+    /// Returns the type of the field that an identifier names; `None` if there is no such field.
     pub(super) fn field(self, identifier: &str) -> Option<Type<'s>> {
         let name = escape::unescape(identifier)?;
         let schema = self.property(&name)?;
@@ -189,7 +193,8 @@ impl<'s> ObjectType<'s> {
         Type::from_schema(schema, schema.is_embedded_resource)
     }
 
-    /// The schema of a property; a resource has its type and name whatever it declares.
+    /// Returns the schema of a property; `None` if it is not declared. A resource always has kind,
+    /// apiVersion and metadata.
     pub(super) fn property(self, name: &str) -> Option<&'s Schema> {
         if self.is_resource && !declares_metadata(self.schema) {
             match name {
@@ -205,7 +210,7 @@ impl<'s> ObjectType<'s> {
 static TEXT_SCHEMA: LazyLock<Schema> =
     LazyLock::new(|| Schema { type_: Some(SchemaType::String), ..Schema::default() });
 
-/// Metadata as far as rules see it.
+/// The part of metadata that rules can read.
 static METADATA_SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     let text = || Schema { type_: Some(SchemaType::String), ..Schema::default() };
     Schema {
@@ -216,14 +221,14 @@ static METADATA_SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
 });
 
 fn declares_metadata(schema: &Schema) -> bool {
-    let is = |schema: Option<&Schema>, type_| schema.is_some_and(|schema| schema.type_ == Some(type_));
+    let has_type = |schema: Option<&Schema>, type_| schema.is_some_and(|schema| schema.type_ == Some(type_));
     let metadata = schema.properties.get("metadata");
-    is(schema.properties.get("kind"), SchemaType::String)
-        && is(schema.properties.get("apiVersion"), SchemaType::String)
-        && is(metadata, SchemaType::Object)
+    has_type(schema.properties.get("kind"), SchemaType::String)
+        && has_type(schema.properties.get("apiVersion"), SchemaType::String)
+        && has_type(metadata, SchemaType::Object)
         && metadata.is_some_and(|metadata| {
-            is(metadata.properties.get("name"), SchemaType::String)
-                && is(metadata.properties.get("generateName"), SchemaType::String)
+            has_type(metadata.properties.get("name"), SchemaType::String)
+                && has_type(metadata.properties.get("generateName"), SchemaType::String)
         })
 }
 
@@ -252,41 +257,42 @@ impl fmt::Display for Type<'_> {
     }
 }
 
-/// What is known of the type parameters so far.
+/// The types found so far for type parameters; `None` for a parameter that is still unknown.
 #[derive(Clone, Default)]
 pub(super) struct TypeSubstitution<'s> {
     params: Vec<Option<Type<'s>>>,
 }
 
 impl<'s> TypeSubstitution<'s> {
-    /// A parameter that nothing is known of.
+    /// Returns a new unknown parameter.
     pub(super) fn fresh(&mut self) -> Type<'s> {
         Type::Param(self.reserve(1))
     }
 
-    /// That many fresh parameters; returns the first.
+    /// Adds `count` new parameters and returns the number of the first.
     pub(super) fn reserve(&mut self, count: usize) -> usize {
         let first = self.params.len();
         self.params.resize(first + count, None);
         first
     }
 
-    /// The type with what is known filled in.
+    /// Returns the type with all known parameters replaced.
     pub(super) fn resolve(&self, type_: &Type<'s>) -> Type<'s> {
         type_.replace_params(&|param| self.params.get(param)?.as_ref().map(|solved| self.resolve(solved)))
     }
 
-    /// The same, and whatever is still unknown becomes dynamic.
+    /// Returns the type with known parameters replaced and unknown parameters as `Dyn`.
     pub(super) fn resolve_or_dyn(&self, type_: &Type<'s>) -> Type<'s> {
         self.resolve(type_).replace_params(&|_| Some(Type::Dyn))
     }
 
-    /// Whether `from` can be given where `to` is asked for; if so, what that says of parameters is kept.
+    /// Returns true if a value of type `from` is allowed where `to` is expected, and then records
+    /// the parameter types that follow from it.
     pub(super) fn assign(&mut self, from: &Type<'s>, to: &Type<'s>) -> bool {
         self.assign_all([(from, to)])
     }
 
-    /// The same for several at once: all or nothing.
+    /// Assigns several types at once. If one assignment fails, no parameter changes.
     pub(super) fn assign_all<'t>(&mut self, pairs: impl IntoIterator<Item = (&'t Type<'s>, &'t Type<'s>)>) -> bool
     where
         's: 't,

@@ -1,5 +1,6 @@
-//! Values while a rule runs. What comes from the object is borrowed and read through its schema only when it is asked for, so a rule costs
-//! what it looks at; an error is a value's absence with a reason, in cel-go's words.
+//! Values of a running rule. Values of the object are borrowed, and converted by their schema only
+//! when they are read, so unread data costs nothing. A failed evaluation carries cel-go's error
+//! text.
 
 mod from_json;
 mod list;
@@ -23,7 +24,7 @@ use super::functions::semver::SemanticVersion;
 use super::types::OpaqueType;
 use crate::quantity::Quantity;
 
-/// A value of a rule, borrowing from the object and the rule.
+/// A value in a rule. It borrows from the object and from the rule.
 #[derive(Clone, Debug)]
 pub(super) enum Value<'a> {
     Null,
@@ -33,7 +34,7 @@ pub(super) enum Value<'a> {
     Double(f64),
     String(Text<'a>),
     Bytes(Rc<[u8]>),
-    /// Nanoseconds.
+    /// Duration in nanoseconds.
     Duration(i64),
     Timestamp(jiff::Timestamp),
     List(List<'a>),
@@ -47,11 +48,11 @@ pub(super) enum Value<'a> {
     Cidr(Cidr),
     Semver(Rc<SemanticVersion>),
     Format(&'static NamedFormat),
-    /// Data without a schema: it can only be compared.
+    /// Data without a schema, which can only be compared.
     Unknown(&'a Json),
 }
 
-/// Text, of the object or made by a function.
+/// Text, borrowed from the object or the rule, or created by a function.
 #[derive(Clone, Debug)]
 pub(super) enum Text<'a> {
     Borrowed(&'a str),
@@ -69,29 +70,29 @@ impl std::ops::Deref for Text<'_> {
     }
 }
 
-/// Why there is no value.
+/// The reason why an evaluation has no value.
 #[derive(Clone, Debug)]
 pub(super) enum EvalFailure {
-    /// The expression failed; `&&` and `||` may do without it.
+    /// The expression failed. `&&` and `||` may ignore the error.
     Error(Rc<str>),
-    /// The rule has used up what it may cost; nothing may do without that.
+    /// The rule exceeded its cost limit. No operator may ignore this.
     OverBudget,
 }
 
 pub(super) type EvalResult<'a> = Result<Value<'a>, EvalFailure>;
 
-/// The arguments of a call, the receiver first, and the pattern if it was known when the rule was compiled.
+/// The arguments of a call, with the receiver first, and the compiled pattern if it was a literal.
 pub(super) struct Arguments<'a, 'p> {
     pub(super) values: Vec<Value<'a>>,
     pub(super) pattern: Option<&'p Regexp>,
 }
 
-/// An error in the words given.
+/// Returns an error with this text.
 pub(super) fn error<T>(message: impl Into<String>) -> Result<T, EvalFailure> {
     Err(EvalFailure::Error(message.into().into()))
 }
 
-/// The error for values that no overload takes.
+/// Returns the error for arguments that match no overload.
 pub(super) fn no_such_overload<T>() -> Result<T, EvalFailure> {
     error("no such overload")
 }
@@ -111,7 +112,7 @@ impl<'a> Value<'a> {
 
     pub(super) const NONE: Self = Self::Optional(None);
 
-    /// The name of the value's type.
+    /// Returns the name of the value's type.
     pub(super) fn type_name(&self) -> &str {
         match self {
             Self::Null => "null_type",
@@ -137,7 +138,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The number of characters, bytes, elements or entries; 1 for anything else. What calls cost depends on it.
+    /// Returns the number of characters, bytes, elements or entries; 1 for any other value. The
+    /// cost of calls depends on it.
     pub(super) fn size(&self) -> u64 {
         match self {
             Self::String(text) => text.chars().count() as u64,
@@ -149,7 +151,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether two values are equal. Numbers are compared across types, values of different types are not equal.
+    /// Returns true if two values are equal. Numbers of different types are compared by value;
+    /// other values of different types are not equal.
     pub(super) fn equals(&self, other: &Self) -> Result<bool, EvalFailure> {
         Ok(match (self, other) {
             (Self::Null, Self::Null) => true,
@@ -174,7 +177,7 @@ impl<'a> Value<'a> {
             (Self::Semver(a), Self::Semver(b)) => a.cmp(b).is_eq(),
             (Self::Format(a), Self::Format(b)) => a.name == b.name,
             (Self::Unknown(a), Self::Unknown(b)) => a == b,
-            // Lists and maps of the object know only their own kind.
+            // Lists and maps of the object can be compared only with lists and maps.
             (Self::List(List { items: Items::Json(..), .. }) | Self::Map(Map::Json(..)), _) => {
                 return no_such_overload();
             }
@@ -205,7 +208,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The order of two values that have one; `None` for not-a-number.
+    /// Returns the order of two values. Types without an order, and NaN, are errors.
     pub(super) fn compare(&self, other: &Self) -> Result<Option<Ordering>, EvalFailure> {
         Ok(match (self, other) {
             (Self::Bool(a), Self::Bool(b)) => Some(a.cmp(b)),
@@ -224,7 +227,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The value as a key of a map.
+    /// Returns the value as a key of a map.
     pub(super) fn as_key(&self) -> Result<CelMapKey, EvalFailure> {
         match self {
             Self::Bool(b) => Ok(CelMapKey::Bool(*b)),
@@ -236,7 +239,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as an error names it.
+    /// Returns the value as error texts print it.
     pub(super) fn display_text(&self) -> String {
         match self {
             Self::Null => "null".to_owned(),
@@ -250,7 +253,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A float against a whole number, exactly.
+/// Compares a float with a whole number exactly. Returns `None` for NaN.
 fn compare_double(double: f64, whole: i128) -> Option<Ordering> {
     if double.is_nan() {
         return None;
@@ -258,7 +261,8 @@ fn compare_double(double: f64, whole: i128) -> Option<Ordering> {
     if double.is_infinite() {
         return Some(if double > 0.0 { Ordering::Greater } else { Ordering::Less });
     }
-    // Whole numbers of CEL fit 65 bits, so a float beyond that is out of their range on either side.
+    // Whole numbers in CEL fit into 65 bits, so a float with a larger magnitude is outside their
+    // range.
     if double.abs() > 1e25 {
         return Some(if double > 0.0 { Ordering::Greater } else { Ordering::Less });
     }

@@ -1,5 +1,5 @@
-//! Defaults are values too: each must be known to its own schema and valid by it, rules included, because nobody will look at it again
-//! when it is filled in.
+//! Validates default values. Each default must contain only declared fields and be valid by its own
+//! schema, including CEL rules, because a default is not validated again when it is filled in.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::super::path::Path;
 use super::super::schema::Schema;
 use super::super::{cel, objectmeta, prune, validate as schema_validation};
 
-/// Everything that is wrong with the defaults of a structural schema.
+/// Returns everything that is wrong with the defaults of a structural schema.
 pub(crate) fn validate(at: &Path<'_>, schema: &Schema) -> Vec<FieldError> {
     let mut errors = Vec::new();
     validate_node(at, schema, &mut errors);

@@ -1,4 +1,4 @@
-//! The names that a definition gives its kind.
+//! Validates the names that a definition gives to its kind.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionNames;
 
@@ -6,7 +6,7 @@ use super::super::error::FieldError;
 use super::super::names::dns1035_label;
 use super::super::path::Path;
 
-/// The four names without which there is no kind.
+/// Reports each of the four required names that is missing.
 pub(crate) fn validate_required(at: &Path<'_>, names: &CustomResourceDefinitionNames, errors: &mut Vec<FieldError>) {
     for (field, name) in [
         ("plural", Some(&names.plural)),
@@ -20,7 +20,7 @@ pub(crate) fn validate_required(at: &Path<'_>, names: &CustomResourceDefinitionN
     }
 }
 
-/// The shape of every name that is there.
+/// Validates the syntax of every name that is present.
 pub(crate) fn validate(at: &Path<'_>, names: &CustomResourceDefinitionNames, errors: &mut Vec<FieldError>) {
     let list_kind = names.list_kind.as_deref().unwrap_or_default();
     for (field, name) in

@@ -1,5 +1,6 @@
-//! The rules for a schema as a document: which keywords may stand where, what the `x-kubernetes-*` markers need, and that every CEL rule
-//! compiles. Rules are compiled only where the schema below them is sound: an unsound one has no types to compile against.
+//! Validates a schema as a document: which keywords are allowed where, what the `x-kubernetes-*`
+//! extensions require, and that every CEL rule compiles. A rule is compiled only if its schema is
+//! valid, because an invalid schema has no types to compile against.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
@@ -16,10 +17,10 @@ const SCHEMA_TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "objec
 const RULE_REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// Everything that is wrong with a version's schema.
+/// Appends everything that is wrong with the schema of a version.
 pub(crate) fn validate(at: &Path<'_>, schema: &JSONSchemaProps, has_status: bool, errors: &mut Vec<FieldError>) {
     let at = at.child("openAPIV3Schema");
-    let before = errors.len();
+    let error_count = errors.len();
     if has_status {
         validate_root_keywords(&at, schema, errors);
     }
@@ -27,14 +28,14 @@ pub(crate) fn validate(at: &Path<'_>, schema: &JSONSchemaProps, has_status: bool
         errors.push(FieldError::forbidden(&at.child("nullable"), "nullable cannot be true at the root"));
     }
     let unsupported = unsupported_keyword(schema);
-    let mut built = None;
+    let mut built_schema = None;
     if unsupported.is_none() {
         let structural_errors = structural::validate(&at, schema);
         if structural_errors.is_empty() {
             let root = Schema::build(schema);
             let default_errors = defaults::validate(&at, &root);
             if default_errors.is_empty() {
-                built = Some(root);
+                built_schema = Some(root);
             } else {
                 errors.extend(default_errors);
             }
@@ -42,24 +43,25 @@ pub(crate) fn validate(at: &Path<'_>, schema: &JSONSchemaProps, has_status: bool
             errors.extend(structural_errors);
         }
     }
-    let mut walk =
+    let mut validator =
         OpenApiValidator { schema_errors: Vec::new(), cel_errors: Vec::new(), costs: cel::CostTotal::default() };
-    let place = SchemaPosition {
+    let position = SchemaPosition {
         is_root: true,
         defaults: DefaultsPolicy::Allowed,
         is_inside_metadata: false,
         uncorrelatable: None,
     };
-    walk.validate_node(&at, schema, built.as_ref(), &place, cel::Cardinality::ONE);
-    errors.extend(walk.schema_errors);
-    errors.extend(walk.cel_errors);
-    if let Some(detail) = unsupported.filter(|_| errors.len() == before) {
+    validator.validate_node(&at, schema, built_schema.as_ref(), &position, cel::Cardinality::ONE);
+    errors.extend(validator.schema_errors);
+    errors.extend(validator.cel_errors);
+    if let Some(detail) = unsupported.filter(|_| errors.len() == error_count) {
         errors.push(FieldError::invalid(&at, "", detail));
     }
-    errors.extend(walk.costs.errors(&at));
+    errors.extend(validator.costs.errors(&at));
 }
 
-/// With a status subresource the schema of `status` is used by itself, so the root must not say anything across fields.
+/// Checks the keywords at the root. With a status subresource the schema of `status` is used on its
+/// own, so the root must not restrict several fields together.
 fn validate_root_keywords(at: &Path<'_>, schema: &JSONSchemaProps, errors: &mut Vec<FieldError>) {
     let type_ = schema.type_.as_deref().unwrap_or_default();
     if !type_.is_empty() && type_ != "object" {
@@ -100,10 +102,11 @@ fn validate_root_keywords(at: &Path<'_>, schema: &JSONSchemaProps, errors: &mut 
     }
 }
 
-/// The first keyword, anywhere, that a structural schema cannot even be built with.
+/// Returns an error for the first keyword, at any depth, with which a structural schema cannot be
+/// built.
 fn unsupported_keyword(schema: &JSONSchemaProps) -> Option<String> {
     let text = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.is_empty());
-    let here = [
+    let unsupported_keywords = [
         ("id", text(&schema.id)),
         ("schema", text(&schema.schema)),
         ("$ref", text(&schema.ref_path)),
@@ -112,7 +115,7 @@ fn unsupported_keyword(schema: &JSONSchemaProps) -> Option<String> {
         ("additionalItems", schema.additional_items.is_some()),
         ("definitions", schema.definitions.as_ref().is_some_and(|map| !map.is_empty())),
     ];
-    if let Some((keyword, _)) = here.into_iter().find(|(_, set)| *set) {
+    if let Some((keyword, _)) = unsupported_keywords.into_iter().find(|(_, set)| *set) {
         return Some(format!("OpenAPIV3Schema '{keyword}' is not supported"));
     }
     if schema.x_kubernetes_preserve_unknown_fields == Some(false) {
@@ -130,13 +133,14 @@ fn unsupported_keyword(schema: &JSONSchemaProps) -> Option<String> {
         .find_map(unsupported_keyword)
 }
 
-/// What the place of a node in the schema forbids.
+/// The position of a node in the schema, which forbids some keywords.
 #[derive(Clone)]
 struct SchemaPosition {
     is_root: bool,
     defaults: DefaultsPolicy,
     is_inside_metadata: bool,
-    /// The nearest ancestor whose elements cannot be told apart between two versions of an object.
+    /// Path of the nearest ancestor list whose elements cannot be correlated between the stored and
+    /// the new object; `None` if there is none.
     uncorrelatable: Option<String>,
 }
 
@@ -157,12 +161,12 @@ impl OpenApiValidator {
         &mut self,
         at: &Path<'_>,
         schema: &JSONSchemaProps,
-        built: Option<&Schema>,
-        place: &SchemaPosition,
+        built_schema: Option<&Schema>,
+        position: &SchemaPosition,
         cardinality: cel::Cardinality,
     ) {
-        let before = self.schema_errors.len();
-        self.validate_keywords(at, schema, place);
+        let error_count = self.schema_errors.len();
+        self.validate_keywords(at, schema, position);
         let below = cardinality.below(schema);
         if let Some(kind) = &schema.additional_properties {
             let at = at.child("additionalProperties");
@@ -171,29 +175,29 @@ impl OpenApiValidator {
                 self.schema_errors.push(FieldError::forbidden(&at, detail));
             }
             if let Some(values) = additional_schema(schema) {
-                let mut place = SchemaPosition { is_root: false, ..place.clone() };
-                if place.is_inside_metadata {
+                let mut position = SchemaPosition { is_root: false, ..position.clone() };
+                if position.is_inside_metadata {
                     let reason = "inside additionalProperties applying to object metadata".to_owned();
-                    place.defaults = DefaultsPolicy::Forbidden(reason);
+                    position.defaults = DefaultsPolicy::Forbidden(reason);
                 }
-                self.validate_node(&at, values, built.and_then(Schema::map_values), &place, below);
+                self.validate_node(&at, values, built_schema.and_then(Schema::map_values), &position, below);
             }
         }
         let properties_at = at.child("properties");
         for (name, property) in properties(schema) {
-            let mut inner = SchemaPosition { is_root: false, ..place.clone() };
-            if (place.is_root || schema.x_kubernetes_embedded_resource == Some(true))
+            let mut inner = SchemaPosition { is_root: false, ..position.clone() };
+            if (position.is_root || schema.x_kubernetes_embedded_resource == Some(true))
                 && super::super::prune::is_meta_field(name)
             {
                 inner.is_inside_metadata = true;
-                if place.is_root {
+                if position.is_root {
                     inner.defaults = DefaultsPolicy::Forbidden(format!("in top-level {name}"));
                 }
             }
-            let built = built.and_then(|built| built.properties.get(name));
-            self.validate_node(&properties_at.key(name), property, built, &inner, below);
+            let built_schema = built_schema.and_then(|built_schema| built_schema.properties.get(name));
+            self.validate_node(&properties_at.key(name), property, built_schema, &inner, below);
         }
-        let nested = SchemaPosition { is_root: false, ..place.clone() };
+        let nested = SchemaPosition { is_root: false, ..position.clone() };
         if let Some(not) = schema.not.as_deref() {
             self.validate_node(&at.child("not"), not, None, &nested, cardinality);
         }
@@ -203,34 +207,34 @@ impl OpenApiValidator {
             }
         }
         if let Some(items) = items(schema) {
-            let mut inner = SchemaPosition { is_root: false, ..place.clone() };
+            let mut inner = SchemaPosition { is_root: false, ..position.clone() };
             if schema.x_kubernetes_list_type.as_deref() != Some("map") && inner.uncorrelatable.is_none() {
                 inner.uncorrelatable = Some(at.to_string());
             }
             self.validate_node(
                 &at.child("items"),
                 items,
-                built.and_then(|built| built.items.as_deref()),
+                built_schema.and_then(|built_schema| built_schema.items.as_deref()),
                 &inner,
                 below,
             );
         }
         self.validate_extensions(at, schema);
         self.validate_rule_texts(at, schema);
-        if self.schema_errors.len() == before
-            && let Some(built) = built.filter(|built| !built.rules.is_empty())
+        if self.schema_errors.len() == error_count
+            && let Some(built_schema) = built_schema.filter(|built_schema| !built_schema.rules.is_empty())
         {
-            self.validate_rules(at, schema, built, place, cardinality);
+            self.validate_rules(at, schema, built_schema, position, cardinality);
         }
     }
 
-    fn validate_keywords(&mut self, at: &Path<'_>, schema: &JSONSchemaProps, place: &SchemaPosition) {
+    fn validate_keywords(&mut self, at: &Path<'_>, schema: &JSONSchemaProps, position: &SchemaPosition) {
         let errors = &mut self.schema_errors;
         let type_ = schema.type_.as_deref().unwrap_or_default();
         if !type_.is_empty() && !SCHEMA_TYPES.contains(&type_) {
             errors.push(FieldError::not_supported(&at.child("type"), type_, &SCHEMA_TYPES));
         }
-        if let (Some(_), DefaultsPolicy::Forbidden(reason)) = (&schema.default, &place.defaults) {
+        if let (Some(_), DefaultsPolicy::Forbidden(reason)) = (&schema.default, &position.defaults) {
             errors.push(FieldError::forbidden(&at.child("default"), format!("must not be set {reason}")));
         }
         for (keyword, set) in [
@@ -252,7 +256,7 @@ impl OpenApiValidator {
         if matches!(schema.items, Some(JSONSchemaPropsOrArray::Schemas(_))) {
             errors.push(FieldError::forbidden(&at.child("items"), "items must be a schema object and not an array"));
         }
-        if place.is_inside_metadata && schema.x_kubernetes_embedded_resource == Some(true) {
+        if position.is_inside_metadata && schema.x_kubernetes_embedded_resource == Some(true) {
             let detail = "must not be used inside of resource meta";
             errors.push(FieldError::forbidden(&at.child("x-kubernetes-embedded-resource"), detail));
         }
@@ -303,7 +307,7 @@ impl OpenApiValidator {
         }
     }
 
-    /// The texts around a rule, before the rule itself is looked at.
+    /// Validates the texts of each rule, before the rule itself is compiled.
     fn validate_rule_texts(&mut self, at: &Path<'_>, schema: &JSONSchemaProps) {
         let rules_at = at.child("x-kubernetes-validations");
         for (i, rule) in schema.x_kubernetes_validations.iter().flatten().enumerate() {
@@ -315,21 +319,21 @@ impl OpenApiValidator {
         &mut self,
         at: &Path<'_>,
         schema: &JSONSchemaProps,
-        built: &Schema,
-        place: &SchemaPosition,
+        built_schema: &Schema,
+        position: &SchemaPosition,
         cardinality: cel::Cardinality,
     ) {
         let rules_at = at.child("x-kubernetes-validations");
-        let is_resource = place.is_root || built.is_embedded_resource;
+        let is_resource = position.is_root || built_schema.is_embedded_resource;
         for (i, rule) in schema.x_kubernetes_validations.iter().flatten().enumerate() {
             let at = rules_at.index(i);
             cel::check_rule(
                 &cel::RuleContext {
                     at: &at,
-                    schema: built,
+                    schema: built_schema,
                     is_resource,
                     cardinality,
-                    uncorrelatable: place.uncorrelatable.as_deref(),
+                    uncorrelatable: position.uncorrelatable.as_deref(),
                 },
                 rule,
                 &mut self.costs,
@@ -374,25 +378,25 @@ fn validate_rule_text(at: &Path<'_>, schema: &JSONSchemaProps, rule: &Validation
     }
 }
 
-/// A marker stands only on its own type; true if it does here.
+/// Returns true if the schema has the type that an extension requires; otherwise records an error.
 fn validate_extension_type(
     at: &Path<'_>,
     schema: &JSONSchemaProps,
-    wanted: &str,
-    marker: &str,
+    required_type: &str,
+    extension: &str,
     errors: &mut Vec<FieldError>,
 ) -> bool {
     let type_ = schema.type_.as_deref().unwrap_or_default();
-    let detail = format!("must be {wanted} if {marker} is specified");
+    let detail = format!("must be {required_type} if {extension} is specified");
     match type_ {
         "" => errors.push(FieldError::required(&at.child("type"), detail)),
-        other if other != wanted => errors.push(FieldError::invalid(&at.child("type"), other, detail)),
+        other if other != required_type => errors.push(FieldError::invalid(&at.child("type"), other, detail)),
         _ => return true,
     }
     false
 }
 
-/// The elements of a set are compared as wholes.
+/// Checks that the elements of a set are atomic, because they are compared as a whole.
 fn validate_set_items(at: &Path<'_>, schema: &JSONSchemaProps, errors: &mut Vec<FieldError>) {
     let Some(element) = items(schema) else { return };
     let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
@@ -445,7 +449,8 @@ fn validate_map_keys(at: &Path<'_>, schema: &JSONSchemaProps, keys: &[String], e
     }
 }
 
-/// The elements of sets and maps are never null, and a key is always there.
+/// Checks that elements of sets and maps cannot be null, and that a map's key fields are always
+/// present.
 fn validate_elements(
     at: &Path<'_>,
     schema: &JSONSchemaProps,

@@ -1,5 +1,6 @@
-//! A schema is structural if every value below it has one type that is written outside of `allOf`, `anyOf`, `oneOf` and `not`: only then can
-//! unknown fields be told from known ones. Errors come sorted by their text, as the API server sorts them.
+//! Checks that a schema is structural: every value has one type, which is declared outside `allOf`,
+//! `anyOf`, `oneOf` and `not`. Only then can admission distinguish known fields from unknown
+//! fields. Errors are sorted by their text, as in the API server.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
 
@@ -15,13 +16,13 @@ enum SchemaLevel {
     Field,
 }
 
-/// Everything that keeps `schema` from being structural.
+/// Returns everything that prevents `schema` from being structural.
 pub(crate) fn validate(at: &Path<'_>, schema: &JSONSchemaProps) -> Vec<FieldError> {
     let mut errors = Vec::new();
     validate_invariants(at, schema, SchemaLevel::Root, &mut errors);
-    for (keyword, branches) in junctors(schema) {
+    for (keyword, branches) in logical_keywords(schema) {
         for (i, branch) in branches {
-            validate_completeness(at, Some(schema), &junctor_path(&at.child(keyword), i), branch, &mut errors);
+            validate_completeness(at, Some(schema), &branch_path(&at.child(keyword), i), branch, &mut errors);
         }
     }
     errors.sort_by_cached_key(ToString::to_string);
@@ -35,7 +36,7 @@ fn is_true(flag: Option<bool>) -> bool {
 fn validate_invariants(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLevel, errors: &mut Vec<FieldError>) {
     let type_ = schema.type_.as_deref().unwrap_or_default();
     let embedded = is_true(schema.x_kubernetes_embedded_resource);
-    let preserves = is_true(schema.x_kubernetes_preserve_unknown_fields);
+    let preserves_unknown_fields = is_true(schema.x_kubernetes_preserve_unknown_fields);
     if type_ == "array" && schema.items.is_none() {
         errors.push(FieldError::required(&at.child("items"), "must be specified"));
     }
@@ -60,7 +61,7 @@ fn validate_invariants(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLev
     }
     if is_true(schema.x_kubernetes_int_or_string) {
         let detail = "must be false if x-kubernetes-int-or-string is true";
-        if preserves {
+        if preserves_unknown_fields {
             errors.push(FieldError::invalid(&at.child("x-kubernetes-preserve-unknown-fields"), true, detail));
         }
         if embedded {
@@ -73,7 +74,7 @@ fn validate_invariants(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLev
     validate_value_validation(at, schema, skip_any_of, skip_first_all_of, errors);
     validate_type(at, schema, level, errors);
     validate_metadata(at, schema, level, errors);
-    if embedded && !preserves && properties(schema).next().is_none() {
+    if embedded && !preserves_unknown_fields && properties(schema).next().is_none() {
         let detail =
             "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
         errors.push(FieldError::required(&at.child("properties"), detail));
@@ -106,7 +107,8 @@ fn validate_type(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLevel, er
     }
 }
 
-/// `kind` and `apiVersion` are strings, and of metadata only the name may be restricted.
+/// Checks that `kind` and `apiVersion` are strings, and that the schema of metadata restricts only
+/// the name.
 fn validate_metadata(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLevel, errors: &mut Vec<FieldError>) {
     let checked = level == SchemaLevel::Root || is_true(schema.x_kubernetes_embedded_resource);
     let properties_at = at.child("properties");
@@ -141,7 +143,8 @@ fn restricts_name_only(metadata: &JSONSchemaProps) -> bool {
     rest == JSONSchemaProps::default()
 }
 
-/// `anyOf: [{type: integer}, {type: string}]`, the one place where types may stand in a junctor.
+/// Returns true for `anyOf: [{type: integer}, {type: string}]`, the only case in which a logical
+/// keyword may contain types.
 fn is_int_or_string(any_of: Option<&[JSONSchemaProps]>) -> bool {
     let only = |name: &str| JSONSchemaProps { type_: Some(name.to_owned()), ..JSONSchemaProps::default() };
     any_of.is_some_and(|branches| branches == [only("integer"), only("string")])
@@ -176,7 +179,7 @@ fn validate_value_validation(
     }
 }
 
-/// Inside a junctor only values may be validated; nothing may be declared.
+/// Checks a schema inside a logical keyword. It may validate values but not declare anything.
 fn validate_nested(at: &Path<'_>, schema: &JSONSchemaProps, skip_any_of: bool, errors: &mut Vec<FieldError>) {
     validate_value_validation(at, schema, skip_any_of, false, errors);
     if let Some(items) = items(schema) {
@@ -223,7 +226,7 @@ fn validate_nested(at: &Path<'_>, schema: &JSONSchemaProps, skip_any_of: bool, e
 
 type Branches<'a> = Vec<(Option<usize>, &'a JSONSchemaProps)>;
 
-fn junctors(schema: &JSONSchemaProps) -> [(&'static str, Branches<'_>); 4] {
+fn logical_keywords(schema: &JSONSchemaProps) -> [(&'static str, Branches<'_>); 4] {
     fn numbered(branches: Option<&Vec<JSONSchemaProps>>) -> Branches<'_> {
         branches.into_iter().flatten().enumerate().map(|(i, branch)| (Some(i), branch)).collect()
     }
@@ -235,11 +238,11 @@ fn junctors(schema: &JSONSchemaProps) -> [(&'static str, Branches<'_>); 4] {
     ]
 }
 
-fn junctor_path<'a>(at: &'a Path<'a>, index: Option<usize>) -> Path<'a> {
+fn branch_path<'a>(at: &'a Path<'a>, index: Option<usize>) -> Path<'a> {
     index.map_or(*at, |i| at.index(i))
 }
 
-/// Whatever a junctor's branch speaks of must be declared outside of junctors.
+/// Checks that every field in a branch of a logical keyword is also declared outside such keywords.
 fn validate_completeness(
     declared_at: &Path<'_>,
     declared: Option<&JSONSchemaProps>,
@@ -251,9 +254,9 @@ fn validate_completeness(
         errors.push(FieldError::required(declared_at, format!("because it is defined in {at}")));
         return;
     };
-    for (keyword, branches) in junctors(branch) {
+    for (keyword, branches) in logical_keywords(branch) {
         for (i, inner) in branches {
-            validate_completeness(declared_at, Some(declared), &junctor_path(&at.child(keyword), i), inner, errors);
+            validate_completeness(declared_at, Some(declared), &branch_path(&at.child(keyword), i), inner, errors);
         }
     }
     if let Some(inner) = items(branch) {

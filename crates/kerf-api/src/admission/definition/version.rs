@@ -1,4 +1,5 @@
-//! What one version of a definition says beside its schema: deprecation, subresources, printer columns, selectable fields.
+//! Validates the parts of a version other than its schema: deprecation, subresources, printer
+//! columns, selectable fields.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinitionVersion, CustomResourceSubresources, JSONSchemaProps,
@@ -14,7 +15,7 @@ const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string
 const COLUMN_FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 const MAX_SELECTABLE_FIELDS: i64 = 8;
 
-/// The parts of a version that it does not share with all the others.
+/// Validates the parts of a version that are not equal in all versions.
 pub(crate) fn validate(
     at: &Path<'_>,
     version: &CustomResourceDefinitionVersion,
@@ -38,7 +39,8 @@ pub(crate) fn validate(
     }
 }
 
-/// The parts that all versions share, which the API server hangs on the spec itself.
+/// Validates the parts that all versions share. The API server reports their errors under `spec`
+/// itself.
 pub(crate) fn validate_shared(
     at: &Path<'_>,
     first: &CustomResourceDefinitionVersion,
@@ -150,21 +152,21 @@ fn validate_selectable_fields(at: &Path<'_>, version: &CustomResourceDefinitionV
             errors.push(FieldError::required(&at, ""));
             continue;
         }
-        let (normal, target) = match resolve_field_path(path, schema, false) {
-            Ok(found) => found,
+        let (normalized, target) = match resolve_field_path(path, schema, false) {
+            Ok(resolved) => resolved,
             Err(detail) => {
                 errors.push(FieldError::invalid(&at, path, format!("is an invalid path: {detail}")));
                 continue;
             }
         };
-        if normal == "metadata" || normal.starts_with("metadata.") {
+        if normalized == "metadata" || normalized.starts_with("metadata.") {
             errors.push(FieldError::invalid(&at, path, "must not point to fields in metadata"));
         }
         if !matches!(target.type_.as_deref(), Some("string" | "boolean" | "integer")) {
             let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
             errors.push(FieldError::invalid(&at, path, detail));
         }
-        if !seen.insert(normal) {
+        if !seen.insert(normalized) {
             errors.push(FieldError::duplicate(&at, path));
         }
     }
@@ -173,13 +175,14 @@ fn validate_selectable_fields(at: &Path<'_>, version: &CustomResourceDefinitionV
     }
 }
 
-/// Follows a JSON path (`.a.b`, `.a['b/c']`) through a schema; returns it as a field path together with the schema it ends at.
+/// Resolves a JSON path (`.a.b`, `.a['b/c']`) in a schema. Returns the path as a field path, and
+/// the schema at its end.
 pub(crate) fn resolve_field_path<'a>(
     path: &str,
     root: &'a JSONSchemaProps,
     brackets: bool,
 ) -> Result<(String, &'a JSONSchemaProps), String> {
-    let mut normal = String::new();
+    let mut normalized = String::new();
     let mut schema = root;
     let mut rest = path;
     while !rest.is_empty() {
@@ -211,17 +214,18 @@ pub(crate) fn resolve_field_path<'a>(
         };
         schema = next.ok_or("does not refer to a valid field")?;
         if !has_properties {
-            normal = format!("{normal}[{name}]");
-        } else if normal.is_empty() {
-            normal.push_str(&name);
+            normalized = format!("{normalized}[{name}]");
+        } else if normalized.is_empty() {
+            normalized.push_str(&name);
         } else {
-            normal = format!("{normal}.{name}");
+            normalized = format!("{normalized}.{name}");
         }
     }
-    Ok((normal, schema))
+    Ok((normalized, schema))
 }
 
-/// `'key']…` after an opening bracket: the key without its escapes, and what follows.
+/// Reads `'key']…` after an opening bracket. Returns the key without escapes, and the text that
+/// follows.
 fn quoted_key(text: &str) -> Result<(String, &str), String> {
     let Some(body) = text.strip_prefix('\'') else {
         let end = text.find(['.', '[', ']']).unwrap_or(text.len());

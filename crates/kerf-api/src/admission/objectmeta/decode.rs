@@ -1,18 +1,19 @@
-//! Metadata into the form in which it is stored: fields of `ObjectMeta` and nothing else, empty ones left out, instants in UTC seconds.
-//! A field of a wrong type makes the whole object unreadable, in the words of Go's JSON decoder.
+//! Decodes metadata into the form in which it is stored: only the fields of `ObjectMeta`, empty
+//! fields omitted, timestamps in UTC with seconds. A field with a wrong type rejects the whole
+//! object with the error text of Go's JSON decoder.
 
 use serde_json::{Map, Value};
 
 use super::super::number::{JsonNumber, whole_i64};
 use super::super::{text, time};
 
-/// Decoded metadata, and the paths (below `metadata`) of fields that `ObjectMeta` does not have.
+/// Decoded metadata, and the paths (inside `metadata`) of fields that `ObjectMeta` does not have.
 pub(crate) struct DecodedMetadata {
     pub(crate) metadata: Map<String, Value>,
     pub(crate) unknown: Vec<String>,
 }
 
-/// Decodes the value of an object's `metadata`.
+/// Decodes the value of an object's `metadata`. Null or an absent value gives empty metadata.
 pub(crate) fn decode(metadata: &Value) -> Result<DecodedMetadata, String> {
     let mut unknown = Vec::new();
     let metadata = match metadata {
@@ -33,7 +34,7 @@ struct GoStruct {
 struct GoField {
     name: &'static str,
     field_type: GoFieldType,
-    /// Whether the zero value is left out when the object is written.
+    /// True if the zero value is omitted when the object is written.
     omit_empty: bool,
 }
 
@@ -47,16 +48,16 @@ enum GoFieldType {
     TextMap,
     TextList,
     List(&'static GoStruct),
-    /// Raw JSON that is kept as it is.
+    /// Raw JSON, kept unchanged.
     Raw,
 }
 
-const fn omit_empty_field(name: &'static str, shape: GoFieldType) -> GoField {
-    GoField { name, field_type: shape, omit_empty: true }
+const fn omit_empty_field(name: &'static str, field_type: GoFieldType) -> GoField {
+    GoField { name, field_type, omit_empty: true }
 }
 
-const fn always_written_field(name: &'static str, shape: GoFieldType) -> GoField {
-    GoField { name, field_type: shape, omit_empty: false }
+const fn always_written_field(name: &'static str, field_type: GoFieldType) -> GoField {
+    GoField { name, field_type, omit_empty: false }
 }
 
 static OBJECT_META: GoStruct = GoStruct {
@@ -106,7 +107,7 @@ static MANAGED_FIELDS: GoStruct = GoStruct {
 };
 
 fn decode_struct(
-    shape: &GoStruct,
+    go_struct: &GoStruct,
     fields: &Map<String, Value>,
     path: &str,
     unknown: &mut Vec<String>,
@@ -114,51 +115,52 @@ fn decode_struct(
     let mut decoded = Map::new();
     for (name, value) in fields {
         let at = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        let Some(known) = shape.fields.iter().find(|field| field.name == name) else {
+        let Some(known_field) = go_struct.fields.iter().find(|field| field.name == name) else {
             unknown.push(at);
             continue;
         };
         let context = format!("{}.{}", "ObjectMeta", strip_indices(&at));
-        if let Some(value) = decode_field(&known.field_type, value, &at, &context, unknown)?
-            && !(known.omit_empty && is_empty(&value, &known.field_type))
+        if let Some(value) = decode_field(&known_field.field_type, value, &at, &context, unknown)?
+            && !(known_field.omit_empty && is_empty(&value, &known_field.field_type))
         {
             decoded.insert(name.clone(), value);
         }
     }
-    for required in shape.fields.iter().filter(|field| !field.omit_empty) {
+    for required in go_struct.fields.iter().filter(|field| !field.omit_empty) {
         decoded.entry(required.name).or_insert_with(|| Value::String(String::new()));
     }
     Ok(decoded)
 }
 
-/// `None` for null, which leaves a field at its zero value.
+/// Decodes one field. Returns `None` for null, which leaves the field at its zero value.
 fn decode_field(
-    shape: &GoFieldType,
+    field_type: &GoFieldType,
     value: &Value,
     at: &str,
     context: &str,
     unknown: &mut Vec<String>,
 ) -> Result<Option<Value>, String> {
-    let wrong = |value: &Value, go_type: &str| {
+    let type_error = |value: &Value, go_type: &str| {
         Err(format!("json: cannot unmarshal {} into Go struct field {context} of type {go_type}", json_type(value)))
     };
-    let text_or = |value: &Value, go_type: &str| match value {
+    let string_or_error = |value: &Value, go_type: &str| match value {
         Value::String(_) => Ok(Some(value.clone())),
         Value::Null => Ok(Some(Value::String(String::new()))),
-        other => wrong(other, go_type),
+        other => type_error(other, go_type),
     };
     if value.is_null() {
         return Ok(None);
     }
-    match (shape, value) {
+    match (field_type, value) {
         (GoFieldType::Raw, value) => Ok(Some(value.clone())),
-        (GoFieldType::Text, value) => text_or(value, "string"),
-        (GoFieldType::Uid, value) => text_or(value, "types.UID"),
+        (GoFieldType::Text, value) => string_or_error(value, "string"),
+        (GoFieldType::Uid, value) => string_or_error(value, "types.UID"),
         (GoFieldType::BoolPointer, Value::Bool(_)) => Ok(Some(value.clone())),
-        (GoFieldType::BoolPointer, other) => wrong(other, "bool"),
+        (GoFieldType::BoolPointer, other) => type_error(other, "bool"),
         (GoFieldType::Int64 | GoFieldType::Int64Pointer, Value::Number(number)) => match JsonNumber::of(number) {
             JsonNumber::Int(n) => Ok(Some(n.into())),
-            // Metadata goes through JSON text once more, where a whole float has lost its point.
+            // The API server converts metadata to JSON text once more, which writes a whole float
+            // without a decimal point.
             JsonNumber::Float(f) => match whole_i64(f) {
                 Some(n) => Ok(Some(n.into())),
                 None => Err(format!(
@@ -167,24 +169,25 @@ fn decode_field(
                 )),
             },
         },
-        (GoFieldType::Int64 | GoFieldType::Int64Pointer, other) => wrong(other, "int64"),
+        (GoFieldType::Int64 | GoFieldType::Int64Pointer, other) => type_error(other, "int64"),
         (GoFieldType::Instant, Value::String(instant)) => decode_instant(instant).map(Some),
-        (GoFieldType::Instant, other) => wrong(other, "string"),
+        (GoFieldType::Instant, other) => type_error(other, "string"),
         (GoFieldType::TextMap, Value::Object(entries)) => {
             let mut decoded = Map::new();
             for (key, value) in entries {
-                if let Some(value) = text_or(value, "string")? {
+                if let Some(value) = string_or_error(value, "string")? {
                     decoded.insert(key.clone(), value);
                 }
             }
             Ok(Some(Value::Object(decoded)))
         }
-        (GoFieldType::TextMap, other) => wrong(other, "map[string]string"),
+        (GoFieldType::TextMap, other) => type_error(other, "map[string]string"),
         (GoFieldType::TextList, Value::Array(items)) => {
-            let items: Result<Vec<Option<Value>>, String> = items.iter().map(|item| text_or(item, "string")).collect();
+            let items: Result<Vec<Option<Value>>, String> =
+                items.iter().map(|item| string_or_error(item, "string")).collect();
             Ok(Some(items?.into_iter().flatten().collect()))
         }
-        (GoFieldType::TextList, other) => wrong(other, "[]string"),
+        (GoFieldType::TextList, other) => type_error(other, "[]string"),
         (GoFieldType::List(element), Value::Array(items)) => {
             let mut decoded = Vec::with_capacity(items.len());
             for (i, item) in items.iter().enumerate() {
@@ -192,16 +195,17 @@ fn decode_field(
                 decoded.push(Value::Object(match item {
                     Value::Object(fields) => decode_struct(element, fields, &at, unknown)?,
                     Value::Null => decode_struct(element, &Map::new(), &at, unknown)?,
-                    other => return wrong(other, &format!("v1.{}", element.go_name)),
+                    other => return type_error(other, &format!("v1.{}", element.go_name)),
                 }));
             }
             Ok(Some(Value::Array(decoded)))
         }
-        (GoFieldType::List(element), other) => wrong(other, &format!("[]v1.{}", element.go_name)),
+        (GoFieldType::List(element), other) => type_error(other, &format!("[]v1.{}", element.go_name)),
     }
 }
 
-/// An instant, to the second and in UTC, as Kubernetes stores it.
+/// Parses a timestamp and formats it as Kubernetes stores it: in UTC, without fractions of a
+/// second.
 fn decode_instant(instant: &str) -> Result<Value, String> {
     const LAYOUT: &str = "\"2006-01-02T15:04:05Z07:00\"";
     let zoned = instant.ends_with('Z') || instant.get(19..).is_some_and(|rest| rest.contains(['+', '-']));
@@ -213,12 +217,12 @@ fn decode_instant(instant: &str) -> Result<Value, String> {
     }
 }
 
-fn is_empty(value: &Value, shape: &GoFieldType) -> bool {
+fn is_empty(value: &Value, field_type: &GoFieldType) -> bool {
     match value {
         Value::String(text) => text.is_empty(),
-        Value::Object(entries) => entries.is_empty() && !matches!(shape, GoFieldType::Raw),
+        Value::Object(entries) => entries.is_empty() && !matches!(field_type, GoFieldType::Raw),
         Value::Array(items) => items.is_empty(),
-        Value::Number(number) => matches!(shape, GoFieldType::Int64) && number.as_i64() == Some(0),
+        Value::Number(number) => matches!(field_type, GoFieldType::Int64) && number.as_i64() == Some(0),
         Value::Null | Value::Bool(_) => false,
     }
 }

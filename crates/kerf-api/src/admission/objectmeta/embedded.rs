@@ -1,4 +1,5 @@
-//! Objects within objects (`x-kubernetes-embedded-resource`): their type and metadata are Kubernetes' own too.
+//! Objects embedded in other objects (`x-kubernetes-embedded-resource`). Kubernetes' own rules
+//! apply to their type and metadata too.
 
 use serde_json::Value;
 
@@ -8,7 +9,8 @@ use super::super::path::Path;
 use super::super::schema::Schema;
 use super::{NameRule, decode, validate as validate_metadata};
 
-/// Brings embedded metadata into its stored form; returns the paths of its unknown fields. A wrong type is an error in the decoder's words.
+/// Decodes the metadata of embedded objects into its stored form and returns the paths of unknown
+/// fields. A wrong type is an error with the decoder's text.
 pub(crate) fn coerce(object: &mut Value, schema: &Schema) -> Result<Vec<String>, FieldError> {
     let mut unknown = Vec::new();
     coerce_node(&Path::ROOT, object, schema, &mut unknown)?;
@@ -54,7 +56,7 @@ fn coerce_node(at: &Path<'_>, value: &mut Value, schema: &Schema, unknown: &mut 
     Ok(())
 }
 
-/// Checks every embedded object below `value`, and `value` itself if it is one.
+/// Validates every embedded object inside `value`, and `value` itself if it is one.
 pub(crate) fn validate(at: &Path<'_>, value: &Value, schema: &Schema) -> Vec<FieldError> {
     let mut errors = Vec::new();
     validate_node(at, value, schema, &mut errors);

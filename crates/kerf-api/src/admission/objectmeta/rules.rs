@@ -1,5 +1,6 @@
-//! Kubernetes' rules for metadata: names, namespaces by scope, labels, annotations, owners, finalizers; and what an update may not change.
-//! Works on decoded metadata, so every field is known to be of its type.
+//! Kubernetes' rules for metadata: names, namespaces by scope, labels, annotations, owners,
+//! finalizers, and the fields that an update may not change. The input is decoded metadata, so
+//! every field has its declared type.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +15,12 @@ const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 const ANNOTATIONS_MAX_BYTES: i64 = 256 << 10;
 
-/// Which names an object may have.
+/// The rule for an object's name.
 #[derive(Clone, Copy)]
 pub(crate) enum NameRule {
-    /// A subdomain of DNS: custom resources and their definitions.
+    /// A DNS subdomain: custom resources and their definitions.
     Subdomain,
-    /// Anything that fits into a URL's path: what every object needs at least.
+    /// Any text that can be a URL path segment: the minimum for every object.
     PathSegment,
 }
 
@@ -39,7 +40,8 @@ impl NameRule {
     }
 }
 
-/// The rules for metadata by itself. A name that is still to be generated is not missed.
+/// Validates metadata on its own. The name may be absent if there is a prefix (`generateName`) for
+/// it.
 pub(crate) fn validate(
     at: &Path<'_>,
     metadata: &Map<String, Value>,
@@ -47,7 +49,7 @@ pub(crate) fn validate(
     rule: NameRule,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let (name, prefix) = (text_of(metadata, "name"), text_of(metadata, "generateName"));
+    let (name, prefix) = (string_field(metadata, "name"), string_field(metadata, "generateName"));
     if !prefix.is_empty() {
         let at = at.child("generateName");
         errors.extend(rule.check_prefix(prefix).into_iter().map(|detail| FieldError::invalid(&at, prefix, detail)));
@@ -58,7 +60,7 @@ pub(crate) fn validate(
     } else if prefix.is_empty() {
         errors.push(FieldError::required(&at.child("name"), "name or generateName is required"));
     }
-    let namespace = text_of(metadata, "namespace");
+    let namespace = string_field(metadata, "namespace");
     let namespace_at = at.child("namespace");
     match (namespaced, namespace.is_empty()) {
         (true, true) => errors.push(FieldError::required(&namespace_at, "")),
@@ -80,12 +82,13 @@ pub(crate) fn validate(
     errors
 }
 
-/// The rules for a change of metadata. The resource version is the server's business and not looked at.
+/// Validates a change of metadata. The resource version is not checked; that is left to the server.
 pub(crate) fn validate_update(at: &Path<'_>, new: &Map<String, Value>, old: &Map<String, Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if old.contains_key("deletionTimestamp") {
-        let before: BTreeSet<&str> = texts(old, "finalizers").collect();
-        let added: BTreeSet<&str> = texts(new, "finalizers").filter(|finalizer| !before.contains(finalizer)).collect();
+        let old_finalizers: BTreeSet<&str> = string_list(old, "finalizers").collect();
+        let added: BTreeSet<&str> =
+            string_list(new, "finalizers").filter(|finalizer| !old_finalizers.contains(finalizer)).collect();
         if !added.is_empty() {
             let added: Vec<String> = added.into_iter().map(text::quote).collect();
             let detail = format!(
@@ -100,7 +103,7 @@ pub(crate) fn validate_update(at: &Path<'_>, new: &Map<String, Value>, old: &Map
         errors.push(FieldError::invalid(&at.child("generation"), generation(new), "must not be decremented"));
     }
     for name in ["name", "namespace", "uid"] {
-        let (new, old) = (text_of(new, name), text_of(old, name));
+        let (new, old) = (string_field(new, name), string_field(old, name));
         if new != old {
             errors.push(FieldError::invalid(&at.child(name), new, "field is immutable"));
         }
@@ -117,10 +120,11 @@ pub(crate) fn validate_update(at: &Path<'_>, new: &Map<String, Value>, old: &Map
     errors
 }
 
-/// What the API server says of finalizers that were added and do not name a domain.
+/// Returns the API server's warnings about added finalizers that are not domain-qualified.
 pub(crate) fn finalizer_warnings(new: &Map<String, Value>, old: Option<&Map<String, Value>>) -> Vec<String> {
-    let before: BTreeSet<&str> = old.map(|old| texts(old, "finalizers").collect()).unwrap_or_default();
-    let added: BTreeSet<&str> = texts(new, "finalizers").filter(|finalizer| !before.contains(finalizer)).collect();
+    let old_finalizers: BTreeSet<&str> = old.map(|old| string_list(old, "finalizers").collect()).unwrap_or_default();
+    let added: BTreeSet<&str> =
+        string_list(new, "finalizers").filter(|finalizer| !old_finalizers.contains(finalizer)).collect();
     let mut warnings = Vec::new();
     for finalizer in added {
         let quoted = text::quote(finalizer);
@@ -139,7 +143,7 @@ pub(crate) fn finalizer_warnings(new: &Map<String, Value>, old: Option<&Map<Stri
 
 fn validate_labels(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    for (key, value) in entries(metadata, "labels") {
+    for (key, value) in string_map(metadata, "labels") {
         errors.extend(names::qualified_name(key).into_iter().map(|detail| FieldError::invalid(at, key, detail)));
         errors.extend(names::label_value(value).into_iter().map(|detail| FieldError::invalid(at, value, detail)));
     }
@@ -149,7 +153,7 @@ fn validate_labels(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldErr
 fn validate_annotations(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut size = 0;
-    for (key, value) in entries(metadata, "annotations") {
+    for (key, value) in string_map(metadata, "annotations") {
         let details = names::qualified_name(&key.to_lowercase());
         errors.extend(details.into_iter().map(|detail| FieldError::invalid(at, key, detail)));
         size += key.len() + value.len();
@@ -165,12 +169,12 @@ fn validate_owner_references(at: &Path<'_>, metadata: &Map<String, Value>) -> Ve
     let mut controller: Option<String> = None;
     let references = metadata.get("ownerReferences").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for reference in references.iter().filter_map(Value::as_object) {
-        let (api_version, kind) = (text_of(reference, "apiVersion"), text_of(reference, "kind"));
+        let (api_version, kind) = (string_field(reference, "apiVersion"), string_field(reference, "kind"));
         if api_version.rsplit('/').next().is_none_or(str::is_empty) {
             errors.push(FieldError::invalid(&at.child("apiVersion"), api_version, "version must not be empty"));
         }
         for name in ["kind", "name", "uid"] {
-            if text_of(reference, name).is_empty() {
+            if string_field(reference, name).is_empty() {
                 errors.push(FieldError::invalid(&at.child(name), "", "must not be empty"));
             }
         }
@@ -179,15 +183,15 @@ fn validate_owner_references(at: &Path<'_>, metadata: &Map<String, Value>) -> Ve
             errors.push(FieldError::invalid_with_display(at, format_owner(reference), detail));
         }
         if reference.get("controller").and_then(Value::as_bool) == Some(true) {
-            let this = format!("{kind}/{}", text_of(reference, "name"));
+            let owner = format!("{kind}/{}", string_field(reference, "name"));
             match &controller {
                 Some(first) => {
                     let detail = format!(
-                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {owner}"
                     );
                     errors.push(FieldError::invalid_with_display(at, format_owners(references), detail));
                 }
-                None => controller = Some(this),
+                None => controller = Some(owner),
             }
         }
     }
@@ -195,11 +199,11 @@ fn validate_owner_references(at: &Path<'_>, metadata: &Map<String, Value>) -> Ve
 }
 
 fn format_owners(references: &[Value]) -> String {
-    let shown: Vec<String> = references.iter().filter_map(Value::as_object).map(format_owner).collect();
-    format!("[{}]", shown.join(","))
+    let formatted: Vec<String> = references.iter().filter_map(Value::as_object).map(format_owner).collect();
+    format!("[{}]", formatted.join(","))
 }
 
-/// An owner reference with its fields in the order of its type.
+/// Formats an owner reference with its fields in the order of the Go type.
 fn format_owner(reference: &Map<String, Value>) -> String {
     let fields: Vec<String> = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"]
         .iter()
@@ -210,28 +214,28 @@ fn format_owner(reference: &Map<String, Value>) -> String {
 
 fn validate_finalizers(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let all: Vec<&str> = texts(metadata, "finalizers").collect();
-    for finalizer in &all {
+    let finalizers: Vec<&str> = string_list(metadata, "finalizers").collect();
+    for finalizer in &finalizers {
         errors.extend(
             names::qualified_name(finalizer).into_iter().map(|detail| FieldError::invalid(at, *finalizer, detail)),
         );
     }
-    if all.contains(&ORPHAN) && all.contains(&FOREGROUND) {
+    if finalizers.contains(&ORPHAN) && finalizers.contains(&FOREGROUND) {
         let detail = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
-        errors.push(FieldError::invalid(at, all, detail));
+        errors.push(FieldError::invalid(at, finalizers, detail));
     }
     errors
 }
 
-fn text_of<'a>(metadata: &'a Map<String, Value>, name: &str) -> &'a str {
+fn string_field<'a>(metadata: &'a Map<String, Value>, name: &str) -> &'a str {
     metadata.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn texts<'a>(metadata: &'a Map<String, Value>, name: &str) -> impl Iterator<Item = &'a str> {
+fn string_list<'a>(metadata: &'a Map<String, Value>, name: &str) -> impl Iterator<Item = &'a str> {
     metadata.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-fn entries<'a>(metadata: &'a Map<String, Value>, name: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+fn string_map<'a>(metadata: &'a Map<String, Value>, name: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     metadata
         .get(name)
         .and_then(Value::as_object)

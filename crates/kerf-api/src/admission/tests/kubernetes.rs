@@ -1,5 +1,6 @@
-//! Kubernetes' own answers. `testdata/kubernetes.jsonl` holds some 850 objects and definitions, each with what the libraries of
-//! kube-apiserver 1.36.3 say to it; this module must say the same, word for word. Where it knowingly does not, `KNOWN` says why.
+//! Compares admission with Kubernetes. `testdata/kubernetes.jsonl` holds about 850 objects and
+//! definitions, each with the answer of the libraries of kube-apiserver 1.36.3. The answers here
+//! must be equal, word for word, except for `KNOWN_DIFFERENCES`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::super::*;
 
-/// Cases whose answer differs, with the reason. An answer that agrees after all fails the test too.
+/// Prefixes of the names of cases whose answer differs, with the reason. A listed case that agrees
+/// fails the test too.
 const KNOWN_DIFFERENCES: &[(&str, &str)] = &[
     ("cel: google.protobuf.Duration{", "no rule on a definition needs protobuf messages, and they are not built here"),
     (
@@ -34,7 +36,8 @@ fn widget_crd_with_conditions(spec: Value) -> Value {
     crd
 }
 
-/// What is compared: refusals in order of their text, unknown fields, warnings, the stored object.
+/// Returns the answer that is compared: causes sorted by text, unknown fields, warnings and the
+/// stored object.
 fn admission_answer(case: &Value, crd: &Value) -> Value {
     let mut answer = json!({});
     let causes = |errors: &[FieldError]| -> Value {
@@ -89,7 +92,7 @@ fn admission_answer(case: &Value, crd: &Value) -> Value {
 }
 
 #[test]
-fn every_answer_is_kubernetes_answer() {
+fn every_answer_equals_the_recorded_answer_of_kubernetes() {
     let mut schemas = BTreeMap::new();
     let mut differing = Vec::new();
     let mut compared = 0;
@@ -108,7 +111,7 @@ fn every_answer_is_kubernetes_answer() {
         });
         let name = case["name"].as_str().unwrap();
         let (mut ours, mut theirs) = (admission_answer(&case, &crd), case["answer"].clone());
-        // Beyond int64 a number is a float, which the two write differently.
+        // Numbers beyond int64 are floats, which the two implementations write differently.
         number::write_whole_floats_as_integers(&mut ours);
         number::write_whole_floats_as_integers(&mut theirs);
         compared += 1;

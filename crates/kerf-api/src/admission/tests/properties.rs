@@ -1,5 +1,5 @@
-//! What holds for any input: an admitted object is admitted again unchanged, and nothing (an object, a definition, a rule's text) makes
-//! admission panic, hang or run out of stack.
+//! Properties that hold for any input: admitting an admitted object changes nothing, and no object,
+//! definition or rule makes admission panic, loop endlessly or overflow the stack.
 
 use std::sync::LazyLock;
 
@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use super::super::*;
 use super::{compile_widgets, widget, widget_crd};
 
-/// A schema with something of everything. The factor of `c` is whole: with a fraction the real server, and so we, admit `-0.0` as a
-/// float, write it as `0`, and then refuse the integer `0`, because its factor is cut to an integer first.
+/// Returns a schema that uses every feature. `multipleOf` of `c` is a whole number: with a
+/// fraction, the real API server (and this module) admits `-0.0` as a float, stores it as `0`, and
+/// then rejects the integer `0`, because for integers the factor is truncated first.
 fn schema_with_everything() -> Value {
     json!({
         "type": "object",
@@ -63,7 +64,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Objects whose fields are mostly those of the schema.
+/// Generates objects whose fields are mostly those of the schema.
 fn fields(values: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<String, Value>> {
     let name = prop_oneof![
         9 => "[a-k]",
@@ -72,17 +73,18 @@ fn fields(values: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<Str
     prop::collection::btree_map(name, values, 0..6).prop_map(|map| map.into_iter().collect())
 }
 
-/// A value of a document replaced by another: the place is counted in the order of a walk.
-fn replace_nth_value(document: &mut Value, place: &mut usize, with: &Value) {
-    if *place == 0 {
-        *document = with.clone();
-        *place = usize::MAX;
+/// Replaces the value at `position` of a document, counted in pre-order from 0. Sets `position` to
+/// `usize::MAX` once it is done.
+fn replace_nth_value(document: &mut Value, position: &mut usize, replacement: &Value) {
+    if *position == 0 {
+        *document = replacement.clone();
+        *position = usize::MAX;
         return;
     }
-    *place = place.saturating_sub(usize::from(*place != usize::MAX));
+    *position = position.saturating_sub(usize::from(*position != usize::MAX));
     match document {
-        Value::Array(items) => items.iter_mut().for_each(|item| replace_nth_value(item, place, with)),
-        Value::Object(fields) => fields.values_mut().for_each(|field| replace_nth_value(field, place, with)),
+        Value::Array(items) => items.iter_mut().for_each(|item| replace_nth_value(item, position, replacement)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| replace_nth_value(field, position, replacement)),
         _ => {}
     }
 }
@@ -98,7 +100,7 @@ proptest! {
             if let Ok(once) = EVERYTHING.admit("v1", operation, object.clone(), FieldValidation::Warn) {
                 let twice = EVERYTHING.admit("v1", operation, once.object.clone(), FieldValidation::Strict);
                 prop_assert_eq!(&twice.map(|admitted| admitted.object), &Ok(once.object.clone()));
-                // Nor does storing it again.
+                // An update with the stored object itself changes nothing either.
                 let update = EVERYTHING.admit("v1", Operation::Update { old: &once.object }, once.object.clone(), FieldValidation::Strict);
                 prop_assert_eq!(&update.map(|admitted| admitted.object), &Ok(once.object));
             }
@@ -106,11 +108,16 @@ proptest! {
     }
 
     #[test]
-    fn no_object_makes_it_panic(object in any_json(), old in any_json(), spec in any_json(), metadata in any_json()) {
-        let mut dressed = json!({"apiVersion": "kerf.test/v1", "kind": "Widget"});
-        dressed["metadata"] = metadata;
-        dressed["spec"] = spec;
-        for object in [object, dressed] {
+    fn no_object_makes_admission_panic(
+        object in any_json(),
+        old in any_json(),
+        spec in any_json(),
+        metadata in any_json(),
+    ) {
+        let mut with_type_meta = json!({"apiVersion": "kerf.test/v1", "kind": "Widget"});
+        with_type_meta["metadata"] = metadata;
+        with_type_meta["spec"] = spec;
+        for object in [object, with_type_meta] {
             for operation in [Operation::Create, Operation::Snapshot, Operation::Update { old: &old }, Operation::UpdateStatus { old: &old }] {
                 if let Err(rejection) = EVERYTHING.admit("v1", operation, object.clone(), FieldValidation::Strict) {
                     prop_assert!(!rejection.to_string().is_empty());
@@ -125,9 +132,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_definition_makes_it_panic(place in 0usize..260, with in any_json()) {
+    fn no_definition_makes_admission_panic(position in 0usize..260, replacement in any_json()) {
         let mut definition = widget_crd(schema_with_everything());
-        replace_nth_value(&mut definition, &mut place.clone(), &with);
+        replace_nth_value(&mut definition, &mut position.clone(), &replacement);
         if let Ok(resource) = CustomResource::compile(&definition) {
             let version = resource.storage_version().name.clone();
             let _ = resource.admit(&version, Operation::Create, widget(json!({"a": "x", "b": 1, "d": ["y"]})), FieldValidation::Warn);
@@ -135,7 +142,10 @@ proptest! {
     }
 
     #[test]
-    fn no_rule_makes_it_panic(tokens in prop::collection::vec(0usize..TOKENS.len(), 1..14), spaced in any::<bool>()) {
+    fn no_rule_makes_admission_panic(
+        tokens in prop::collection::vec(0usize..TOKENS.len(), 1..14),
+        spaced in any::<bool>(),
+    ) {
         let rule: Vec<&str> = tokens.into_iter().map(|token| TOKENS[token]).collect();
         let rule = rule.join(if spaced { " " } else { "" });
         let mut schema = schema_with_everything();
@@ -219,7 +229,7 @@ const TOKENS: &[&str] = &[
 ];
 
 #[test]
-fn hostile_rules_end_when_their_budget_does() {
+fn a_rule_that_exceeds_its_cost_limit_is_an_error() {
     let schema = |rule: &str| {
         json!({
             "type": "object",
@@ -228,18 +238,20 @@ fn hostile_rules_end_when_their_budget_does() {
         })
     };
     let spec = json!({"l": vec![1; 100]});
-    // Within what a definition may cost by estimate, beyond what one run may.
+    // The estimated cost is within the limit for a definition; the actual cost exceeds the limit
+    // for one run.
     let resource = compile_widgets(schema("self.l.all(x, self.l.all(y, self.l.all(z, x + y + z > 0)))"));
-    let refused = resource.admit("v1", Operation::Create, widget(spec), FieldValidation::Warn).unwrap_err().to_string();
+    let rejection =
+        resource.admit("v1", Operation::Create, widget(spec), FieldValidation::Warn).unwrap_err().to_string();
     assert_eq!(
-        refused,
+        rejection,
         "spec: Invalid value: \"object\": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run \
          due to call cost exceeds limit for rule: m"
     );
 }
 
 #[test]
-fn deep_and_long_rules_are_refused_and_not_followed() {
+fn too_deep_and_too_long_rules_are_rejected() {
     for rule in [
         format!("{}true{}", "(".repeat(5000), ")".repeat(5000)),
         format!("{}true", "!".repeat(5000)),
@@ -254,7 +266,7 @@ fn deep_and_long_rules_are_refused_and_not_followed() {
         schema["x-kubernetes-validations"] = json!([{"rule": rule, "message": "m"}]);
         assert!(CustomResource::compile(&widget_crd(schema)).is_err(), "{}", &rule[..20]);
     }
-    // A long rule of many flat parts is fine.
+    // A long rule of many flat parts is accepted.
     let flat = vec!["has(self.a)"; 300].join(" || ");
     let mut schema = schema_with_everything();
     schema["x-kubernetes-validations"] = json!([{"rule": flat, "message": "m"}]);
@@ -262,7 +274,7 @@ fn deep_and_long_rules_are_refused_and_not_followed() {
 }
 
 #[test]
-fn a_rule_of_the_allowed_depth_fits_a_small_stack() {
+fn a_rule_of_the_allowed_depth_does_not_overflow_the_stack() {
     for rule in [
         format!("1{} > 0", " + 1".repeat(390)),
         format!("{}true{}", "(".repeat(390), ")".repeat(390)),
@@ -271,7 +283,7 @@ fn a_rule_of_the_allowed_depth_fits_a_small_stack() {
     ] {
         let mut schema = schema_with_everything();
         schema["x-kubernetes-validations"] = json!([{"rule": rule, "message": "m"}]);
-        // Accepted or refused is all one; it must come back.
+        // The rule may be accepted or rejected; the call must return.
         let _ = CustomResource::compile(&widget_crd(schema));
     }
 }

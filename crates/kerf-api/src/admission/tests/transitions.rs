@@ -1,5 +1,5 @@
-//! Changes of objects: what a transition rule compares, and what a set refuses. The kinds' own cases are in `tests/it`; these are the
-//! mechanics that they stand on.
+//! Updates of objects: what a transition rule compares, and when a set with duplicates is rejected.
+//! These tests cover the mechanism; the rules of Kerf's own kinds are tested in `tests/it`.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn update(resource: &CustomResource, old: &Value, new: Value) -> Result<Admitted
 }
 
 #[test]
-fn spec_01_56_any_change_of_an_immutable_spec_is_refused() {
+fn spec_01_56_any_change_of_an_immutable_spec_is_rejected() {
     let resource = immutable_widgets();
     let spec = json!({
         "expireAfter": "720h", "memory": "50000", "timeAdded": "2026-01-01T00:00:00Z", "taints": ["a"], "resources": {"cpu": "1"},
@@ -41,7 +41,8 @@ fn spec_01_56_any_change_of_an_immutable_spec_is_refused() {
         changed.as_object_mut().unwrap().remove(name);
         changed
     };
-    // Quantities and durations are text, an instant is an instant, empty is not absent (spec 01 §4.1).
+    // Quantities and durations are compared as text, timestamps as instants, and an empty value
+    // differs from an absent one (spec 01 §4.1).
     for (what, new) in [
         ("another spelling of a quantity", changed("memory", json!("50k"))),
         ("a quantity as a number", changed("memory", json!(50000))),
@@ -52,8 +53,8 @@ fn spec_01_56_any_change_of_an_immutable_spec_is_refused() {
         ("an emptied object", changed("resources", json!({}))),
         ("a removed object", without("resources")),
     ] {
-        let text =
-            update(&resource, &old, widget(new)).map_or_else(|refused| refused.to_string(), |_| "admitted".to_owned());
+        let text = update(&resource, &old, widget(new))
+            .map_or_else(|rejection| rejection.to_string(), |_| "admitted".to_owned());
         assert_eq!(text, "spec: Invalid value: spec is immutable", "{what}");
     }
     for (what, new) in [
@@ -67,7 +68,7 @@ fn spec_01_56_any_change_of_an_immutable_spec_is_refused() {
 }
 
 #[test]
-fn spec_01_57_a_finalizer_leaves_an_object_whose_quantity_is_not_canonical() {
+fn spec_01_57_a_finalizer_can_be_removed_from_an_object_with_a_non_canonical_quantity() {
     let resource = immutable_widgets();
     let mut old = widget(json!({"expireAfter": "720h", "memory": "50000"}));
     old["metadata"]["finalizers"] = json!(["kerf.test/termination"]);
@@ -79,7 +80,7 @@ fn spec_01_57_a_finalizer_leaves_an_object_whose_quantity_is_not_canonical() {
 }
 
 #[test]
-fn spec_01_2_7_a_set_holds_nothing_twice() {
+fn spec_01_2_7_a_set_rejects_new_duplicates() {
     let resource = compile_widgets(json!({"type": "object", "properties": {
         "reasons": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
     }}));
@@ -90,13 +91,13 @@ fn spec_01_2_7_a_set_holds_nothing_twice() {
         create(reasons(json!(["Empty", "Empty"]))).unwrap_err().to_string(),
         "spec.reasons[1]: Duplicate value: \"Empty\""
     );
-    // What is stored already is not held against an update.
+    // An update is not rejected for a duplicate that is already stored.
     let old = reasons(json!(["Empty", "Empty"]));
     assert!(update(&resource, &old, reasons(json!(["Empty", "Empty", "Drifted"]))).is_ok());
 }
 
 #[test]
-fn an_update_of_the_status_changes_nothing_else() {
+fn a_status_update_changes_only_the_status() {
     let resource = compile_widgets(json!({"type": "object", "properties": {"a": {"type": "integer"}}}));
     let old = widget(json!({"a": 1}));
     let mut new = widget(json!({"a": 2}));
@@ -109,7 +110,7 @@ fn an_update_of_the_status_changes_nothing_else() {
 }
 
 #[test]
-fn a_snapshot_keeps_what_a_create_drops() {
+fn a_snapshot_keeps_the_status_and_uid_that_a_create_drops() {
     let resource = compile_widgets(json!({"type": "object"}));
     let mut object = widget(json!({}));
     object["status"] = json!({"nodes": 3});

@@ -1,4 +1,4 @@
-//! The fields of a schema, and the fields of `docs/spec/01-api-fields.csv`, in one form.
+//! Reads the fields of a schema and those of `docs/spec/01-api-fields.csv` into one form.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::super::Crd;
 
 const TABLE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/spec/01-api-fields.csv"));
 
-/// What is said of one field.
+/// Properties of one field.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FieldRow {
     pub(super) kind: String,
@@ -17,7 +17,7 @@ pub(super) struct FieldRow {
     default: Option<String>,
     /// `None` for elements of lists and values of maps.
     is_required: Option<bool>,
-    /// In the words of the table, CEL rules in their order.
+    /// Validations in the wording of the table. CEL rules keep their order.
     pub(super) validations: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn specified_fields() -> Vec<FieldRow> {
     let mut records = csv_records(TABLE).into_iter();
     assert_eq!(records.next().unwrap(), ["kind", "path", "type", "default", "required", "validation"]);
     records
-        // What stands inside `kubelet` is not in the schema: the controller checks it.
+        // Fields inside `kubelet` are not in the schema: the controller checks them.
         .filter(|record| !record[1].starts_with("spec.kubelet."))
         .map(|record| {
             let [kind, path, field_type, default, required, validation] = <[String; 6]>::try_from(record).unwrap();
@@ -66,13 +66,13 @@ pub(super) fn specified_fields() -> Vec<FieldRow> {
         .collect()
 }
 
-/// Some cells carry remarks beside what the schema says.
+/// Returns false for remarks in a cell that are not part of the schema.
 fn is_in_schema(path: &str, text: &str) -> bool {
     let is_remark = text.contains("immutable") && !text.starts_with("CEL")
         || text.starts_with("presence is")
         || text.starts_with("Karpenter 1.14.x")
         || text.ends_with("(scale subresource)");
-    // The lower bound of the number of nodes is the scale subresource's as well.
+    // The minimum of the number of nodes also belongs to the scale subresource.
     !(is_remark || path == "status.nodes" && text == "min 0")
 }
 
@@ -95,7 +95,7 @@ fn split_validations(cell: &str) -> Vec<String> {
     parts
 }
 
-/// CEL rules keep their order, everything else is in none.
+/// Sorts validations. CEL rules keep their order and come last.
 fn sorted(mut validations: Vec<String>) -> Vec<String> {
     validations.sort_by_key(|text| if text.starts_with("CEL") { (true, String::new()) } else { (false, text.clone()) });
     validations
@@ -119,10 +119,11 @@ fn walk(kind: &str, schema: &Value, path: &str, rows: &mut Vec<FieldRow>) {
 }
 
 fn walk_inside(kind: &str, schema: &Value, path: &str, rows: &mut Vec<FieldRow>) {
-    for (keyword, mark) in [("items", "[]"), ("additionalProperties", "{}")] {
+    for (keyword, suffix) in [("items", "[]"), ("additionalProperties", "{}")] {
         let inner = &schema[keyword];
-        let path = format!("{path}{mark}");
-        // A list of objects is described by the objects' fields; an open value has nothing to say.
+        let path = format!("{path}{suffix}");
+        // A list of objects is described by the objects' fields. A value that preserves unknown
+        // fields has no row.
         if inner.is_object() && inner["type"] != "object" && !inner["x-kubernetes-preserve-unknown-fields"].is_boolean()
         {
             rows.push(row(kind, inner, &path, None));
@@ -162,7 +163,7 @@ fn type_of(schema: &Value) -> String {
 
 fn validations(schema: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let mut found = Vec::new();
+    let mut validations = Vec::new();
     for (keyword, word) in [
         ("pattern", "pattern"),
         ("minLength", "minLength"),
@@ -174,45 +175,45 @@ fn validations(schema: &Value) -> Vec<String> {
         ("maximum", "max"),
         ("x-kubernetes-map-type", "map-type"),
     ] {
-        found.extend(schema.get(keyword).map(|value| format!("{word} {}", text(value))));
+        validations.extend(schema.get(keyword).map(|value| format!("{word} {}", text(value))));
     }
     if let Some(values) = schema["enum"].as_array() {
-        found.push(format!("enum {}", values.iter().map(text).collect::<Vec<_>>().join("|")));
+        validations.push(format!("enum {}", values.iter().map(text).collect::<Vec<_>>().join("|")));
     }
     if schema["x-kubernetes-preserve-unknown-fields"] == true {
-        found.push("preserve-unknown-fields".to_owned());
+        validations.push("preserve-unknown-fields".to_owned());
     }
     match (schema["x-kubernetes-list-type"].as_str(), schema["type"].as_str()) {
         (Some("map"), _) => {
             let keys = schema["x-kubernetes-list-map-keys"].as_array().unwrap();
-            found.push(format!("list-type map(key {})", keys.iter().map(text).collect::<Vec<_>>().join(",")));
+            validations.push(format!("list-type map(key {})", keys.iter().map(text).collect::<Vec<_>>().join(",")));
         }
-        (Some(list_type), _) => found.push(format!("list-type {list_type}")),
-        (None, Some("array")) => found.push("list-type unset (treated as atomic)".to_owned()),
+        (Some(list_type), _) => validations.push(format!("list-type {list_type}")),
+        (None, Some("array")) => validations.push("list-type unset (treated as atomic)".to_owned()),
         (None, _) => {}
     }
     for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
         let when = if text(&rule["rule"]).contains("oldSelf") { " (update only)" } else { "" };
-        found.push(format!("CEL{when}: `{}`", text(&rule["message"])));
+        validations.push(format!("CEL{when}: `{}`", text(&rule["message"])));
     }
-    found
+    validations
 }
 
-/// Paths of properties without a description.
+/// Returns the paths of properties without a description.
 pub(super) fn undescribed(schema: &Value, path: String) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut paths = Vec::new();
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         let path = format!("{path}.{name}");
         if property["description"].as_str().is_none_or(|text| text.len() < 10) {
-            found.push(path.clone());
+            paths.push(path.clone());
         }
-        found.extend(undescribed(property, path.clone()));
-        found.extend(undescribed(&property["items"], format!("{path}[]")));
+        paths.extend(undescribed(property, path.clone()));
+        paths.extend(undescribed(&property["items"], format!("{path}[]")));
     }
-    found
+    paths
 }
 
-/// Records of a comma-separated file with quoted cells.
+/// Parses a comma-separated file with quoted cells.
 fn csv_records(text: &str) -> Vec<Vec<String>> {
     text.lines()
         .map(|line| {

@@ -1,4 +1,4 @@
-//! The two tables of spec 01 §1: the inventory and the printer columns.
+//! Reads the two tables of spec 01 §1: the inventory and the printer columns.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::super::Crd;
 
 const SPECIFICATION: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/spec/01-api.md"));
 
-/// The names of a kind, and what it offers beside itself.
+/// Names, scope and subresources of a kind.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct InventoryRow {
     pub(super) kind: String,
@@ -66,7 +66,7 @@ pub(super) fn inventory() -> Vec<InventoryRow> {
         .collect()
 }
 
-/// Kind, name, type, path and priority of each column.
+/// Returns kind, name, type, path and priority of each printer column.
 pub(super) fn columns() -> Vec<[String; 5]> {
     let mut kind = String::new();
     table("| Kind | Column | Type | jsonPath |")
@@ -93,7 +93,7 @@ pub(super) fn columns_of(crd: &Crd) -> Vec<[String; 5]> {
         .collect()
 }
 
-/// The cells of the table whose head starts so.
+/// Returns the cells of the table whose header line starts with `head`.
 fn table(head: &str) -> Vec<Vec<String>> {
     SPECIFICATION
         .lines()

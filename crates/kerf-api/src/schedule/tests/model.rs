@@ -1,11 +1,11 @@
-//! Windows against a model that asks of each minute whether the schedule hits it.
+//! Compares windows with a model that checks for each minute if the schedule matches it.
 
 use jiff::ToSpan;
 use proptest::prelude::*;
 
 use super::*;
 
-/// One range of a field, in words of its own.
+/// One range of a field, independent of the parser's types.
 #[derive(Debug, Clone)]
 enum CronRange {
     Star,
@@ -77,7 +77,7 @@ fn any_field(min: i8, max: i8) -> impl Strategy<Value = ModelField> {
     prop::collection::vec(item, 1..3).prop_map(move |items| ModelField { min, items })
 }
 
-/// Minute, hour, day of month, month, day of week.
+/// Generates minute, hour, day of month, month and day of week.
 fn any_fields() -> impl Strategy<Value = [ModelField; 5]> {
     (any_field(0, 59), any_field(0, 23), any_field(1, 31), any_field(1, 12), any_field(0, 6))
         .prop_map(|(a, b, c, d, e)| [a, b, c, d, e])
@@ -102,7 +102,8 @@ fn is_active(fields: &[ModelField; 5], window_seconds: i64, now: i64) -> bool {
     if (first..=last).any(|minute| matches_minute(fields, minute)) {
         return true;
     }
-    // Nothing in the window: active all the same if there is nothing in the five years after its beginning.
+    // No match in the window: active nevertheless if there is none in the five years after its
+    // start.
     let start = TimeZone::UTC.to_datetime(Timestamp::from_second(now - window_seconds + 1).unwrap()).date();
     let mut days = start.series(1.day());
     !days.by_ref().take_while(|day| day.year() <= start.year() + 5).skip(1).any(|day| matches_day(fields, day))
@@ -111,7 +112,7 @@ fn is_active(fields: &[ModelField; 5], window_seconds: i64, now: i64) -> bool {
 
 proptest! {
     #[test]
-    fn windows_agree_with_a_look_at_each_minute(
+    fn windows_agree_with_a_check_of_each_minute(
         fields in any_fields(),
         window_minutes in 0..4_000_i64,
         // 2020 to 2045
@@ -120,21 +121,21 @@ proptest! {
         let text = fields.iter().map(ModelField::text).collect::<Vec<_>>().join(" ");
         let schedule = schedule(&text);
         let window = Duration::from_secs(window_minutes * 60);
-        let ours = schedule.is_active(window, Timestamp::from_second(now).unwrap());
-        prop_assert_eq!(ours, is_active(&fields, window_minutes * 60, now), "{} for {}m at {}", text, window_minutes, now);
+        let actual = schedule.is_active(window, Timestamp::from_second(now).unwrap());
+        prop_assert_eq!(actual, is_active(&fields, window_minutes * 60, now), "{} for {}m at {}", text, window_minutes, now);
     }
 
     #[test]
-    fn the_next_hit_is_a_hit_and_none_lies_before_it(fields in any_fields(), after in 1_577_836_800..2_366_841_600_i64) {
+    fn the_next_match_is_the_first_one_after_an_instant(fields in any_fields(), after in 1_577_836_800..2_366_841_600_i64) {
         let text = fields.iter().map(ModelField::text).collect::<Vec<_>>().join(" ");
         let next = schedule(&text).next_after(Timestamp::from_second(after).unwrap());
         let first = after.div_euclid(60) + 1;
         let model = (first..first + 4_000).find(|minute| matches_minute(&fields, *minute)).map(|minute| minute * 60);
         match (next.map(Timestamp::as_second), model) {
-            (Some(ours), Some(model)) => prop_assert_eq!(ours, model),
-            (ours, None) => {
-                prop_assert!(ours.is_none_or(|ours| ours >= (first + 4_000) * 60));
-                prop_assert!(ours.is_none_or(|ours| matches_minute(&fields, ours / 60)));
+            (Some(actual), Some(model)) => prop_assert_eq!(actual, model),
+            (actual, None) => {
+                prop_assert!(actual.is_none_or(|actual| actual >= (first + 4_000) * 60));
+                prop_assert!(actual.is_none_or(|actual| matches_minute(&fields, actual / 60)));
             }
             (None, Some(model)) => prop_assert!(false, "missed {}", model),
         }

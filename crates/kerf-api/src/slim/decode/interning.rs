@@ -1,8 +1,8 @@
-//! One copy of what many objects have in common.
+//! Shares equal values between decoded objects.
 //!
-//! Pods come in flocks: the replicas of one owner have the same labels, selectors, requests and owner, and run on nodes that run
-//! others. Each thread remembers the values that it decoded last, so that an equal one is not kept a second time; that is a
-//! quarter of the memory of a large cluster. Nobody can tell a shared value from a copy.
+//! The pods of one owner have equal labels, selectors, requests and owners, and many pods run on
+//! one node. Each thread caches the values that it decoded last, so that an equal value is stored
+//! only once. This saves a quarter of the memory of a large cluster. Sharing is not observable.
 
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
@@ -14,7 +14,7 @@ use rustc_hash::FxHasher;
 use super::super::meta::Str;
 use crate::quantity::Quantity;
 
-/// How many values of a sort are remembered; a new one takes the place of an older one of the same hash.
+/// Number of values in each cache. A new value replaces the older value in the same slot.
 const SLOTS_PER_CACHE: usize = 1024;
 
 type RecentValues<T> = RefCell<Vec<Option<T>>>;
@@ -25,7 +25,7 @@ thread_local! {
     static RESOURCES: RecentValues<Arc<[(Str, Quantity)]>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A string, shared with an equal one if there is one.
+/// Returns the string, shared with an equal cached one.
 pub(super) fn intern_text(value: &str) -> Str {
     find_or_insert(&TEXTS, hash_of(value), |text| text == value, || Str::new(value))
 }
@@ -34,16 +34,16 @@ pub(super) fn intern_labels(pairs: Vec<(Str, Str)>) -> Arc<[(Str, Str)]> {
     if pairs.is_empty() {
         return Arc::default();
     }
-    find_or_insert(&LABELS, hash_of(&pairs), |known| known[..] == pairs[..], || Arc::from(&pairs[..]))
+    find_or_insert(&LABELS, hash_of(&pairs), |cached| cached[..] == pairs[..], || Arc::from(&pairs[..]))
 }
 
 pub(super) fn intern_resources(pairs: Vec<(Str, Quantity)>) -> Arc<[(Str, Quantity)]> {
     if pairs.is_empty() {
         return Arc::default();
     }
-    // Equal quantities may be written differently, and the writing is to be kept.
-    let is_same = |known: &Arc<[(Str, Quantity)]>| {
-        known[..] == pairs[..] && known.iter().zip(&pairs).all(|(a, b)| a.1.format() == b.1.format())
+    // Equal quantities may have different formats, which must be kept.
+    let is_same = |cached: &Arc<[(Str, Quantity)]>| {
+        cached[..] == pairs[..] && cached.iter().zip(&pairs).all(|(a, b)| a.1.format() == b.1.format())
     };
     find_or_insert(&RESOURCES, hash_of(&pairs), is_same, || Arc::from(&pairs[..]))
 }
@@ -60,7 +60,7 @@ fn find_or_insert<T: Clone>(
         }
         let slot = &mut slots[hash % SLOTS_PER_CACHE];
         match slot {
-            Some(known) if is_same(known) => known.clone(),
+            Some(cached) if is_same(cached) => cached.clone(),
             _ => slot.insert(make()).clone(),
         }
     })

@@ -1,4 +1,4 @@
-//! Names, labels, owners.
+//! Decodes names, labels, owners and resource lists.
 
 use serde::de::{Deserialize, Deserializer};
 
@@ -44,7 +44,7 @@ fn labels(pairs: Vec<(Str, SharedText)>) -> Labels {
     Labels::from_sorted(interning::intern_labels(sorted(pairs.into_iter().map(|(key, value)| (key, value.0)))))
 }
 
-/// Annotations that some decision reads; most of the bytes of the others are for people and tools.
+/// Annotations that some decision reads. The others are dropped to save memory.
 #[derive(Default)]
 struct KeptAnnotations(Labels);
 
@@ -61,10 +61,10 @@ fn is_kept_annotation(annotation: &str) -> bool {
     match domain {
         "controller.kubernetes.io" => annotation == "controller.kubernetes.io/pod-deletion-cost",
         "pv.kubernetes.io" => annotation == "pv.kubernetes.io/bind-completed",
-        // What a simulated kubelet is told.
+        // Instructions for the simulated kubelet.
         "kwok.x-k8s.io" => true,
-        _ => ["karpenter.sh", "karpenter.k8s.aws", "karpenter.kwok.sh", "kerf.sh"]
-            .into_iter()
-            .any(|ours| domain.strip_suffix(ours).is_some_and(|parent| parent.is_empty() || parent.ends_with('.'))),
+        _ => ["karpenter.sh", "karpenter.k8s.aws", "karpenter.kwok.sh", "kerf.sh"].into_iter().any(|own_domain| {
+            domain.strip_suffix(own_domain).is_some_and(|parent| parent.is_empty() || parent.ends_with('.'))
+        }),
     }
 }

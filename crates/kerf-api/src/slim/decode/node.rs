@@ -1,4 +1,4 @@
-//! Nodes.
+//! Decodes nodes.
 
 use super::super::node::{Node, NodeCondition, NodeSpec, NodeStatus, Taint, TaintEffect};
 use super::{Str, decode_object};

@@ -1,4 +1,4 @@
-//! Pods.
+//! Decodes pods.
 
 use super::super::pod::{
     Affinity, Container, ContainerResources, ContainerStatus, HostPort, LabelSelector, LabelSelectorOperator,
@@ -14,7 +14,8 @@ decode_object!(Pod(out, field) {
     "spec" => out.spec = field.get()?,
     "status" => out.status = field.get()?,
 } finally {
-    // On most pods the kubelet repeats the spec: taking the larger of the two is then the spec again.
+    // On most pods the kubelet repeats the requests of the spec. Such a status does not change the
+    // result, which is the larger of the two.
     let PodStatus { container_statuses, init_container_statuses, .. } = &mut out.status;
     drop_statuses_equal_to_spec(container_statuses, &out.spec.containers);
     drop_statuses_equal_to_spec(init_container_statuses, &out.spec.init_containers);
@@ -88,11 +89,11 @@ fn host_ports(ports: Vec<WirePort>) -> Vec<HostPort> {
     collect_exact(on_host)
 }
 
-/// Collects without the spare room that a filtered collect in place would leave behind.
+/// Collects without spare capacity, which a filtered in-place collect would keep.
 fn collect_exact<T>(items: impl Iterator<Item = T>) -> Vec<T> {
-    let mut kept: Vec<T> = items.collect();
-    kept.shrink_to_fit();
-    kept
+    let mut collected: Vec<T> = items.collect();
+    collected.shrink_to_fit();
+    collected
 }
 
 #[derive(Default)]
@@ -141,7 +142,7 @@ decode_object!(NodeAffinity(out, field) {
     "preferredDuringSchedulingIgnoredDuringExecution" => out.preferred = field.list()?,
 });
 
-/// The object between a required node affinity and its terms.
+/// Object between a required node affinity and its terms.
 #[derive(Default)]
 pub(super) struct NodeSelector {
     pub(super) terms: Vec<NodeSelectorTerm>,
@@ -256,8 +257,8 @@ decode_object!(WireContainerStatus(out, field) {
 });
 
 fn resource_statuses(statuses: Vec<WireContainerStatus>) -> Vec<ContainerStatus> {
-    let says_something = |status: &WireContainerStatus| status.resources.is_some() || !status.allocated.is_empty();
-    collect_exact(statuses.into_iter().filter(says_something).map(|status| ContainerStatus {
+    let has_any_resources = |status: &WireContainerStatus| status.resources.is_some() || !status.allocated.is_empty();
+    collect_exact(statuses.into_iter().filter(has_any_resources).map(|status| ContainerStatus {
         name: status.name,
         has_resources: status.resources.is_some(),
         requests: status.resources.map(|resources| resources.requests).unwrap_or_default(),

@@ -1,4 +1,5 @@
-//! Volumes: the wire nests under `spec` and `status` what the slim objects hold flat.
+//! Decodes volumes: fields that are nested under `spec` and `status` in JSON are flat in slim
+//! objects.
 
 use super::super::pod::{NodeSelectorOperator, NodeSelectorRequirement};
 use super::super::storage::{
@@ -7,7 +8,7 @@ use super::super::storage::{
 use super::pod::NodeSelector;
 use super::{Str, decode_object};
 
-/// The CSI driver that has taken over the volumes once made in-tree.
+/// CSI driver to which in-tree EBS volumes are migrated.
 const EBS_DRIVER: Str = Str::new_static("ebs.csi.aws.com");
 
 decode_object!(PersistentVolumeClaim(out, field) {

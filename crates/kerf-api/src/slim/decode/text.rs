@@ -1,8 +1,8 @@
-//! Strings that are the same in every cluster.
+//! Strings that occur in many objects.
 //!
-//! A string of up to 23 bytes is stored in place. Many of the longer ones are names that Kubernetes itself puts on each pod and
-//! node; those point to the program's own text, so that 100,000 pods do not hold 100,000 copies. The others are shared where
-//! objects that come together have them in common.
+//! A string of up to 23 bytes is stored inline. Many longer strings are names that Kubernetes sets
+//! on each pod and node. They point to static texts, so that 100,000 pods do not hold 100,000
+//! copies. All other strings are interned.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use super::super::meta::Str;
 use super::interning;
 
-/// A string, as a slim object keeps it.
+/// String as a slim object stores it.
 #[derive(Default)]
 pub(super) struct SharedText(pub(super) Str);
 
@@ -35,7 +35,7 @@ impl Visitor<'_> for TextVisitor {
     }
 }
 
-/// The string, without a copy of its own if others have it, too.
+/// Returns the string, sharing the text if it is a common name or cached.
 pub(super) fn shared_text(value: &str) -> Str {
     const LONGEST_IN_PLACE: usize = 23;
     if value.len() <= LONGEST_IN_PLACE {
@@ -47,7 +47,7 @@ pub(super) fn shared_text(value: &str) -> Str {
     }
 }
 
-/// Names longer than what fits in place, those of pods first.
+/// Names that are too long to be stored inline; those of pods come first.
 const COMMON_NAMES: [&str; 27] = [
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",

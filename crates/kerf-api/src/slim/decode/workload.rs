@@ -1,4 +1,4 @@
-//! What stands behind pods.
+//! Decodes workloads, services, namespaces and pod disruption budgets.
 
 use std::fmt;
 
@@ -45,8 +45,8 @@ decode_object!(ReplicaOwnerSpec(out, field) {
     "selector" => out.selector = field.get()?,
 });
 
-/// A label selector, or the plain labels that a replication controller has in its place. The items of a list do not name
-/// their kind, so the shape decides: the values of plain labels are strings.
+/// Label selector, or the plain labels that a `ReplicationController` has instead. Items of a list
+/// do not name their kind, so the form decides: the values of plain labels are strings.
 #[derive(Default)]
 struct OwnerSelector(LabelSelector);
 
@@ -178,7 +178,7 @@ impl Visitor<'_> for IntOrPercentVisitor {
     }
 }
 
-/// A string, or what an object says.
+/// String, or a value decoded from an object.
 enum TextOr<T> {
     Text(Str),
     Other(T),

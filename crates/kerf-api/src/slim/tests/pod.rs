@@ -1,8 +1,9 @@
-//! Pods in full.
+//! Tests of complete pods.
 
 use super::*;
 
-/// What an API server of 1.33 sends for a running pod, with the usual noise.
+/// Returns a running pod as an API server of version 1.33 sends it, with fields that no decision
+/// reads.
 fn running_pod() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -140,7 +141,7 @@ fn a_running_pod_keeps_what_decisions_read() {
 }
 
 #[test]
-fn affinity_is_read_in_full() {
+fn affinity_is_decoded_in_full() {
     let pod: Pod = decode(running_pod());
     let affinity = pod.spec.affinity.unwrap();
     let [term] = affinity.node_affinity.required.as_deref().unwrap() else { panic!("one term") };
@@ -164,8 +165,8 @@ fn affinity_is_read_in_full() {
     assert_eq!(required(json!(null)), None);
     assert_eq!(required(json!({"nodeSelectorTerms": null})), Some(vec![]));
     assert_eq!(required(json!({"nodeSelectorTerms": [{}]})), Some(vec![NodeSelectorTerm::default()]));
-    for nothing in [json!(null), json!({}), json!({"nodeAffinity": {}, "podAffinity": null})] {
-        assert_eq!(decode::<Pod>(json!({"spec": {"affinity": nothing}})).spec.affinity, None);
+    for empty in [json!(null), json!({}), json!({"nodeAffinity": {}, "podAffinity": null})] {
+        assert_eq!(decode::<Pod>(json!({"spec": {"affinity": empty}})).spec.affinity, None);
     }
 }
 
@@ -175,8 +176,8 @@ fn status_keeps_three_conditions_and_differing_resources() {
     assert_eq!(status.phase, PodPhase::Running);
     assert_eq!(status.start_time, Some("2026-03-04T12:00:05Z".parse().unwrap()));
     assert_eq!(status.nominated_node_name, None);
-    let kinds: Vec<_> = status.conditions.iter().map(|condition| condition.condition_type.as_str()).collect();
-    assert_eq!(kinds, ["Ready", "PodScheduled", "PodResizePending"]);
+    let condition_types: Vec<_> = status.conditions.iter().map(|condition| condition.condition_type.as_str()).collect();
+    assert_eq!(condition_types, ["Ready", "PodScheduled", "PodResizePending"]);
     assert_eq!(status.conditions[2].reason, "Infeasible");
     let resized = quantities([("cpu", "500m"), ("memory", "64Mi")]);
     let web =
@@ -203,7 +204,7 @@ fn statuses_without_resources_are_left_out() {
 }
 
 #[test]
-fn dynamic_resource_claims_are_seen_on_pod_and_containers() {
+fn dynamic_resource_claims_are_detected_on_pod_and_containers() {
     for spec in [
         json!({"resourceClaims": [{"name": "gpu", "resourceClaimName": "c"}]}),
         json!({"containers": [{"name": "a", "resources": {"claims": [{"name": "gpu"}]}}]}),
@@ -217,8 +218,8 @@ fn dynamic_resource_claims_are_seen_on_pod_and_containers() {
 }
 
 #[test]
-fn null_is_absent_wherever_it_stands() {
-    // Each leaf, list and object of the full pod in turn becomes null: the pod is still read.
+fn null_is_equal_to_absent_everywhere() {
+    // Each value of the complete pod in turn becomes null: the pod can still be decoded.
     fn nulled(value: &Value, in_list: bool, out: &mut Vec<Value>) {
         if !in_list {
             out.push(Value::Null);
@@ -253,15 +254,15 @@ fn null_is_absent_wherever_it_stands() {
     nulled(&running_pod(), true, &mut pods);
     assert!(pods.len() > 200);
     for pod in pods {
-        let read = serde_json::from_str::<Pod>(&pod.to_string());
-        assert!(read.is_ok(), "{read:?}: {pod}");
+        let decoded = serde_json::from_str::<Pod>(&pod.to_string());
+        assert!(decoded.is_ok(), "{decoded:?}: {pod}");
     }
     assert_eq!(decode::<Pod>(json!({"metadata": null, "spec": null, "status": null})), Pod::default());
     assert_eq!(decode::<Pod>(json!({})), Pod::default());
 }
 
 #[test]
-fn facts_about_a_pod() {
+fn ownership_phase_and_deletion_of_a_pod() {
     let owned = |api_version: &str, kind: &str| {
         decode::<Pod>(
             json!({"metadata": {"ownerReferences": [{"apiVersion": api_version, "kind": kind, "controller": null}]}}),

@@ -1,4 +1,4 @@
-//! Whether settings decode strictly into the kubelet's own type.
+//! Checks that settings can be decoded strictly into the kubelet's own type.
 
 use serde_json::{Map, Value};
 
@@ -7,19 +7,19 @@ use crate::admission::text::quote;
 use crate::duration::Duration;
 use crate::quantity::Quantity;
 
-/// Settings that are judged elsewhere, whatever their type.
+/// Settings that other checks handle, with any type.
 const EXEMPT_FIELDS: [&str; 1] = ["registerWithTaints"];
 
-/// Wrong types; or if there are none, fields that the kubelet does not know.
+/// Returns type errors. If there are none, returns fields that the kubelet does not have.
 pub(super) fn failures(kubelet: &Map<String, Value>) -> Vec<String> {
-    let mut found = DecodeFailures::default();
+    let mut failures = DecodeFailures::default();
     let checked = kubelet.iter().filter(|(name, value)| {
-        // A text for the number of pods is an expression.
+        // A string for `maxPods` is an expression.
         let is_expression = *name == "maxPods" && value.is_string();
         !is_expression && !EXEMPT_FIELDS.contains(&name.as_str())
     });
-    check_object(&KUBELET_CONFIGURATION, checked, "", &mut found);
-    if found.mistyped.is_empty() { found.unknown } else { found.mistyped }
+    check_object(&KUBELET_CONFIGURATION, checked, "", &mut failures);
+    if failures.mistyped.is_empty() { failures.unknown } else { failures.mistyped }
 }
 
 #[derive(Default)]
@@ -32,33 +32,33 @@ fn check_object<'a>(
     kind: &StructFields,
     fields: impl IntoIterator<Item = (&'a String, &'a Value)>,
     path: &str,
-    found: &mut DecodeFailures,
+    failures: &mut DecodeFailures,
 ) {
     for (name, value) in fields {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         match kind.iter().find(|(field, _)| field == name) {
-            Some((_, field_type)) => check_value(field_type, value, &path, found),
-            None => found.unknown.push(format!("unknown field {}", quote(&path))),
+            Some((_, field_type)) => check_value(field_type, value, &path, failures),
+            None => failures.unknown.push(format!("unknown field {}", quote(&path))),
         }
     }
 }
 
-fn check_value(field_type: &KubeletFieldType, value: &Value, path: &str, found: &mut DecodeFailures) {
-    let fits = match (field_type, value) {
+fn check_value(field_type: &KubeletFieldType, value: &Value, path: &str, failures: &mut DecodeFailures) {
+    let is_valid = match (field_type, value) {
         (_, Value::Null) => true,
         (KubeletFieldType::Struct(kind), Value::Object(fields)) => {
-            check_object(kind, fields, path, found);
+            check_object(kind, fields, path, failures);
             true
         }
         (KubeletFieldType::List(element), Value::Array(elements)) => {
             for (i, value) in elements.iter().enumerate() {
-                check_value(element, value, &format!("{path}[{i}]"), found);
+                check_value(element, value, &format!("{path}[{i}]"), failures);
             }
             true
         }
         (KubeletFieldType::Map(values), Value::Object(entries)) => {
             for (key, value) in entries {
-                check_value(values, value, &format!("{path}[{key}]"), found);
+                check_value(values, value, &format!("{path}[{key}]"), failures);
             }
             true
         }
@@ -75,8 +75,8 @@ fn check_value(field_type: &KubeletFieldType, value: &Value, path: &str, found: 
         (KubeletFieldType::Quantity, Value::Number(number)) => number.is_i64(),
         _ => false,
     };
-    if !fits {
-        found.mistyped.push(format!("{path} must be {}, not {}", field_type.description(), describe(value)));
+    if !is_valid {
+        failures.mistyped.push(format!("{path} must be {}, not {}", field_type.description(), describe(value)));
     }
 }
 

@@ -1,10 +1,10 @@
-//! The fields of `KubeletConfiguration` (`kubelet.config.k8s.io/v1beta1`) as of Kubernetes 1.36, and their types. All but
-//! `registerWithTaints`, which is refused whatever it says.
+//! Fields of `KubeletConfiguration` (`kubelet.config.k8s.io/v1beta1`) as of Kubernetes 1.36, and
+//! their types. `registerWithTaints` is missing because every value of it is rejected.
 
-/// Fields by name.
+/// Types of fields by name.
 pub(super) type StructFields = [(&'static str, KubeletFieldType)];
 
-/// What a field may hold. `null` is allowed everywhere and means nothing.
+/// Type of a field. `null` is allowed for every type and counts as absent.
 pub(super) enum KubeletFieldType {
     Bool,
     Text,

@@ -1,4 +1,4 @@
-//! What-ifs on small worlds, by the numbers of spec 03 §17.
+//! Simulations on small clusters, named after the edge cases of spec 03 §17.
 #![allow(clippy::unwrap_used, reason = "a test that cannot build its own fixture must fail")]
 
 use std::fmt::Write as _;
@@ -8,19 +8,19 @@ use proptest::prelude::*;
 use super::*;
 use crate::fixture::Fixture;
 
-fn simulator(text: &str, resting: &[&str]) -> Simulator {
-    let world = Fixture::new(text);
-    Simulator::new(&world.input, &world.settings, resting.iter().map(Str::new))
+fn simulator(text: &str, in_consolidate_after: &[&str]) -> Simulator {
+    let fixture = Fixture::new(text);
+    Simulator::new(&fixture.input, &fixture.settings, in_consolidate_after.iter().map(Str::new))
 }
 
-/// `node n2: a b`, `claim p: c`, `fails d`, `pending e`: one line each.
+/// Returns one line per fact: `node n2: a b`, `claim p: c`, `fails d`, `pending e`.
 fn removal_text(simulator: &mut Simulator, removed: &[&str], purpose: Purpose) -> String {
     let removed: Vec<NodeIx> = removed.iter().map(|n| simulator.node(n).unwrap()).collect();
-    let answer = simulator.simulate_removal(&removed, purpose);
+    let result = simulator.simulate_removal(&removed, purpose);
     let short = |pods: &[Str]| pods.iter().map(|p| p.trim_start_matches("default/")).collect::<Vec<_>>().join(" ");
-    let nodes = answer.nodes.iter().map(|n| format!("node {}: {}", n.node, short(&n.pods)));
-    let claims = answer.claims.iter().map(|c| format!("claim {}: {}", c.pool, short(&c.pods)));
-    let failures = answer.failures.iter().map(|f| {
+    let nodes = result.nodes.iter().map(|n| format!("node {}: {}", n.node, short(&n.pods)));
+    let claims = result.claims.iter().map(|c| format!("claim {}: {}", c.pool, short(&c.pods)));
+    let failures = result.failures.iter().map(|f| {
         let verb = if f.origin == PodOrigin::Pending { "pending" } else { "fails" };
         format!("{verb} {}", short(std::slice::from_ref(&f.pod)))
     });
@@ -37,7 +37,7 @@ const TWO_NODES: &str = "
 ";
 
 #[test]
-fn pods_of_a_removed_node_go_to_one_that_stays() {
+fn pods_of_a_removed_node_move_to_a_remaining_node() {
     let mut simulator = simulator(TWO_NODES, &[]);
     for _ in 0..2 {
         assert_eq!(removal_text(&mut simulator, &["n1"], Purpose::Consolidation), "node n2: a");
@@ -47,7 +47,7 @@ fn pods_of_a_removed_node_go_to_one_that_stays() {
 }
 
 #[test]
-fn spec_03_59_a_place_on_an_uninitialized_node_does_not_count() {
+fn spec_03_59_a_pod_on_an_uninitialized_node_counts_as_unscheduled() {
     let text = "
         type s cpu=4 mem=16Gi price=0.1
         pool p
@@ -57,16 +57,16 @@ fn spec_03_59_a_place_on_an_uninitialized_node_does_not_count() {
     ";
     let mut simulator = simulator(text, &[]);
     let n1 = simulator.node("n1").unwrap();
-    let answer = simulator.simulate_removal(&[n1], Purpose::Consolidation);
-    assert!(!answer.all_scheduled());
+    let result = simulator.simulate_removal(&[n1], Purpose::Consolidation);
+    assert!(!result.all_scheduled());
     assert_eq!(
-        answer.to_string(),
+        result.to_string(),
         "not all pods would schedule, default/a => would schedule against uninitialized nodeclaim/claim-of-n2, node/n2 "
     );
 }
 
 #[test]
-fn spec_03_60_an_initialized_node_comes_first() {
+fn spec_03_60_initialized_nodes_are_preferred() {
     let starting: Vec<String> = (0..99).map(|i| format!("node m{i} pool=p type=s uninitialized")).collect();
     let starting = starting.join("\n");
     let text = format!(
@@ -78,7 +78,7 @@ fn spec_03_60_an_initialized_node_comes_first() {
 }
 
 #[test]
-fn spec_03_61_pods_of_a_leaving_node_may_wait_for_an_uninitialized_one() {
+fn spec_03_61_pods_of_a_deleting_node_may_move_to_an_uninitialized_node() {
     let text = "
         type s cpu=4 mem=16Gi price=0.1
         pool p
@@ -90,14 +90,14 @@ fn spec_03_61_pods_of_a_leaving_node_may_wait_for_an_uninitialized_one() {
 }
 
 #[test]
-fn spec_03_62_a_pod_that_was_pending_may_stay_so() {
+fn spec_03_62_a_pending_pod_may_stay_pending() {
     let text = format!("{TWO_NODES} \n pod big cpu=100");
     let mut simulator = simulator(&text, &[]);
     assert_eq!(removal_text(&mut simulator, &["n1"], Purpose::Consolidation), "node n2: a\npending big");
     let n1 = simulator.node("n1").unwrap();
-    let answer = simulator.simulate_removal(&[n1], Purpose::Consolidation);
-    assert!(answer.all_scheduled());
-    assert_eq!(answer.to_string(), "No Pod Scheduling Errors");
+    let result = simulator.simulate_removal(&[n1], Purpose::Consolidation);
+    assert!(result.all_scheduled());
+    assert_eq!(result.to_string(), "No Pod Scheduling Errors");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn spec_03_63_a_bound_pod_that_fits_nowhere_else_fails() {
 }
 
 #[test]
-fn spec_03_64_a_pending_pod_takes_the_room_that_it_needs() {
+fn spec_03_64_a_pending_pod_uses_the_capacity_that_it_needs() {
     let text = "
         type s cpu=4 mem=16Gi price=0.1
         pool p
@@ -127,7 +127,7 @@ fn spec_03_64_a_pending_pod_takes_the_room_that_it_needs() {
 }
 
 #[test]
-fn spec_03_65_a_resting_node_takes_no_pod_that_could_stay() {
+fn spec_03_65_a_node_in_consolidate_after_receives_no_moved_pod() {
     let text = format!("{TWO_NODES} \n pod waiting cpu=1");
     let mut simulator = simulator(&text, &["n2"]);
     assert_eq!(removal_text(&mut simulator, &["n1"], Purpose::Consolidation), "node n2: waiting\nclaim p: a");
@@ -149,8 +149,9 @@ fn more_than_five_failures_are_counted() {
     assert!(text.ends_with("  and 2 other(s)"), "{text}");
 }
 
-/// A world with nodes that are full, half full and starting, pods with every kind of constraint, and some that wait.
-fn world() -> impl Strategy<Value = String> {
+/// Generates a cluster with nodes that are full, half full or starting, pods with every kind of
+/// constraint, and pending pods.
+fn cluster_text() -> impl Strategy<Value = String> {
     let node = (2..9_u32, prop::sample::select(vec!["a", "b", "c"]), prop::sample::select(vec!["p0", "p1"]), 0..12_u32);
     let nodes = prop::collection::vec(node, 2..7);
     let rules = vec![
@@ -169,38 +170,39 @@ fn world() -> impl Strategy<Value = String> {
     ];
     let pods = prop::collection::vec((1..30_u32, 0..9_usize, 0..4_u32, prop::sample::select(rules)), 1..18);
     (nodes, pods, 0..2_u32).prop_map(|(nodes, pods, limited)| {
-        let mut world =
+        let mut text =
             String::from("type s cpu=2 mem=8Gi zones=a,b price=0.1 \n type m cpu=6 mem=24Gi zones=a,b,c price=0.3 \n");
         let limit = if limited == 1 { "limit=cpu:20" } else { "" };
-        writeln!(world, "pool p0 weight=1 {limit} \n pool p1 taint=k=v:PreferNoSchedule").unwrap();
-        for (i, (cpu, zone, pool, how)) in nodes.iter().enumerate() {
-            let how = match how {
+        writeln!(text, "pool p0 weight=1 {limit} \n pool p1 taint=k=v:PreferNoSchedule").unwrap();
+        for (i, (cpu, zone, pool, state)) in nodes.iter().enumerate() {
+            let state = match state {
                 0 => "uninitialized",
                 1 => "leaving",
                 2 => "marked",
                 _ => "",
             };
-            writeln!(world, "node n{i} cpu={cpu} mem=32Gi zone={zone} pool={pool} {how}").unwrap();
+            writeln!(text, "node n{i} cpu={cpu} mem=32Gi zone={zone} pool={pool} {state}").unwrap();
         }
         for (i, (tenths, node, app, rule)) in pods.iter().enumerate() {
             let on = if *node < nodes.len() { format!("on=n{node}") } else { String::new() };
             let rule = rule.replace('G', &format!("g{app}"));
-            writeln!(world, "pod x{i} {on} cpu={}m mem=1Gi labels=app:g{app} {rule}", tenths * 100).unwrap();
+            writeln!(text, "pod x{i} {on} cpu={}m mem=1Gi labels=app:g{app} {rule}", tenths * 100).unwrap();
         }
-        world
+        text
     })
 }
 
-/// The same question put to a solver that has never heard of what-ifs.
-fn solve_without(world: &Fixture, removed: &[&str]) -> String {
-    let mut world = world.with_settings(|s| s.reserved_mode = ReservedMode::Fallback);
-    for claim in &mut world.input.node_claims {
+/// Solves the input with the nodes marked for disruption, without the simulator.
+fn solve_without(fixture: &Fixture, removed: &[&str]) -> String {
+    let mut fixture = fixture.with_settings(|s| s.reserved_mode = ReservedMode::Fallback);
+    for claim in &mut fixture.input.node_claims {
         claim.is_marked_for_disruption |= removed.iter().any(|n| claim.name == format!("claim-of-{n}"));
     }
-    let solution = world.solve();
+    let solution = fixture.solve();
     let claims = solution.claims.iter().map(|c| format!("{} {:?} {:?}", c.pool, c.pods, c.launch.instance_types));
     let nodes = solution.nodes.iter().map(|n| format!("{} {:?}", n.node, n.pods));
-    let bound = |pod: &Str| world.input.pods.iter().any(|p| p.namespaced_name() == *pod && p.spec.node_name.is_some());
+    let bound =
+        |pod: &Str| fixture.input.pods.iter().any(|p| p.namespaced_name() == *pod && p.spec.node_name.is_some());
     let unplaced = solution.unplaced.iter().map(|u| {
         let reason = if bound(&u.pod) { u.reason.to_string() } else { "stays pending".to_owned() };
         format!("{} {reason}", u.pod)
@@ -208,10 +210,10 @@ fn solve_without(world: &Fixture, removed: &[&str]) -> String {
     claims.chain(nodes).chain(unplaced).collect::<Vec<_>>().join("\n")
 }
 
-fn result_text(answer: &SimulationResult) -> String {
-    let claims = answer.claims.iter().map(|c| format!("{} {:?} {:?}", c.pool, c.pods, c.launch.instance_types));
-    let nodes = answer.nodes.iter().map(|n| format!("{} {:?}", n.node, n.pods));
-    let unplaced = answer.failures.iter().filter_map(|f| match &f.cause {
+fn result_text(result: &SimulationResult) -> String {
+    let claims = result.claims.iter().map(|c| format!("{} {:?} {:?}", c.pool, c.pods, c.launch.instance_types));
+    let nodes = result.nodes.iter().map(|n| format!("{} {:?}", n.node, n.pods));
+    let unplaced = result.failures.iter().filter_map(|f| match &f.cause {
         FailureCause::StaysPending | FailureCause::Unplaced(_) => Some(format!("{} {}", f.pod, f.cause)),
         FailureCause::Uninitialized { .. } => None,
     });
@@ -221,19 +223,19 @@ fn result_text(answer: &SimulationResult) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any question has the answer of a solver that is given the cluster without the nodes, in any order of questions, and leaves
-    /// the books as they were.
+    /// Each simulation has the result of solving the cluster without the nodes, whatever
+    /// simulations ran before, and leaves the solver state unchanged.
     #[test]
-    fn a_what_if_is_a_solve_without_the_nodes(text in world(), questions in prop::collection::vec(0..64_u32, 1..6)) {
-        let world = Fixture::new(&text);
-        let mut simulator = Simulator::new(&world.input, &world.settings, []);
+    fn a_simulation_equals_a_solve_without_the_nodes(text in cluster_text(), removals in prop::collection::vec(0..64_u32, 1..6)) {
+        let fixture = Fixture::new(&text);
+        let mut simulator = Simulator::new(&fixture.input, &fixture.settings, []);
         let before = simulator.state.clone();
-        for question in questions {
-            let names: Vec<String> = (0..6).filter(|i| question >> i & 1 == 1).map(|i| format!("n{i}")).collect();
+        for removal in removals {
+            let names: Vec<String> = (0..6).filter(|i| removal >> i & 1 == 1).map(|i| format!("n{i}")).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let removed: Vec<NodeIx> = names.iter().filter_map(|n| simulator.node(n)).collect();
-            let found = simulator.simulate_removal(&removed, Purpose::Consolidation);
-            prop_assert_eq!(result_text(&found), solve_without(&world, &names), "without {:?} of\n{}", names, text);
+            let result = simulator.simulate_removal(&removed, Purpose::Consolidation);
+            prop_assert_eq!(result_text(&result), solve_without(&fixture, &names), "without {:?} of\n{}", names, text);
             prop_assert!(simulator.state.has_same_lasting_state(&before), "the books after asking about {:?} of\n{}", names, text);
         }
     }

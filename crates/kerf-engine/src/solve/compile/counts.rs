@@ -1,4 +1,5 @@
-//! Groups are counted over what runs (spec 02 §8.3): over label sets and nodes, not over pods.
+//! Counts running pods for topology groups (spec 02 §8.3). Pods with equal labels on one node are
+//! counted together.
 
 use super::groups::GroupFinder;
 use crate::pod::tolerations::tolerates_all;
@@ -6,12 +7,13 @@ use crate::solve::problem::SchedulingProblem;
 use crate::solve::state::SolverState;
 use crate::topology::{GroupIx, GroupKey, GroupKind};
 
-/// Counts the groups from `first_group` on and the presences from `first_presence` on. Their domains must be known by now.
+/// Counts running pods for the groups from `first_group` on, and nodes for the node counts from
+/// `first_node_counts` on. The domains of their keys must be known.
 pub(super) fn count_groups(
     problem: &mut SchedulingProblem,
     state: &mut SolverState,
     first_group: usize,
-    first_presence: usize,
+    first_node_counts: usize,
 ) {
     if first_group == problem.groups.len() && problem.group_table.uncounted_inverse_pods.is_empty() {
         return;
@@ -23,7 +25,7 @@ pub(super) fn count_groups(
             add_offered_domains(problem, state, GroupIx(ix), 0);
         }
     }
-    for (ix, (key, filter)) in problem.node_count_keys.iter().enumerate().skip(first_presence) {
+    for (ix, (key, filter)) in problem.node_count_keys.iter().enumerate().skip(first_node_counts) {
         state.node_counts[ix].resize_domains(state.keys.domain_count(*key));
         for (node, domain) in problem.node_domains[key.0].iter().enumerate() {
             if let Some(domain) = domain
@@ -53,7 +55,7 @@ pub(super) fn count_groups(
     state.clear_undo_log();
 }
 
-/// Makes the domains known that pools can make for the group, from a domain on.
+/// Adds the domains from `first_domain` on that pools offer to the group.
 pub(super) fn add_offered_domains(
     problem: &SchedulingProblem,
     state: &mut SolverState,
@@ -66,13 +68,13 @@ pub(super) fn add_offered_domains(
     state.group_counts[group.0].resize_domains(domains);
     for domain in first_domain..domains {
         let pools = state.keys.offered_by(key, domain);
-        let counted = match &identity.pool_tolerations {
+        let is_offered = match &identity.pool_tolerations {
             Some(tolerations) => {
                 pools.iter().any(|pool| tolerates_all(tolerations, &problem.cluster.pools[*pool].taints))
             }
             None => !pools.is_empty(),
         };
-        if counted {
+        if is_offered {
             state.group_counts[group.0].add_offered_domain(domain);
         }
     }

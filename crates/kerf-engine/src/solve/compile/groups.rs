@@ -1,7 +1,9 @@
-//! Constraints become groups, shared by every class that means the same.
+//! Turns spread, affinity and anti-affinity rules into topology groups. Classes with equal rules
+//! share a group.
 //!
-//! Classes and groups come in any order and at any time; [`tie`] then ties the new ones to all others, so that a class knows every
-//! group that counts it or keeps it away, whichever of the two was there first.
+//! Classes and groups are added in any order and at any time. [`link_classes_to_groups`] then links
+//! new classes to all groups and new groups to all classes, so that each class knows every group
+//! that counts or constrains it.
 
 use kerf_api::labels;
 use kerf_api::slim::{
@@ -18,7 +20,7 @@ use crate::solve::problem::SchedulingProblem;
 use crate::solve::state::SolverState;
 use crate::topology::{FilterIx, Group, GroupIdentity, GroupIx, GroupKey, GroupKind, NodeFilter, TopologyKeyIx};
 
-/// Groups by identity, and what is not tied together yet.
+/// Groups by identity, and additions that are not linked yet.
 #[derive(Debug, Default)]
 pub(crate) struct GroupTable {
     index: FxHashMap<GroupIdentity, GroupIx>,
@@ -27,45 +29,46 @@ pub(crate) struct GroupTable {
     finder: GroupFinder,
     unlinked_constraints: Vec<(ClassIx, GroupIx)>,
     unlinked_inverse_groups: Vec<(ClassIx, GroupIx)>,
-    /// Running pods behind inverse groups: group, node.
+    /// Group and node of running pods that own inverse anti-affinity groups and are not counted
+    /// yet.
     pub(super) uncounted_inverse_pods: Vec<(GroupIx, usize)>,
     linked_classes: usize,
 }
 
-/// The group of that identity, made if it is new.
+/// Returns the group with this identity, adding it if it is new.
 fn get_or_add_group(problem: &mut SchedulingProblem, state: &SolverState, identity: GroupIdentity) -> GroupIx {
-    let book = &mut problem.group_table;
-    if let Some(ix) = book.index.get(&identity) {
+    let table = &mut problem.group_table;
+    if let Some(ix) = table.index.get(&identity) {
         return *ix;
     }
     let ix = GroupIx(problem.groups.len());
-    let filter = *book.filters.entry(identity.filter.clone()).or_insert_with(|| {
+    let filter = *table.filters.entry(identity.filter.clone()).or_insert_with(|| {
         problem.filters.push(identity.filter.clone());
         FilterIx(problem.filters.len() - 1)
     });
-    let presence = match identity.key {
+    let node_counts_ix = match identity.key {
         GroupKey::Hostname => None,
-        GroupKey::Label(key) => Some(*book.node_count_index.entry((key, filter)).or_insert_with(|| {
+        GroupKey::Label(key) => Some(*table.node_count_index.entry((key, filter)).or_insert_with(|| {
             problem.node_count_keys.push((key, filter));
             problem.node_count_keys.len() - 1
         })),
     };
-    let turn = tie_break(state, &identity);
-    book.index.insert(identity.clone(), ix);
-    problem.groups.push(Group { identity, tie_break: turn, filter, node_counts_ix: presence });
+    let tie_break = tie_break(state, &identity);
+    table.index.insert(identity.clone(), ix);
+    problem.groups.push(Group { identity, tie_break, filter, node_counts_ix });
     ix
 }
 
-/// Registers the constraints of a class (spec 02 §8.1).
+/// Adds the groups for the rules of a class (spec 02 §8.1).
 pub(super) fn add_class_constraints(
     problem: &mut SchedulingProblem,
     state: &mut SolverState,
     class_ix: ClassIx,
     class: &PodClass,
 ) {
-    let respect = problem.cluster.settings.preference_policy == PreferencePolicy::Respect;
+    let respects_preferences = problem.cluster.settings.preference_policy == PreferencePolicy::Respect;
     for spread in &class.spec.topology_spread_constraints {
-        if spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule || respect {
+        if spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule || respects_preferences {
             let identity = spread_identity(problem, state, class, spread);
             let group = get_or_add_group(problem, state, identity);
             problem.group_table.unlinked_constraints.push((class_ix, group));
@@ -73,11 +76,11 @@ pub(super) fn add_class_constraints(
     }
     let Some(affinity) = class.spec.affinity.clone() else { return };
     let sides = [(&affinity.pod_affinity, GroupKind::Affinity), (&affinity.pod_anti_affinity, GroupKind::AntiAffinity)];
-    for (side, kind) in sides {
-        let wished = side.preferred.iter().filter(|_| respect).map(|w| &w.pod_affinity_term);
-        for term in side.required.iter().chain(wished) {
-            let reach = Some(class.tolerations.clone());
-            let identity = term_identity(problem, state, &class.namespace, term, kind, reach);
+    for (terms, kind) in sides {
+        let preferred = terms.preferred.iter().filter(|_| respects_preferences).map(|w| &w.pod_affinity_term);
+        for term in terms.required.iter().chain(preferred) {
+            let pool_tolerations = Some(class.tolerations.clone());
+            let identity = term_identity(problem, state, &class.namespace, term, kind, pool_tolerations);
             let group = get_or_add_group(problem, state, identity);
             problem.group_table.unlinked_constraints.push((class_ix, group));
         }
@@ -88,7 +91,7 @@ pub(super) fn add_class_constraints(
     }
 }
 
-/// The group of those that a term of somebody in this namespace keeps away.
+/// Returns the group of the pods that an anti-affinity term of a pod in this namespace keeps away.
 pub(crate) fn inverse_anti_affinity_group(
     problem: &mut SchedulingProblem,
     state: &mut SolverState,
@@ -99,7 +102,7 @@ pub(crate) fn inverse_anti_affinity_group(
     get_or_add_group(problem, state, identity)
 }
 
-/// Adds the rules of pods that run.
+/// Adds the groups for the required anti-affinity of running pods.
 pub(crate) fn add_running_anti_affinity(problem: &mut SchedulingProblem, state: &mut SolverState) {
     for (namespace, term, node) in std::mem::take(&mut problem.cluster.running_anti_affinity) {
         let group = inverse_anti_affinity_group(problem, state, &namespace, &term);
@@ -107,22 +110,23 @@ pub(crate) fn add_running_anti_affinity(problem: &mut SchedulingProblem, state: 
     }
 }
 
-/// Ties new classes and new groups to each other and to the old ones. Groups from `first_new` on are new.
+/// Links classes and groups that were added since the last call. Groups from `first_new` on are
+/// new.
 pub(super) fn link_classes_to_groups(problem: &mut SchedulingProblem, state: &SolverState, first_new: usize) {
-    let SchedulingProblem { groups, classes, group_table: book, .. } = problem;
-    let mut fresh = GroupFinder::default();
+    let SchedulingProblem { groups, classes, group_table: table, .. } = problem;
+    let mut new_groups = GroupFinder::default();
     for (ix, group) in groups.iter().enumerate().skip(first_new) {
-        fresh.add(GroupIx(ix), group);
-        book.finder.add(GroupIx(ix), group);
+        new_groups.add(GroupIx(ix), group);
+        table.finder.add(GroupIx(ix), group);
     }
-    let mut bounds: Vec<(ClassIx, GroupConstraint)> = Vec::new();
-    let untouched = if first_new == groups.len() { book.linked_classes } else { 0 };
-    for (ix, class) in classes.iter_mut().enumerate().skip(untouched) {
-        let finder = if ix < book.linked_classes { &fresh } else { &book.finder };
+    let mut constraints: Vec<(ClassIx, GroupConstraint)> = Vec::new();
+    let first_class = if first_new == groups.len() { table.linked_classes } else { 0 };
+    for (ix, class) in classes.iter_mut().enumerate().skip(first_class) {
+        let finder = if ix < table.linked_classes { &new_groups } else { &table.finder };
         for group in finder.selecting(groups, &class.namespace, &class.labels) {
             match groups[group.0].identity.kind {
                 GroupKind::InverseAntiAffinity => {
-                    bounds.push((ClassIx(ix as u32), GroupConstraint { group, counts_self: true }));
+                    constraints.push((ClassIx(ix as u32), GroupConstraint { group, counts_self: true }));
                 }
                 GroupKind::Spread { .. } | GroupKind::Affinity | GroupKind::AntiAffinity => {
                     class.counted_by.push(group);
@@ -130,23 +134,24 @@ pub(super) fn link_classes_to_groups(problem: &mut SchedulingProblem, state: &So
             }
         }
     }
-    book.linked_classes = classes.len();
-    for (class, group) in book.unlinked_constraints.drain(..) {
+    table.linked_classes = classes.len();
+    for (class, group) in table.unlinked_constraints.drain(..) {
         let counts_self = classes[class.0 as usize].counted_by.contains(&group);
-        bounds.push((class, GroupConstraint { group, counts_self }));
+        constraints.push((class, GroupConstraint { group, counts_self }));
     }
-    for (class, bound) in bounds {
+    for (class, constraint) in constraints {
         let class = &mut classes[class.0 as usize];
-        add_constraint(class, groups, bound);
-        // The keys are settled in this order: their names decide it, not the order of the input.
+        add_constraint(class, groups, constraint);
+        // Keys are narrowed in this order. It depends on their names, not on the order of the
+        // input.
         class.label_constraints.sort_by(|a, b| state.keys.text(a.0).cmp(state.keys.text(b.0)));
     }
-    for (class, group) in book.unlinked_inverse_groups.drain(..) {
+    for (class, group) in table.unlinked_inverse_groups.drain(..) {
         classes[class.0 as usize].inverse_groups.push(group);
     }
 }
 
-/// A number that only the names in a constraint decide.
+/// Returns a hash of the names in a rule, to decide ties independently of the order of the input.
 fn tie_break(state: &SolverState, identity: &GroupIdentity) -> u64 {
     let key = match identity.key {
         GroupKey::Hostname => labels::HOSTNAME,
@@ -158,9 +163,10 @@ fn tie_break(state: &SolverState, identity: &GroupIdentity) -> u64 {
     std::iter::once(key).chain(namespaces).chain(selected).fold(0, seeded_hash::hash_name)
 }
 
-/// Rules of others come first, in an order that only their names decide; then the class's own, as its pods list them.
-fn add_constraint(class: &mut PodClass, groups: &[Group], bound: GroupConstraint) {
-    let group = &groups[bound.group.0];
+/// Adds a constraint to a class. Anti-affinity of other pods comes first, ordered by name hash; the
+/// class's own rules follow in the order of the pod spec.
+fn add_constraint(class: &mut PodClass, groups: &[Group], constraint: GroupConstraint) {
+    let group = &groups[constraint.group.0];
     let list = match group.identity.key {
         GroupKey::Hostname => &mut class.host_constraints,
         GroupKey::Label(key) => {
@@ -171,16 +177,16 @@ fn add_constraint(class: &mut PodClass, groups: &[Group], bound: GroupConstraint
             &mut class.label_constraints[at].1
         }
     };
-    if list.iter().any(|b| b.group == bound.group) {
+    if list.iter().any(|b| b.group == constraint.group) {
         return;
     }
-    let is_of_others = |g: &Group| g.identity.kind == GroupKind::InverseAntiAffinity;
+    let is_inverse = |g: &Group| g.identity.kind == GroupKind::InverseAntiAffinity;
     let comes_before = |b: &GroupConstraint| {
         let other = &groups[b.group.0];
-        is_of_others(other) && other.tie_break <= group.tie_break
+        is_inverse(other) && other.tie_break <= group.tie_break
     };
-    let at = if is_of_others(group) { list.partition_point(comes_before) } else { list.len() };
-    list.insert(at, bound);
+    let at = if is_inverse(group) { list.partition_point(comes_before) } else { list.len() };
+    list.insert(at, constraint);
 }
 
 fn group_key(problem: &SchedulingProblem, state: &mut SolverState, topology_key: &Str) -> GroupKey {
@@ -228,22 +234,23 @@ fn spread_identity(
 fn term_identity(
     problem: &SchedulingProblem,
     state: &mut SolverState,
-    own: &Str,
+    namespace: &Str,
     term: &PodAffinityTerm,
     kind: GroupKind,
-    reach: Option<Vec<Toleration>>,
+    pool_tolerations: Option<Vec<Toleration>>,
 ) -> GroupIdentity {
     GroupIdentity {
         kind,
         key: group_key(problem, state, &term.topology_key),
-        namespaces: problem.cluster.namespaces_of(own, term),
+        namespaces: problem.cluster.namespaces_of(namespace, term),
         selector: term.label_selector.as_ref().map(selector::canonical),
         filter: NodeFilter::default(),
-        pool_tolerations: reach,
+        pool_tolerations,
     }
 }
 
-/// Finds the groups that select given labels without asking each of them: most selectors name one exact label.
+/// Finds the groups that select given labels. Most selectors list one exact label, so few groups
+/// have to be checked.
 #[derive(Debug, Default)]
 pub(super) struct GroupFinder {
     by_label: FxHashMap<(Str, Str), Vec<GroupIx>>,
@@ -258,8 +265,9 @@ impl GroupFinder {
         }
     }
 
+    /// Returns the groups that select a pod with these labels in this namespace, in order of index.
     pub(super) fn selecting(&self, groups: &[Group], namespace: &Str, labels: &kerf_api::slim::Labels) -> Vec<GroupIx> {
-        let mut found: Vec<GroupIx> = labels
+        let mut selecting_groups: Vec<GroupIx> = labels
             .iter()
             .filter_map(|(k, v)| self.by_label.get(&(k.clone(), v.clone())))
             .flatten()
@@ -267,12 +275,13 @@ impl GroupFinder {
             .copied()
             .filter(|g| groups[g.0].selects(namespace, labels))
             .collect();
-        found.sort_unstable();
-        found
+        selecting_groups.sort_unstable();
+        selecting_groups
     }
 }
 
-/// In canonical form every exact label is an `In` with one value.
+/// Returns a label that the selector requires exactly. In canonical form this is an `In` with one
+/// value.
 fn exact_label(selector: &LabelSelector) -> Option<(Str, Str)> {
     selector
         .match_expressions

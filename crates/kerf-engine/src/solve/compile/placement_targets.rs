@@ -1,4 +1,5 @@
-//! Where pods can go: what pools can launch, which domains exist, and nodes grouped by what classes can tell of them.
+//! Prepares the targets of pods: instance types per pool, topology domains, and nodes grouped by
+//! profile.
 
 use kerf_api::slim::Str;
 use rustc_hash::FxHashMap;
@@ -11,49 +12,55 @@ use crate::solve::problem::{NodeProfile, SchedulingProblem};
 use crate::solve::state::SolverState;
 use crate::solve::template::pool_requirement_set;
 
-/// The types that a pool's own requirements leave (spec 02 §5.4). Under `BestEffort` its `minValues` are lowered to what there is.
+/// Returns the rows that satisfy a pool's own requirements (spec 02 §5.4). Empty if they do not
+/// meet the pool's `minValues`; under `BestEffort` this is allowed, and opening a claim lowers
+/// `minValues`.
 pub(crate) fn pre_filter(
-    world: &ClusterModel,
+    cluster: &ClusterModel,
     pool: &PoolInput,
-    set: RequirementSetIx,
+    requirements: RequirementSetIx,
     table: &mut RequirementTable,
 ) -> (RequirementSetIx, Bits) {
-    let Some(columns) = pool.catalogue.map(|c| &world.catalogues[c]) else { return (set, Bits::new()) };
-    let rows = columns.view(set, table).rows;
-    if !table.has_min_values(set) {
-        return (set, rows);
+    let Some(catalogue) = pool.catalogue.map(|c| &cluster.catalogues[c]) else { return (requirements, Bits::new()) };
+    let rows = catalogue.view(requirements, table).rows;
+    if !table.has_min_values(requirements) {
+        return (requirements, rows);
     }
-    // What is on offer is asked about when a claim is opened: it may be a reservation, which needs no second capacity type.
-    let short = crate::solve::min_values::shortfalls(columns, &rows, set, None, table);
-    if short.is_empty() || world.settings.min_values_policy == MinValuesPolicy::BestEffort {
-        (set, rows)
+    // Capacity types are checked when a claim is opened. A claim with a reservation needs no second
+    // capacity type.
+    let shortfalls = crate::solve::min_values::shortfalls(catalogue, &rows, requirements, None, table);
+    if shortfalls.is_empty() || cluster.settings.min_values_policy == MinValuesPolicy::BestEffort {
+        (requirements, rows)
     } else {
-        (set, Bits::new())
+        (requirements, Bits::new())
     }
 }
 
-/// All domains of new keys that constraints use: what pools can make, and what nodes have (spec 02 §8.2).
+/// Adds the domains of new topology keys: values that pools can launch and values that nodes have
+/// (spec 02 §8.2).
 pub(super) fn add_domains(problem: &mut SchedulingProblem, state: &mut SolverState) {
-    let SchedulingProblem { cluster: world, pools, node_domains, .. } = problem;
+    let SchedulingProblem { cluster, pools, node_domains, .. } = problem;
     let SolverState { table, keys, .. } = state;
     for ix in keys.iter().skip(node_domains.len()) {
         let key = keys.label_key(ix);
         for pool_ix in pools.iter() {
-            let pool = &world.pools[*pool_ix];
-            let Some(columns) = pool.catalogue.map(|c| &world.catalogues[c]) else { continue };
-            let set = pool_requirement_set(pool, &world.label_rules, table);
-            let asked = table.get(set, key);
+            let pool = &cluster.pools[*pool_ix];
+            let Some(catalogue) = pool.catalogue.map(|c| &cluster.catalogues[c]) else { continue };
+            let requirements = pool_requirement_set(pool, &cluster.label_rules, table);
+            let pool_requirement = table.get(requirements, key);
             let mut values: Vec<Str> = Vec::new();
-            if let Some(one) = asked {
-                values.extend(listed_values(table, one));
+            if let Some(requirement_ix) = pool_requirement {
+                values.extend(listed_values(table, requirement_ix));
             }
-            for column in &columns.types {
-                let one = match (asked, table.get(column.requirements, key)) {
-                    (Some(asked), Some(declared)) => table.intersect_requirements(asked, declared).0,
+            for instance_type in &catalogue.types {
+                let requirement_ix = match (pool_requirement, table.get(instance_type.requirements, key)) {
+                    (Some(pool_requirement), Some(declared)) => {
+                        table.intersect_requirements(pool_requirement, declared).0
+                    }
                     (None, Some(declared)) => declared,
                     (_, None) => continue,
                 };
-                values.extend(listed_values(table, one));
+                values.extend(listed_values(table, requirement_ix));
             }
             values.sort_unstable();
             values.dedup();
@@ -62,67 +69,62 @@ pub(super) fn add_domains(problem: &mut SchedulingProblem, state: &mut SolverSta
             }
         }
         let text = keys.text(ix).clone();
-        // In the order of their names, so that the order of the nodes does not matter.
+        // Sorted by value, so that domain indices do not depend on the order of the nodes.
         let mut on_nodes: Vec<(&str, usize)> =
-            world.nodes.iter().enumerate().filter_map(|(at, n)| Some((n.labels.get(&text)?, at))).collect();
+            cluster.nodes.iter().enumerate().filter_map(|(at, n)| Some((n.labels.get(&text)?, at))).collect();
         on_nodes.sort_unstable();
-        let mut column = vec![None; world.nodes.len()];
+        let mut instance_type = vec![None; cluster.nodes.len()];
         for (value, node) in on_nodes {
-            if !world.nodes[node].is_removed {
-                column[node] = Some(keys.add_node_domain(ix, &Str::from(value)));
+            if !cluster.nodes[node].is_removed {
+                instance_type[node] = Some(keys.add_node_domain(ix, &Str::from(value)));
             }
         }
-        node_domains.push(column);
+        node_domains.push(instance_type);
     }
 }
 
-fn listed_values(table: &RequirementTable, one: crate::requirement_table::RequirementIx) -> Vec<Str> {
-    let requirement = table.requirement(one);
+fn listed_values(table: &RequirementTable, requirement_ix: crate::requirement_table::RequirementIx) -> Vec<Str> {
+    let requirement = table.requirement(requirement_ix);
     if requirement.operator() == EffectiveOperator::In { requirement.values().to_vec() } else { Vec::new() }
 }
 
-/// Groups nodes by the labels that some class asks about and by their taints, if other labels are asked about than before.
+/// Groups nodes by taints and by the labels that some class requires. Does nothing if no further
+/// label is required since the last call.
 pub(super) fn group_nodes_by_profile(problem: &mut SchedulingProblem, state: &mut SolverState) {
-    let SchedulingProblem {
-        cluster: world,
-        classes,
-        node_profiles: shapes,
-        profile_keys: asked,
-        profiled_classes: shaped_classes,
-        ..
-    } = problem;
+    let SchedulingProblem { cluster, classes, node_profiles, profile_keys, profiled_classes, .. } = problem;
     let table = &mut state.table;
-    let before = asked.len();
-    for class in &classes[*shaped_classes..] {
-        for set in [class.requirements, class.strict_requirements]
+    let old_key_count = profile_keys.len();
+    for class in &classes[*profiled_classes..] {
+        for requirements in [class.requirements, class.strict_requirements]
             .into_iter()
             .chain(class.volume_alternatives.iter().map(|v| v.0))
         {
-            for (key, _) in table.pairs(set) {
-                if let Err(at) = asked.binary_search(key) {
-                    asked.insert(at, *key);
+            for (key, _) in table.pairs(requirements) {
+                if let Err(at) = profile_keys.binary_search(key) {
+                    profile_keys.insert(at, *key);
                 }
             }
         }
     }
-    *shaped_classes = classes.len();
-    if asked.len() == before && !shapes.is_empty() {
+    *profiled_classes = classes.len();
+    if profile_keys.len() == old_key_count && !node_profiles.is_empty() {
         return;
     }
-    shapes.clear();
+    node_profiles.clear();
     let mut index: FxHashMap<(RequirementSetIx, &[kerf_api::slim::Taint]), usize> = FxHashMap::default();
-    for (at, node) in world.nodes.iter().enumerate().filter(|(_, n)| !n.is_marked_for_deletion) {
-        let labels = table.project(node.label_requirements, asked);
-        let next = shapes.len();
-        let shape = *index.entry((labels, node.taints.as_slice())).or_insert(next);
-        if shape == next {
-            shapes.push(NodeProfile { labels, taints_from_node: at, nodes: Bits::new() });
+    for (at, node) in cluster.nodes.iter().enumerate().filter(|(_, n)| !n.is_marked_for_deletion) {
+        let labels = table.project(node.label_requirements, profile_keys);
+        let next = node_profiles.len();
+        let profile_ix = *index.entry((labels, node.taints.as_slice())).or_insert(next);
+        if profile_ix == next {
+            node_profiles.push(NodeProfile { labels, taints_from_node: at, nodes: Bits::new() });
         }
-        shapes[shape].nodes.insert(at);
+        node_profiles[profile_ix].nodes.insert(at);
     }
 }
 
-/// Slots per reservation over all pools; the smallest number seen counts (spec 02 §10).
+/// Collects the slots of each reservation over all pools. If pools disagree, the smallest number
+/// counts (spec 02 §10).
 pub(crate) fn collect_reservations(problem: &mut SchedulingProblem, state: &mut SolverState) {
     if !problem.cluster.settings.reserved_capacity {
         return;

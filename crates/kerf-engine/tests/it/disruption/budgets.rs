@@ -1,18 +1,18 @@
-//! How many nodes of a pool may go (spec 03 §6).
+//! Tests of NodePool disruption budgets (spec 03 §6).
 
 use kerf_api::nodepool::DisruptionReason;
 
 use super::{THREE_TYPES, block_codes, block_reasons, check, commands_text, warnings_text};
 use crate::fixture::Fixture;
 
-/// Empty nodes under budgets, and what more is said of the pool.
+/// A pool with budgets and `count` empty nodes, followed by the lines of `more`.
 fn empty_nodes(count: usize, budgets: &str, more: &str) -> String {
     let nodes: Vec<String> = (0..count).map(|i| format!("machine n{i:02} type=s")).collect();
     format!("{THREE_TYPES} {budgets} \n {} \n {more}", nodes.join("\n"))
 }
 
-fn removed_node_count(world: &str) -> usize {
-    Fixture::new(world).disrupt().commands.iter().map(|c| c.nodes.len()).sum()
+fn removed_node_count(fixture: &str) -> usize {
+    Fixture::new(fixture).disrupt().commands.iter().map(|c| c.nodes.len()).sum()
 }
 
 #[test]
@@ -29,25 +29,25 @@ fn spec_03_43_percentages_are_rounded_up() {
 }
 
 #[test]
-fn spec_03_44_to_46_nodes_that_are_going_or_not_ready_use_the_budget() {
-    let gone = |how: &str| format!("machine x1 type=s {how} \n machine x2 type=s {how}");
-    assert_eq!(removed_node_count(&empty_nodes(8, "budget=100%", &gone("notready protect=true"))), 8);
-    assert_eq!(removed_node_count(&empty_nodes(8, "budget=100%", &gone("leaving"))), 8);
-    assert_eq!(removed_node_count(&empty_nodes(8, "budget=5", &gone("leaving"))), 3);
-    assert_eq!(removed_node_count(&empty_nodes(8, "budget=5", &gone("marked"))), 3);
+fn spec_03_44_to_46_deleting_and_unready_nodes_count_against_the_budget() {
+    let two_nodes = |state: &str| format!("machine x1 type=s {state} \n machine x2 type=s {state}");
+    assert_eq!(removed_node_count(&empty_nodes(8, "budget=100%", &two_nodes("notready protect=true"))), 8);
+    assert_eq!(removed_node_count(&empty_nodes(8, "budget=100%", &two_nodes("leaving"))), 8);
+    assert_eq!(removed_node_count(&empty_nodes(8, "budget=5", &two_nodes("leaving"))), 3);
+    assert_eq!(removed_node_count(&empty_nodes(8, "budget=5", &two_nodes("marked"))), 3);
     // 45
     for uncounted in ["uninitialized notready", "leaving terminating", "unmanaged notready"] {
-        assert_eq!(removed_node_count(&empty_nodes(10, "budget=10", &gone(uncounted))), 10, "{uncounted}");
-        assert_eq!(removed_node_count(&empty_nodes(10, "budget=50%", &gone(uncounted))), 5, "{uncounted}");
+        assert_eq!(removed_node_count(&empty_nodes(10, "budget=10", &two_nodes(uncounted))), 10, "{uncounted}");
+        assert_eq!(removed_node_count(&empty_nodes(10, "budget=50%", &two_nodes(uncounted))), 5, "{uncounted}");
     }
     // 46
-    let all_going: Vec<String> = (0..10).map(|i| format!("machine n{i} type=s leaving")).collect();
-    assert_eq!(removed_node_count(&format!("{THREE_TYPES} budget=10% \n {}", all_going.join("\n"))), 0);
+    let deleting_nodes: Vec<String> = (0..10).map(|i| format!("machine n{i} type=s leaving")).collect();
+    assert_eq!(removed_node_count(&format!("{THREE_TYPES} budget=10% \n {}", deleting_nodes.join("\n"))), 0);
 }
 
 fn allowed(pool: &str) -> Vec<u32> {
-    let world = Fixture::new(&format!("{THREE_TYPES} {pool}"));
-    let uses = world.disrupt().stats.budgets;
+    let fixture = Fixture::new(&format!("{THREE_TYPES} {pool}"));
+    let uses = fixture.disrupt().stats.budgets;
     [DisruptionReason::Empty, DisruptionReason::Drifted, DisruptionReason::Underutilized]
         .iter()
         .map(|reason| uses.iter().find(|u| u.reason == *reason).unwrap().allowed)
@@ -57,48 +57,48 @@ fn allowed(pool: &str) -> Vec<u32> {
 const UNBOUNDED: u32 = i32::MAX as u32;
 
 #[test]
-fn spec_03_47_and_48_the_least_budget_for_the_reason_counts() {
+fn spec_03_47_and_48_the_smallest_budget_for_the_reason_counts() {
     assert_eq!(allowed("budget=10 budget=5;Drifted budget=4;Empty"), [4, 5, 10]);
     assert_eq!(allowed(""), [UNBOUNDED; 3]);
     assert_eq!(allowed("budget=4;Empty"), [4, UNBOUNDED, UNBOUNDED]);
 }
 
 #[test]
-fn spec_03_49_one_budget_that_cannot_be_read_stops_everything() {
+fn spec_03_49_an_invalid_budget_blocks_all_disruption_of_its_pool() {
     for schedule in ["@wrongly", "0 0 * * tue-mon", "0 19-8 * * *"] {
         let pool = format!("budget=10 budget=\"5;Drifted;{schedule};30m\"");
         assert_eq!(allowed(&pool), [0; 3], "{schedule}");
-        let told = warnings_text(&format!("{THREE_TYPES} {pool}"));
+        let warnings = warnings_text(&format!("{THREE_TYPES} {pool}"));
         assert!(
-            told[0].starts_with("InvalidDisruptionBudget NodePool p: invalid disruption budgets in nodepool p, "),
-            "{told:?}"
+            warnings[0].starts_with("InvalidDisruptionBudget NodePool p: invalid disruption budgets in nodepool p, "),
+            "{warnings:?}"
         );
     }
 }
 
-/// The fixture's instant is Friday, 15 January 2027, 08:00 UTC.
+/// The fixture's time is Friday, 15 January 2027, 08:00 UTC.
 #[test]
-fn spec_03_50_to_52_budgets_bind_in_their_windows() {
-    let bound = |schedule: &str, duration: &str| allowed(&format!("budget=\"2;;{schedule};{duration}\""))[0] == 2;
-    assert!(bound("@daily", "8h1m"));
-    assert!(!bound("@daily", "8h"));
-    assert!(bound("@daily", "48h"));
-    assert!(bound("0 8 * * *", "1m"));
-    assert!(!bound("1 8 * * *", "23h"));
-    assert!(bound("@yearly", "400h"));
-    assert!(!bound("@yearly", "24h"));
-    assert!(bound("30 7 * * FRI", "31m"));
-    assert!(!bound("30 7 * * FRI", "30m"));
-    // A day that never comes binds for ever.
-    assert!(bound("0 0 30 2 *", "1m"));
+fn spec_03_50_to_52_budgets_apply_in_their_windows() {
+    let is_active = |schedule: &str, duration: &str| allowed(&format!("budget=\"2;;{schedule};{duration}\""))[0] == 2;
+    assert!(is_active("@daily", "8h1m"));
+    assert!(!is_active("@daily", "8h"));
+    assert!(is_active("@daily", "48h"));
+    assert!(is_active("0 8 * * *", "1m"));
+    assert!(!is_active("1 8 * * *", "23h"));
+    assert!(is_active("@yearly", "400h"));
+    assert!(!is_active("@yearly", "24h"));
+    assert!(is_active("30 7 * * FRI", "31m"));
+    assert!(!is_active("30 7 * * FRI", "30m"));
+    // A schedule that never occurs makes the budget permanent.
+    assert!(is_active("0 0 30 2 *", "1m"));
 }
 
 #[test]
-fn spec_03_54_a_blocking_budget_is_the_nodes_reason() {
-    let kept = empty_nodes(2, "budget=0", "");
-    check(&kept, "");
+fn spec_03_54_a_blocking_budget_is_the_reason_of_the_node() {
+    let fixture = empty_nodes(2, "budget=0", "");
+    check(&fixture, "");
     assert_eq!(
-        block_reasons(&kept, "n00"),
+        block_reasons(&fixture, "n00"),
         ["DisruptionBudget: No allowed disruptions for disruption reason Empty due to blocking budget"]
     );
     let full = format!(
@@ -112,23 +112,24 @@ fn spec_03_54_a_blocking_budget_is_the_nodes_reason() {
 }
 
 #[test]
-fn spec_03_55_a_budget_comes_before_the_balance() {
-    let kept = format!(
+fn spec_03_55_budgets_are_checked_before_the_balanced_score() {
+    let fixture = format!(
         "{THREE_TYPES} policy=Balanced budget=0% \n machine n type=m \n machine m type=m \n pod x on=n \n pod y on=m"
     );
-    check(&kept, "");
-    assert_eq!(block_codes(&kept, "n"), ["DisruptionBudget"]);
+    check(&fixture, "");
+    assert_eq!(block_codes(&fixture, "n"), ["DisruptionBudget"]);
 }
 
 #[test]
-fn the_budget_is_one_for_the_whole_plan_and_for_all_reasons() {
-    // Two drifted, two empty, four under-used: three may go in all, in the order of the methods.
-    let world = Fixture::new(&format!(
+fn one_budget_limits_the_whole_plan_over_all_reasons() {
+    // Two drifted, two empty and two underutilized nodes: three may be removed in total, in the
+    // order of the methods.
+    let fixture = Fixture::new(&format!(
         "{THREE_TYPES} budget=3 \n machine e1 type=s \n machine e2 type=s
          machine d1 type=s provider-drift=AMIDrift drifted=60 \n machine d2 type=s provider-drift=AMIDrift drifted=90
          machine u1 type=m \n machine u2 type=m \n pod a on=d1 \n pod b on=d2 \n pod c on=u1 cpu=1 \n pod d on=u2 cpu=1"
     ));
-    let plan = world.disrupt();
+    let plan = fixture.disrupt();
     assert_eq!(commands_text(&plan), "empty delete e1,e2 saves 0.4\ndrift delete d2 saves 0.2\n");
     let used = &plan.stats.budgets[0];
     assert_eq!((used.allowed, used.disrupting, used.planned), (3, 0, 3));

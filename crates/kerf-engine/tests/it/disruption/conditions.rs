@@ -1,15 +1,16 @@
-//! `Drifted` and `Consolidatable` computed from the objects, and when a claim expires (spec 03 §2 and §12.1).
+//! Tests of the conditions `Drifted` and `Consolidatable`, and of the expiration of claims (spec 03
+//! §2 and §12.1).
 
 use kerf_engine::{Consolidatable, consolidatable, drift_reason, expires_at};
 
 use super::{block_codes, check};
 use crate::fixture::Fixture;
 
-/// The drift of the only claim, whose pool is the first; nothing for none.
+/// Returns the drift reason of the only claim in the first pool; empty if it has not drifted.
 #[track_caller]
-fn drift(pool: &str, machine: &str) -> String {
-    let world = Fixture::new(&format!("type t cpu=4 zones=a \n {pool} \n machine n {machine}"));
-    let input = &world.input;
+fn drift(pool: &str, node: &str) -> String {
+    let fixture = Fixture::new(&format!("type t cpu=4 zones=a \n {pool} \n machine n {node}"));
+    let input = &fixture.input;
     let types = &input.catalogues[0];
     drift_reason(&input.node_claims[0], &input.pools[0], types, &input.label_rules, input.at)
         .unwrap_or_default()
@@ -29,7 +30,7 @@ fn spec_03_2_without_its_pool_a_claim_does_not_drift() {
 }
 
 #[test]
-fn spec_03_4_and_5_what_the_pool_says_comes_before_what_the_provider_says() {
+fn spec_03_4_and_5_drift_from_the_pool_takes_precedence_over_provider_drift() {
     assert_eq!(drift("pool p", "type=t provider-drift=AMIDrift"), "AMIDrift");
     assert_eq!(drift("pool p hash=b:v3", "type=t hash=a:v3 provider-drift=AMIDrift"), "NodePoolDrifted");
     assert_eq!(
@@ -39,7 +40,7 @@ fn spec_03_4_and_5_what_the_pool_says_comes_before_what_the_provider_says() {
 }
 
 #[test]
-fn spec_03_6_and_7_hashes_are_compared_only_if_all_are_there_and_of_one_version() {
+fn spec_03_6_and_7_hashes_are_compared_only_if_both_exist_with_one_version() {
     assert_eq!(drift("pool p hash=b:v2", "type=t hash=a:v3"), "");
     assert_eq!(drift("pool p", "type=t hash=a:v3"), "");
     assert_eq!(drift("pool p hash=b:v3", "type=t"), "");
@@ -71,7 +72,7 @@ fn spec_03_10_to_13_labels_must_still_meet_the_requirements() {
 }
 
 #[test]
-fn spec_03_14_a_type_that_vanished_counts_after_an_hour() {
+fn spec_03_14_a_missing_type_counts_as_drift_after_an_hour() {
     assert_eq!(drift("pool p", "type=gone age=3540"), "");
     assert_eq!(drift("pool p", "type=gone age=3600"), "");
     assert_eq!(drift("pool p", "type=gone age=7200"), "InstanceTypeNotFound");
@@ -80,29 +81,29 @@ fn spec_03_14_a_type_that_vanished_counts_after_an_hour() {
 }
 
 #[test]
-fn spec_03_15_no_type_no_offering_and_no_offering_like_it_are_the_same() {
-    let gone = "InstanceTypeNotFound";
-    assert_eq!(drift("pool p", "age=7200"), gone);
-    assert_eq!(drift("pool p", "type=t zone=elsewhere age=7200"), gone);
-    assert_eq!(drift("pool p", "type=t ct=spot age=7200"), gone);
+fn spec_03_15_a_missing_type_and_a_missing_offering_have_one_reason() {
+    let missing = "InstanceTypeNotFound";
+    assert_eq!(drift("pool p", "age=7200"), missing);
+    assert_eq!(drift("pool p", "type=t zone=elsewhere age=7200"), missing);
+    assert_eq!(drift("pool p", "type=t ct=spot age=7200"), missing);
     assert_eq!(drift("pool p", "type=t age=7200"), "");
-    // An offering that cannot be bought now is still an offering.
+    // An unavailable offering is still an offering.
     assert_eq!(drift("type u out=a/on-demand zones=a \n pool p", "type=u age=7200"), "");
 }
 
 #[test]
-fn spec_03_16_a_machine_of_a_reservation_may_outlive_it() {
+fn spec_03_16_a_reserved_node_may_outlive_its_reservation() {
     let reserved = "type=r ct=reserved age=7200 label=karpenter.k8s.aws/capacity-reservation-id:gone";
-    let of = |offer: &str| drift(&format!("type r cpu=4 \n {offer} \n pool p"), reserved);
-    assert_eq!(of("offer r zone=a ct=on-demand"), "");
-    assert_eq!(of("offer r zone=a ct=reserved reservation=other:1"), "");
-    assert_eq!(of("offer r zone=a ct=spot"), "InstanceTypeNotFound");
-    assert_eq!(of("offer r zone=b ct=on-demand"), "InstanceTypeNotFound");
+    let drift_with = |offer: &str| drift(&format!("type r cpu=4 \n {offer} \n pool p"), reserved);
+    assert_eq!(drift_with("offer r zone=a ct=on-demand"), "");
+    assert_eq!(drift_with("offer r zone=a ct=reserved reservation=other:1"), "");
+    assert_eq!(drift_with("offer r zone=a ct=spot"), "InstanceTypeNotFound");
+    assert_eq!(drift_with("offer r zone=b ct=on-demand"), "InstanceTypeNotFound");
 }
 
-fn consolidatable_state(pool: &str, machine: &str) -> Consolidatable {
-    let world = Fixture::new(&format!("pool p {pool} \n machine n type=t {machine}"));
-    consolidatable(&world.input.node_claims[0], &world.input.pools[0], world.input.at)
+fn consolidatable_state(pool: &str, node: &str) -> Consolidatable {
+    let fixture = Fixture::new(&format!("pool p {pool} \n machine n type=t {node}"));
+    consolidatable(&fixture.input.node_claims[0], &fixture.input.pools[0], fixture.input.at)
 }
 
 fn is_waiting(state: Consolidatable) -> bool {
@@ -118,7 +119,7 @@ fn spec_03_17_drifted_and_consolidatable_do_not_depend_on_each_other() {
 }
 
 #[test]
-fn spec_03_18_never_and_not_initialized_are_not_consolidatable() {
+fn spec_03_18_disabled_pools_and_uninitialized_claims_are_not_consolidatable() {
     assert_eq!(consolidatable_state("after=Never", ""), Consolidatable::Disabled);
     assert_eq!(consolidatable_state("after=0s", "claim-uninitialized"), Consolidatable::NotInitialized);
     assert_eq!(consolidatable_state("after=0s", "event=0"), Consolidatable::Yes);
@@ -129,7 +130,7 @@ fn spec_03_19_and_20_the_wait_counts_from_the_last_pod_event_or_from_initializat
     assert!(is_waiting(consolidatable_state("after=30s", "event=0")));
     assert!(is_waiting(consolidatable_state("after=30s", "event=29")));
     assert_eq!(consolidatable_state("after=30s", "event=30"), Consolidatable::Yes);
-    // The event counts, not the initialization before it.
+    // The pod event counts, not the earlier initialization.
     assert!(is_waiting(consolidatable_state("after=30s", "init=600 event=10")));
     assert!(is_waiting(consolidatable_state("after=30s", "init=10")));
     assert_eq!(consolidatable_state("after=30s", "init=30"), Consolidatable::Yes);
@@ -137,11 +138,11 @@ fn spec_03_19_and_20_the_wait_counts_from_the_last_pod_event_or_from_initializat
 
 #[test]
 fn spec_03_118_a_claim_expires_by_its_own_age_alone() {
-    let at = |machine: &str| {
-        let world = Fixture::new(&format!("pool p budget=0 \n machine n type=t protect=true {machine}"));
-        expires_at(&world.input.node_claims[0]).map(|end| end.duration_since(world.input.at).as_secs())
+    let seconds_until_expiration = |node: &str| {
+        let fixture = Fixture::new(&format!("pool p budget=0 \n machine n type=t protect=true {node}"));
+        expires_at(&fixture.input.node_claims[0]).map(|end| end.duration_since(fixture.input.at).as_secs())
     };
-    assert_eq!(at("expire=30s age=30"), Some(0));
-    assert_eq!(at("expire=200s age=100"), Some(100));
-    assert_eq!(at("age=100"), None);
+    assert_eq!(seconds_until_expiration("expire=30s age=30"), Some(0));
+    assert_eq!(seconds_until_expiration("expire=200s age=100"), Some(100));
+    assert_eq!(seconds_until_expiration("age=100"), None);
 }

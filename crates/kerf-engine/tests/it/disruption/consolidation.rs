@@ -1,4 +1,4 @@
-//! Several nodes at once and one at a time (spec 03 §8.4, §8.5 and §8.7).
+//! Tests of multi-node and single-node consolidation (spec 03 §8.4, §8.5 and §8.7).
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::{THREE_TYPES, block_codes, block_reasons, check, commands_text};
 use crate::fixture::Fixture;
 
 #[test]
-fn spec_03_91_two_of_the_cheapest_become_one_by_deleting_one() {
+fn spec_03_91_of_two_underused_nodes_of_the_cheapest_type_one_is_deleted() {
     check(
         &format!("{THREE_TYPES} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 \n pod y on=b cpu=1"),
         "single delete a saves 0.2",
@@ -23,23 +23,23 @@ fn spec_03_92_three_underused_nodes_become_one() {
             .enumerate()
             .map(|(i, ct)| format!("machine n{i} type=l ct={ct} \n pod x{i} on=n{i} cpu=4500m"))
             .collect();
-        let world = format!(
+        let fixture = format!(
             "settings spot-to-spot \n type l cpu=8 price=0.8 ct=spot,on-demand \n type xl cpu=16 price=1.2 ct=spot,on-demand
              pool p \n {}",
             nodes.join("\n")
         );
-        check(&world, "multi replace n0,n1,n2 -> p types=xl ct=spot saves 1.2");
+        check(&fixture, "multi replace n0,n1,n2 -> p types=xl ct=spot saves 1.2");
     }
 }
 
 #[test]
-fn spec_03_100_a_list_that_the_same_type_spoils_is_tried_shorter() {
-    // Together they would become one of their own kind, which is reached by deleting one.
+fn spec_03_100_a_shorter_list_is_tried_if_the_replacement_has_the_same_type() {
+    // Together they would become one node of the same type, which deleting one of them achieves.
     check(
         &format!("{THREE_TYPES} \n machine a type=l \n machine b type=l \n pod x on=a cpu=3 \n pod y on=b cpu=4"),
         "single delete a saves 0.8",
     );
-    // Without their own type too few are left for `minValues`.
+    // Without the nodes' own type too few types remain for `minValues`.
     let few = format!(
         "{THREE_TYPES} req=\"type Exists min 3\" \n machine a type=l \n machine b type=l \n pod x on=a cpu=1 \n pod y on=b cpu=1"
     );
@@ -49,17 +49,17 @@ fn spec_03_100_a_list_that_the_same_type_spoils_is_tried_shorter() {
 }
 
 #[test]
-fn spec_03_103_a_pool_that_only_minds_empty_nodes() {
-    let kept = format!("{THREE_TYPES} policy=WhenEmpty \n machine n type=l \n pod x on=n cpu=1");
-    check(&kept, "");
+fn spec_03_103_policy_when_empty_keeps_nodes_with_pods() {
+    let fixture = format!("{THREE_TYPES} policy=WhenEmpty \n machine n type=l \n pod x on=n cpu=1");
+    check(&fixture, "");
     assert_eq!(
-        block_reasons(&kept, "n"),
+        block_reasons(&fixture, "n"),
         ["ConsolidationPolicy: NodePool \"p\" has consolidation policy WhenEmpty, but node is not empty"]
     );
 }
 
 #[test]
-fn a_node_that_is_what_its_pods_need_stays() {
+fn a_node_without_a_cheaper_replacement_stays() {
     let settled = format!("{THREE_TYPES} \n machine n type=s \n pod x on=n cpu=2");
     check(&settled, "");
     assert_eq!(block_reasons(&settled, "n"), ["NoCheaperReplacement: Can't replace with a cheaper node"]);
@@ -71,7 +71,8 @@ fn a_node_that_is_what_its_pods_need_stays() {
 
 #[test]
 fn pools_take_turns_the_most_profitable_first() {
-    // The first of one pool is full; before its second, which is worth more, comes the first of the other pool.
+    // The most profitable node of pool p is full. The first node of pool q is tried before the
+    // second node of p, although that one saves more.
     check(
         &format!(
             "{THREE_TYPES} \n pool q \n machine a1 type=l \n machine a2 type=l \n machine b1 pool=q type=m
@@ -83,76 +84,77 @@ fn pools_take_turns_the_most_profitable_first() {
 }
 
 #[test]
-fn no_pod_is_moved_for_nothing() {
+fn no_pod_is_moved_without_a_saving() {
     let free = "type f cpu=4 price=0 \n pool p \n machine a type=f \n machine b type=f \n pod x on=a cpu=1 \n pod y on=b cpu=1";
     check(free, "");
     assert_eq!(block_codes(free, "a"), ["NoSaving"]);
 }
 
 #[test]
-fn a_launch_that_just_failed_is_not_tried_again_before_its_time() {
-    let world = "type s cpu=2 zones=a \n type l cpu=8 zones=a \n pool p \n machine n type=l \n pod x on=n cpu=1";
-    check(world, "single replace n -> p types=s ct=on-demand saves 0.6");
-    let waiting = format!("{world} \n backoff type=s zone=a ct=on-demand for=1");
+fn an_offering_in_launch_backoff_is_not_used() {
+    let fixture = "type s cpu=2 zones=a \n type l cpu=8 zones=a \n pool p \n machine n type=l \n pod x on=n cpu=1";
+    check(fixture, "single replace n -> p types=s ct=on-demand saves 0.6");
+    let waiting = format!("{fixture} \n backoff type=s zone=a ct=on-demand for=1");
     check(&waiting, "");
     assert_eq!(block_codes(&waiting, "n"), ["NoCheaperReplacement"]);
     check(
-        &format!("{world} \n backoff type=s zone=a ct=on-demand for=0"),
+        &format!("{fixture} \n backoff type=s zone=a ct=on-demand for=0"),
         "single replace n -> p types=s ct=on-demand saves 0.6",
     );
     check(
-        &format!("{world} \n backoff type=s zone=b ct=on-demand for=9"),
+        &format!("{fixture} \n backoff type=s zone=b ct=on-demand for=9"),
         "single replace n -> p types=s ct=on-demand saves 0.6",
     );
 }
 
 #[test]
-fn what_is_not_named_does_not_matter() {
-    let world = format!("{THREE_TYPES} \n machine n type=l \n pod x on=n cpu=3");
-    check(&world, "single replace n -> p types=m ct=on-demand saves 0.4");
-    let without_s = world.replace("type s cpu=2 mem=8Gi \n", "");
+fn a_type_that_no_command_lists_does_not_matter() {
+    let fixture = format!("{THREE_TYPES} \n machine n type=l \n pod x on=n cpu=3");
+    check(&fixture, "single replace n -> p types=m ct=on-demand saves 0.4");
+    let without_s = fixture.replace("type s cpu=2 mem=8Gi \n", "");
     check(&without_s, "single replace n -> p types=m ct=on-demand saves 0.4");
 }
 
-/// Karpenter remembers which pools it had no time to look at. Here there is no deadline: a search always ends, and nobody is unseen.
+/// Karpenter records the pools that it did not evaluate before its timeout. Kerf has no timeout:
+/// every pass evaluates every candidate.
 #[test]
-fn spec_03_104_every_candidate_of_every_pool_is_looked_at_in_every_look() {
+fn spec_03_104_every_pass_evaluates_every_candidate_of_every_pool() {
     let mut cluster = String::from(THREE_TYPES);
     for i in 0..30 {
         writeln!(cluster, "\npool p{i} \nmachine a{i} pool=p{i} type=s \nmachine b{i} pool=p{i} type=l").unwrap();
         writeln!(cluster, "pod x{i} on=a{i} cpu=2 sel=pool:p{i} \npod y{i} on=b{i} cpu=8 sel=pool:p{i}").unwrap();
     }
-    let world = Fixture::new(&cluster);
-    let settings = world.disruption_settings(Passes::First);
-    let glance = || {
-        let mut heard = Vec::new();
-        let plan = next_commands(&world.input, &settings, MethodFilter::ALL, |method| {
-            heard.push((method.method, method.eligible))
+    let fixture = Fixture::new(&cluster);
+    let settings = fixture.disruption_settings(Passes::First);
+    let run_pass = || {
+        let mut reports = Vec::new();
+        let plan = next_commands(&fixture.input, &settings, MethodFilter::ALL, |method| {
+            reports.push((method.method, method.eligible));
         });
-        (plan, heard)
+        (plan, reports)
     };
-    let (plan, heard) = glance();
+    let (plan, reports) = run_pass();
     assert!(plan.commands.is_empty(), "{}", commands_text(&plan));
-    assert!(heard.contains(&(Method::SingleNode, 60)) && heard.contains(&(Method::MultiNode, 60)), "{heard:?}");
+    assert!(reports.contains(&(Method::SingleNode, 60)) && reports.contains(&(Method::MultiNode, 60)), "{reports:?}");
     assert_eq!((plan.stats.candidates, plan.stats.candidates_evaluated), (60, 60));
     assert_eq!(plan.blocked.len(), 60, "each has a verdict");
-    let (again, _) = glance();
+    let (again, _) = run_pass();
     assert_eq!(again.blocked, plan.blocked, "no look leaves anything for the next");
 }
 
-/// The longest list that can go is not always worth most.
+/// The longest list of nodes that can be removed together does not always save most.
 #[test]
-fn the_list_that_saves_most_goes_together() {
-    let world = "type s cpu=2 price=0.2 \n type m cpu=3 price=0.9 \n type x cpu=32 price=1.5 \n pool p
+fn the_list_of_nodes_that_saves_most_is_chosen() {
+    let fixture = "type s cpu=2 price=0.2 \n type m cpu=3 price=0.9 \n type x cpu=32 price=1.5 \n pool p
         machine a type=m \n machine b type=m \n machine c type=s \n machine d type=s
         pod a1 on=a cpu=1 \n pod b1 on=b cpu=1 \n pod c1 on=c cpu=2 \n pod d1 on=d cpu=2";
-    check(world, "multi replace a,b -> p types=s ct=on-demand saves 1.6");
+    check(fixture, "multi replace a,b -> p types=s ct=on-demand saves 1.6");
 }
 
-/// What can only be had on demand is not asked for on the spot market.
+/// A replacement that is offered on-demand only is not requested as spot.
 #[test]
-fn a_replacement_that_is_not_sold_on_spot_is_launched_on_demand() {
-    let world = "type m cpu=4 price=0.3 ct=on-demand \n type l cpu=8 price=0.9 ct=on-demand,spot \n pool p
+fn a_replacement_without_a_spot_offering_is_launched_on_demand() {
+    let fixture = "type m cpu=4 price=0.3 ct=on-demand \n type l cpu=8 price=0.9 ct=on-demand,spot \n pool p
         machine n type=l ct=on-demand \n pod x on=n cpu=3";
-    check(world, "single replace n -> p types=m ct=on-demand saves 0.6");
+    check(fixture, "single replace n -> p types=m ct=on-demand saves 0.6");
 }

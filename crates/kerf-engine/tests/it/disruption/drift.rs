@@ -1,39 +1,39 @@
-//! Nodes that are no longer what their pool says (spec 03 §8.2 and §8.3).
+//! Tests of drift: nodes that no longer match their pool (spec 03 §8.2 and §8.3).
 
 use super::{THREE_TYPES, block_codes, block_reasons, check};
 
 const DRIFTED: &str = "provider-drift=AMIDrift";
 
 #[test]
-fn spec_03_82_the_longest_drifted_go_first_but_empty_ones_before_all() {
-    let world = format!(
+fn spec_03_82_empty_nodes_are_removed_first_then_the_longest_drifted() {
+    let fixture = format!(
         "{THREE_TYPES} after=Never \n machine late type=s {DRIFTED} drifted=10 \n machine early type=s {DRIFTED} drifted=90
          machine empty type=s {DRIFTED} drifted=5 \n pod x on=late cpu=2 \n pod y on=early cpu=2"
     );
     check(
-        &world,
+        &fixture,
         "drift delete empty saves 0.2
          drift replace early -> p types=s,m,l ct=on-demand saves 0
          drift replace late -> p types=s,m,l ct=on-demand saves 0",
     );
-    assert_eq!(super::first_commands_text(&world), "drift delete empty saves 0.2\n");
+    assert_eq!(super::first_commands_text(&fixture), "drift delete empty saves 0.2\n");
 }
 
 #[test]
-fn spec_03_83_a_node_whose_pods_find_no_place_is_passed_over() {
-    let world = format!(
+fn spec_03_83_a_node_whose_pods_fit_nowhere_is_skipped() {
+    let fixture = format!(
         "{THREE_TYPES} after=Never \n machine stuck type=m {DRIFTED} drifted=90 label=only:here \n machine n type=m {DRIFTED} drifted=10
          pod x on=stuck cpu=1 sel=only:here \n pod y on=n cpu=1"
     );
-    check(&world, "drift delete n saves 0.4");
-    let reasons = block_reasons(&world, "stuck");
+    check(&fixture, "drift delete n saves 0.4");
+    let reasons = block_reasons(&fixture, "stuck");
     assert!(reasons[1].starts_with("PodsUnschedulable: Not all pods would schedule, default/x => "), "{reasons:?}");
 }
 
-// Beyond spec 03 §8.3 (§16 item 20): whoever goes to a drifted node has to move again.
+// Beyond spec 03 §8.3 (§16 item 20): a pod that moves to a drifted node has to move again.
 #[test]
-fn pods_do_not_go_to_nodes_that_have_drifted_too() {
-    let world = |more: &str| {
+fn pods_are_not_moved_to_other_drifted_nodes() {
+    let fixture = |more: &str| {
         format!(
             "{THREE_TYPES} after=Never {more} \n machine a type=m {DRIFTED} drifted=90 \n machine b type=m {DRIFTED} drifted=10
              pod x on=a cpu=1 \n pod y on=b cpu=1"
@@ -41,42 +41,42 @@ fn pods_do_not_go_to_nodes_that_have_drifted_too() {
     };
     let both = "drift replace a -> p types=s,m,l ct=on-demand saves 0.2
                 drift replace b -> p types=s,m,l ct=on-demand saves 0.2";
-    check(&world(""), both);
-    // A node that is as it should be is as good as a new one.
+    check(&fixture(""), both);
+    // A node that has not drifted is as good as a new one.
     check(
-        &format!("{} \n machine c type=s \n pod z on=c cpu=1", world("")),
+        &format!("{} \n machine c type=s \n pod z on=c cpu=1", fixture("")),
         "drift delete a saves 0.4 \n drift replace b -> p types=s,m,l ct=on-demand saves 0.2",
     );
-    // Moving twice is better than staying.
+    // Moving twice is better than staying on a drifted node.
     check(
-        &world("limit=nodes:1"),
+        &fixture("limit=nodes:1"),
         "drift delete a saves 0.4 \n drift replace b -> p types=s,m,l ct=on-demand saves 0.2",
     );
 }
 
 #[test]
-fn spec_03_84_all_the_machines_that_the_pods_need_are_launched() {
-    let world = "type s cpu=2 \n type xl cpu=6 out=a/on-demand,b/on-demand,c/on-demand \n pool p after=Never
+fn spec_03_84_all_nodes_that_the_pods_need_are_launched() {
+    let fixture = "type s cpu=2 \n type xl cpu=6 out=a/on-demand,b/on-demand,c/on-demand \n pool p after=Never
                  machine n type=xl provider-drift=AMIDrift \n pod x x3 on=n cpu=2";
     check(
-        world,
+        fixture,
         "drift replace n -> p types=s ct=on-demand -> p types=s ct=on-demand -> p types=s ct=on-demand saves 0",
     );
 }
 
 #[test]
-fn spec_03_85_a_drifted_empty_node_goes_without_consolidation() {
+fn spec_03_85_a_drifted_empty_node_is_removed_with_consolidation_disabled() {
     check(&format!("{THREE_TYPES} after=Never \n machine n type=m {DRIFTED}"), "drift delete n saves 0.4");
 }
 
 #[test]
-fn spec_03_86_no_machine_is_kept_ready_for_a_pod_that_nobody_may_move() {
-    let world =
+fn spec_03_86_no_node_is_launched_for_a_pod_that_cannot_be_evicted() {
+    let fixture =
         format!("{THREE_TYPES} after=Never \n machine n type=m {DRIFTED} grace=1h \n pod x on=n cpu=4 labels=app:x");
-    check(&format!("{world} \n pdb b sel=app=x max=0 allowed=0"), "drift delete n saves 0.4");
-    // One that may move one day gets its place.
+    check(&format!("{fixture} \n pdb b sel=app=x max=0 allowed=0"), "drift delete n saves 0.4");
+    // A pod that may be evicted later gets a replacement node.
     check(
-        &format!("{world} \n pdb b sel=app=x max=1 allowed=0"),
+        &format!("{fixture} \n pdb b sel=app=x max=1 allowed=0"),
         "drift replace n -> p types=m,l ct=on-demand saves 0",
     );
 }
@@ -85,11 +85,11 @@ fn spec_03_86_no_machine_is_kept_ready_for_a_pod_that_nobody_may_move() {
 fn spec_03_87_five_drifted_nodes_under_a_budget_of_three() {
     let nodes: Vec<String> =
         (0..5).map(|i| format!("machine n{i} type=s {DRIFTED} drifted=60 \n pod x{i} on=n{i} cpu=2")).collect();
-    let world = crate::fixture::Fixture::new(&format!("{THREE_TYPES} after=Never budget=3 \n {}", nodes.join("\n")));
-    let plan = world.disrupt();
-    let gone: Vec<&str> = plan.commands.iter().map(|c| c.nodes[0].name.as_str()).collect();
-    assert_eq!(gone, ["n0", "n1", "n2"]);
-    // They have nothing to do with each other, so one pass finds them all and a second one nothing.
+    let fixture = crate::fixture::Fixture::new(&format!("{THREE_TYPES} after=Never budget=3 \n {}", nodes.join("\n")));
+    let plan = fixture.disrupt();
+    let removed: Vec<&str> = plan.commands.iter().map(|c| c.nodes[0].name.as_str()).collect();
+    assert_eq!(removed, ["n0", "n1", "n2"]);
+    // The commands are independent, so one pass finds them all and the second pass none.
     assert_eq!(plan.stats.passes, 2);
 }
 
@@ -98,19 +98,19 @@ fn static_pool(replicas: usize, count: usize, more: &str) -> String {
     format!("{THREE_TYPES} static replicas={replicas} {more} \n {}", nodes.join("\n"))
 }
 
-fn static_drift_count(world: &str) -> usize {
-    super::first_commands_text(world).lines().filter(|line| line.starts_with("static-drift replace")).count()
+fn static_drift_count(fixture: &str) -> usize {
+    super::first_commands_text(fixture).lines().filter(|line| line.starts_with("static-drift replace")).count()
 }
 
 #[test]
-fn spec_03_88_a_static_pool_replaces_as_many_as_its_limit_has_room_for() {
+fn spec_03_88_a_static_pool_replaces_as_many_nodes_as_its_limit_allows() {
     assert_eq!(static_drift_count(&static_pool(5, 5, "limit=nodes:5")), 0);
     assert_eq!(block_codes(&static_pool(5, 5, "limit=nodes:5"), "n0"), ["StaticNodePool", "NodeLimit"]);
     assert_eq!(static_drift_count(&static_pool(5, 5, "limit=nodes:7")), 2);
     assert_eq!(static_drift_count(&static_pool(5, 5, "limit=nodes:6")), 1);
     assert_eq!(static_drift_count(&static_pool(5, 5, "")), 5);
     assert_eq!(static_drift_count(&static_pool(5, 5, "budget=3")), 3);
-    // The one that drifted first goes first, whatever it is called.
+    // The node that drifted first is replaced first, whatever its name.
     assert!(
         super::first_commands_text(&static_pool(5, 5, "limit=nodes:6")).starts_with("static-drift replace n4 -> p ")
     );
@@ -129,38 +129,39 @@ fn spec_03_21_and_90_nodes_of_static_pools_are_neither_emptied_nor_consolidated(
     check(&empty, "");
     assert_eq!(block_codes(&empty, "m"), ["StaticNodePool"]);
     assert_eq!(block_codes(&empty, "n"), ["StaticNodePool"]);
-    let world = crate::fixture::Fixture::new(&static_pool(2, 2, ""));
-    let methods: Vec<_> = world.disrupt().commands.iter().map(|c| c.method).collect();
+    let fixture = crate::fixture::Fixture::new(&static_pool(2, 2, ""));
+    let methods: Vec<_> = fixture.disrupt().commands.iter().map(|c| c.method).collect();
     assert_eq!(methods, [kerf_engine::Method::StaticDrift; 2]);
 }
 
 #[test]
-fn a_pool_whose_replacements_failed_is_left_alone_for_a_while() {
-    let world = |backoff: &str| {
+fn drift_of_a_pool_with_failed_replacements_waits() {
+    let fixture = |backoff: &str| {
         format!(
             "{THREE_TYPES} after=Never {backoff} \n machine n type=s {DRIFTED} \n pod x on=n cpu=2
                  pool q after=Never \n machine m pool=q type=s {DRIFTED} \n pod y on=m cpu=2"
         )
     };
-    let gone = |world: &str| {
-        let plan = crate::fixture::Fixture::new(world).disrupt();
+    let removed = |fixture: &str| {
+        let plan = crate::fixture::Fixture::new(fixture).disrupt();
         plan.commands.iter().map(|c| c.nodes[0].name.to_string()).collect::<Vec<_>>()
     };
-    assert_eq!(gone(&world("")), ["m", "n"]);
-    assert_eq!(gone(&world("backoff=1")), ["m"]);
-    assert_eq!(gone(&world("backoff=0")), ["m", "n"]);
-    assert_eq!(block_codes(&world("backoff=1"), "n")[1], "DriftBackoff");
+    assert_eq!(removed(&fixture("")), ["m", "n"]);
+    assert_eq!(removed(&fixture("backoff=1")), ["m"]);
+    assert_eq!(removed(&fixture("backoff=0")), ["m", "n"]);
+    assert_eq!(block_codes(&fixture("backoff=1"), "n")[1], "DriftBackoff");
 }
 
-/// The machine for a drifted node could be merged with another node at once. What drifted and what is underused cannot be one command, so the
-/// machine stays for now, and the plan says that it could go.
+/// The replacement of a drifted node could at once be merged with another node. Drift and
+/// consolidation cannot be one command, so the replacement stays for now, and the plan reports that
+/// it could be removed later.
 #[test]
-fn what_a_plan_launches_is_not_taken_away_by_it() {
-    let world = "type s cpu=2 price=0.2 \n type m cpu=4 price=0.35 \n type l cpu=8 price=0.8 \n pool p
+fn a_plan_does_not_remove_nodes_that_it_launches() {
+    let fixture = "type s cpu=2 price=0.2 \n type m cpu=4 price=0.35 \n type l cpu=8 price=0.8 \n pool p
         machine d type=l provider-drift=AMIDrift drifted=60 \n machine b type=s \n pod x on=d cpu=1 \n pod y on=b cpu=1500m";
-    check(world, "drift replace d -> p types=s,m,l ct=on-demand saves 0.6");
+    check(fixture, "drift replace d -> p types=s,m,l ct=on-demand saves 0.6");
     assert_eq!(
-        block_reasons(world, "p-replacement-1"),
+        block_reasons(fixture, "p-replacement-1"),
         ["LaunchedByPlan: Launched by this plan, it could go in turn once it is up"]
     );
 }

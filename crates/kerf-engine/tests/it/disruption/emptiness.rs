@@ -1,24 +1,24 @@
-//! Nodes without pods (spec 03 §8.1).
+//! Tests of emptiness: nodes without reschedulable pods (spec 03 §8.1).
 
 use super::{THREE_TYPES, block_codes, block_reasons, check};
 
 #[test]
-fn spec_03_76_daemons_and_pods_that_end_leave_a_node_empty() {
+fn spec_03_76_a_node_with_only_daemons_and_ending_pods_is_empty() {
     let with = |pods: &str| format!("{THREE_TYPES} \n machine n type=m \n {pods}");
-    let goes = "empty delete n saves 0.4";
-    check(&with(""), goes);
+    let deletes_n = "empty delete n saves 0.4";
+    check(&with(""), deletes_n);
     check(
         &with("pod d on=n owner=DaemonSet/d \n pod m on=n owner=Node/n \n pod t on=n terminating owner=ReplicaSet/w"),
-        goes,
+        deletes_n,
     );
-    check(&with("pod f on=n phase=Failed \n pod s on=n phase=Succeeded"), goes);
-    // A pod that nobody minds losing does not count either.
-    check(&with("pod x on=n cost=-2000000000"), goes);
+    check(&with("pod f on=n phase=Failed \n pod s on=n phase=Succeeded"), deletes_n);
+    // A pod whose eviction costs nothing does not count either.
+    check(&with("pod x on=n cost=-2000000000"), deletes_n);
     check(&with("pod s on=n cpu=3 terminating owner=StatefulSet/s"), "");
 }
 
 #[test]
-fn spec_03_77_all_empty_nodes_that_budgets_allow_go_in_one_command() {
+fn spec_03_77_all_empty_nodes_within_budgets_are_deleted_in_one_command() {
     let ten: Vec<String> = (0..10).map(|i| format!("machine n{i} type=s")).collect();
     check(&format!("{THREE_TYPES} budget=30% \n {}", ten.join("\n")), "empty delete n0,n1,n2 saves 0.6");
     let pools: Vec<String> = (0..10)
@@ -27,31 +27,31 @@ fn spec_03_77_all_empty_nodes_that_budgets_allow_go_in_one_command() {
             format!("pool q{p} budget=50% \n {}", nodes.join("\n"))
         })
         .collect();
-    let world = crate::fixture::Fixture::new(&format!("type s cpu=2 \n {}", pools.join("\n")));
-    let plan = world.disrupt();
+    let fixture = crate::fixture::Fixture::new(&format!("type s cpu=2 \n {}", pools.join("\n")));
+    let plan = fixture.disrupt();
     assert_eq!(plan.commands.len(), 1);
     assert_eq!(plan.commands[0].nodes.len(), 20);
 }
 
 #[test]
 fn spec_03_78_a_node_kept_for_a_buffer_stays() {
-    let kept = format!("{THREE_TYPES} \n machine n type=m buffer=1 \n machine m type=m buffer=0");
-    check(&kept, "empty delete m saves 0.4");
-    assert_eq!(block_reasons(&kept, "n"), ["BufferPods: Node \"n\" has buffer pods"]);
+    let fixture = format!("{THREE_TYPES} \n machine n type=m buffer=1 \n machine m type=m buffer=0");
+    check(&fixture, "empty delete m saves 0.4");
+    assert_eq!(block_reasons(&fixture, "n"), ["BufferPods: Node \"n\" has buffer pods"]);
 }
 
 #[test]
-fn spec_03_80_budgets_are_told_for_all_methods() {
-    let kept = format!("{THREE_TYPES} budget=0 \n machine e type=m \n machine n type=m \n pod x on=n");
-    check(&kept, "");
+fn spec_03_80_a_blocking_budget_is_reported_for_all_methods() {
+    let fixture = format!("{THREE_TYPES} budget=0 \n machine e type=m \n machine n type=m \n pod x on=n");
+    check(&fixture, "");
     assert_eq!(
-        (block_codes(&kept, "e"), block_codes(&kept, "n")),
+        (block_codes(&fixture, "e"), block_codes(&fixture, "n")),
         (vec!["DisruptionBudget".into()], vec!["DisruptionBudget".into()])
     );
 }
 
 #[test]
-fn spec_03_81_every_policy_takes_empty_nodes() {
+fn spec_03_81_every_policy_deletes_empty_nodes() {
     for policy in ["WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"] {
         check(&format!("{THREE_TYPES} policy={policy} \n machine n type=m"), "empty delete n saves 0.4");
     }
@@ -63,12 +63,12 @@ fn spec_03_81_every_policy_takes_empty_nodes() {
 }
 
 #[test]
-fn spec_03_58_empty_comes_before_drift() {
+fn spec_03_58_emptiness_is_tried_before_drift() {
     check(&format!("{THREE_TYPES} \n machine n type=m provider-drift=AMIDrift"), "empty delete n saves 0.4");
 }
 
 #[test]
-fn the_most_expensive_empty_nodes_go_first() {
+fn the_most_expensive_empty_nodes_are_deleted_first() {
     check(
         &format!("{THREE_TYPES} budget=2 \n machine a type=s \n machine b type=l \n machine c type=m"),
         "empty delete b,c saves 1.2",

@@ -1,45 +1,46 @@
-//! What a replacement may cost, spot, reservations and `minValues` (spec 03 §8.5 and §8.6).
+//! Tests of the price limit of replacements, spot, reservations and `minValues` (spec 03 §8.5 and
+//! §8.6).
 
 use super::{block_reasons, check};
 
 #[test]
-fn spec_03_93_the_dearest_launch_must_be_cheaper() {
-    let world = |dear: &str| {
+fn spec_03_93_even_the_most_expensive_offering_must_be_cheaper() {
+    let fixture = |highest_price: &str| {
         format!("type old cpu=4 price=0.5 out=a/on-demand,b/on-demand,c/on-demand \n type new cpu=4
-                 offer new zone=a ct=spot price={dear} \n offer new zone=b ct=spot price=0.2 \n offer new zone=c ct=spot price=0.4
+                 offer new zone=a ct=spot price={highest_price} \n offer new zone=b ct=spot price=0.2 \n offer new zone=c ct=spot price=0.4
                  pool p \n machine n type=old \n pod x on=n cpu=4")
     };
-    check(&world("1.0"), "");
-    assert_eq!(block_reasons(&world("1.0"), "n"), ["NoCheaperReplacement: Can't replace with a cheaper node"]);
-    check(&world("0.49"), "single replace n -> p types=new ct=spot saves 0.3");
+    check(&fixture("1.0"), "");
+    assert_eq!(block_reasons(&fixture("1.0"), "n"), ["NoCheaperReplacement: Can't replace with a cheaper node"]);
+    check(&fixture("0.49"), "single replace n -> p types=new ct=spot saves 0.3");
 }
 
 #[test]
-fn spec_03_94_and_111_only_what_the_pool_may_launch_counts() {
-    let world = "type old cpu=4 price=0.5 out=a/on-demand,b/on-demand,c/on-demand \n type new cpu=4
+fn spec_03_94_and_111_only_offerings_that_the_pool_allows_count() {
+    let fixture = "type old cpu=4 price=0.5 out=a/on-demand,b/on-demand,c/on-demand \n type new cpu=4
                  offer new zone=a ct=on-demand price=0.6 \n offer new zone=a ct=spot price=0.2 \n offer new zone=b ct=on-demand price=0.1";
     let node = "machine n type=old \n pod x on=n cpu=4";
-    check(&format!("{world} \n pool p req=\"ct In on-demand\" req=\"zone In a\" \n {node}"), "");
+    check(&format!("{fixture} \n pool p req=\"ct In on-demand\" req=\"zone In a\" \n {node}"), "");
     check(
-        &format!("{world} \n pool p req=\"zone In a\" \n {node}"),
+        &format!("{fixture} \n pool p req=\"zone In a\" \n {node}"),
         "single replace n -> p types=new ct=spot zone=a saves 0.3",
     );
     check(
-        &format!("{world} \n pool p req=\"ct In on-demand\" req=\"zone In b\" \n {node}")
+        &format!("{fixture} \n pool p req=\"ct In on-demand\" req=\"zone In b\" \n {node}")
             .replace("machine n", "machine n zone=b"),
         "single replace n -> p types=new ct=on-demand zone=b saves 0.4",
     );
 }
 
 #[test]
-fn spec_03_95_a_replacement_that_could_be_either_is_spot_or_nothing() {
+fn spec_03_95_a_replacement_that_could_be_spot_is_spot_only() {
     check(
         "type l cpu=8 ct=spot,on-demand \n type s cpu=2 ct=spot,on-demand \n pool p \n machine n type=l \n pod x on=n cpu=1",
         "single replace n -> p types=s ct=spot saves 0.6",
     );
 }
 
-/// A spot node at 1.0 and so many cheaper types.
+/// A spot node at $1.00 and `cheaper` cheaper types.
 fn spot_node(cheaper: usize, pool: &str) -> String {
     let types: Vec<String> =
         (0..cheaper).map(|i| format!("type c{i:02} cpu=4 ct=spot zones=a price=0.{:02} ", 10 + i)).collect();
@@ -60,8 +61,8 @@ fn spec_03_96_without_the_gate_spot_is_not_replaced_by_spot() {
     check(&deletable, "single delete n saves 1");
 }
 
-fn replacement_types(world: &str) -> Vec<String> {
-    let plan = crate::fixture::Fixture::new(&format!("settings spot-to-spot \n {world}")).disrupt();
+fn replacement_types(fixture: &str) -> Vec<String> {
+    let plan = crate::fixture::Fixture::new(&format!("settings spot-to-spot \n {fixture}")).disrupt();
     let types = plan.commands.first().map(|c| c.replacements[0].launch.instance_types.clone());
     types.unwrap_or_default().iter().map(ToString::to_string).collect()
 }
@@ -81,7 +82,7 @@ fn spec_03_97_a_spot_node_needs_fifteen_cheaper_types() {
 }
 
 #[test]
-fn spec_03_98_min_values_may_ask_for_more() {
+fn spec_03_98_min_values_may_require_more_types() {
     assert_eq!(replacement_types(&spot_node(17, "req=\"type Exists min 16\"")).len(), 16);
     assert_eq!(replacement_types(&spot_node(17, "req=\"type Exists min 10\"")).len(), 15);
     assert_eq!(replacement_types(&spot_node(15, "req=\"type Exists min 16\"")).len(), 0);
@@ -89,28 +90,28 @@ fn spec_03_98_min_values_may_ask_for_more() {
 
 #[test]
 fn spec_03_99_min_values_are_strict_for_replacements() {
-    let world =
+    let fixture =
         "settings best-effort \n type old cpu=4 price=0.5 \n type new cpu=4 price=0.3 \n type dear cpu=4 price=0.9
                  pool p req=\"type Exists min 2\" \n machine n type=old \n pod x on=n cpu=4";
-    check(world, "");
+    check(fixture, "");
     assert_eq!(
-        block_reasons(world, "n"),
+        block_reasons(fixture, "n"),
         ["ReplacementMinValues: Filtering by price: minValues requirement is not met for label(s) \
           (label(s)=[node.kubernetes.io/instance-type])"]
     );
 }
 
-// Spec 02 Q18: the API would refuse the replacement.
+// Spec 02 Q18: the API server would reject the replacement.
 #[test]
-fn a_replacement_names_as_many_values_as_it_must() {
-    let world = |pool: &str| {
+fn a_replacement_names_at_least_min_values_values() {
+    let fixture = |pool: &str| {
         format!(
             "type old cpu=4 price=0.5 \n type new cpu=4 price=0.3 ct=spot,on-demand
              pool p {pool} \n machine n type=old \n pod x on=n cpu=4"
         )
     };
-    check(&world(""), "single replace n -> p types=new ct=spot saves 0.2");
-    let both = world("req=\"ct In spot,on-demand min 2\"");
+    check(&fixture(""), "single replace n -> p types=new ct=spot saves 0.2");
+    let both = fixture("req=\"ct In spot,on-demand min 2\"");
     check(&both, "");
     assert_eq!(
         block_reasons(&both, "n"),
@@ -120,22 +121,22 @@ fn a_replacement_names_as_many_values_as_it_must() {
 }
 
 #[test]
-fn spec_03_101_an_open_reservation_is_taken() {
+fn spec_03_101_an_available_reservation_is_used() {
     for kind in ["on-demand", "spot"] {
-        let world = format!(
+        let fixture = format!(
             "type t cpu=4 \n offer t ct=on-demand price=0.4 \n offer t ct=spot price=0.2
              offer t ct=reserved price=0.00001 reservation=r1:1 \n pool p \n machine n type=t ct={kind} \n pod x on=n cpu=4"
         );
         let saved = if kind == "spot" { "0.19999" } else { "0.39999" };
-        check(&world, &format!("single replace n -> p types=t ct=reserved saves {saved}"));
+        check(&fixture, &format!("single replace n -> p types=t ct=reserved saves {saved}"));
     }
-    // What is listed beside the reservation has no price and is no replacement.
+    // Types that are listed besides the reservation have no price and are no replacement.
     check(
         "type t cpu=4 \n offer t ct=on-demand price=0.4 \n offer t ct=reserved price=0.00001 reservation=r1:1 \n type s cpu=4 price=0.3
          pool p \n machine n type=t ct=on-demand \n pod x on=n cpu=4",
         "single replace n -> p types=t ct=reserved saves 0.39999",
     );
-    // A price of nothing is never undercut.
+    // No replacement is cheaper than a price of zero.
     check(
         "type t cpu=4 \n offer t ct=reserved price=0 reservation=r1:1 \n pool p \n machine n type=t ct=reserved \n pod x on=n cpu=4",
         "",
@@ -143,7 +144,7 @@ fn spec_03_101_an_open_reservation_is_taken() {
 }
 
 #[test]
-fn spec_03_110_an_offering_that_cannot_be_bought_still_prices_its_node() {
+fn spec_03_110_an_unavailable_offering_still_prices_its_node() {
     check(
         "type old cpu=4 price=0.5 zones=a out=a/on-demand \n type new cpu=4 price=0.3 \n pool p \n machine n type=old \n pod x on=n cpu=4",
         "single replace n -> p types=new ct=on-demand saves 0.2",

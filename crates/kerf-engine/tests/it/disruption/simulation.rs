@@ -1,11 +1,11 @@
-//! What becomes of the pods (spec 03 §7), as far as it decides whether nodes go.
+//! Tests of the scheduling simulation (spec 03 §7), as far as it decides whether nodes are removed.
 
 use super::{THREE_TYPES, block_codes, block_reasons, check};
 
 #[test]
-fn spec_03_59_to_61_pods_do_not_wait_for_a_node_that_may_never_come_up() {
-    let world = |more: &str| format!("{THREE_TYPES} \n machine n type=s \n pod x on=n cpu=2 \n {more}");
-    let early = world("machine young type=s uninitialized");
+fn spec_03_59_to_61_pods_are_not_moved_to_uninitialized_nodes() {
+    let fixture = |more: &str| format!("{THREE_TYPES} \n machine n type=s \n pod x on=n cpu=2 \n {more}");
+    let early = fixture("machine young type=s uninitialized");
     check(&early, "");
     let reasons = block_reasons(&early, "n");
     assert!(reasons[0].starts_with("PodsUnschedulable: Not all pods would schedule, default/x => "), "{reasons:?}");
@@ -15,11 +15,11 @@ fn spec_03_59_to_61_pods_do_not_wait_for_a_node_that_may_never_come_up() {
     );
     // 60
     let many: Vec<String> = (0..20).map(|i| format!("machine a{i:02} type=s uninitialized")).collect();
-    check(&world(&format!("{} \n machine z type=s protect=true", many.join("\n"))), "single delete n saves 0.2");
+    check(&fixture(&format!("{} \n machine z type=s protect=true", many.join("\n"))), "single delete n saves 0.2");
 }
 
 #[test]
-fn spec_03_62_a_pod_that_waits_for_ever_keeps_no_node() {
+fn spec_03_62_an_unschedulable_pending_pod_keeps_no_node() {
     check(
         &format!(
             "{THREE_TYPES} \n machine a type=m \n machine b type=m \n pod x on=a cpu=1 \n pod y on=b cpu=2 \n pod big cpu=99"
@@ -30,34 +30,34 @@ fn spec_03_62_a_pod_that_waits_for_ever_keeps_no_node() {
 
 #[test]
 fn spec_03_64_a_node_that_a_pending_pod_needs_stays() {
-    let world = |pending: &str| {
+    let fixture = |pending: &str| {
         format!(
             "{THREE_TYPES} \n machine n type=l \n pod x on=n cpu=1 \n machine m type=s \n pod y on=m cpu=1 \n {pending}"
         )
     };
-    check(&world(""), "single delete n saves 0.8");
-    check(&world("pod big cpu=6"), "single delete m saves 0.2");
+    check(&fixture(""), "single delete n saves 0.8");
+    check(&fixture("pod big cpu=6"), "single delete m saves 0.2");
 }
 
 #[test]
-fn spec_03_65_to_67_a_node_that_pods_just_came_to_takes_no_more() {
-    let world = |after: &str, event: &str, more: &str| {
+fn spec_03_65_to_67_a_node_within_consolidate_after_receives_no_pods() {
+    let fixture = |after: &str, event: &str, more: &str| {
         format!("{THREE_TYPES} after={after} \n machine n type=m event=900 \n machine to type=m protect=true event={event} \n pod x on=n cpu=3
                  pod y on=to cpu=1 \n {more}")
     };
-    check(&world("1m", "60", ""), "single delete n saves 0.4");
-    check(&world("1m", "59", ""), "");
-    assert_eq!(block_codes(&world("1m", "59", ""), "n"), ["NoCheaperReplacement"]);
+    check(&fixture("1m", "60", ""), "single delete n saves 0.4");
+    check(&fixture("1m", "59", ""), "");
+    assert_eq!(block_codes(&fixture("1m", "59", ""), "n"), ["NoCheaperReplacement"]);
     // 66
     let never = "pool q after=Never \n node quiet pool=q type=m zone=a ct=on-demand event=0";
-    check(&world("1m", "59", never), "single delete n saves 0.4");
+    check(&fixture("1m", "59", never), "single delete n saves 0.4");
     // 67
     let shrinks = format!("{THREE_TYPES} after=1m \n machine n type=l event=60 \n pod x on=n cpu=1");
     check(&shrinks, "single replace n -> p types=s,m ct=on-demand saves 0.6");
 }
 
 #[test]
-fn spec_03_68_room_on_a_node_that_is_not_ours_will_do() {
+fn spec_03_68_capacity_of_an_unmanaged_node_is_used() {
     check(
         &format!("{THREE_TYPES} \n machine n type=s \n pod x on=n cpu=2 \n node theirs cpu=4"),
         "single delete n saves 0.2",
@@ -65,7 +65,7 @@ fn spec_03_68_room_on_a_node_that_is_not_ours_will_do() {
 }
 
 #[test]
-fn spec_03_69_a_broken_pool_does_not_stop_the_others() {
+fn spec_03_69_an_unusable_pool_does_not_stop_the_others() {
     for broken in ["catalogue=none", "notready", "deleting"] {
         check(
             &format!(
@@ -77,7 +77,7 @@ fn spec_03_69_a_broken_pool_does_not_stop_the_others() {
 }
 
 #[test]
-fn spec_03_70_pods_without_an_owner_are_pods_like_others() {
+fn spec_03_70_pods_without_an_owner_are_moved_like_others() {
     check(
         &format!(
             "{THREE_TYPES} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 owner=ReplicaSet/w \n pod y on=b cpu=1"
@@ -87,13 +87,13 @@ fn spec_03_70_pods_without_an_owner_are_pods_like_others() {
 }
 
 #[test]
-fn spec_03_71_pods_that_keep_apart_keep_their_nodes() {
-    let world = format!(
+fn spec_03_71_pods_with_anti_affinity_keep_their_nodes() {
+    let fixture = format!(
         "{THREE_TYPES} \n machine a type=s \n machine b type=s
          pod x on=a cpu=1 labels=app:x anti=host:app=x \n pod y on=b cpu=1 labels=app:x anti=host:app=x"
     );
-    check(&world, "");
-    assert_eq!(block_codes(&world, "a"), ["NoCheaperReplacement"]);
+    check(&fixture, "");
+    assert_eq!(block_codes(&fixture, "a"), ["NoCheaperReplacement"]);
 }
 
 #[test]
@@ -109,19 +109,19 @@ fn spec_03_72_the_replacement_keeps_the_spread() {
 }
 
 #[test]
-fn spec_03_73_wishes_can_be_ignored() {
-    let wish = "labels=app:x anti~10=host:app=x";
-    let world = |settings: &str| {
+fn spec_03_73_preferences_can_be_ignored() {
+    let preference = "labels=app:x anti~10=host:app=x";
+    let fixture = |settings: &str| {
         format!(
-            "{THREE_TYPES} \n {settings} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 {wish} \n pod y on=b cpu=1 {wish}"
+            "{THREE_TYPES} \n {settings} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 {preference} \n pod y on=b cpu=1 {preference}"
         )
     };
-    check(&world("settings ignore-preferences"), "single delete a saves 0.2");
-    check(&world(""), "");
+    check(&fixture("settings ignore-preferences"), "single delete a saves 0.2");
+    check(&fixture(""), "");
 }
 
 #[test]
-fn spec_03_74_a_volume_on_the_nodes_own_disk_does_not_keep_it() {
+fn spec_03_74_a_local_volume_does_not_keep_its_node() {
     check(
         &format!(
             "{THREE_TYPES} \n machine n type=l \n pvc data pv=disk \n pv disk local term=\"host In n\"

@@ -6,15 +6,15 @@ use super::*;
 use crate::catalogue;
 use crate::check::tests::{claim, node, plan, pod, pool, types};
 
-fn could_add(objects: &[Value], plan: &Value) -> Vec<(String, String)> {
+fn addable_in(objects: &[Value], plan: &Value) -> Vec<(String, String)> {
     let added = || -> Result<_, Box<dyn std::error::Error>> {
         let catalogue = catalogue::read(&types().to_string())?;
-        Ok(addable(&World::decode(&json!(objects))?, &catalogue, &Plan::read(plan)?))
+        Ok(addable_pods(&ClusterManifests::decode(&json!(objects))?, &catalogue, &Plan::read(plan)?))
     };
     added().unwrap_or_default()
 }
 
-fn one(pod: &str, place: &str) -> Vec<(String, String)> {
+fn expected_placement(pod: &str, place: &str) -> Vec<(String, String)> {
     vec![(format!("default/{pod}"), place.to_owned())]
 }
 
@@ -23,10 +23,14 @@ fn a_pod_that_fits_somewhere_is_found_a_place() {
     let world =
         |room: &str| [pool(json!({})), node("n", "a", room), pod("x-0", "1", json!({})), pod("x-1", "1", json!({}))];
     let lazy = plan(&[claim(&["x-0"], &["s", "l"], &["a"])], json!([]), &["x-1"]);
-    assert_eq!(could_add(&world("1"), &lazy), one("x-1", "n"));
-    assert_eq!(could_add(&world("500m"), &lazy), one("x-1", "claim 0 (default)"), "narrowed to the larger type");
+    assert_eq!(addable_in(&world("1"), &lazy), expected_placement("x-1", "n"));
+    assert_eq!(
+        addable_in(&world("500m"), &lazy),
+        expected_placement("x-1", "claim 0 (default)"),
+        "narrowed to the larger type"
+    );
     let tight = plan(&[claim(&["x-0"], &["s"], &["a"])], json!([]), &["x-1"]);
-    assert_eq!(could_add(&world("500m"), &tight), one("x-1", "a new node of pool default"));
+    assert_eq!(addable_in(&world("500m"), &tight), expected_placement("x-1", "a new node of pool default"));
 }
 
 #[test]
@@ -38,7 +42,7 @@ fn a_pod_that_fits_nowhere_is_not() {
         pod("y-0", "100", json!({})),
     ];
     let full = plan(&[claim(&["x-0"], &["s"], &["a"])], json!([]), &["x-1", "y-0"]);
-    assert_eq!(could_add(&objects, &full), Vec::new());
+    assert_eq!(addable_in(&objects, &full), Vec::new());
 }
 
 #[test]
@@ -48,7 +52,7 @@ fn spec_02_101_nobody_has_to_be_near_an_open_zone() {
     ]}}});
     let objects = [pool(json!({})), pod("x-0", "1", json!({})), pod("y-0", "1", near)];
     let open = plan(&[claim(&["x-0"], &["s"], &["a", "b"])], json!([]), &["y-0"]);
-    assert_eq!(could_add(&objects, &open), Vec::new());
+    assert_eq!(addable_in(&objects, &open), Vec::new());
 }
 
 #[test]
@@ -62,12 +66,12 @@ fn nobody_has_to_go_to_a_domain_that_only_another_pod_asks_for() {
     racked["requirements"].as_array_mut().expect("a claim lists its requirements").push(rack.clone());
     let lazy = plan(&[racked], json!([]), &["y-0"]);
     let world = |pool: Value| [pool, pod("x-0", "1", json!({})), pod("y-0", "1", spread.clone())];
-    assert_eq!(could_add(&world(pool(json!({}))), &lazy), Vec::new());
+    assert_eq!(addable_in(&world(pool(json!({}))), &lazy), Vec::new());
     let mut unracked = lazy.clone();
     unracked["provisioning"]["nodeClaims"][0]["requirements"][2]["operator"] = json!("NotIn");
-    assert_eq!(could_add(&world(pool(json!({}))), &unracked), Vec::new());
+    assert_eq!(addable_in(&world(pool(json!({}))), &unracked), Vec::new());
     let offering = pool(json!({"template": {"spec": {"requirements": [rack]}}}));
-    assert_eq!(could_add(&world(offering), &lazy), one("y-0", "claim 0 (default)"));
+    assert_eq!(addable_in(&world(offering), &lazy), expected_placement("y-0", "claim 0 (default)"));
 }
 
 #[test]
@@ -91,8 +95,12 @@ fn spec_02_98_nobody_has_to_settle_apart_from_its_own_kind() {
     let world =
         |alternatives: &[&str]| [full.clone(), node("n", "a", "1"), there.clone(), pod("y-1", "1", near(alternatives))];
     let lazy = plan(&[], json!([]), &["y-1"]);
-    assert_eq!(could_add(&world(&["a", "b"]), &lazy), Vec::new());
-    assert_eq!(could_add(&world(&["b"]), &lazy), one("y-1", "a new node of pool default"), "it could never join them");
+    assert_eq!(addable_in(&world(&["a", "b"]), &lazy), Vec::new());
+    assert_eq!(
+        addable_in(&world(&["b"]), &lazy),
+        expected_placement("y-1", "a new node of pool default"),
+        "it could never join them"
+    );
 }
 
 #[test]
@@ -103,8 +111,8 @@ fn nobody_has_to_go_where_others_who_keep_away_have_no_domain() {
     let full = pool(json!({"limits": {"nodes": "0"}}));
     let lazy = plan(&[], json!([]), &["x-0", "y-0"]);
     let world = |spec: Value| [full.clone(), node("n", "a", "1"), pod("x-0", "1", json!({})), pod("y-0", "100", spec)];
-    assert_eq!(could_add(&world(json!({})), &lazy), one("x-0", "n"));
-    assert_eq!(could_add(&world(away), &lazy), Vec::new());
+    assert_eq!(addable_in(&world(json!({})), &lazy), expected_placement("x-0", "n"));
+    assert_eq!(addable_in(&world(away), &lazy), Vec::new());
 }
 
 #[test]
@@ -126,10 +134,10 @@ fn a_claim_is_for_one_alternative_of_a_node_affinity() {
         ]}}}))
     };
     let lazy = plan(&[], json!([]), &["x-0"]);
-    assert_eq!(could_add(&[flexible(2), pod("x-0", "1", terms(&["s", "l"]))], &lazy), Vec::new());
+    assert_eq!(addable_in(&[flexible(2), pod("x-0", "1", terms(&["s", "l"]))], &lazy), Vec::new());
     assert_eq!(
-        could_add(&[flexible(1), pod("x-0", "1", terms(&["s", "l"]))], &lazy),
-        one("x-0", "a new node of pool default")
+        addable_in(&[flexible(1), pod("x-0", "1", terms(&["s", "l"]))], &lazy),
+        expected_placement("x-0", "a new node of pool default")
     );
 }
 
@@ -149,8 +157,8 @@ fn nobody_has_to_be_added_in_between() {
         ]
     };
     let lazy = plan(&[claim(&["x-0", "x-1"], &["l"], &["a"])], json!([]), &["y-0"]);
-    assert_eq!(could_add(&objects(json!({})), &lazy), one("y-0", "claim 0 (default)"));
-    assert_eq!(could_add(&objects(spread), &lazy), Vec::new());
+    assert_eq!(addable_in(&objects(json!({})), &lazy), expected_placement("y-0", "claim 0 (default)"));
+    assert_eq!(addable_in(&objects(spread), &lazy), Vec::new());
 }
 
 #[test]
@@ -161,12 +169,13 @@ fn a_pod_that_is_spread_over_zones_wants_a_claim_for_one() {
     }]});
     let catalogue = catalogue::read(&types().to_string()).expect("the types of the tests");
     let objects = json!([pool(json!({})), pod("x-0", "1", spread), pod("y-0", "1", json!({}))]);
-    let world = World::decode(&objects).expect("a pool and two pods");
-    let all = launches(&world.pools[0], &[], &["s".to_owned()], &catalogue);
+    let world = ClusterManifests::decode(&objects).expect("a pool and two pods");
+    let all = possible_launches(&world.pools[0], &[], &["s".to_owned()], &catalogue);
     let settles = |pod: usize, zones: &[&str]| {
-        let there: Vec<&Launch<'_>> = all.iter().filter(|launch| zones.contains(&launch.offering.zone())).collect();
+        let there: Vec<&PossibleLaunch<'_>> =
+            all.iter().filter(|launch| zones.contains(&launch.offering.zone())).collect();
         assert_eq!(there.len(), zones.len());
-        is_settled(&world.pods[pod], &there)
+        has_single_spread_domains(&world.pods[pod], &there)
     };
     assert!(settles(0, &["a"]) && !settles(0, &["a", "b"]) && settles(1, &["a", "b"]));
 }

@@ -2,47 +2,47 @@
 
 use serde_json::{Value, json};
 
-use super::{LAWFUL, claim, node, plan, pod, pool, verdict};
+use super::{NO_VIOLATIONS, claim, node, plan, pod, pool, violations_of};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOST: &str = "kubernetes.io/hostname";
 
-fn spread(key: &str, max_skew: i32) -> Value {
+fn spread_spec(key: &str, max_skew: i32) -> Value {
     json!({"topologySpreadConstraints": [{
         "maxSkew": max_skew, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "x"}},
     }]})
 }
 
-fn related(kind: &str, key: &str, app: &str) -> Value {
+fn pod_affinity_spec(kind: &str, key: &str, app: &str) -> Value {
     json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}},
     ]}}})
 }
 
 /// A world of a pool and these pods, and the verdict on these claims.
-fn judge(pods: &[Value], claims: &[Value]) -> Vec<String> {
+fn violations_of_claims(pods: &[Value], claims: &[Value]) -> Vec<String> {
     let objects: Vec<Value> = std::iter::once(pool(json!({}))).chain(pods.iter().cloned()).collect();
-    verdict(&objects, &plan(claims, json!([]), &[]))
+    violations_of(&objects, &plan(claims, json!([]), &[]))
 }
 
-fn same(names: &[&str], spec: &Value) -> Vec<Value> {
+fn identical_pods(names: &[&str], spec: &Value) -> Vec<Value> {
     names.iter().map(|name| pod(name, "1", spec.clone())).collect()
 }
 
 #[test]
 fn spec_02_80_zones_that_a_pool_could_offer_count_as_empty() {
-    let pods = same(&["x-0", "x-1"], &spread(ZONE, 1));
+    let pods = identical_pods(&["x-0", "x-1"], &spread_spec(ZONE, 1));
     let apart = [claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b"])];
-    assert_eq!(judge(&pods, &apart), LAWFUL);
+    assert_eq!(violations_of_claims(&pods, &apart), NO_VIOLATIONS);
     let together = [claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])];
     assert_eq!(
-        judge(&pods, &together),
+        violations_of_claims(&pods, &together),
         [format!(
             "TopologySpread, pod default/x-1, on claim 1 (default): {ZONE}=a would have 2 pods, the emptiest has 0, maxSkew is 1"
         )]
     );
-    assert_eq!(judge(&same(&["x-0", "x-1"], &spread(ZONE, 2)), &together), LAWFUL);
+    assert_eq!(violations_of_claims(&identical_pods(&["x-0", "x-1"], &spread_spec(ZONE, 2)), &together), NO_VIOLATIONS);
 }
 
 // A spread may have to wait for pods that nothing constrains to fill its emptiest zone, while others must not come before it.
@@ -55,15 +55,16 @@ fn pods_that_fill_the_emptiest_zone_are_bound_in_between() {
         pod
     };
     let filling = ["a-0", "a-1", "a-2", "a-3", "b-0", "b-1"];
-    let pods = [same(&["x-0", "x-1", "x-2"], &spread(ZONE, 1)), same(&filling, &json!({}))].concat();
+    let pods =
+        [identical_pods(&["x-0", "x-1", "x-2"], &spread_spec(ZONE, 1)), identical_pods(&filling, &json!({}))].concat();
     let objects: Vec<Value> = std::iter::once(pool(zones)).chain(pods.into_iter().map(of_app)).collect();
     let in_a = claim(&["a-0", "a-1", "a-2", "a-3", "x-0", "x-1", "x-2"], &["l"], &["a"]);
     let claims = [in_a.clone(), claim(&["b-0", "b-1"], &["l"], &["b"])];
-    assert_eq!(verdict(&objects, &plan(&claims, json!([]), &[])), LAWFUL);
+    assert_eq!(violations_of(&objects, &plan(&claims, json!([]), &[])), NO_VIOLATIONS);
     // With one pod less in zone b the third can never be bound.
     let objects: Vec<Value> = objects.into_iter().filter(|object| object["metadata"]["name"] != "b-1").collect();
     let claims = [in_a, claim(&["b-0"], &["l"], &["b"])];
-    let broken = verdict(&objects, &plan(&claims, json!([]), &[]));
+    let broken = violations_of(&objects, &plan(&claims, json!([]), &[]));
     assert!(broken.iter().any(|broken| broken.starts_with("TopologySpread")), "{broken:?}");
 }
 
@@ -74,14 +75,16 @@ fn pods_that_nobody_counts_are_bound_first() {
         "maxSkew": 2, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "x"}},
     }]});
-    let pods = [same(&["x-0", "x-1", "x-2", "x-3"], &spread(HOST, 1)), same(&["w-0"], &watching)].concat();
+    let pods =
+        [identical_pods(&["x-0", "x-1", "x-2", "x-3"], &spread_spec(HOST, 1)), identical_pods(&["w-0"], &watching)]
+            .concat();
     let claims = [
         claim(&["x-0", "w-0"], &["l"], &["a"]),
         claim(&["x-1"], &["s"], &["a"]),
         claim(&["x-2"], &["s"], &["a"]),
         claim(&["x-3"], &["s"], &["a"]),
     ];
-    assert_eq!(judge(&pods, &claims), LAWFUL);
+    assert_eq!(violations_of_claims(&pods, &claims), NO_VIOLATIONS);
 }
 
 // Pods that may be bound at any time must not fill the zone of others who wait for their turn there.
@@ -95,14 +98,14 @@ fn pods_that_can_be_last_are_held_back() {
         "maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"tier": "front"}},
     }]});
-    let mut pinned = spread(ZONE, 1);
+    let mut pinned = spread_spec(ZONE, 1);
     pinned["nodeSelector"] = json!({ZONE: "c"});
     let zones =
         json!({"template": {"spec": {"requirements": [{"key": ZONE, "operator": "In", "values": ["a", "b", "c"]}]}}});
     let pods = [
-        same(&["f-0", "f-1", "f-2", "f-3"], &front),
-        same(&["x-0", "x-1", "x-2", "x-3"], &pinned),
-        same(&["g-0"], &json!({})),
+        identical_pods(&["f-0", "f-1", "f-2", "f-3"], &front),
+        identical_pods(&["x-0", "x-1", "x-2", "x-3"], &pinned),
+        identical_pods(&["g-0"], &json!({})),
     ];
     let objects: Vec<Value> = std::iter::once(pool(zones)).chain(pods.concat().into_iter().map(of_tier)).collect();
     let claims = [
@@ -110,7 +113,7 @@ fn pods_that_can_be_last_are_held_back() {
         claim(&["f-1"], &["s"], &["b"]),
         claim(&["f-2", "f-3", "x-0", "x-1", "x-2", "x-3"], &["l"], &["c"]),
     ];
-    assert_eq!(verdict(&objects, &plan(&claims, json!([]), &[])), LAWFUL);
+    assert_eq!(violations_of(&objects, &plan(&claims, json!([]), &[])), NO_VIOLATIONS);
 }
 
 // Two kinds that count each other: those first who are in nobody's way where they are.
@@ -123,13 +126,13 @@ fn pods_that_spoil_nothing_for_others_are_bound_first() {
         }]})
     };
     let pods = [
-        same(&["q-0", "q-1", "q-2"], &counting(HOST, "x")),
-        same(&["x-0", "x-1", "x-2"], &counting(ZONE, "q")),
-        same(&["x-3", "x-4"], &json!({})),
+        identical_pods(&["q-0", "q-1", "q-2"], &counting(HOST, "x")),
+        identical_pods(&["x-0", "x-1", "x-2"], &counting(ZONE, "q")),
+        identical_pods(&["x-3", "x-4"], &json!({})),
     ];
     let claims =
         [claim(&["q-0", "q-1", "q-2", "x-3", "x-4"], &["l"], &["a"]), claim(&["x-0", "x-1", "x-2"], &["l"], &["a"])];
-    assert_eq!(judge(&pods.concat(), &claims), LAWFUL);
+    assert_eq!(violations_of_claims(&pods.concat(), &claims), NO_VIOLATIONS);
 }
 
 // Two kinds that both come too late once all others are bound, one of which fills the zone of the other: the other waits in between for pods
@@ -146,40 +149,40 @@ fn pods_that_are_in_the_way_let_others_go_on() {
             "labelSelector": {"matchLabels": {label: value}},
         }]})
     };
-    let late = same(&["d-0", "d-1", "d-2", "d-3", "d-4"], &counting(HOST, "app", "x"));
-    let spread = same(&["f-0", "f-1", "f-2", "f-3", "f-4"], &counting(ZONE, "tier", "front"));
+    let late = identical_pods(&["d-0", "d-1", "d-2", "d-3", "d-4"], &counting(HOST, "app", "x"));
+    let spread = identical_pods(&["f-0", "f-1", "f-2", "f-3", "f-4"], &counting(ZONE, "tier", "front"));
     let front = [late, spread].concat().into_iter().map(of_tier);
     let zones =
         json!({"template": {"spec": {"requirements": [{"key": ZONE, "operator": "In", "values": ["a", "b"]}]}}});
     let objects: Vec<Value> =
-        std::iter::once(pool(zones)).chain(front).chain(same(&["x-0", "x-1"], &json!({}))).collect();
+        std::iter::once(pool(zones)).chain(front).chain(identical_pods(&["x-0", "x-1"], &json!({}))).collect();
     let claims = [
         claim(&["d-0", "d-1", "d-2", "d-3", "d-4", "x-0", "x-1"], &["l"], &["a"]),
         claim(&["f-0", "f-1", "f-2"], &["l"], &["a"]),
         claim(&["f-3", "f-4"], &["l"], &["b"]),
     ];
-    assert_eq!(verdict(&objects, &plan(&claims, json!([]), &[])), LAWFUL);
+    assert_eq!(violations_of(&objects, &plan(&claims, json!([]), &[])), NO_VIOLATIONS);
 }
 
 // To a pod that has accepted soft taints those who are on nodes with such taints count, and so do the zones where there could be more.
 #[test]
 fn pods_on_nodes_with_soft_taints_count_for_those_who_accept_them() {
-    let mut honour = spread(ZONE, 1);
+    let mut honour = spread_spec(ZONE, 1);
     honour["topologySpreadConstraints"][0]["nodeTaintsPolicy"] = json!("Honor");
     let soft = json!([{"key": "slow", "effect": "PreferNoSchedule"}]);
     let objects: Vec<Value> = std::iter::once(pool(json!({"template": {"spec": {"taints": soft}}})))
-        .chain(same(&["x-0", "x-1"], &honour))
+        .chain(identical_pods(&["x-0", "x-1"], &honour))
         .collect();
-    let together = verdict(&objects, &plan(&[claim(&["x-0", "x-1"], &["l"], &["a"])], json!([]), &[]));
+    let together = violations_of(&objects, &plan(&[claim(&["x-0", "x-1"], &["l"], &["a"])], json!([]), &[]));
     assert!(together.iter().any(|broken| broken.starts_with("TopologySpread")), "{together:?}");
     let apart = [claim(&["x-0"], &["l"], &["a"]), claim(&["x-1"], &["l"], &["b"])];
-    assert_eq!(verdict(&objects, &plan(&apart, json!([]), &[])), LAWFUL);
+    assert_eq!(violations_of(&objects, &plan(&apart, json!([]), &[])), NO_VIOLATIONS);
 }
 
 // A node that is starting will have lost its taints when a pod is bound to it, so that the pod counts there.
 #[test]
 fn pods_on_a_node_that_is_starting_are_counted_once_they_are_bound() {
-    let mut honour = spread("karpenter.sh/capacity-type", 1);
+    let mut honour = spread_spec("karpenter.sh/capacity-type", 1);
     honour["topologySpreadConstraints"][0]["nodeTaintsPolicy"] = json!("Honor");
     honour["topologySpreadConstraints"][0]["minDomains"] = json!(3);
     let mut starting = node("n", "a", "4");
@@ -195,20 +198,20 @@ fn pods_on_a_node_that_is_starting_are_counted_once_they_are_bound() {
             "conditions": [{"type": "Registered", "status": "True"}],
         },
     });
-    let pods = same(&["x-0", "x-1"], &honour);
+    let pods = identical_pods(&["x-0", "x-1"], &honour);
     let objects: Vec<Value> = [pool(json!({})), its_claim, starting].into_iter().chain(pods).collect();
     let on_node = json!([{"node": "n", "pods": ["default/x-0", "default/x-1"]}]);
-    let broken = verdict(&objects, &plan(&[], on_node, &[]));
+    let broken = violations_of(&objects, &plan(&[], on_node, &[]));
     assert!(broken.iter().any(|broken| broken.starts_with("TopologySpread")), "{broken:?}");
 }
 
 #[test]
 fn spec_02_81_zones_outside_the_pool_are_no_domains() {
-    let pods = same(&["x-0", "x-1"], &spread(ZONE, 1));
+    let pods = identical_pods(&["x-0", "x-1"], &spread_spec(ZONE, 1));
     let only_a = json!({"template": {"spec": {"requirements": [{"key": ZONE, "operator": "In", "values": ["a"]}]}}});
     let objects = [vec![pool(only_a)], pods].concat();
     let claims = [claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])];
-    assert_eq!(verdict(&objects, &plan(&claims, json!([]), &[])), LAWFUL);
+    assert_eq!(violations_of(&objects, &plan(&claims, json!([]), &[])), NO_VIOLATIONS);
 }
 
 // A pod that wants any tier but gold gets a node whose tier is made up; nobody has to be spread over that.
@@ -220,7 +223,7 @@ fn a_label_that_is_made_up_for_a_planned_node_is_no_domain_of_a_spread() {
     tiered["metadata"]["name"] = json!("tiered");
     let objects: Vec<Value> = [pool(json!({})), tiered, pod("y-0", "1", json!({}))]
         .into_iter()
-        .chain(same(&["x-0", "x-1"], &spread(tier, 1)))
+        .chain(identical_pods(&["x-0", "x-1"], &spread_spec(tier, 1)))
         .collect();
     let mut any_but_gold = claim(&["y-0"], &["s"], &["a"]);
     let requirements = any_but_gold["requirements"].as_array_mut();
@@ -229,80 +232,92 @@ fn a_label_that_is_made_up_for_a_planned_node_is_no_domain_of_a_spread() {
     }
     let mut in_silver = claim(&["x-0", "x-1"], &["l"], &["a"]);
     in_silver["nodePool"] = json!("tiered");
-    assert_eq!(verdict(&objects, &plan(&[any_but_gold, in_silver], json!([]), &[])), LAWFUL);
+    assert_eq!(violations_of(&objects, &plan(&[any_but_gold, in_silver], json!([]), &[])), NO_VIOLATIONS);
 }
 
 #[test]
 fn spec_02_83_pods_that_run_count() {
     let running = |name: &str| pod(name, "100m", json!({"nodeName": "n"}));
-    let objects =
-        [vec![pool(json!({})), node("n", "a", "4"), running("x-8"), running("x-9")], same(&["x-0"], &spread(ZONE, 1))]
-            .concat();
-    let on = |zone: &str| verdict(&objects, &plan(&[claim(&["x-0"], &["s"], &[zone])], json!([]), &[]));
-    assert_eq!(on("b"), LAWFUL);
+    let objects = [
+        vec![pool(json!({})), node("n", "a", "4"), running("x-8"), running("x-9")],
+        identical_pods(&["x-0"], &spread_spec(ZONE, 1)),
+    ]
+    .concat();
+    let on = |zone: &str| violations_of(&objects, &plan(&[claim(&["x-0"], &["s"], &[zone])], json!([]), &[]));
+    assert_eq!(on("b"), NO_VIOLATIONS);
     assert_eq!(on("a").len(), 1);
 }
 
 #[test]
 fn spec_02_85_too_few_domains_count_as_an_empty_one() {
-    let mut spec = spread(ZONE, 1);
+    let mut spec = spread_spec(ZONE, 1);
     spec["topologySpreadConstraints"][0]["minDomains"] = json!(4);
-    let pods = same(&["x-0", "x-1", "x-2", "x-3"], &spec);
+    let pods = identical_pods(&["x-0", "x-1", "x-2", "x-3"], &spec);
     let three = [("x-0", "a"), ("x-1", "b"), ("x-2", "c")].map(|(pod, zone)| claim(&[pod], &["s"], &[zone]));
     let objects = [vec![pool(json!({}))], pods].concat();
     // Zone d is sold out, but it is a zone; with minDomains 5 there would be too few.
-    assert_eq!(verdict(&objects, &plan(&three, json!([]), &["x-3"])), LAWFUL);
+    assert_eq!(violations_of(&objects, &plan(&three, json!([]), &["x-3"])), NO_VIOLATIONS);
     let four: Vec<Value> = three.into_iter().chain([claim(&["x-3"], &["s"], &["a"])]).collect();
-    assert_eq!(verdict(&objects, &plan(&four, json!([]), &[])).len(), 1);
+    assert_eq!(violations_of(&objects, &plan(&four, json!([]), &[])).len(), 1);
 }
 
 #[test]
 fn spec_02_88_hosts_are_spread_as_if_there_were_always_an_empty_one() {
-    let pods = same(&["x-0", "x-1"], &spread(HOST, 1));
-    assert_eq!(judge(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])]), LAWFUL);
-    assert_eq!(judge(&pods, &[claim(&["x-0", "x-1"], &["l"], &["b"])]).len(), 1);
+    let pods = identical_pods(&["x-0", "x-1"], &spread_spec(HOST, 1));
+    assert_eq!(
+        violations_of_claims(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])]),
+        NO_VIOLATIONS
+    );
+    assert_eq!(violations_of_claims(&pods, &[claim(&["x-0", "x-1"], &["l"], &["b"])]).len(), 1);
 }
 
 #[test]
 fn spec_02_87_a_spread_of_others_limits_nobody() {
-    let mut pods = same(&["y-0", "y-1"], &spread(ZONE, 1));
-    assert_eq!(judge(&pods, &[claim(&["y-0", "y-1"], &["l"], &["b"])]), LAWFUL);
+    let mut pods = identical_pods(&["y-0", "y-1"], &spread_spec(ZONE, 1));
+    assert_eq!(violations_of_claims(&pods, &[claim(&["y-0", "y-1"], &["l"], &["b"])]), NO_VIOLATIONS);
     // The others themselves may come later, so nothing keeps them from the same zone.
-    pods.extend(same(&["x-0", "x-1"], &json!({})));
-    assert_eq!(judge(&pods, &[claim(&["y-0", "x-0", "x-1", "y-1"], &["l"], &["b"])]), LAWFUL);
+    pods.extend(identical_pods(&["x-0", "x-1"], &json!({})));
+    assert_eq!(violations_of_claims(&pods, &[claim(&["y-0", "x-0", "x-1", "y-1"], &["l"], &["b"])]), NO_VIOLATIONS);
 }
 
 #[test]
 fn spec_02_95_only_zones_that_the_pod_allows_are_compared() {
-    let mut spec = spread(ZONE, 1);
+    let mut spec = spread_spec(ZONE, 1);
     spec["nodeSelector"] = json!({ZONE: "a"});
-    let pods = same(&["x-0", "x-1"], &spec);
+    let pods = identical_pods(&["x-0", "x-1"], &spec);
     assert_eq!(
-        judge(&pods, &[claim(&["x-0", "x-1"], &["l"], &["a"])]).iter().filter(|v| v.starts_with("Topo")).count(),
+        violations_of_claims(&pods, &[claim(&["x-0", "x-1"], &["l"], &["a"])])
+            .iter()
+            .filter(|v| v.starts_with("Topo"))
+            .count(),
         0
     );
 }
 
 #[test]
 fn a_spread_pod_needs_one_certain_zone() {
-    let pods = same(&["x-0", "x-1"], &spread(ZONE, 1));
+    let pods = identical_pods(&["x-0", "x-1"], &spread_spec(ZONE, 1));
     let open = [claim(&["x-0"], &["s"], &["a", "b"]), claim(&["x-1"], &["s"], &["b"])];
     assert_eq!(
-        judge(&pods, &open),
+        violations_of_claims(&pods, &open),
         [format!(
             "TopologySpread, pod default/x-1, on claim 1 (default): {ZONE}=b would have 2 pods, the emptiest has 0, \
          maxSkew is 1, when claim 0 (default) in b"
         )]
     );
     // One that is alone may be anywhere.
-    assert_eq!(judge(&pods[..1], &open[..1]), LAWFUL);
+    assert_eq!(violations_of_claims(&pods[..1], &open[..1]), NO_VIOLATIONS);
 }
 
 #[test]
 fn spec_02_102_anti_affine_pods_need_zones_that_cannot_meet() {
-    let pods = same(&["x-0", "x-1"], &related("podAntiAffinity", ZONE, "x"));
-    assert_eq!(judge(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b", "c"])]), LAWFUL);
-    let meeting = judge(&pods, &[claim(&["x-0"], &["s"], &["a", "b"]), claim(&["x-1"], &["s"], &["b", "c"])]);
+    let pods = identical_pods(&["x-0", "x-1"], &pod_affinity_spec("podAntiAffinity", ZONE, "x"));
+    assert_eq!(
+        violations_of_claims(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b", "c"])]),
+        NO_VIOLATIONS
+    );
+    let meeting =
+        violations_of_claims(&pods, &[claim(&["x-0"], &["s"], &["a", "b"]), claim(&["x-1"], &["s"], &["b", "c"])]);
     assert_eq!(meeting.len(), 1);
     assert!(meeting[0].ends_with("when claim 0 (default) in b, claim 1 (default) in b"), "{meeting:?}");
 }
@@ -312,7 +327,7 @@ fn spec_02_103_pods_that_run_keep_others_away() {
     let shy = pod(
         "y-9",
         "100m",
-        [json!({"nodeName": "n"}), related("podAntiAffinity", ZONE, "x")].into_iter().fold(
+        [json!({"nodeName": "n"}), pod_affinity_spec("podAntiAffinity", ZONE, "x")].into_iter().fold(
             json!({}),
             |mut all, one| {
                 super::merge(&mut all, one);
@@ -320,9 +335,9 @@ fn spec_02_103_pods_that_run_keep_others_away() {
             },
         ),
     );
-    let objects = [vec![pool(json!({})), node("n", "a", "4"), shy], same(&["x-0"], &json!({}))].concat();
-    let on = |zones: &[&str]| verdict(&objects, &plan(&[claim(&["x-0"], &["s"], zones)], json!([]), &[]));
-    assert_eq!(on(&["b", "c"]), LAWFUL);
+    let objects = [vec![pool(json!({})), node("n", "a", "4"), shy], identical_pods(&["x-0"], &json!({}))].concat();
+    let on = |zones: &[&str]| violations_of(&objects, &plan(&[claim(&["x-0"], &["s"], zones)], json!([]), &[]));
+    assert_eq!(on(&["b", "c"]), NO_VIOLATIONS);
     assert_eq!(
         on(&["a", "b"]),
         [format!(
@@ -333,28 +348,35 @@ fn spec_02_103_pods_that_run_keep_others_away() {
 
 #[test]
 fn spec_02_101_affinity_needs_a_certain_companion() {
-    let mut pods = same(&["x-0"], &related("podAffinity", ZONE, "y"));
+    let mut pods = identical_pods(&["x-0"], &pod_affinity_spec("podAffinity", ZONE, "y"));
     pods.push(pod("y-0", "1", json!({})));
-    let at = |x: &[&str], y: &[&str]| judge(&pods, &[claim(&["x-0"], &["s"], x), claim(&["y-0"], &["s"], y)]);
-    assert_eq!(at(&["b"], &["b"]), LAWFUL);
+    let at =
+        |x: &[&str], y: &[&str]| violations_of_claims(&pods, &[claim(&["x-0"], &["s"], x), claim(&["y-0"], &["s"], y)]);
+    assert_eq!(at(&["b"], &["b"]), NO_VIOLATIONS);
     assert_eq!(at(&["b"], &["a", "b"]).len(), 1);
     assert_eq!(at(&["a", "b"], &["b"]).len(), 1);
     let together = claim(&["x-0", "y-0"], &["l"], &["b", "c"]);
-    assert_eq!(judge(&pods, &[together]), LAWFUL, "on one node they are together wherever it is");
+    assert_eq!(violations_of_claims(&pods, &[together]), NO_VIOLATIONS, "on one node they are together wherever it is");
 }
 
 #[test]
 fn spec_02_99_affinity_to_nobody_is_never_satisfied() {
-    let pods = same(&["x-0"], &related("podAffinity", HOST, "nobody"));
-    assert_eq!(judge(&pods, &[claim(&["x-0"], &["s"], &["a"])]).len(), 1);
+    let pods = identical_pods(&["x-0"], &pod_affinity_spec("podAffinity", HOST, "nobody"));
+    assert_eq!(violations_of_claims(&pods, &[claim(&["x-0"], &["s"], &["a"])]).len(), 1);
 }
 
 #[test]
 fn spec_02_98_the_first_of_a_kind_starts_its_domain() {
-    let mine = related("podAffinity", ZONE, "x");
-    let pods = same(&["x-0", "x-1"], &mine);
-    assert_eq!(judge(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])]), LAWFUL);
-    assert_eq!(judge(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b"])]).len(), 1);
+    let mine = pod_affinity_spec("podAffinity", ZONE, "x");
+    let pods = identical_pods(&["x-0", "x-1"], &mine);
+    assert_eq!(
+        violations_of_claims(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])]),
+        NO_VIOLATIONS
+    );
+    assert_eq!(
+        violations_of_claims(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b"])]).len(),
+        1
+    );
     let pinned: Vec<Value> = [("x-0", "a"), ("x-1", "b")]
         .map(|(name, zone)| {
             let mut spec = mine.clone();
@@ -362,18 +384,21 @@ fn spec_02_98_the_first_of_a_kind_starts_its_domain() {
             pod(name, "1", spec)
         })
         .to_vec();
-    assert_eq!(judge(&pinned, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b"])]), LAWFUL);
+    assert_eq!(
+        violations_of_claims(&pinned, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b"])]),
+        NO_VIOLATIONS
+    );
 }
 
 #[test]
 fn spec_02_100_a_chain_of_affinities_is_bound_from_its_start() {
     let chain = [
-        pod("d-0", "1", related("podAffinity", HOST, "c")),
-        pod("c-0", "1", related("podAffinity", HOST, "b")),
-        pod("b-0", "1", related("podAffinity", HOST, "a")),
+        pod("d-0", "1", pod_affinity_spec("podAffinity", HOST, "c")),
+        pod("c-0", "1", pod_affinity_spec("podAffinity", HOST, "b")),
+        pod("b-0", "1", pod_affinity_spec("podAffinity", HOST, "a")),
         pod("a-0", "1", json!({})),
     ];
-    assert_eq!(judge(&chain, &[claim(&["a-0", "b-0", "c-0", "d-0"], &["l"], &["b"])]), LAWFUL);
+    assert_eq!(violations_of_claims(&chain, &[claim(&["a-0", "b-0", "c-0", "d-0"], &["l"], &["b"])]), NO_VIOLATIONS);
     let torn = [claim(&["a-0", "b-0", "c-0"], &["l"], &["b"]), claim(&["d-0"], &["s"], &["b"])];
-    assert_eq!(judge(&chain, &torn).len(), 1);
+    assert_eq!(violations_of_claims(&chain, &torn).len(), 1);
 }

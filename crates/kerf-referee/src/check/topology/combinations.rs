@@ -4,90 +4,101 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::bind_order::MANY_TRIES;
-use super::{Bound, Place, Topology};
+use super::bind_order::MAX_RANDOM_ORDERS;
+use super::{PlacementTarget, PodTargets, Topology};
 use crate::catalogue::Catalogue;
 use crate::check::claims::claim_name;
-use crate::check::launch::{Launch, launches};
-use crate::check::{Universe, Violation};
-use crate::manifests::World;
+use crate::check::launch::{PossibleLaunch, possible_launches};
+use crate::check::{PoolDomains, Violation};
+use crate::manifests::ClusterManifests;
 use crate::placement::pod_key;
-use crate::plan::{Claim, Plan};
+use crate::plan::{Plan, PlanClaim};
 use crate::random::Random;
 use crate::storage::HOSTNAME;
 
 /// Up to so many combinations all are tried; beyond, the estimates' and a sample of a quarter of this number.
-pub const COMBINATIONS: usize = 256;
+pub const MAX_COMBINATIONS: usize = 256;
 
-pub(in crate::check) fn check(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
-    let broken = first_of_all(world, catalogue, plan, |Outcome { topology, planned, places, open }| {
-        let stuck = topology.stuck(planned, places, MANY_TRIES);
-        let told = stuck.into_iter().map(|(mover, broken)| Violation {
-            rule: broken.rule,
-            pod: Some(pod_key(topology.movers[mover])),
-            node: planned[mover].map(|place| places[place].name.clone()),
-            detail: format!("{}{}", broken.detail, open()),
-        });
-        Some(told.collect::<Vec<_>>()).filter(|all| !all.is_empty())
-    });
+pub(in crate::check) fn check(world: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
+    let broken = find_in_combinations(
+        world,
+        catalogue,
+        plan,
+        |ClaimCombination { topology, planned, places, describe_choices: open }| {
+            let stuck = topology.unbindable_pods(planned, places, MAX_RANDOM_ORDERS);
+            let told = stuck.into_iter().map(|(mover, broken)| Violation {
+                rule: broken.rule,
+                pod: Some(pod_key(topology.pods_to_place[mover])),
+                node: planned[mover].map(|place| places[place].name.clone()),
+                detail: format!("{}{}", broken.detail, open()),
+            });
+            Some(told.collect::<Vec<_>>()).filter(|all| !all.is_empty())
+        },
+    );
     broken.unwrap_or_default()
 }
 
 /// Whether a pod of the plan can be bound when all others are.
-pub(in crate::check) fn can_be_last(world: &World, catalogue: &Catalogue, plan: &Plan, pod: &str) -> bool {
-    let refused = first_of_all(world, catalogue, plan, |Outcome { topology, planned, places, .. }| {
-        let mover = topology.movers.iter().position(|mover| pod_key(mover) == pod)?;
-        topology.must_not_be_last(mover, planned, places).then_some(())
-    });
+pub(in crate::check) fn can_be_bound_last(
+    world: &ClusterManifests,
+    catalogue: &Catalogue,
+    plan: &Plan,
+    pod: &str,
+) -> bool {
+    let refused =
+        find_in_combinations(world, catalogue, plan, |ClaimCombination { topology, planned, places, .. }| {
+            let mover = topology.pods_to_place.iter().position(|mover| pod_key(mover) == pod)?;
+            topology.cannot_be_bound_last(mover, planned, places).then_some(())
+        });
     refused.is_none()
 }
 
 /// What open claims have become.
-struct Outcome<'o, 'w> {
+struct ClaimCombination<'o, 'w> {
     topology: &'o Topology<'w>,
-    planned: &'o Bound,
-    places: &'o [Place],
+    planned: &'o PodTargets,
+    places: &'o [PlacementTarget],
     /// Says which choice was made where there was one.
-    open: &'o dyn Fn() -> String,
+    describe_choices: &'o dyn Fn() -> String,
 }
 
 /// What is found first when one combination after the other is looked at.
-fn first_of_all<T>(
-    world: &World,
+fn find_in_combinations<T>(
+    world: &ClusterManifests,
     catalogue: &Catalogue,
     plan: &Plan,
-    look: impl Fn(Outcome<'_, '_>) -> Option<T>,
+    look: impl Fn(ClaimCombination<'_, '_>) -> Option<T>,
 ) -> Option<T> {
-    let universe = Universe::of(world, catalogue);
-    let movers: Vec<&Pod> = world.pending().iter().map(|pending| pending.pod).collect();
+    let universe = PoolDomains::of(world, catalogue);
+    let movers: Vec<&Pod> = world.pending_pods().iter().map(|pending| pending.pod).collect();
     let topology = Topology::new(world, &universe, movers);
     let claims = &plan.provisioning.node_claims;
-    let planned = planned(&topology, plan);
-    let first_new = topology.existing.len();
-    let choices: Vec<Vec<Place>> = claims
+    let planned = planned_targets(&topology, plan);
+    let first_new = topology.existing_targets.len();
+    let choices: Vec<Vec<PlacementTarget>> = claims
         .iter()
         .enumerate()
         .map(|(index, claim)| {
             let on = |mover: usize| planned[mover] == Some(first_new + index);
-            variants(&topology, world, catalogue, index, claim, on)
+            claim_variants(&topology, world, catalogue, index, claim, on)
         })
         .collect();
     combinations(&choices).iter().find_map(|combination| {
         let chosen = choices.iter().zip(combination).map(|(variants, choice)| variants[*choice].clone());
-        let places: Vec<Place> = topology.existing.iter().cloned().chain(chosen).collect();
-        let open = || open_choices(&choices, combination, &topology);
-        look(Outcome { topology: &topology, planned: &planned, places: &places, open: &open })
+        let places: Vec<PlacementTarget> = topology.existing_targets.iter().cloned().chain(chosen).collect();
+        let open = || describe_open_choices(&choices, combination, &topology);
+        look(ClaimCombination { topology: &topology, planned: &planned, places: &places, describe_choices: &open })
     })
 }
 
 /// Where the plan puts each mover.
-fn planned(topology: &Topology<'_>, plan: &Plan) -> Bound {
+fn planned_targets(topology: &Topology<'_>, plan: &Plan) -> PodTargets {
     let movers: BTreeMap<String, usize> =
-        topology.movers.iter().enumerate().map(|(index, pod)| (pod_key(pod), index)).collect();
-    let mut planned = vec![None; topology.movers.len()];
-    let first_new = topology.existing.len();
+        topology.pods_to_place.iter().enumerate().map(|(index, pod)| (pod_key(pod), index)).collect();
+    let mut planned = vec![None; topology.pods_to_place.len()];
+    let first_new = topology.existing_targets.len();
     for placement in &plan.provisioning.existing_nodes {
-        let place = topology.existing.iter().position(|place| place.name == placement.node);
+        let place = topology.existing_targets.iter().position(|place| place.name == placement.node);
         for mover in placement.pods.iter().filter_map(|pod| movers.get(pod)) {
             planned[*mover] = place;
         }
@@ -101,25 +112,25 @@ fn planned(topology: &Topology<'_>, plan: &Plan) -> Bound {
 }
 
 /// What the claim may become, as far as rules between pods can tell; the estimate first.
-fn variants(
+fn claim_variants(
     topology: &Topology<'_>,
-    world: &World,
+    world: &ClusterManifests,
     catalogue: &Catalogue,
     index: usize,
-    claim: &Claim,
+    claim: &PlanClaim,
     on: impl Fn(usize) -> bool + Copy,
-) -> Vec<Place> {
+) -> Vec<PlacementTarget> {
     let name = claim_name(index, claim);
     let Some(pool) = world.pool(&claim.node_pool) else {
-        return vec![Place::planned(name, BTreeMap::new(), Vec::new())];
+        return vec![PlacementTarget::planned_node(name, BTreeMap::new(), Vec::new())];
     };
-    let place = |launch: Option<&Launch<'_>>| {
+    let place = |launch: Option<&PossibleLaunch<'_>>| {
         let mut labels = launch.map_or_else(|| pool.labels.clone(), |launch| launch.labels.clone());
         labels.insert(HOSTNAME.to_owned(), name.clone());
-        Place::planned(name.clone(), labels, pool.taints.clone())
+        PlacementTarget::planned_node(name.clone(), labels, pool.taints.clone())
     };
-    let keys = topology.keys_for(on);
-    let mut all = launches(pool, &claim.requirements, &claim.instance_types, catalogue);
+    let keys = topology.topology_keys_for(on);
+    let mut all = possible_launches(pool, &claim.requirements, &claim.instance_types, catalogue);
     let said = &claim.estimate;
     all.sort_by_key(|launch| {
         let offering = launch.offering;
@@ -132,7 +143,7 @@ fn variants(
     for launch in &all {
         let place = place(Some(launch));
         let values: Vec<Option<String>> = keys.iter().map(|key| place.labels.get(*key).cloned()).collect();
-        let signature = (values, topology.inclusions(&place, on));
+        let signature = (values, topology.spread_inclusions(&place, on));
         if !seen.contains(&signature) {
             seen.push(signature);
             variants.push(place);
@@ -142,18 +153,19 @@ fn variants(
 }
 
 /// The combinations to try: all, or the first and a sample.
-pub(crate) fn combinations(choices: &[Vec<Place>]) -> Vec<Vec<usize>> {
+pub(crate) fn combinations(choices: &[Vec<PlacementTarget>]) -> Vec<Vec<usize>> {
     let number = choices.iter().try_fold(1_usize, |product, variants| product.checked_mul(variants.len()));
-    if number.is_some_and(|number| number <= COMBINATIONS) {
-        return product(choices.iter().map(|variants| (0..variants.len()).collect()));
+    if number.is_some_and(|number| number <= MAX_COMBINATIONS) {
+        return cartesian_product(choices.iter().map(|variants| (0..variants.len()).collect()));
     }
     let mut random = Random::new(choices.len() as u64);
-    let sample = (0..COMBINATIONS / 4).map(|_| choices.iter().map(|variants| random.below(variants.len())).collect());
+    let sample =
+        (0..MAX_COMBINATIONS / 4).map(|_| choices.iter().map(|variants| random.below(variants.len())).collect());
     std::iter::once(vec![0; choices.len()]).chain(sample.collect::<Vec<_>>()).collect()
 }
 
 /// Every choice of one out of each list, the first list's slowest.
-pub(crate) fn product<T: Clone>(lists: impl IntoIterator<Item = Vec<T>>) -> Vec<Vec<T>> {
+pub(crate) fn cartesian_product<T: Clone>(lists: impl IntoIterator<Item = Vec<T>>) -> Vec<Vec<T>> {
     lists.into_iter().fold(vec![Vec::new()], |chosen, list| {
         let longer = |choice: &Vec<T>, one: &T| choice.iter().cloned().chain([one.clone()]).collect();
         chosen.iter().flat_map(|choice| list.iter().map(|one| longer(choice, one)).collect::<Vec<_>>()).collect()
@@ -161,8 +173,8 @@ pub(crate) fn product<T: Clone>(lists: impl IntoIterator<Item = Vec<T>>) -> Vec<
 }
 
 /// Which choice among several was made where, for the reader of a violation.
-fn open_choices(choices: &[Vec<Place>], combination: &[usize], topology: &Topology<'_>) -> String {
-    let keys = topology.keys_for(|_| true);
+fn describe_open_choices(choices: &[Vec<PlacementTarget>], combination: &[usize], topology: &Topology<'_>) -> String {
+    let keys = topology.topology_keys_for(|_| true);
     let open = choices.iter().zip(combination).filter(|(variants, _)| variants.len() > 1);
     let told: Vec<String> = open
         .map(|(variants, choice)| {

@@ -6,62 +6,63 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Pod, Taint, TopologySpreadConstraint};
 
-use super::Place;
-use crate::check::Universe;
-use crate::check::pool_domains::Heed;
-use crate::taints::{repels, tolerates};
+use super::PlacementTarget;
+use crate::check::PoolDomains;
+use crate::check::pool_domains::TaintPolicy;
+use crate::taints::{prevents_scheduling, tolerates};
 
 /// A pod's spread, and the domains that pools could offer to the pod.
 #[derive(Debug)]
-pub(super) struct Spread<'w> {
+pub(super) struct SpreadRule<'w> {
     pub(super) constraint: &'w TopologySpreadConstraint,
-    at_first: BTreeSet<String>,
+    domains_with_all_taints: BTreeSet<String>,
     /// Once the pod has accepted soft taints.
-    in_the_end: BTreeSet<String>,
+    domains_with_scheduling_taints: BTreeSet<String>,
 }
 
-impl<'w> Spread<'w> {
-    pub(super) fn new(universe: &Universe, constraint: &'w TopologySpreadConstraint, pod: &Pod) -> Self {
-        let (first, end) = if minds_taints(constraint) {
-            (Heed::Taints, Heed::RepellingTaints)
+impl<'w> SpreadRule<'w> {
+    pub(super) fn new(universe: &PoolDomains, constraint: &'w TopologySpreadConstraint, pod: &Pod) -> Self {
+        let (first, end) = if honours_taints(constraint) {
+            (TaintPolicy::AllTaints, TaintPolicy::SchedulingTaints)
         } else {
-            (Heed::Nothing, Heed::Nothing)
+            (TaintPolicy::IgnoreTaints, TaintPolicy::IgnoreTaints)
         };
         let domains = |heed| universe.domains(&constraint.topology_key, pod, heed);
-        Self { constraint, at_first: domains(first), in_the_end: domains(end) }
+        Self { constraint, domains_with_all_taints: domains(first), domains_with_scheduling_taints: domains(end) }
     }
 
     /// The domains that could be offered to the pod.
-    pub(super) fn offered(&self, heed: Heed) -> &BTreeSet<String> {
+    pub(super) fn offered_domains(&self, heed: TaintPolicy) -> &BTreeSet<String> {
         match heed {
-            Heed::Nothing | Heed::Taints => &self.at_first,
-            Heed::RepellingTaints => &self.in_the_end,
+            TaintPolicy::IgnoreTaints | TaintPolicy::AllTaints => &self.domains_with_all_taints,
+            TaintPolicy::SchedulingTaints => &self.domains_with_scheduling_taints,
         }
     }
 
     /// What the pod minds if it goes to this place.
-    pub(super) fn heed(&self, pod: &Pod, place: &Place) -> Heed {
-        let has_accepted = place.lasting_taints.iter().any(|taint| !repels(taint) && !tolerates(pod, taint));
-        if !minds_taints(self.constraint) {
-            Heed::Nothing
+    pub(super) fn taint_policy_at(&self, pod: &Pod, place: &PlacementTarget) -> TaintPolicy {
+        let has_accepted =
+            place.lasting_taints.iter().any(|taint| !prevents_scheduling(taint) && !tolerates(pod, taint));
+        if !honours_taints(self.constraint) {
+            TaintPolicy::IgnoreTaints
         } else if has_accepted {
-            Heed::RepellingTaints
+            TaintPolicy::SchedulingTaints
         } else {
-            Heed::Taints
+            TaintPolicy::AllTaints
         }
     }
 }
 
-impl Heed {
+impl TaintPolicy {
     /// Whether such a taint matters.
-    pub(super) fn minds(self, taint: &Taint) -> bool {
+    pub(super) fn honours(self, taint: &Taint) -> bool {
         match self {
-            Self::Nothing | Self::Taints => true,
-            Self::RepellingTaints => repels(taint),
+            Self::IgnoreTaints | Self::AllTaints => true,
+            Self::SchedulingTaints => prevents_scheduling(taint),
         }
     }
 }
 
-fn minds_taints(constraint: &TopologySpreadConstraint) -> bool {
+fn honours_taints(constraint: &TopologySpreadConstraint) -> bool {
     constraint.node_taints_policy.as_deref() == Some("Honor")
 }

@@ -16,13 +16,13 @@ pub(super) struct FieldSet(Vec<(SmolStr, FieldSetNode)>);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSetNode {
     /// Whether the path to here is in the set.
-    pub(super) member: bool,
-    pub(super) below: FieldSet,
+    pub(super) is_member: bool,
+    pub(super) children: FieldSet,
 }
 
 impl FieldSetNode {
     fn is_empty(&self) -> bool {
-        !self.member && self.below.0.is_empty()
+        !self.is_member && self.children.0.is_empty()
     }
 }
 
@@ -37,7 +37,7 @@ impl<'de> Deserialize<'de> for FieldSet {
 #[derive(Default)]
 struct ParsedFieldSet {
     set: FieldSet,
-    itself: bool,
+    is_member: bool,
 }
 
 impl<'de> Deserialize<'de> for ParsedFieldSet {
@@ -55,13 +55,13 @@ impl<'de> Deserialize<'de> for ParsedFieldSet {
                 while let Some(element) = map.next_key::<SmolStr>()? {
                     let inner: ParsedFieldSet = map.next_value()?;
                     if element == "." {
-                        below.itself = true;
+                        below.is_member = true;
                     } else {
-                        let member = inner.itself || inner.set.is_empty();
-                        below.set.0.push((element, FieldSetNode { member, below: inner.set }));
+                        let member = inner.is_member || inner.set.is_empty();
+                        below.set.0.push((element, FieldSetNode { is_member: member, children: inner.set }));
                     }
                 }
-                below.set.order();
+                below.set.sort();
                 Ok(below)
             }
 
@@ -116,7 +116,7 @@ impl FieldSet {
             // Writing a text to memory cannot fail.
             let _ = serde_json::to_writer(&mut *text, element.as_str());
             text.push(b':');
-            node.below.write_below(text, node.member);
+            node.children.write_below(text, node.is_member);
         }
         text.push(b'}');
     }
@@ -133,7 +133,7 @@ impl FieldSet {
     }
 
     /// Brings elements into order; of one that was given twice the last counts.
-    pub(super) fn order(&mut self) {
+    pub(super) fn sort(&mut self) {
         if self.0.windows(2).all(|pair| pair[0].0 < pair[1].0) {
             return;
         }
@@ -170,8 +170,11 @@ impl FieldSet {
                 Ordering::Greater => joined.extend(theirs.next().cloned()),
                 Ordering::Equal => {
                     if let (Some((element, node)), Some((_, other))) = (ours.next(), theirs.next()) {
-                        let below = node.below.union(&other.below);
-                        joined.push((element, FieldSetNode { member: node.member || other.member, below }));
+                        let below = node.children.union(&other.children);
+                        joined.push((
+                            element,
+                            FieldSetNode { is_member: node.is_member || other.is_member, children: below },
+                        ));
                     }
                 }
             }
@@ -184,9 +187,9 @@ impl FieldSet {
         for (element, theirs) in &other.0 {
             let Ok(place) = self.place(element) else { continue };
             let node = &mut self.0[place].1;
-            changed |= node.below.subtract(&theirs.below);
-            if theirs.member && node.member {
-                (node.member, changed) = (false, true);
+            changed |= node.children.subtract(&theirs.children);
+            if theirs.is_member && node.is_member {
+                (node.is_member, changed) = (false, true);
             }
             if node.is_empty() {
                 self.0.remove(place);
@@ -206,14 +209,14 @@ impl FieldSet {
     pub(super) fn intersection(&self, other: &Self) -> Self {
         let both = self.0.iter().filter_map(|(element, node)| {
             let theirs = other.get(element)?;
-            let (member, below) = (node.member && theirs.member, node.below.intersection(&theirs.below));
-            Some((element.clone(), FieldSetNode { member, below }))
+            let (member, below) = (node.is_member && theirs.is_member, node.children.intersection(&theirs.children));
+            Some((element.clone(), FieldSetNode { is_member: member, children: below }))
         });
         Self::from_nodes(both)
     }
 
     /// Takes away a field of the first level and everything below it.
-    pub(super) fn remove_below(&mut self, element: &str) {
+    pub(super) fn remove_subtree(&mut self, element: &str) {
         if let Ok(place) = self.place(element) {
             self.0.remove(place);
         }
@@ -231,9 +234,9 @@ impl FieldSet {
         let Ok(place) = self.place(first) else { return };
         let node = &mut self.0[place].1;
         if rest.is_empty() {
-            node.member = false;
+            node.is_member = false;
         } else {
-            node.below.remove_path(rest);
+            node.children.remove_path(rest);
         }
         if node.is_empty() {
             self.0.remove(place);
@@ -250,10 +253,10 @@ impl FieldSet {
     fn collect_leaves(&self, path: &mut Vec<SmolStr>, leaves: &mut Vec<Vec<SmolStr>>) {
         for (element, node) in &self.0 {
             path.push(element.clone());
-            if node.below.is_empty() {
+            if node.children.is_empty() {
                 leaves.push(path.clone());
             } else {
-                node.below.collect_leaves(path, leaves);
+                node.children.collect_leaves(path, leaves);
             }
             path.pop();
         }
@@ -262,7 +265,7 @@ impl FieldSet {
     /// The set with nodes of one's own making; empty ones are left out.
     pub(super) fn from_nodes(nodes: impl Iterator<Item = (SmolStr, FieldSetNode)>) -> Self {
         let mut set = Self(nodes.filter(|(_, node)| !node.is_empty()).collect());
-        set.order();
+        set.sort();
         set
     }
 }
@@ -276,7 +279,7 @@ pub(super) fn field(name: &str) -> SmolStr {
 }
 
 /// A path as messages show it: `.spec.containers[name="web"].image`.
-pub(super) fn show(path: &[SmolStr]) -> String {
+pub(super) fn display_path(path: &[SmolStr]) -> String {
     let mut text = String::new();
     for element in path {
         match element.split_once(':') {
@@ -322,7 +325,7 @@ mod tests {
         let mut text = Vec::new();
         set(form.clone()).write_to(&mut text);
         assert_eq!(String::from_utf8(text).unwrap(), form.to_string(), "in the order in which a tree is written");
-        let leaves: Vec<String> = set(form).leaves().iter().map(|path| show(path)).collect();
+        let leaves: Vec<String> = set(form).leaves().iter().map(|path| display_path(path)).collect();
         assert_eq!(leaves, [".spec.containers[name=\"c\"].image", ".spec.replicas"]);
     }
 
@@ -333,7 +336,7 @@ mod tests {
         let wanted =
             json!({"f:a": {".": {}, "f:b": {}}, "f:c": {}, "f:d": {}, "f:e": {}, "f:m": {"f:n": {}}, "f:z": {}});
         assert_eq!(json(&read), wanted);
-        assert!(read.get("f:m").is_some_and(|node| !node.member));
+        assert!(read.get("f:m").is_some_and(|node| !node.is_member));
         assert!(set(json!(3)).is_empty());
     }
 

@@ -39,18 +39,18 @@ pub(crate) struct FieldManager<'a> {
     pub(crate) subresource: &'a str,
     pub(crate) now: Timestamp,
     /// Whether the status can only be written through its subresource: then other doors own nothing of it.
-    pub(crate) status_apart: bool,
+    pub(crate) status_is_subresource: bool,
     /// Fields of structs that exist even when nobody has set them.
-    pub(crate) standing: &'a [&'a str],
+    pub(crate) implicit_fields: &'a [&'a str],
 }
 
 impl FieldManager<'_> {
     /// Takes out of `set` what cannot be owned through this door.
-    pub(super) fn ownable(&self, mut set: FieldSet) -> FieldSet {
+    pub(super) fn only_ownable(&self, mut set: FieldSet) -> FieldSet {
         if self.subresource == "status" {
-            set.remove_below("f:spec");
-        } else if self.status_apart {
-            set.remove_below("f:status");
+            set.remove_subtree("f:spec");
+        } else if self.status_is_subresource {
+            set.remove_subtree("f:status");
         }
         set
     }
@@ -154,7 +154,7 @@ impl ManagedFields {
 
 impl ManagedFieldsEntry {
     /// Whether this is where `writer` keeps what it owns. An applier is the same in every version.
-    pub(super) fn is_of(&self, writer: &FieldManager<'_>, operation: Operation) -> bool {
+    pub(super) fn belongs_to(&self, writer: &FieldManager<'_>, operation: Operation) -> bool {
         self.manager == writer.manager
             && self.operation == operation
             && self.subresource == writer.subresource
@@ -167,7 +167,7 @@ impl ManagedFieldsEntry {
             operation,
             api_version: writer.api_version.into(),
             subresource: writer.subresource.into(),
-            time: object::seconds(writer.now).into(),
+            time: object::rfc3339_seconds(writer.now).into(),
             fields,
         }
     }

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::field_set::{FieldSet, show};
+use super::field_set::{FieldSet, display_path};
 use super::managed::{FieldManager, ManagedFields, ManagedFieldsEntry, Operation};
 use super::typed;
 use crate::api::object;
@@ -25,7 +25,8 @@ pub(crate) fn apply(
     }
     let mut bare = live.cloned().unwrap_or_else(|| identity(wanted));
     let mut entries = ManagedFields::take(&mut bare).into_entries();
-    let applied_at = entries.iter().find(|entry| entry.is_of(writer, Operation::Apply)).map(|entry| entry.time.clone());
+    let applied_at =
+        entries.iter().find(|entry| entry.belongs_to(writer, Operation::Apply)).map(|entry| entry.time.clone());
 
     let set = typed::fields(at, wanted).map_err(|problem| {
         let (namespace, name) = (object::namespace(wanted), object::name(wanted));
@@ -34,10 +35,10 @@ pub(crate) fn apply(
             "failed to create typed patch object ({namespace}/{name}; {version}, Kind={kind}): {problem}"
         ))
     })?;
-    let set = writer.ownable(set);
+    let set = writer.only_ownable(set);
     let mut merged = typed::merge(at, &bare, wanted);
 
-    let place = entries.iter().position(|entry| entry.is_of(writer, Operation::Apply));
+    let place = entries.iter().position(|entry| entry.belongs_to(writer, Operation::Apply));
     let before = place.map(|place| std::mem::take(&mut entries[place].fields));
     let ours = ManagedFieldsEntry::of(writer, Operation::Apply, set);
     match place {
@@ -48,26 +49,26 @@ pub(crate) fn apply(
         merged = prune(schema, &merged, &before, &entries);
     }
 
-    let mut comparison = typed::compare(at, &bare, &merged, writer.standing);
+    let mut comparison = typed::compare(at, &bare, &merged, writer.implicit_fields);
     let is_same = comparison.is_same();
-    let changed = writer.ownable(comparison.changed());
+    let changed = writer.only_ownable(comparison.take_changed());
     let mut conflicts: Vec<(String, Vec<String>)> = Vec::new();
-    for entry in entries.iter_mut().filter(|entry| !entry.is_of(writer, Operation::Apply)) {
+    for entry in entries.iter_mut().filter(|entry| !entry.belongs_to(writer, Operation::Apply)) {
         let contested = entry.fields.intersection(&changed);
         if !contested.is_empty() {
             if !force {
-                conflicts.push((entry.describe(), contested.leaves().iter().map(|path| show(path)).collect()));
+                conflicts.push((entry.describe(), contested.leaves().iter().map(|path| display_path(path)).collect()));
             }
             entry.fields = entry.fields.difference(&contested);
         }
         entry.fields = entry.fields.difference(&comparison.removed);
     }
     if !conflicts.is_empty() {
-        return Err(refuse(conflicts));
+        return Err(apply_conflict_error(conflicts));
     }
     if live.is_some() && is_same {
         // Applying the same again changes nothing, not even the time.
-        let entry = entries.iter_mut().find(|entry| entry.is_of(writer, Operation::Apply));
+        let entry = entries.iter_mut().find(|entry| entry.belongs_to(writer, Operation::Apply));
         if let (Some(time), Some(entry)) = (applied_at, entry) {
             entry.time = time;
         }
@@ -105,7 +106,7 @@ fn prune(schema: &Schema, merged: &Value, before: &FieldSet, entries: &[ManagedF
     remove(&everything.difference(&fields(&pruned)).intersection(&last))
 }
 
-fn refuse(mut conflicts: Vec<(String, Vec<String>)>) -> StatusError {
+fn apply_conflict_error(mut conflicts: Vec<(String, Vec<String>)>) -> StatusError {
     conflicts.sort();
     let count: usize = conflicts.iter().map(|(_, paths)| paths.len()).sum();
     let message = match conflicts.as_slice() {

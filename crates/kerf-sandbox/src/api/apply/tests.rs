@@ -19,8 +19,8 @@ fn writer(manager: &str) -> FieldManager<'_> {
         api_version: "apps/v1",
         subresource: "",
         now: "2026-01-01T00:00:00Z".parse().unwrap(),
-        status_apart: true,
-        standing: IMPLICIT_FIELDS,
+        status_is_subresource: true,
+        implicit_fields: IMPLICIT_FIELDS,
     }
 }
 
@@ -50,7 +50,7 @@ fn owners(object: &Value) -> Vec<String> {
 fn updated(live: Option<&Value>, mut new: Value, writer: &FieldManager<'_>) -> Value {
     let mut live = live.cloned();
     let known = live.as_mut().map(ManagedFields::take);
-    track(&schema(), live.as_ref().zip(known), &mut new, writer).put(&mut new);
+    track_ownership(&schema(), live.as_ref().zip(known), &mut new, writer).put(&mut new);
     new
 }
 

@@ -9,7 +9,7 @@ use crate::api::schema::Schema;
 
 /// Who owns which fields of `new`, knowing what stood there before and who owned that (nothing, for a creation). What the client itself
 /// says about managed fields counts only if it resets them, or if nothing was known; it is taken out of `new`.
-pub(crate) fn track(
+pub(crate) fn track_ownership(
     schema: &Schema,
     old: Option<(&Value, ManagedFields)>,
     new: &mut Value,
@@ -26,18 +26,18 @@ pub(crate) fn track(
         Some((old, known)) => (old, known),
         None => (&empty, ManagedFields::default()),
     };
-    let mut comparison = typed::compare(schema.root(), old, new, writer.standing);
+    let mut comparison = typed::compare(schema.root(), old, new, writer.implicit_fields);
     let mut entries = known.into_entries();
     if comparison.is_same() {
         return ManagedFields::of(entries);
     }
-    let gained = writer.ownable(comparison.changed());
+    let gained = writer.only_ownable(comparison.take_changed());
     let removed = comparison.removed;
-    for entry in entries.iter_mut().filter(|entry| !entry.is_of(writer, Operation::Update)) {
+    for entry in entries.iter_mut().filter(|entry| !entry.belongs_to(writer, Operation::Update)) {
         entry.fields.subtract(&gained);
         entry.fields.subtract(&removed);
     }
-    match entries.iter_mut().find(|entry| entry.is_of(writer, Operation::Update)) {
+    match entries.iter_mut().find(|entry| entry.belongs_to(writer, Operation::Update)) {
         Some(entry) => {
             let lost = entry.fields.subtract(&removed);
             if lost || !gained.is_empty() {

@@ -22,7 +22,7 @@ impl Comparison {
     }
 
     /// What is new or different.
-    pub(super) fn changed(&mut self) -> FieldSet {
+    pub(super) fn take_changed(&mut self) -> FieldSet {
         std::mem::take(&mut self.added).union(&std::mem::take(&mut self.modified))
     }
 }
@@ -76,24 +76,24 @@ pub(super) fn fields(at: SchemaCursor<'_>, object: &Value) -> Result<FieldSet, S
     match object {
         Value::Object(entries) => {
             for (key, value) in entries {
-                let inner = at.key(key);
+                let inner = at.at_key(key);
                 let (mut below, mut member) = (FieldSet::default(), true);
                 if !is_leaf(inner, value) {
                     below = fields(inner, value).map_err(|problem| format!(".{key}{problem}"))?;
                     member = !at.has_field(key);
                 }
-                nodes.push((field(key), FieldSetNode { member, below }));
+                nodes.push((field(key), FieldSetNode { is_member: member, children: below }));
             }
         }
         Value::Array(items) => {
             for (place, item) in items.iter().enumerate() {
                 let identity =
-                    element(at.list_kind(), item).map_err(|problem| format!(": element {place}: {problem}"))?;
+                    element(at.list_merge_type(), item).map_err(|problem| format!(": element {place}: {problem}"))?;
                 if nodes.iter().any(|(other, _)| *other == identity) {
-                    return Err(format!(": duplicate entries for key {}", super::field_set::show(&[identity])));
+                    return Err(format!(": duplicate entries for key {}", super::field_set::display_path(&[identity])));
                 }
-                let below = if is_leaf(at.item(), item) { FieldSet::default() } else { fields(at.item(), item)? };
-                nodes.push((identity, FieldSetNode { member: true, below }));
+                let below = if is_leaf(at.at_item(), item) { FieldSet::default() } else { fields(at.at_item(), item)? };
+                nodes.push((identity, FieldSetNode { is_member: true, children: below }));
             }
         }
         _ => {}
@@ -105,7 +105,7 @@ pub(super) fn fields(at: SchemaCursor<'_>, object: &Value) -> Result<FieldSet, S
 fn is_leaf(at: SchemaCursor<'_>, value: &Value) -> bool {
     match value {
         Value::Object(entries) => entries.is_empty() || at.is_atomic(),
-        Value::Array(items) => items.is_empty() || *at.list_kind() == ListMergeType::Atomic,
+        Value::Array(items) => items.is_empty() || *at.list_merge_type() == ListMergeType::Atomic,
         _ => true,
     }
 }
@@ -114,12 +114,17 @@ fn is_leaf(at: SchemaCursor<'_>, value: &Value) -> bool {
 /// `spec` does in a Go struct), so that nobody comes to own them as such.
 pub(super) fn compare(at: SchemaCursor<'_>, old: &Value, new: &Value, standing: &[&str]) -> Comparison {
     let mut comparison = Comparison::default();
-    Walk { standing }.children(ComparePosition { at, in_struct: true }, Some(old), Some(new), &mut comparison);
+    Walk { implicit_fields: standing }.children(
+        ComparePosition { at, in_struct: true },
+        Some(old),
+        Some(new),
+        &mut comparison,
+    );
     comparison
 }
 
 struct Walk<'a> {
-    standing: &'a [&'a str],
+    implicit_fields: &'a [&'a str],
 }
 
 /// Where a comparison is.
@@ -156,7 +161,7 @@ impl Comparison {
             (&mut self.modified, below.modified, FieldChange::Modified),
             (&mut self.removed, below.removed, FieldChange::Removed),
         ] {
-            set.push(element.clone(), FieldSetNode { member: became == kind, below });
+            set.push(element.clone(), FieldSetNode { is_member: became == kind, children: below });
         }
     }
 }
@@ -192,33 +197,33 @@ impl Walk<'_> {
     /// What is new where there was nothing: most of what creations and first reports write.
     fn new_node(&self, here: ComparePosition<'_>, element: &SmolStr, new: &Value) -> FieldSetNode {
         if is_leaf(here.at, new) {
-            return FieldSetNode { member: true, below: FieldSet::default() };
+            return FieldSetNode { is_member: true, children: FieldSet::default() };
         }
         let mut below = FieldSet::default();
         match new {
             Value::Object(fields) => {
                 for (key, value) in fields {
-                    let (inner, element) = (ComparePosition { at: here.at.key(key), ..here }, field(key));
+                    let (inner, element) = (ComparePosition { at: here.at.at_key(key), ..here }, field(key));
                     let node = self.new_node(inner, &element, value);
                     below.push(element, node);
                 }
             }
             Value::Array(_) => {
-                let inner = ComparePosition { at: here.at.item(), in_struct: false };
-                for (identity, items) in index(here.at.list_kind(), Some(new)) {
+                let inner = ComparePosition { at: here.at.at_item(), in_struct: false };
+                for (identity, items) in index(here.at.list_merge_type(), Some(new)) {
                     let node = match items.as_slice() {
                         [item] => self.new_node(inner, &identity, item),
                         // Items that cannot be told apart are owned together, as one.
-                        _ => FieldSetNode { member: true, below: FieldSet::default() },
+                        _ => FieldSetNode { is_member: true, children: FieldSet::default() },
                     };
                     below.push(identity, node);
                 }
-                below.order();
+                below.sort();
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
-        let stands = here.in_struct && self.standing.contains(&&element[2..]);
-        FieldSetNode { member: !stands, below }
+        let stands = here.in_struct && self.implicit_fields.contains(&&element[2..]);
+        FieldSetNode { is_member: !stands, children: below }
     }
 
     fn children(
@@ -245,16 +250,16 @@ impl Walk<'_> {
             let old = was.next_if(|(own, _)| *own == key).map(|(_, value)| value);
             let new = is.next_if(|(own, _)| *own == key).map(|(_, value)| value);
             if old != new {
-                let inner = ComparePosition { at: here.at.key(key), in_struct: here.in_struct };
+                let inner = ComparePosition { at: here.at.at_key(key), in_struct: here.in_struct };
                 self.differ(inner, &field(key), old, new, comparison);
             }
         }
     }
 
     fn items(&self, here: ComparePosition<'_>, old: Option<&Value>, new: Option<&Value>, comparison: &mut Comparison) {
-        let kind = here.at.list_kind();
+        let kind = here.at.list_merge_type();
         let (old, new) = (index(kind, old), index(kind, new));
-        let inner = ComparePosition { at: here.at.item(), in_struct: false };
+        let inner = ComparePosition { at: here.at.at_item(), in_struct: false };
         let none: &[&Value] = &[];
         let added = new.iter().filter(|(identity, _)| !old.iter().any(|(other, _)| other == identity));
         for (identity, _) in old.iter().chain(added) {
@@ -287,7 +292,7 @@ impl Walk<'_> {
             }
         }
         for set in [&mut comparison.added, &mut comparison.modified, &mut comparison.removed] {
-            set.order();
+            set.sort();
         }
     }
 }
@@ -321,12 +326,12 @@ pub(super) fn merge(at: SchemaCursor<'_>, under: &Value, over: &Value) -> Value 
         (Value::Object(below), Value::Object(above)) if !(at.is_atomic() || (below.is_empty() && above.is_empty())) => {
             let mut merged = below.clone();
             for (key, value) in above {
-                let value = below.get(key).map_or_else(|| value.clone(), |under| merge(at.key(key), under, value));
+                let value = below.get(key).map_or_else(|| value.clone(), |under| merge(at.at_key(key), under, value));
                 merged.insert(key.clone(), value);
             }
             merged.into()
         }
-        (Value::Array(below), Value::Array(above)) if *at.list_kind() != ListMergeType::Atomic => {
+        (Value::Array(below), Value::Array(above)) if *at.list_merge_type() != ListMergeType::Atomic => {
             merge_lists(at, below, above).into()
         }
         (_, over) => over.clone(),
@@ -336,11 +341,11 @@ pub(super) fn merge(at: SchemaCursor<'_>, under: &Value, over: &Value) -> Value 
 /// Items that both have are merged and stand in the order of `above`; the others keep their neighbourhood.
 fn merge_lists(at: SchemaCursor<'_>, below: &[Value], above: &[Value]) -> Vec<Value> {
     let identify = |items: &[Value]| -> Vec<SmolStr> {
-        items.iter().map(|item| element(at.list_kind(), item).unwrap_or_default()).collect()
+        items.iter().map(|item| element(at.list_merge_type(), item).unwrap_or_default()).collect()
     };
     let (left, right) = (identify(below), identify(above));
     let merged = |place: usize| match left.iter().position(|identity| *identity == right[place]) {
-        Some(under) => merge(at.item(), &below[under], &above[place]),
+        Some(under) => merge(at.at_item(), &below[under], &above[place]),
         None => above[place].clone(),
     };
     let mut shared = right.iter().filter(|identity| left.contains(identity));
@@ -391,9 +396,12 @@ pub(super) fn without(at: SchemaCursor<'_>, object: &Value, gone: &FieldSet) -> 
             let mut kept = Map::new();
             for (key, value) in entries {
                 match gone.get(&field(key)) {
-                    Some(node) if node.member => {}
+                    Some(node) if node.is_member => {}
                     Some(node) => {
-                        drop(kept.insert(key.clone(), without(at.key(key), value, &node.below).unwrap_or(Value::Null)));
+                        drop(kept.insert(
+                            key.clone(),
+                            without(at.at_key(key), value, &node.children).unwrap_or(Value::Null),
+                        ));
                     }
                     None => drop(kept.insert(key.clone(), value.clone())),
                 }
@@ -401,12 +409,12 @@ pub(super) fn without(at: SchemaCursor<'_>, object: &Value, gone: &FieldSet) -> 
             kept.retain(|_, value| !value.is_null());
             (!kept.is_empty()).then(|| kept.into())
         }
-        Value::Array(items) if !items.is_empty() && *at.list_kind() != ListMergeType::Atomic => {
+        Value::Array(items) if !items.is_empty() && *at.list_merge_type() != ListMergeType::Atomic => {
             let mut kept = Vec::new();
             for item in items {
-                match element(at.list_kind(), item).ok().and_then(|identity| gone.get(&identity)) {
-                    Some(node) if node.member => {}
-                    Some(node) => kept.extend(without(at.item(), item, &node.below)),
+                match element(at.list_merge_type(), item).ok().and_then(|identity| gone.get(&identity)) {
+                    Some(node) if node.is_member => {}
+                    Some(node) => kept.extend(without(at.at_item(), item, &node.children)),
                     None => kept.push(item.clone()),
                 }
             }
@@ -422,10 +430,10 @@ pub(super) fn without(at: SchemaCursor<'_>, object: &Value, gone: &FieldSet) -> 
 pub(super) fn with_named_fields(at: SchemaCursor<'_>, set: &FieldSet) -> FieldSet {
     FieldSet::from_nodes(set.nodes().map(|(element, node)| {
         let (inner, named) = match element.strip_prefix("f:") {
-            Some(name) => (at.key(name), at.has_field(name)),
-            None => (at.item(), false),
+            Some(name) => (at.at_key(name), at.has_field(name)),
+            None => (at.at_item(), false),
         };
-        let member = node.member || (named && !node.below.is_empty());
-        (element.clone(), FieldSetNode { member, below: with_named_fields(inner, &node.below) })
+        let member = node.is_member || (named && !node.children.is_empty());
+        (element.clone(), FieldSetNode { is_member: member, children: with_named_fields(inner, &node.children) })
     }))
 }

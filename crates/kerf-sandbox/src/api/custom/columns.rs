@@ -5,7 +5,7 @@ use kerf_api::admission::PrinterColumn;
 use serde_json::{Value, json};
 
 use super::{CustomKind, JsonPath};
-use crate::api::table::{TableRow, human};
+use crate::api::table::{TableRow, human_duration};
 
 pub(super) struct CustomColumn {
     definition: Value,
@@ -31,7 +31,7 @@ impl CustomColumn {
             }
             ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) | ("string", Value::String(_)) => value.clone(),
             ("date", Value::String(text)) => match text.parse::<Timestamp>() {
-                Ok(at) => human(row.now.duration_since(at).as_secs()).into(),
+                Ok(at) => human_duration(row.now.duration_since(at).as_secs()).into(),
                 Err(_) => "<invalid>".into(),
             },
             ("string", other) => other.to_string().into(),

@@ -29,10 +29,10 @@ pub(crate) fn resources(definition: &Value, table: TableIx, revision: u64) -> Ve
             let kind = CustomKind {
                 compiled: compiled.clone(),
                 version: text(&version.name),
-                definition: object::name(definition).into(),
+                crd_name: object::name(definition).into(),
                 columns: version.columns.iter().map(CustomColumn::new).collect(),
-                closing,
-                deprecation: version.deprecation_warning.clone(),
+                is_crd_terminating: closing,
+                deprecation_warning: version.deprecation_warning.clone(),
                 open_api: open_api.cloned(),
             };
             Resource {
@@ -45,7 +45,7 @@ pub(crate) fn resources(definition: &Value, table: TableIx, revision: u64) -> Ve
                 short_names: compiled.names.short_names.iter().map(|name| text(name)).collect(),
                 categories: compiled.names.categories.iter().map(|name| text(name)).collect(),
                 namespaced: compiled.scope == CrdScope::Namespaced,
-                access: SupportedVerbs::All,
+                supported_verbs: SupportedVerbs::All,
                 status: if version.has_status { StatusRule::Subresource } else { StatusRule::None },
                 scale: version.scale.as_ref().map(|scale| ScalePaths {
                     spec_replicas: keys(&scale.spec_replicas_path),
@@ -53,18 +53,18 @@ pub(crate) fn resources(definition: &Value, table: TableIx, revision: u64) -> Ve
                     selector: Some(scale.label_selector_path.as_deref().map(keys).unwrap_or_default()),
                 }),
                 subresources: Vec::new(),
-                generation: true,
-                names: NameRule::Subdomain,
+                has_generation: true,
+                name_rule: NameRule::Subdomain,
                 selectable: version
                     .selectable_fields
                     .iter()
                     .map(|path| (path.trim_start_matches('.').into(), SmolStr::default()))
                     .collect(),
                 schema: Schema::custom(open_api),
-                definition: definition_name(&compiled.group, &version.name, &compiled.names.kind),
+                openapi_definition: openapi_definition_name(&compiled.group, &version.name, &compiled.names.kind),
                 table,
                 revision,
-                face: if compiled.versions.len() > 1 { ServedAs::OtherVersion } else { ServedAs::AsStored },
+                served_as: if compiled.versions.len() > 1 { ServedAs::OtherVersion } else { ServedAs::AsStored },
                 storage_version: storage.clone(),
                 origin: ResourceOrigin::Custom(Arc::new(kind)),
             }
@@ -84,7 +84,7 @@ fn keys(path: &str) -> Vec<SmolStr> {
 }
 
 /// The name of a kind in OpenAPI documents: the group backwards, as the real server writes it.
-fn definition_name(group: &str, version: &str, kind: &str) -> SmolStr {
+fn openapi_definition_name(group: &str, version: &str, kind: &str) -> SmolStr {
     let backwards: Vec<&str> = group.split('.').rev().collect();
     smol_str::format_smolstr!("{}.{version}.{kind}", backwards.join("."))
 }

@@ -50,7 +50,7 @@ impl JsonPath {
     pub(crate) fn find<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         let mut found = vec![value];
         for step in &self.0 {
-            found = found.into_iter().flat_map(|value| step.go(value)).collect();
+            found = found.into_iter().flat_map(|value| step.select(value)).collect();
         }
         found.into_iter().find(|value| !value.is_null())
     }
@@ -66,7 +66,7 @@ impl JsonPath {
 }
 
 impl JsonPathStep {
-    fn go<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
+    fn select<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         match (self, value) {
             (Self::Key(key), Value::Object(fields)) => fields.get(key.as_str()).into_iter().collect(),
             (Self::Index(place), Value::Array(items)) => {

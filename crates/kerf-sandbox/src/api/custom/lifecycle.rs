@@ -4,19 +4,19 @@
 use serde_json::Value;
 
 use super::crd::resources;
-use crate::api::call::{Call, parse};
+use crate::api::call::{Call, parse_stored};
 use crate::api::delete::{DeleteOptions, delete_object};
 use crate::api::object;
 use crate::api::registry::{Resource, ResourceOrigin};
 use crate::api::selector::Selection;
 use crate::api::storage::{ObjectKey, PageQuery};
-use crate::api::subresources::overwrite;
+use crate::api::subresources::update_directly;
 
 /// Holds a definition while objects of it are left.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// A definition was created or changed: what is served follows.
-pub(crate) fn definition_changed(call: &Call<'_>, definition: &Value) {
+pub(crate) fn on_crd_changed(call: &Call<'_>, definition: &Value) {
     let (group, plural) =
         (object::text(definition, &["spec", "group"]), object::text(definition, &["spec", "names", "plural"]));
     let table = call.server.custom_table(group, plural);
@@ -29,12 +29,12 @@ pub(crate) fn definition_changed(call: &Call<'_>, definition: &Value) {
     });
     if object::is_deleting(definition) {
         delete_objects(call, group, plural);
-        finish_definition(call, object::name(definition));
+        finish_crd_deletion(call, object::name(definition));
     }
 }
 
 /// A definition is gone, and what it defined with it.
-pub(crate) fn definition_gone(call: &Call<'_>, definition: &Value) {
+pub(crate) fn on_crd_deleted(call: &Call<'_>, definition: &Value) {
     let (group, plural) =
         (object::text(definition, &["spec", "group"]), object::text(definition, &["spec", "names", "plural"]));
     call.server.change_registry(|registry| registry.remove(group, plural));
@@ -42,17 +42,17 @@ pub(crate) fn definition_gone(call: &Call<'_>, definition: &Value) {
 }
 
 /// An object of a custom resource is gone: perhaps its definition was only waiting for that.
-pub(crate) fn object_gone(call: &Call<'_>) {
+pub(crate) fn on_custom_object_deleted(call: &Call<'_>) {
     let ResourceOrigin::Custom(kind) = &call.resource.origin else { return };
     let closing =
         call.server.registry().find(&call.resource.group, &call.resource.plural).is_some_and(
             |resource| match &resource.origin {
-                ResourceOrigin::Custom(kind) => kind.closing,
+                ResourceOrigin::Custom(kind) => kind.is_crd_terminating,
                 ResourceOrigin::BuiltIn(_) => false,
             },
         );
     if closing {
-        finish_definition(call, &kind.definition);
+        finish_crd_deletion(call, &kind.crd_name);
     }
 }
 
@@ -60,28 +60,29 @@ fn delete_objects(call: &Call<'_>, group: &str, plural: &str) {
     let registry = call.server.registry();
     let Some(resource) = registry.find(group, plural) else { return };
     let everything = Selection::default();
-    let window = PageQuery { namespace: None, selection: &everything, from: None, at: None, limit: None };
+    let window = PageQuery { namespace: None, selection: &everything, from: None, at_revision: None, limit: None };
     let Ok(page) = call.server.storage.page(resource.table, window) else { return };
     for stored in page.objects {
-        let Ok(object) = parse(&stored) else { continue };
-        let inner = on(call, resource, &object);
+        let Ok(object) = parse_stored(&stored) else { continue };
+        let inner = call_for_object(call, resource, &object);
         // Objects that are held back stay, and so does the definition.
         let _ = delete_object(&inner, &inner.key(), inner.name(), &DeleteOptions::default());
     }
 }
 
 /// The same caller, asking about an object of another resource.
-fn on<'a>(call: &Call<'a>, resource: &std::sync::Arc<Resource>, object: &Value) -> Call<'a> {
+fn call_for_object<'a>(call: &Call<'a>, resource: &std::sync::Arc<Resource>, object: &Value) -> Call<'a> {
     let namespace = object::namespace(object);
-    call.about(resource.clone(), (!namespace.is_empty()).then_some(namespace), object::name(object))
+    call.for_object(resource.clone(), (!namespace.is_empty()).then_some(namespace), object::name(object))
 }
 
 /// Lets a definition that is being deleted go, if nothing of it is left.
-pub(crate) fn finish_definition(call: &Call<'_>, name: &str) {
+pub(crate) fn finish_crd_deletion(call: &Call<'_>, name: &str) {
     let registry = call.server.registry();
     let Some(definitions) = registry.find("apiextensions.k8s.io", "customresourcedefinitions").cloned() else { return };
     let key = ObjectKey::new(None, name);
-    let Some(definition) = call.server.storage.get(definitions.table, &key).and_then(|stored| parse(&stored).ok())
+    let Some(definition) =
+        call.server.storage.get(definitions.table, &key).and_then(|stored| parse_stored(&stored).ok())
     else {
         return;
     };
@@ -91,7 +92,7 @@ pub(crate) fn finish_definition(call: &Call<'_>, name: &str) {
     if left > 0 || !object::is_deleting(&definition) {
         return;
     }
-    let released = overwrite(call, &definitions, &key, name, |definition| {
+    let released = update_directly(call, &definitions, &key, name, |definition| {
         let left: Vec<Value> = object::finalizers(definition)
             .iter()
             .filter(|finalizer| *finalizer != CLEANUP_FINALIZER)
@@ -111,6 +112,6 @@ pub(crate) fn finish_definition(call: &Call<'_>, name: &str) {
     if let Some(stored) = call.server.storage.get(definitions.table, &key)
         && call.server.storage.delete(definitions.table, &key, stored.revision).is_ok()
     {
-        definition_gone(call, &definition);
+        on_crd_deleted(call, &definition);
     }
 }

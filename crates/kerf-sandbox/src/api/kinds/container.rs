@@ -8,8 +8,8 @@ use crate::api::field::{self, FieldError};
 use crate::api::object;
 
 /// Judges a container at `path` of a pod spec.
-pub(super) fn judge(container: &Value, spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    judge_ports(container, path, errors);
+pub(super) fn validate_container(container: &Value, spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    validate_ports(container, path, errors);
     for (place, variable) in object::list(container, &["env"]).iter().enumerate() {
         if object::text(variable, &["name"]).is_empty() {
             errors.push(field::required(format!("{path}.env[{place}].name"), ""));
@@ -37,7 +37,7 @@ pub(super) fn judge(container: &Value, spec: &Value, path: &str, errors: &mut Ve
     }
 }
 
-fn judge_ports(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn validate_ports(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let mut taken = BTreeSet::new();
     for (place, port) in object::list(container, &["ports"]).iter().enumerate() {
         let path = format!("{path}.ports[{place}]");
@@ -62,7 +62,7 @@ fn judge_ports(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// Volumes have different names and one source each.
-pub(super) fn judge_volumes(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_volumes(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let mut seen = BTreeSet::new();
     for (place, volume) in object::list(spec, &["volumes"]).iter().enumerate() {
         let path = format!("{path}.volumes[{place}]");

@@ -4,37 +4,37 @@ use kerf_api::admission::CustomResource;
 use serde_json::{Value, json};
 
 use super::defaults::DefaultValue::Text;
-use super::defaults::fill;
+use super::defaults::set_defaults;
 use super::{KindStrategy, NO_OP_STRATEGY, WriteContext};
 use crate::api::field::{self, FieldError};
 use crate::api::object;
 
 pub(super) const CUSTOM_RESOURCE_DEFINITION: KindStrategy = KindStrategy {
     default,
-    on_create: establish,
-    on_update: |definition, _, moment| establish(definition, moment),
-    judge,
+    prepare_for_create: set_established_status,
+    prepare_for_update: |definition, _, moment| set_established_status(definition, moment),
+    validate,
     ..NO_OP_STRATEGY
 };
 
 fn default(definition: &mut Value) {
     let kind = object::text(definition, &["spec", "names", "kind"]).to_string();
-    let names = object::made(definition, &["spec", "names"]);
+    let names = object::ensure_object(definition, &["spec", "names"]);
     names.entry("singular").or_insert_with(|| kind.to_lowercase().into());
     names.entry("listKind").or_insert_with(|| format!("{kind}List").into());
-    fill(object::made(definition, &["spec", "conversion"]), &[("strategy", Text("None"))]);
+    set_defaults(object::ensure_object(definition, &["spec", "conversion"]), &[("strategy", Text("None"))]);
 }
 
 /// Says that the names are accepted and the resource is served, which is true as soon as the definition is stored.
-fn establish(definition: &mut Value, moment: &mut WriteContext<'_>) {
-    let now = object::seconds(moment.now);
+fn set_established_status(definition: &mut Value, moment: &mut WriteContext<'_>) {
+    let now = object::rfc3339_seconds(moment.now);
     let names = object::at(definition, &["spec", "names"]).cloned().unwrap_or_default();
     let versions = object::list(definition, &["spec", "versions"]).iter();
     let stored = versions
         .filter(|version| object::flag(version, &["storage"]))
         .map(|version| object::text(version, &["name"]).to_string());
     let stored: Vec<String> = stored.collect();
-    let status = object::made(definition, &["status"]);
+    let status = object::ensure_object(definition, &["status"]);
     status.insert("acceptedNames".into(), names);
     let known = status.entry("storedVersions").or_insert_with(|| json!([]));
     if let Some(known) = known.as_array_mut() {
@@ -53,7 +53,7 @@ fn establish(definition: &mut Value, moment: &mut WriteContext<'_>) {
     });
 }
 
-fn judge(definition: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+fn validate(definition: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     if let Err(found) = CustomResource::compile(definition) {
         errors.extend(found);
     }

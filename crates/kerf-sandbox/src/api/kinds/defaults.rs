@@ -24,7 +24,7 @@ impl From<DefaultValue> for Value {
 }
 
 /// Sets each key that is missing, or is an empty string.
-pub(super) fn fill(object: &mut Map<String, Value>, defaults: &[(&str, DefaultValue)]) {
+pub(super) fn set_defaults(object: &mut Map<String, Value>, defaults: &[(&str, DefaultValue)]) {
     for (key, constant) in defaults {
         match object.get(*key) {
             Some(Value::String(text)) if text.is_empty() => {}
@@ -36,8 +36,8 @@ pub(super) fn fill(object: &mut Map<String, Value>, defaults: &[(&str, DefaultVa
 }
 
 /// [`fill`] for an object that may not be one.
-pub(super) fn fill_value(object: &mut Value, defaults: &[(&str, DefaultValue)]) {
+pub(super) fn set_defaults_if_object(object: &mut Value, defaults: &[(&str, DefaultValue)]) {
     if let Some(object) = object.as_object_mut() {
-        fill(object, defaults);
+        set_defaults(object, defaults);
     }
 }

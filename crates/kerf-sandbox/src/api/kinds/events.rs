@@ -38,7 +38,7 @@ pub(super) const EVENTS_V1_FIELDS: &[(&str, &str)] = &[
 
 pub(super) const CORE_EVENT: KindStrategy = KindStrategy {
     default: default_core,
-    judge: |event, _, errors| {
+    validate: |event, _, errors| {
         let (own, regarded) = (object::namespace(event), object::text(event, &["involvedObject", "namespace"]));
         // What belongs to no namespace is told of in the default one.
         if regarded != own && !(regarded.is_empty() && own == "default") {
@@ -69,13 +69,13 @@ const CORE_TO_EVENTS_V1_FIELDS: &[(&str, &str)] = &[
 ];
 
 fn default_core(event: &mut Value) {
-    let event = object::made(event, &[]);
+    let event = object::ensure_object(event, &[]);
     event.entry("reportingComponent").or_insert_with(|| "".into());
     event.entry("reportingInstance").or_insert_with(|| "".into());
 }
 
 /// An event as `events.k8s.io/v1` shows it.
-pub(crate) fn from_core(event: &Value) -> Value {
+pub(crate) fn core_event_to_events_v1(event: &Value) -> Value {
     let mut shown = rename(event, CORE_TO_EVENTS_V1_FIELDS.iter().copied());
     shown.insert("apiVersion".into(), "events.k8s.io/v1".into());
     shown.insert("kind".into(), "Event".into());
@@ -88,7 +88,7 @@ pub(crate) fn from_core(event: &Value) -> Value {
 }
 
 /// An event as it is kept.
-pub(crate) fn to_core(event: &Value) -> Value {
+pub(crate) fn events_v1_event_to_core(event: &Value) -> Value {
     let mut kept = rename(event, CORE_TO_EVENTS_V1_FIELDS.iter().map(|(core, other)| (*other, *core)));
     kept.insert("apiVersion".into(), "v1".into());
     kept.insert("kind".into(), "Event".into());
@@ -113,9 +113,9 @@ mod tests {
             "note": "hello", "reason": "Started", "type": "Normal", "reportingController": "kubelet", "reportingInstance": "n1",
             "deprecatedSource": {}, "eventTime": "2026-01-01T00:00:00.000000Z", "action": "Start",
         });
-        let kept = to_core(&new);
+        let kept = events_v1_event_to_core(&new);
         assert_eq!(kept["involvedObject"]["name"], "p");
         assert_eq!(kept["message"], "hello");
-        assert_eq!(from_core(&kept), new);
+        assert_eq!(core_event_to_events_v1(&kept), new);
     }
 }

@@ -13,26 +13,29 @@ pub(super) const NAMESPACE: KindStrategy = KindStrategy {
     default: |namespace| {
         let name = object::name(namespace).to_string();
         if !name.is_empty() {
-            object::made(namespace, &["metadata", "labels"]).insert("kubernetes.io/metadata.name".into(), name.into());
+            object::ensure_object(namespace, &["metadata", "labels"])
+                .insert("kubernetes.io/metadata.name".into(), name.into());
         }
     },
-    on_create: |namespace, _| {
-        object::made(namespace, &[]).insert("status".into(), json!({"phase": "Active"}));
-        let finalizers = object::made(namespace, &["spec"]).entry("finalizers").or_insert_with(|| json!([]));
+    prepare_for_create: |namespace, _| {
+        object::ensure_object(namespace, &[]).insert("status".into(), json!({"phase": "Active"}));
+        let finalizers = object::ensure_object(namespace, &["spec"]).entry("finalizers").or_insert_with(|| json!([]));
         if let Some(finalizers) = finalizers.as_array_mut()
             && !finalizers.iter().any(|finalizer| finalizer == FINALIZER)
         {
             finalizers.push(FINALIZER.into());
         }
     },
-    on_update: keep_finalizers,
+    prepare_for_update: keep_finalizers,
     ..NO_OP_STRATEGY
 };
 
 /// Only the `finalize` subresource takes finalizers of the spec away.
 fn keep_finalizers(namespace: &mut Value, old: &Value, _: &mut WriteContext<'_>) {
     match object::at(old, &["spec", "finalizers"]) {
-        Some(finalizers) => drop(object::made(namespace, &["spec"]).insert("finalizers".into(), finalizers.clone())),
+        Some(finalizers) => {
+            drop(object::ensure_object(namespace, &["spec"]).insert("finalizers".into(), finalizers.clone()))
+        }
         None => drop(object::remove(namespace, &["spec", "finalizers"])),
     }
 }

@@ -7,20 +7,22 @@ use crate::api::field::{self, FieldError};
 use crate::api::names;
 use crate::api::object;
 
-pub(super) const NODE: KindStrategy = KindStrategy { default, judge, ..NO_OP_STRATEGY };
+pub(super) const NODE: KindStrategy = KindStrategy { default, validate, ..NO_OP_STRATEGY };
 
 fn default(node: &mut Value) {
-    object::made(node, &["spec"]);
+    object::ensure_object(node, &["spec"]);
     if object::at(node, &["status", "allocatable"]).is_none()
         && let Some(capacity) = object::at(node, &["status", "capacity"]).cloned()
     {
-        object::made(node, &["status"]).insert("allocatable".into(), capacity);
+        object::ensure_object(node, &["status"]).insert("allocatable".into(), capacity);
     }
-    let info = object::made(node, &["status", "nodeInfo"]);
+    let info = object::ensure_object(node, &["status", "nodeInfo"]);
     for field in NODE_INFO {
         info.entry(field).or_insert_with(|| "".into());
     }
-    object::made(node, &["status", "daemonEndpoints", "kubeletEndpoint"]).entry("Port").or_insert_with(|| 0.into());
+    object::ensure_object(node, &["status", "daemonEndpoints", "kubeletEndpoint"])
+        .entry("Port")
+        .or_insert_with(|| 0.into());
 }
 
 /// What a machine says of itself: these are never left out, whoever creates the node.
@@ -37,16 +39,16 @@ const NODE_INFO: [&str; 10] = [
     "systemUUID",
 ];
 
-fn judge(node: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+fn validate(node: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let taints = object::list(node, &["spec", "taints"]);
     for (place, taint) in taints.iter().enumerate() {
         let path = format!("metadata.taints[{place}]");
         let (key, value, effect) =
             (object::text(taint, &["key"]), object::text(taint, &["value"]), object::text(taint, &["effect"]));
-        for problem in names::qualified_name(key) {
+        for problem in names::qualified_name_problems(key) {
             errors.push(field::invalid(format!("{path}.key"), key, problem));
         }
-        if let Some(problem) = names::label_value(value).into_iter().next() {
+        if let Some(problem) = names::label_value_problems(value).into_iter().next() {
             errors.push(field::invalid(format!("{path}.value"), value, problem));
         }
         if effect.is_empty() {

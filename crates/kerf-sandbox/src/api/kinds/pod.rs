@@ -22,16 +22,16 @@ pub(super) const POD: KindStrategy = KindStrategy {
     default: |pod| {
         if let Some(spec) = pod.get_mut("spec") {
             pod_spec::default(spec);
-            pod_spec::default_pod(spec);
+            pod_spec::default_pod_only_fields(spec);
         }
     },
-    on_create,
-    on_status,
-    judge,
+    prepare_for_create,
+    prepare_for_status_update,
+    validate,
     ..NO_OP_STRATEGY
 };
 
-fn on_create(pod: &mut Value, moment: &mut WriteContext<'_>) {
+fn prepare_for_create(pod: &mut Value, moment: &mut WriteContext<'_>) {
     merge_label_keys(pod);
     let mut status = json!({"phase": "Pending", "qosClass": qos_class(pod)});
     if !object::list(pod, &["spec", "schedulingGates"]).is_empty() {
@@ -40,13 +40,13 @@ fn on_create(pod: &mut Value, moment: &mut WriteContext<'_>) {
             "status": "False",
             "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
-            "lastTransitionTime": object::seconds(moment.now),
+            "lastTransitionTime": object::rfc3339_seconds(moment.now),
         }]);
     }
-    object::made(pod, &[]).insert("status".into(), status);
+    object::ensure_object(pod, &[]).insert("status".into(), status);
 }
 
-fn on_status(pod: &mut Value, old: &Value, _: &mut WriteContext<'_>) {
+fn prepare_for_status_update(pod: &mut Value, old: &Value, _: &mut WriteContext<'_>) {
     // Kubelets write back whole pods; who owns a pod is none of their business.
     match object::at(old, &["metadata", "ownerReferences"]) {
         Some(owners) => object::set_meta(pod, "ownerReferences", owners.clone()),
@@ -54,22 +54,22 @@ fn on_status(pod: &mut Value, old: &Value, _: &mut WriteContext<'_>) {
     }
     let class = object::text(old, &["status", "qosClass"]);
     if object::text(pod, &["status", "qosClass"]).is_empty() && !class.is_empty() {
-        object::made(pod, &["status"]).insert("qosClass".into(), class.into());
+        object::ensure_object(pod, &["status"]).insert("qosClass".into(), class.into());
     }
 }
 
-fn judge(pod: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+fn validate(pod: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let empty = json!({});
     let spec = pod.get("spec").unwrap_or(&empty);
     let Some(old) = old else {
-        pod_spec::judge(spec, "spec", errors);
+        pod_spec::validate_pod_spec(spec, "spec", errors);
         let gated = !object::list(spec, &["schedulingGates"]).is_empty();
         if gated && !object::text(spec, &["nodeName"]).is_empty() {
             errors.push(field::forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"));
         }
         return;
     };
-    pod_update::judge(spec, old.get("spec").unwrap_or(&empty), errors);
+    pod_update::validate_update(spec, old.get("spec").unwrap_or(&empty), errors);
 }
 
 /// The class of service: `Guaranteed` if every container's requests are its limits, for both CPU and memory; `BestEffort` if
@@ -133,7 +133,7 @@ fn merge_into_selector(term: &mut Value, labels: &Value) {
     if added.is_empty() {
         return;
     }
-    let selector = object::made(term, &["labelSelector"]);
+    let selector = object::ensure_object(term, &["labelSelector"]);
     if let Some(expressions) = selector.entry("matchExpressions").or_insert_with(|| json!([])).as_array_mut() {
         expressions.extend(added);
     }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::defaults::DefaultValue::{EmptyObject, Flag, Number, Text};
-use super::defaults::{DefaultValue, fill, fill_value};
+use super::defaults::{DefaultValue, set_defaults, set_defaults_if_object};
 use super::{container, resources};
 use crate::api::field::{self, FieldError};
 use crate::api::names::{self, NameRule};
@@ -34,7 +34,7 @@ const CONTAINER_LISTS: [&str; 3] = ["containers", "initContainers", "ephemeralCo
 /// Fills in a pod spec, wherever it stands.
 pub(super) fn default(spec: &mut Value) {
     let Some(fields) = spec.as_object_mut() else { return };
-    fill(fields, POD_SPEC_DEFAULTS);
+    set_defaults(fields, POD_SPEC_DEFAULTS);
     for list in CONTAINER_LISTS {
         for container in fields.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             default_container(container);
@@ -47,21 +47,21 @@ pub(super) fn default(spec: &mut Value) {
 
 fn default_container(container: &mut Value) {
     let Some(fields) = container.as_object_mut() else { return };
-    fill(fields, CONTAINER_DEFAULTS);
+    set_defaults(fields, CONTAINER_DEFAULTS);
     let image = fields.get("image").and_then(Value::as_str).unwrap_or_default();
     let policy = if is_latest(image) { "Always" } else { "IfNotPresent" };
-    fill(fields, &[("imagePullPolicy", Text(policy))]);
+    set_defaults(fields, &[("imagePullPolicy", Text(policy))]);
     for port in fields.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
-        fill_value(port, &[("protocol", Text("TCP"))]);
+        set_defaults_if_object(port, &[("protocol", Text("TCP"))]);
     }
     for variable in fields.get_mut("env").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(reference) = object::map_mut(variable, &["valueFrom", "fieldRef"]) {
-            fill(reference, &[("apiVersion", Text("v1"))]);
+            set_defaults(reference, &[("apiVersion", Text("v1"))]);
         }
     }
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if let Some(probe) = fields.get_mut(name) {
-            fill_value(probe, PROBE_DEFAULTS);
+            set_defaults_if_object(probe, PROBE_DEFAULTS);
             default_http_get(probe);
         }
     }
@@ -74,10 +74,10 @@ fn default_container(container: &mut Value) {
 
 fn default_http_get(handler: &mut Value) {
     if let Some(action) = object::map_mut(handler, &["httpGet"]) {
-        fill(action, &[("path", Text("/")), ("scheme", Text("HTTP"))]);
+        set_defaults(action, &[("path", Text("/")), ("scheme", Text("HTTP"))]);
     }
     if let Some(action) = object::map_mut(handler, &["grpc"]) {
-        fill(action, &[("service", Text(""))]);
+        set_defaults(action, &[("service", Text(""))]);
     }
 }
 
@@ -98,7 +98,7 @@ fn default_volume(volume: &mut Value) {
     }
     for source in ["secret", "configMap", "downwardAPI", "projected"] {
         if let Some(source) = fields.get_mut(source) {
-            fill_value(source, FILE_MODE_DEFAULTS);
+            set_defaults_if_object(source, FILE_MODE_DEFAULTS);
         }
     }
     if let Some(path) = fields.get_mut("hostPath")
@@ -109,26 +109,26 @@ fn default_volume(volume: &mut Value) {
     let projections = fields.get_mut("projected").and_then(|projected| projected.get_mut("sources"));
     for source in projections.and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(token) = object::map_mut(source, &["serviceAccountToken"]) {
-            fill(token, &[("expirationSeconds", Number(3600))]);
+            set_defaults(token, &[("expirationSeconds", Number(3600))]);
         }
     }
     if let Some(template) = object::map_mut(volume, &["ephemeral", "volumeClaimTemplate", "spec"]) {
-        fill(template, &[("volumeMode", Text("Filesystem"))]);
-        object::made(volume, &["ephemeral", "volumeClaimTemplate", "metadata"]);
+        set_defaults(template, &[("volumeMode", Text("Filesystem"))]);
+        object::ensure_object(volume, &["ephemeral", "volumeClaimTemplate", "metadata"]);
     }
 }
 
 /// What a pod (and not a template) gets besides.
-pub(super) fn default_pod(spec: &mut Value) {
+pub(super) fn default_pod_only_fields(spec: &mut Value) {
     let Some(fields) = spec.as_object_mut() else { return };
-    fill(fields, &[("enableServiceLinks", Flag(true))]);
+    set_defaults(fields, &[("enableServiceLinks", Flag(true))]);
     if fields.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
         fields.insert("terminationGracePeriodSeconds".into(), 1.into());
     }
     let host_network = fields.get("hostNetwork").and_then(Value::as_bool).unwrap_or_default();
     for list in ["containers", "initContainers"] {
         for container in fields.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-            requests_from_limits(container);
+            copy_limits_to_requests(container);
             if host_network {
                 for port in object::list_mut(container, &["ports"]) {
                     if let (Some(number), Some(port)) = (port.get("containerPort").cloned(), port.as_object_mut()) {
@@ -138,21 +138,21 @@ pub(super) fn default_pod(spec: &mut Value) {
             }
         }
     }
-    resources::default_pod(fields);
+    resources::default_pod_level_resources(fields);
 }
 
-fn requests_from_limits(container: &mut Value) {
+fn copy_limits_to_requests(container: &mut Value) {
     let Some(limits) = object::at(container, &["resources", "limits"]).and_then(Value::as_object).cloned() else {
         return;
     };
-    let requests = object::made(container, &["resources", "requests"]);
+    let requests = object::ensure_object(container, &["resources", "requests"]);
     for (resource, limit) in limits {
         requests.entry(resource).or_insert(limit);
     }
 }
 
 /// Judges a pod spec that stands at `path`.
-pub(super) fn judge(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_pod_spec(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     if object::list(spec, &["containers"]).is_empty() {
         errors.push(field::required(format!("{path}.containers"), ""));
     }
@@ -171,11 +171,11 @@ pub(super) fn judge(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
             if object::text(container, &["image"]).is_empty() {
                 errors.push(field::required(format!("{path}.image"), ""));
             }
-            resources::judge_container(container, &path, errors);
-            container::judge(container, spec, &path, errors);
+            resources::validate_container_resources(container, &path, errors);
+            container::validate_container(container, spec, &path, errors);
         }
     }
-    resources::judge_pod(spec, path, errors);
+    resources::validate_pod_level_resources(spec, path, errors);
     let supported = |field: &str, values: &[&str], errors: &mut Vec<FieldError>| {
         let value = object::text(spec, &[field]);
         if !value.is_empty() && !values.contains(&value) {
@@ -184,7 +184,7 @@ pub(super) fn judge(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     };
     supported("restartPolicy", &["Always", "OnFailure", "Never"], errors);
     supported("dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], errors);
-    container::judge_volumes(spec, path, errors);
+    container::validate_volumes(spec, path, errors);
     if let Some(deadline) = object::number(spec, &["activeDeadlineSeconds"]).filter(|deadline| *deadline < 1) {
         let detail = "must be between 1 and 2147483647, inclusive";
         errors.push(field::invalid(format!("{path}.activeDeadlineSeconds"), deadline, detail));
@@ -197,17 +197,17 @@ pub(super) fn judge(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
     for (place, gate) in object::list(spec, &["schedulingGates"]).iter().enumerate() {
         let name = object::text(gate, &["name"]);
-        for problem in names::qualified_name(name) {
+        for problem in names::qualified_name_problems(name) {
             errors.push(field::invalid(format!("{path}.schedulingGates[{place}]"), name, problem));
         }
     }
-    judge_tolerations(spec, path, errors);
-    judge_node_selector(spec, path, errors);
-    judge_spread(spec, path, errors);
-    judge_affinity(spec, path, errors);
+    validate_tolerations(spec, path, errors);
+    validate_node_selector(spec, path, errors);
+    validate_topology_spread(spec, path, errors);
+    validate_affinity(spec, path, errors);
 }
 
-fn judge_tolerations(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn validate_tolerations(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     for (place, toleration) in object::list(spec, &["tolerations"]).iter().enumerate() {
         let path = format!("{path}.tolerations[{place}]");
         let (key, operator) = (object::text(toleration, &["key"]), object::text(toleration, &["operator"]));
@@ -218,12 +218,12 @@ fn judge_tolerations(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
                     "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
                 errors.push(field::invalid(format!("{path}.operator"), operator, detail));
             }
-        } else if let Some(problem) = names::qualified_name(key).into_iter().next() {
+        } else if let Some(problem) = names::qualified_name_problems(key).into_iter().next() {
             errors.push(field::invalid(format!("{path}.key"), key, problem));
         }
         match operator {
             "Equal" | "" => {
-                if let Some(problem) = names::label_value(value).into_iter().next() {
+                if let Some(problem) = names::label_value_problems(value).into_iter().next() {
                     errors.push(field::invalid(format!("{path}.operator"), value, problem));
                 }
             }
@@ -248,19 +248,19 @@ fn judge_tolerations(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn judge_node_selector(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn validate_node_selector(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     for (key, value) in object::at(spec, &["nodeSelector"]).and_then(Value::as_object).into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
-        if let Some(problem) = names::qualified_name(key).into_iter().next() {
+        if let Some(problem) = names::qualified_name_problems(key).into_iter().next() {
             errors.push(field::invalid(format!("{path}.nodeSelector"), key.as_str(), problem));
         }
-        if let Some(problem) = names::label_value(value).into_iter().next() {
+        if let Some(problem) = names::label_value_problems(value).into_iter().next() {
             errors.push(field::invalid(format!("{path}.nodeSelector"), value, problem));
         }
     }
 }
 
-fn judge_spread(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn validate_topology_spread(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let constraints = object::list(spec, &["topologySpreadConstraints"]);
     for (place, constraint) in constraints.iter().enumerate() {
         let pair = |constraint: &Value| {
@@ -296,7 +296,7 @@ fn judge_spread(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn judge_affinity(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn validate_affinity(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
     let Some(affinity) = spec.get("affinity") else { return };
@@ -308,47 +308,47 @@ fn judge_affinity(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
             errors.push(field::required(path.as_str(), "must have at least one node selector term"));
         }
         for (place, term) in terms.iter().enumerate() {
-            judge_node_term(term, &format!("{path}[{place}]"), errors);
+            validate_node_selector_term(term, &format!("{path}[{place}]"), errors);
         }
     }
     for (place, preference) in object::list(affinity, &["nodeAffinity", PREFERRED]).iter().enumerate() {
         let path = format!("{path}.nodeAffinity.{PREFERRED}[{place}]");
-        judge_weight(preference, &path, errors);
+        validate_weight(preference, &path, errors);
         if let Some(term) = preference.get("preference") {
-            judge_node_term(term, &format!("{path}.preference"), errors);
+            validate_node_selector_term(term, &format!("{path}.preference"), errors);
         }
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
         for (place, term) in object::list(affinity, &[kind, REQUIRED]).iter().enumerate() {
-            judge_pod_term(term, &format!("{path}.{kind}.{REQUIRED}[{place}]"), errors);
+            validate_pod_affinity_term(term, &format!("{path}.{kind}.{REQUIRED}[{place}]"), errors);
         }
         for (place, weighted) in object::list(affinity, &[kind, PREFERRED]).iter().enumerate() {
             let path = format!("{path}.{kind}.{PREFERRED}[{place}]");
-            judge_weight(weighted, &path, errors);
+            validate_weight(weighted, &path, errors);
             if let Some(term) = weighted.get("podAffinityTerm") {
-                judge_pod_term(term, &format!("{path}.podAffinityTerm"), errors);
+                validate_pod_affinity_term(term, &format!("{path}.podAffinityTerm"), errors);
             }
         }
     }
 }
 
-fn judge_weight(term: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn validate_weight(term: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let weight = object::number(term, &["weight"]).unwrap_or_default();
     if !(1..=100).contains(&weight) {
         errors.push(field::invalid(format!("{path}.weight"), weight, "must be in the range 1-100"));
     }
 }
 
-fn judge_pod_term(term: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn validate_pod_affinity_term(term: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let key = object::text(term, &["topologyKey"]);
     if key.is_empty() {
         errors.push(field::required(format!("{path}.topologyKey"), "can not be empty"));
-    } else if let Some(problem) = names::qualified_name(key).into_iter().next() {
+    } else if let Some(problem) = names::qualified_name_problems(key).into_iter().next() {
         errors.push(field::invalid(format!("{path}.topologyKey"), key, problem));
     }
 }
 
-fn judge_node_term(term: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn validate_node_selector_term(term: &Value, path: &str, errors: &mut Vec<FieldError>) {
     for (place, requirement) in object::list(term, &["matchExpressions"]).iter().enumerate() {
         let path = format!("{path}.matchExpressions[{place}]");
         let values = object::list(requirement, &["values"]).len();
@@ -372,7 +372,7 @@ fn judge_node_term(term: &Value, path: &str, errors: &mut Vec<FieldError>) {
             }
         }
         let key = object::text(requirement, &["key"]);
-        if let Some(problem) = names::qualified_name(key).into_iter().next() {
+        if let Some(problem) = names::qualified_name_problems(key).into_iter().next() {
             errors.push(field::invalid(format!("{path}.key"), key, problem));
         }
     }

@@ -11,7 +11,7 @@ const FORBIDDEN_UPDATE_MESSAGE: &str = "pod updates may not change fields other 
      (allow it to be set to 1 if it was previously negative)";
 
 /// Judges the change from `old` to `new`.
-pub(super) fn judge(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     for list in ["containers", "initContainers"] {
         for (place, container) in object::list(new, &[list]).iter().enumerate() {
             if object::text(container, &["image"]).is_empty() {
@@ -19,15 +19,15 @@ pub(super) fn judge(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
             }
         }
     }
-    judge_tolerations(new, old, errors);
-    judge_gates(new, old, errors);
-    if fixed_part(new, old) != fixed_part(old, old) {
+    validate_tolerations(new, old, errors);
+    validate_scheduling_gates(new, old, errors);
+    if immutable_part(new, old) != immutable_part(old, old) {
         errors.push(field::forbidden("spec", FORBIDDEN_UPDATE_MESSAGE));
     }
 }
 
 /// The spec without what may change (`gates` is the spec that says whether the pod was still held back).
-fn fixed_part(spec: &Value, old: &Value) -> Map<String, Value> {
+fn immutable_part(spec: &Value, old: &Value) -> Map<String, Value> {
     let mut fixed = spec.as_object().cloned().unwrap_or_default();
     for list in ["containers", "initContainers"] {
         for container in fixed.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
@@ -51,7 +51,7 @@ fn fixed_part(spec: &Value, old: &Value) -> Map<String, Value> {
     fixed
 }
 
-fn judge_tolerations(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+fn validate_tolerations(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     let without_time = |toleration: &Value| {
         let mut toleration = toleration.clone();
         object::remove(&mut toleration, &["tolerationSeconds"]);
@@ -64,7 +64,7 @@ fn judge_tolerations(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn judge_gates(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+fn validate_scheduling_gates(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     let before: Vec<&str> =
         object::list(old, &["schedulingGates"]).iter().map(|gate| object::text(gate, &["name"])).collect();
     for (place, gate) in object::list(new, &["schedulingGates"]).iter().enumerate() {
@@ -84,7 +84,7 @@ mod tests {
 
     fn problems(new: &Value, old: &Value) -> Vec<String> {
         let mut errors = Vec::new();
-        judge(new, old, &mut errors);
+        validate_update(new, old, &mut errors);
         errors.iter().map(|error| error.to_string().chars().take(47).collect()).collect()
     }
 

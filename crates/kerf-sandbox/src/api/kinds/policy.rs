@@ -3,23 +3,23 @@
 use serde_json::{Value, json};
 
 use super::defaults::DefaultValue::Text;
-use super::defaults::fill_value;
+use super::defaults::set_defaults_if_object;
 use super::{KindStrategy, NO_OP_STRATEGY};
 use crate::api::field::{self, FieldError};
 use crate::api::object;
 
 pub(super) const DISRUPTION_BUDGET: KindStrategy = KindStrategy {
-    on_create: |budget, _| {
+    prepare_for_create: |budget, _| {
         let status = json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});
-        object::made(budget, &[]).insert("status".into(), status);
+        object::ensure_object(budget, &[]).insert("status".into(), status);
     },
-    judge: judge_budget,
+    validate: validate_budget,
     ..NO_OP_STRATEGY
 };
 
 pub(super) const PRIORITY_CLASS: KindStrategy = KindStrategy {
-    default: |class| fill_value(class, &[("preemptionPolicy", Text("PreemptLowerPriority"))]),
-    judge: |class, old, errors| {
+    default: |class| set_defaults_if_object(class, &[("preemptionPolicy", Text("PreemptLowerPriority"))]),
+    validate: |class, old, errors| {
         let value = |class: &Value| object::number(class, &["value"]).unwrap_or_default();
         if let Some(old) = old {
             if value(old) != value(class) {
@@ -46,19 +46,19 @@ pub(super) const PRIORITY_CLASS: KindStrategy = KindStrategy {
 };
 
 pub(super) const RUNTIME_CLASS: KindStrategy = KindStrategy {
-    judge: |class, old, errors| {
+    validate: |class, old, errors| {
         if object::text(class, &["handler"]).is_empty() {
             errors.push(field::required("handler", ""));
         }
         if old.is_some_and(|old| old.get("handler") != class.get("handler")) {
-            errors.push(super::small_kinds::immutable("handler", class.get("handler")));
+            errors.push(super::small_kinds::immutable_field_error("handler", class.get("handler")));
         }
     },
     ..NO_OP_STRATEGY
 };
 
 pub(super) const QUOTA: KindStrategy = KindStrategy {
-    on_create: |quota, _| drop(object::made(quota, &[]).insert("status".into(), json!({}))),
+    prepare_for_create: |quota, _| drop(object::ensure_object(quota, &[]).insert("status".into(), json!({}))),
     ..NO_OP_STRATEGY
 };
 
@@ -82,14 +82,14 @@ fn default_limits(item: &mut Value) {
         if source.is_empty() {
             continue;
         }
-        let target = object::made(item, &[to]);
+        let target = object::ensure_object(item, &[to]);
         for (resource, amount) in source {
             target.entry(resource).or_insert(amount);
         }
     }
 }
 
-fn judge_budget(budget: &Value, _: Option<&Value>, errors: &mut Vec<FieldError>) {
+fn validate_budget(budget: &Value, _: Option<&Value>, errors: &mut Vec<FieldError>) {
     let both = ["minAvailable", "maxUnavailable"].iter().all(|field| object::at(budget, &["spec", field]).is_some());
     if both {
         let spec = budget.get("spec").cloned().unwrap_or_default();

@@ -55,16 +55,16 @@ fn is_extended(resource: &str) -> bool {
     const QUOTA: &str = "requests.";
     !is_native(resource)
         && !resource.starts_with(QUOTA)
-        && names::qualified_name(&format!("{QUOTA}{resource}")).is_empty()
+        && names::qualified_name_problems(&format!("{QUOTA}{resource}")).is_empty()
 }
 
 /// Whether more may be promised of it than there is.
-fn may_be_overcommitted(resource: &str) -> bool {
+fn can_be_overcommitted(resource: &str) -> bool {
     is_native(resource) && !is_huge_page(resource)
 }
 
 /// Whether a pod can have it as a whole.
-fn is_for_pods(resource: &str) -> bool {
+fn is_pod_level_resource(resource: &str) -> bool {
     ["cpu", "memory"].contains(&resource) || is_huge_page(resource)
 }
 
@@ -79,7 +79,11 @@ fn amounts<'a>(resources: Option<&'a Value>, which: &str) -> impl Iterator<Item 
 
 /// What the containers have together: those that run side by side add up, and each one that runs before them needs room beside the
 /// sidecars that began earlier.
-fn together<'a>(containers: &'a [Value], init: &'a [Value], which: &str) -> BTreeMap<&'a str, Quantity> {
+fn aggregate_container_resources<'a>(
+    containers: &'a [Value],
+    init: &'a [Value],
+    which: &str,
+) -> BTreeMap<&'a str, Quantity> {
     let mut total: BTreeMap<&str, Quantity> = BTreeMap::new();
     let mut sidecars: BTreeMap<&str, Quantity> = BTreeMap::new();
     let mut first: BTreeMap<&str, Quantity> = BTreeMap::new();
@@ -113,55 +117,55 @@ fn together<'a>(containers: &'a [Value], init: &'a [Value], which: &str) -> BTre
     total
 }
 
-fn together_in<'a>(spec: &'a Map<String, Value>, which: &str) -> BTreeMap<&'a str, Quantity> {
+fn aggregate_resources_in_spec<'a>(spec: &'a Map<String, Value>, which: &str) -> BTreeMap<&'a str, Quantity> {
     let list = |name: &str| spec.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    together(list("containers"), list("initContainers"), which)
+    aggregate_container_resources(list("containers"), list("initContainers"), which)
 }
 
 /// Fills in what a pod says of itself, if it says anything, from what its containers say: huge pages in full, and of what it limits the
 /// requests. The containers are filled in already.
-pub(super) fn default_pod(spec: &mut Map<String, Value>) {
+pub(super) fn default_pod_level_resources(spec: &mut Map<String, Value>) {
     let says = |spec: &Map<String, Value>, which: &str| {
         let amounts = spec.get("resources").and_then(|resources| resources.get(which)).and_then(Value::as_object);
         amounts.is_some_and(|amounts| !amounts.is_empty())
     };
     if says(spec, "limits") || says(spec, "requests") {
         let own = |which: &str, resource: &str| object::at(&spec["resources"], &[which, resource]).is_some();
-        let limits = together_in(spec, "limits").into_iter();
+        let limits = aggregate_resources_in_spec(spec, "limits").into_iter();
         let pages = limits.filter(|(resource, _)| is_huge_page(resource) && !own("requests", resource));
         let pages: Vec<_> = pages.map(|(resource, amount)| (resource.to_owned(), amount.to_string().into())).collect();
-        fill(spec, "limits", pages);
+        add_missing_amounts(spec, "limits", pages);
     }
     if says(spec, "limits") {
-        let asked = together_in(spec, "requests").into_iter();
-        let asked = asked.filter(|(resource, _)| is_for_pods(resource) && may_be_overcommitted(resource));
+        let asked = aggregate_resources_in_spec(spec, "requests").into_iter();
+        let asked = asked.filter(|(resource, _)| is_pod_level_resource(resource) && can_be_overcommitted(resource));
         let asked: Vec<_> = asked.map(|(resource, amount)| (resource.to_owned(), amount.to_string().into())).collect();
-        fill(spec, "requests", asked);
+        add_missing_amounts(spec, "requests", asked);
         let limits = object::at(&spec["resources"], &["limits"]).and_then(Value::as_object);
-        let limits = limits.into_iter().flatten().filter(|(resource, _)| is_for_pods(resource));
+        let limits = limits.into_iter().flatten().filter(|(resource, _)| is_pod_level_resource(resource));
         let limits: Vec<_> = limits.map(|(resource, limit)| (resource.clone(), limit.clone())).collect();
-        fill(spec, "requests", limits);
+        add_missing_amounts(spec, "requests", limits);
     }
 }
 
 /// Adds to a pod's own amounts what is not there yet.
-fn fill(spec: &mut Map<String, Value>, which: &str, more: Vec<(String, Value)>) {
+fn add_missing_amounts(spec: &mut Map<String, Value>, which: &str, more: Vec<(String, Value)>) {
     let Some(resources) = spec.get_mut("resources").filter(|_| !more.is_empty()) else { return };
-    let own = object::made(resources, &[which]);
+    let own = object::ensure_object(resources, &[which]);
     for (resource, amount) in more {
         own.entry(resource).or_insert(amount);
     }
 }
 
 /// Judges the requests and limits of a container at `path`.
-pub(super) fn judge_container(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_container_resources(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
     if let Some(resources) = container.get("resources") {
-        judge(resources, &format!("{path}.resources"), ResourceHolder::Container, errors);
+        validate_resources(resources, &format!("{path}.resources"), ResourceHolder::Container, errors);
     }
 }
 
 /// Judges the requests and limits that a pod has as a whole; its spec stands at `path`.
-pub(super) fn judge_pod(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_pod_level_resources(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let Some(resources) = spec.get("resources") else { return };
     let path = format!("{path}.resources");
     if object::text(spec, &["os", "name"]) == "windows" {
@@ -172,16 +176,16 @@ pub(super) fn judge_pod(spec: &Value, path: &str, errors: &mut Vec<FieldError>) 
         let detail = "claims may not be set for Resources at pod-level";
         errors.push(field::forbidden(format!("{path}.claims"), detail));
     }
-    judge(resources, &path, ResourceHolder::Pod, errors);
-    judge_room(spec, resources, &path, errors);
+    validate_resources(resources, &path, ResourceHolder::Pod, errors);
+    validate_containers_fit_pod(spec, resources, &path, errors);
 }
 
-fn judge(resources: &Value, path: &str, holder: ResourceHolder, errors: &mut Vec<FieldError>) {
+fn validate_resources(resources: &Value, path: &str, holder: ResourceHolder, errors: &mut Vec<FieldError>) {
     let (mut has_pages, mut has_base) = (false, false);
     for which in ["limits", "requests"] {
         for (resource, amount) in amounts(Some(resources), which) {
             let field = format!("{path}.{which}[{resource}]");
-            judge_name(resource, &field, holder, errors);
+            validate_resource_name(resource, &field, holder, errors);
             if amount.is_negative() {
                 errors.push(field::invalid(&field, amount.to_string(), "must be greater than or equal to 0"));
             }
@@ -189,7 +193,7 @@ fn judge(resources: &Value, path: &str, holder: ResourceHolder, errors: &mut Vec
                 errors.push(field::invalid(&field, amount.to_string(), "must be an integer"));
             }
             if which == "requests" {
-                judge_request(resources, resource, amount, path, errors);
+                validate_request(resources, resource, amount, path, errors);
             }
             if is_huge_page(resource) && !is_whole_pages(resource, amount) {
                 let detail = format!("{amount} is not positive integer multiple of {resource}");
@@ -205,9 +209,9 @@ fn judge(resources: &Value, path: &str, holder: ResourceHolder, errors: &mut Vec
 }
 
 /// A request is within its limit; where nothing can be promised twice, it is its limit.
-fn judge_request(resources: &Value, resource: &str, amount: Quantity, path: &str, errors: &mut Vec<FieldError>) {
+fn validate_request(resources: &Value, resource: &str, amount: Quantity, path: &str, errors: &mut Vec<FieldError>) {
     let limit = amounts(Some(resources), "limits").find(|(name, _)| *name == resource).map(|(_, limit)| limit);
-    let overcommits = may_be_overcommitted(resource);
+    let overcommits = can_be_overcommitted(resource);
     let wrong = match limit {
         Some(limit) if amount != limit && !overcommits => format!("must be equal to {resource} limit of {limit}"),
         Some(limit) if amount > limit => format!("must be less than or equal to {resource} limit of {limit}"),
@@ -228,9 +232,9 @@ fn is_whole_pages(resource: &str, amount: Quantity) -> bool {
     size.is_some_and(|size| size.nanos() > 0 && size.nanos() % UNIT == 0 && amount.value() % size.value() == 0)
 }
 
-fn judge_name(resource: &str, field: &str, holder: ResourceHolder, errors: &mut Vec<FieldError>) {
+fn validate_resource_name(resource: &str, field: &str, holder: ResourceHolder, errors: &mut Vec<FieldError>) {
     let before = errors.len();
-    for problem in names::qualified_name(resource) {
+    for problem in names::qualified_name_problems(resource) {
         errors.push(field::invalid(field, resource, problem));
     }
     let plain = !resource.contains('/');
@@ -251,7 +255,7 @@ fn judge_name(resource: &str, field: &str, holder: ResourceHolder, errors: &mut 
             }
         }
         ResourceHolder::Pod => {
-            if errors.len() == before && !is_for_pods(resource) {
+            if errors.len() == before && !is_pod_level_resource(resource) {
                 errors.push(field::not_supported(field, resource, &["cpu", HUGE_PAGES_PREFIX, "memory"]));
             }
         }
@@ -260,13 +264,13 @@ fn judge_name(resource: &str, field: &str, holder: ResourceHolder, errors: &mut 
 
 /// The containers have room: what they ask for together is within what the pod asks for, and no limit is beyond the pod's. Huge pages
 /// cannot be promised twice, so their limits must have room together.
-fn judge_room(spec: &Value, resources: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn validate_containers_fit_pod(spec: &Value, resources: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let own = |which: &str, resource: &str| {
         amounts(Some(resources), which).find(|(name, _)| *name == resource).map(|(_, amount)| amount)
     };
     let (containers, init) = (object::list(spec, &["containers"]), object::list(spec, &["initContainers"]));
     for which in ["requests", "limits"] {
-        let counted = together(containers, init, which).into_iter();
+        let counted = aggregate_container_resources(containers, init, which).into_iter();
         for (resource, needed) in counted.filter(|(resource, _)| which == "requests" || is_huge_page(resource)) {
             if let Some(given) = own(which, resource).filter(|given| needed > *given) {
                 let detail = format!("must be greater than or equal to aggregate container {which} of {needed}");

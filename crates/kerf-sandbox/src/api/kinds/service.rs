@@ -3,28 +3,29 @@
 use serde_json::{Value, json};
 
 use super::defaults::DefaultValue::{Flag, Text};
-use super::defaults::{fill, fill_value};
+use super::defaults::{set_defaults, set_defaults_if_object};
 use super::{KindStrategy, NO_OP_STRATEGY, WriteContext};
 use crate::api::field::{self, FieldError};
 use crate::api::object;
 
-pub(super) const SERVICE: KindStrategy = KindStrategy { default, on_create, on_update, judge, ..NO_OP_STRATEGY };
+pub(super) const SERVICE: KindStrategy =
+    KindStrategy { default, prepare_for_create, prepare_for_update, validate, ..NO_OP_STRATEGY };
 
 fn default(service: &mut Value) {
-    let spec = object::made(service, &["spec"]);
-    fill(spec, &[("sessionAffinity", Text("None")), ("type", Text("ClusterIP"))]);
+    let spec = object::ensure_object(service, &["spec"]);
+    set_defaults(spec, &[("sessionAffinity", Text("None")), ("type", Text("ClusterIP"))]);
     let kind = spec.get("type").and_then(Value::as_str).unwrap_or_default().to_string();
     if kind != "ExternalName" {
-        fill(spec, &[("internalTrafficPolicy", Text("Cluster"))]);
+        set_defaults(spec, &[("internalTrafficPolicy", Text("Cluster"))]);
     }
     if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
-        fill(spec, &[("externalTrafficPolicy", Text("Cluster"))]);
+        set_defaults(spec, &[("externalTrafficPolicy", Text("Cluster"))]);
     }
     if kind == "LoadBalancer" {
-        fill(spec, &[("allocateLoadBalancerNodePorts", Flag(true))]);
+        set_defaults(spec, &[("allocateLoadBalancerNodePorts", Flag(true))]);
     }
     for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
-        fill_value(port, &[("protocol", Text("TCP"))]);
+        set_defaults_if_object(port, &[("protocol", Text("TCP"))]);
         let number = port.get("port").cloned();
         if let (Some(number), Some(port)) = (number, port.as_object_mut()) {
             port.entry("targetPort").or_insert(number);
@@ -32,42 +33,42 @@ fn default(service: &mut Value) {
     }
 }
 
-fn on_create(service: &mut Value, moment: &mut WriteContext<'_>) {
-    object::made(service, &[]).insert("status".into(), json!({"loadBalancer": {}}));
-    allocate(service, moment);
+fn prepare_for_create(service: &mut Value, moment: &mut WriteContext<'_>) {
+    object::ensure_object(service, &[]).insert("status".into(), json!({"loadBalancer": {}}));
+    allocate_addresses_and_ports(service, moment);
 }
 
-fn on_update(service: &mut Value, old: &Value, moment: &mut WriteContext<'_>) {
+fn prepare_for_update(service: &mut Value, old: &Value, moment: &mut WriteContext<'_>) {
     // What was given stays given, though a client that replaces the object leaves it out.
     for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         if let Some(value) = object::at(old, &["spec", key]) {
-            object::made(service, &["spec"]).entry(key).or_insert_with(|| value.clone());
+            object::ensure_object(service, &["spec"]).entry(key).or_insert_with(|| value.clone());
         }
     }
-    allocate(service, moment);
+    allocate_addresses_and_ports(service, moment);
 }
 
-fn allocate(service: &mut Value, moment: &mut WriteContext<'_>) {
+fn allocate_addresses_and_ports(service: &mut Value, moment: &mut WriteContext<'_>) {
     let kind = object::text(service, &["spec", "type"]).to_string();
     if kind == "ExternalName" {
         return;
     }
     if object::text(service, &["spec", "clusterIP"]).is_empty() {
-        let serial = moment.serial();
+        let serial = moment.next_serial();
         // 10.96.0.0/12, as a cluster has by default, after the addresses that are set aside by hand.
         let address = 0x0a60_0000_u32 + 10 + (serial % 0x000f_ff00) as u32;
         let [a, b, c, d] = address.to_be_bytes();
-        object::made(service, &["spec"]).insert("clusterIP".into(), format!("{a}.{b}.{c}.{d}").into());
+        object::ensure_object(service, &["spec"]).insert("clusterIP".into(), format!("{a}.{b}.{c}.{d}").into());
     }
     let address = object::text(service, &["spec", "clusterIP"]).to_string();
-    let spec = object::made(service, &["spec"]);
+    let spec = object::ensure_object(service, &["spec"]);
     spec.entry("clusterIPs").or_insert_with(|| json!([address]));
     spec.entry("ipFamilies").or_insert_with(|| json!(["IPv4"]));
     spec.entry("ipFamilyPolicy").or_insert_with(|| "SingleStack".into());
     if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
         for port in object::list_mut(service, &["spec", "ports"]) {
             if object::number(port, &["nodePort"]).unwrap_or_default() == 0 {
-                let number = 30_000 + moment.serial() % 2_768;
+                let number = 30_000 + moment.next_serial() % 2_768;
                 if let Some(port) = port.as_object_mut() {
                     port.insert("nodePort".into(), number.into());
                 }
@@ -76,7 +77,7 @@ fn allocate(service: &mut Value, moment: &mut WriteContext<'_>) {
     }
 }
 
-fn judge(service: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+fn validate(service: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let kind = object::text(service, &["spec", "type"]);
     if !["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"].contains(&kind) {
         let known = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];

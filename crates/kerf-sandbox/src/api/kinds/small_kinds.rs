@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::defaults::DefaultValue::Text;
-use super::defaults::{fill, fill_value};
+use super::defaults::{set_defaults, set_defaults_if_object};
 use super::{KindStrategy, NO_OP_STRATEGY};
 use crate::api::field::{self, FieldError};
 use crate::api::object;
@@ -11,10 +11,10 @@ use crate::api::object;
 const IMMUTABLE_MESSAGE: &str = "field is immutable when `immutable` is set";
 
 pub(super) const CONFIG_MAP: KindStrategy = KindStrategy {
-    judge: |map, old, errors| {
-        judge_keys(map, errors);
+    validate: |map, old, errors| {
+        validate_keys(map, errors);
         if let Some(old) = old {
-            judge_frozen(map, old, &["data", "binaryData"], errors);
+            validate_immutable_data(map, old, &["data", "binaryData"], errors);
         }
     },
     ..NO_OP_STRATEGY
@@ -22,15 +22,15 @@ pub(super) const CONFIG_MAP: KindStrategy = KindStrategy {
 
 pub(super) const SECRET: KindStrategy = KindStrategy {
     default: |secret| {
-        fill_value(secret, &[("type", Text("Opaque"))]);
+        set_defaults_if_object(secret, &[("type", Text("Opaque"))]);
         merge_string_data(secret);
     },
-    judge: |secret, old, errors| {
+    validate: |secret, old, errors| {
         let Some(old) = old else { return };
         if old.get("type") != secret.get("type") {
-            errors.push(immutable("type", secret.get("type")));
+            errors.push(immutable_field_error("type", secret.get("type")));
         }
-        judge_frozen(secret, old, &["data"], errors);
+        validate_immutable_data(secret, old, &["data"], errors);
     },
     ..NO_OP_STRATEGY
 };
@@ -38,15 +38,15 @@ pub(super) const SECRET: KindStrategy = KindStrategy {
 pub(super) const ROLE_BINDING: KindStrategy = KindStrategy {
     default: |binding| {
         if let Some(role) = object::map_mut(binding, &["roleRef"]) {
-            fill(role, &[("apiGroup", Text("rbac.authorization.k8s.io"))]);
+            set_defaults(role, &[("apiGroup", Text("rbac.authorization.k8s.io"))]);
         }
         for subject in object::list_mut(binding, &["subjects"]) {
             if matches!(object::text(subject, &["kind"]), "User" | "Group") {
-                fill_value(subject, &[("apiGroup", Text("rbac.authorization.k8s.io"))]);
+                set_defaults_if_object(subject, &[("apiGroup", Text("rbac.authorization.k8s.io"))]);
             }
         }
     },
-    judge: |binding, old, errors| {
+    validate: |binding, old, errors| {
         let kind = object::text(binding, &["roleRef", "kind"]);
         if !["Role", "ClusterRole"].contains(&kind) {
             errors.push(field::not_supported("roleRef.kind", kind, &["Role", "ClusterRole"]));
@@ -63,7 +63,7 @@ pub(super) const ROLE_BINDING: KindStrategy = KindStrategy {
 };
 
 pub(super) const LEASE: KindStrategy = KindStrategy {
-    judge: |lease, _, errors| {
+    validate: |lease, _, errors| {
         if let Some(seconds) = object::number(lease, &["spec", "leaseDurationSeconds"]).filter(|seconds| *seconds <= 0)
         {
             errors.push(field::invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"));
@@ -76,12 +76,14 @@ pub(super) const LEASE: KindStrategy = KindStrategy {
 };
 
 pub(super) const INGRESS: KindStrategy = KindStrategy {
-    on_create: |ingress, _| drop(object::made(ingress, &[]).insert("status".into(), json!({"loadBalancer": {}}))),
+    prepare_for_create: |ingress, _| {
+        drop(object::ensure_object(ingress, &[]).insert("status".into(), json!({"loadBalancer": {}})))
+    },
     ..NO_OP_STRATEGY
 };
 
 /// The keys of a map are file names, and stand in one of its two halves.
-fn judge_keys(map: &Value, errors: &mut Vec<FieldError>) {
+fn validate_keys(map: &Value, errors: &mut Vec<FieldError>) {
     const KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or \
                        'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
     let keys = |half: &str| map.get(half).and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key);
@@ -103,11 +105,11 @@ fn judge_keys(map: &Value, errors: &mut Vec<FieldError>) {
 }
 
 /// The refusal of a change to a field that never changes.
-pub(super) fn immutable(field: &str, value: Option<&Value>) -> FieldError {
+pub(super) fn immutable_field_error(field: &str, value: Option<&Value>) -> FieldError {
     field::invalid(field, value.cloned().unwrap_or_default(), "field is immutable")
 }
 
-fn judge_frozen(new: &Value, old: &Value, fields: &[&str], errors: &mut Vec<FieldError>) {
+fn validate_immutable_data(new: &Value, old: &Value, fields: &[&str], errors: &mut Vec<FieldError>) {
     if !object::flag(old, &["immutable"]) {
         return;
     }
@@ -125,7 +127,7 @@ fn judge_frozen(new: &Value, old: &Value, fields: &[&str], errors: &mut Vec<Fiel
 fn merge_string_data(secret: &mut Value) {
     use base64::Engine as _;
     let Some(Value::Object(plain)) = object::remove(secret, &["stringData"]) else { return };
-    let data = object::made(secret, &["data"]);
+    let data = object::ensure_object(secret, &["data"]);
     for (key, value) in plain {
         let encoded = base64::engine::general_purpose::STANDARD.encode(value.as_str().unwrap_or_default());
         data.insert(key, json!(encoded));

@@ -3,45 +3,47 @@
 use serde_json::{Value, json};
 
 use super::defaults::DefaultValue::{Flag, Text};
-use super::defaults::{fill, fill_value};
+use super::defaults::{set_defaults, set_defaults_if_object};
 use super::{KindStrategy, NO_OP_STRATEGY, WriteContext};
 use crate::api::field::{self, FieldError};
 use crate::api::object;
 
 pub(super) const PERSISTENT_VOLUME_CLAIM: KindStrategy = KindStrategy {
     default: |claim| {
-        fill(object::made(claim, &["spec"]), &[("volumeMode", Text("Filesystem"))]);
-        fill(object::made(claim, &["status"]), &[("phase", Text("Pending"))]);
+        set_defaults(object::ensure_object(claim, &["spec"]), &[("volumeMode", Text("Filesystem"))]);
+        set_defaults(object::ensure_object(claim, &["status"]), &[("phase", Text("Pending"))]);
     },
-    on_create: |claim, _| {
-        object::made(claim, &[]).insert("status".into(), json!({"phase": "Pending"}));
-        protect(claim, "kubernetes.io/pvc-protection");
+    prepare_for_create: |claim, _| {
+        object::ensure_object(claim, &[]).insert("status".into(), json!({"phase": "Pending"}));
+        add_protection_finalizer(claim, "kubernetes.io/pvc-protection");
     },
-    judge: judge_claim,
+    validate: validate_claim,
     ..NO_OP_STRATEGY
 };
 
 pub(super) const PERSISTENT_VOLUME: KindStrategy = KindStrategy {
     default: |volume| {
         let defaults = [("persistentVolumeReclaimPolicy", Text("Retain")), ("volumeMode", Text("Filesystem"))];
-        fill(object::made(volume, &["spec"]), &defaults);
+        set_defaults(object::ensure_object(volume, &["spec"]), &defaults);
         if let Some(path) = object::map_mut(volume, &["spec", "hostPath"]) {
             path.entry("type").or_insert_with(|| "".into());
         }
     },
-    on_create: |volume, moment| {
-        let status = json!({"phase": "Pending", "lastPhaseTransitionTime": object::seconds(moment.now)});
-        object::made(volume, &[]).insert("status".into(), status);
-        protect(volume, "kubernetes.io/pv-protection");
+    prepare_for_create: |volume, moment| {
+        let status = json!({"phase": "Pending", "lastPhaseTransitionTime": object::rfc3339_seconds(moment.now)});
+        object::ensure_object(volume, &[]).insert("status".into(), status);
+        add_protection_finalizer(volume, "kubernetes.io/pv-protection");
     },
-    judge: judge_volume,
-    on_status: on_volume_status,
+    validate: validate_volume,
+    prepare_for_status_update: prepare_volume_status_update,
     ..NO_OP_STRATEGY
 };
 
 pub(super) const STORAGE_CLASS: KindStrategy = KindStrategy {
-    default: |class| fill_value(class, &[("reclaimPolicy", Text("Delete")), ("volumeBindingMode", Text("Immediate"))]),
-    judge: |class, old, errors| {
+    default: |class| {
+        set_defaults_if_object(class, &[("reclaimPolicy", Text("Delete")), ("volumeBindingMode", Text("Immediate"))])
+    },
+    validate: |class, old, errors| {
         let (mode, known) = (object::text(class, &["volumeBindingMode"]), ["Immediate", "WaitForFirstConsumer"]);
         if !known.contains(&mode) {
             errors.push(field::not_supported("volumeBindingMode", mode, &known));
@@ -65,8 +67,8 @@ pub(super) const STORAGE_CLASS: KindStrategy = KindStrategy {
 
 pub(super) const CSI_DRIVER: KindStrategy = KindStrategy {
     default: |driver| {
-        let spec = object::made(driver, &["spec"]);
-        fill(
+        let spec = object::ensure_object(driver, &["spec"]);
+        set_defaults(
             spec,
             &[
                 ("attachRequired", Flag(true)),
@@ -83,13 +85,15 @@ pub(super) const CSI_DRIVER: KindStrategy = KindStrategy {
 };
 
 pub(super) const ATTACHMENT: KindStrategy = KindStrategy {
-    on_create: |attachment, _| drop(object::made(attachment, &[]).insert("status".into(), json!({"attached": false}))),
+    prepare_for_create: |attachment, _| {
+        drop(object::ensure_object(attachment, &[]).insert("status".into(), json!({"attached": false})))
+    },
     ..NO_OP_STRATEGY
 };
 
 /// What is in use does not vanish: the finalizer that says so is there from the start.
-fn protect(object: &mut Value, finalizer: &str) {
-    let finalizers = object::made(object, &["metadata"]).entry("finalizers").or_insert_with(|| json!([]));
+fn add_protection_finalizer(object: &mut Value, finalizer: &str) {
+    let finalizers = object::ensure_object(object, &["metadata"]).entry("finalizers").or_insert_with(|| json!([]));
     if let Value::Array(finalizers) = finalizers
         && !finalizers.iter().any(|other| other == finalizer)
     {
@@ -97,7 +101,7 @@ fn protect(object: &mut Value, finalizer: &str) {
     }
 }
 
-fn judge_volume(volume: &Value, _: Option<&Value>, errors: &mut Vec<FieldError>) {
+fn validate_volume(volume: &Value, _: Option<&Value>, errors: &mut Vec<FieldError>) {
     const PLAIN_FIELDS: [&str; 9] = [
         "accessModes",
         "capacity",
@@ -119,7 +123,7 @@ fn judge_volume(volume: &Value, _: Option<&Value>, errors: &mut Vec<FieldError>)
     }
 }
 
-fn judge_claim(claim: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+fn validate_claim(claim: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     if object::list(claim, &["spec", "accessModes"]).is_empty() {
         errors.push(field::required("spec.accessModes", "at least 1 access mode is required"));
     }
@@ -153,14 +157,15 @@ fn judge_claim(claim: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>)
     }
 }
 
-fn on_volume_status(volume: &mut Value, old: &Value, moment: &mut WriteContext<'_>) {
+fn prepare_volume_status_update(volume: &mut Value, old: &Value, moment: &mut WriteContext<'_>) {
     let phase = |volume: &Value| object::text(volume, &["status", "phase"]).to_string();
     let since = |volume: &Value| object::at(volume, &["status", "lastPhaseTransitionTime"]).cloned();
     if phase(volume) != phase(old) && since(volume) == since(old) {
-        object::made(volume, &["status"]).insert("lastPhaseTransitionTime".into(), object::seconds(moment.now).into());
+        object::ensure_object(volume, &["status"])
+            .insert("lastPhaseTransitionTime".into(), object::rfc3339_seconds(moment.now).into());
     } else if since(volume).is_none()
         && let Some(since) = since(old)
     {
-        object::made(volume, &["status"]).insert("lastPhaseTransitionTime".into(), since);
+        object::ensure_object(volume, &["status"]).insert("lastPhaseTransitionTime".into(), since);
     }
 }

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::defaults::DefaultValue::{EmptyObject, Flag, Number, Text};
-use super::defaults::fill;
-use super::small_kinds::immutable;
+use super::defaults::set_defaults;
+use super::small_kinds::immutable_field_error;
 use super::{KindStrategy, NO_OP_STRATEGY, WriteContext, pod_spec};
 use crate::api::field::{self, FieldError};
 use crate::api::object;
@@ -15,32 +15,34 @@ pub(super) const POD_TEMPLATE: KindStrategy =
 
 pub(super) const REPLICATION_CONTROLLER: KindStrategy = KindStrategy {
     default: |controller| {
-        fill(object::made(controller, &["spec"]), &[("replicas", Number(1))]);
+        set_defaults(object::ensure_object(controller, &["spec"]), &[("replicas", Number(1))]);
         default_template(controller, &["spec", "template"]);
         let labels = object::at(controller, &["spec", "template", "metadata", "labels"]).cloned();
         if let Some(labels) = labels {
-            object::made(controller, &["spec"]).entry("selector").or_insert_with(|| labels.clone());
-            object::made(controller, &["metadata"]).entry("labels").or_insert(labels);
+            object::ensure_object(controller, &["spec"]).entry("selector").or_insert_with(|| labels.clone());
+            object::ensure_object(controller, &["metadata"]).entry("labels").or_insert(labels);
         }
     },
-    on_create: |controller, _| drop(object::made(controller, &[]).insert("status".into(), json!({"replicas": 0}))),
+    prepare_for_create: |controller, _| {
+        drop(object::ensure_object(controller, &[]).insert("status".into(), json!({"replicas": 0})))
+    },
     ..NO_OP_STRATEGY
 };
 
 pub(super) const REPLICA_SET: KindStrategy = KindStrategy {
     default: |set| {
-        fill(object::made(set, &["spec"]), &[("replicas", Number(1))]);
+        set_defaults(object::ensure_object(set, &["spec"]), &[("replicas", Number(1))]);
         default_template(set, &["spec", "template"]);
     },
-    on_create: |set, _| drop(object::made(set, &[]).insert("status".into(), json!({"replicas": 0}))),
-    judge: judge_selected,
+    prepare_for_create: |set, _| drop(object::ensure_object(set, &[]).insert("status".into(), json!({"replicas": 0}))),
+    validate: validate_selector_and_template,
     ..NO_OP_STRATEGY
 };
 
 pub(super) const DEPLOYMENT: KindStrategy = KindStrategy {
     default: |deployment| {
-        let spec = object::made(deployment, &["spec"]);
-        fill(
+        let spec = object::ensure_object(deployment, &["spec"]);
+        set_defaults(
             spec,
             &[("replicas", Number(1)), ("revisionHistoryLimit", Number(10)), ("progressDeadlineSeconds", Number(600))],
         );
@@ -48,29 +50,29 @@ pub(super) const DEPLOYMENT: KindStrategy = KindStrategy {
         default_rolling_update(deployment, "strategy", &bounds);
         default_template(deployment, &["spec", "template"]);
     },
-    on_create: |deployment, _| drop(object::made(deployment, &[]).insert("status".into(), json!({}))),
-    judge: judge_deployment,
+    prepare_for_create: |deployment, _| drop(object::ensure_object(deployment, &[]).insert("status".into(), json!({}))),
+    validate: validate_deployment,
     ..NO_OP_STRATEGY
 };
 
 pub(super) const DAEMON_SET: KindStrategy = KindStrategy {
     default: |set| {
-        fill(object::made(set, &["spec"]), &[("revisionHistoryLimit", Number(10))]);
+        set_defaults(object::ensure_object(set, &["spec"]), &[("revisionHistoryLimit", Number(10))]);
         default_rolling_update(set, "updateStrategy", &[("maxUnavailable", Number(1)), ("maxSurge", Number(0))]);
         default_template(set, &["spec", "template"]);
     },
-    on_create: |set, _| {
+    prepare_for_create: |set, _| {
         let status = json!({"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0});
-        object::made(set, &[]).insert("status".into(), status);
+        object::ensure_object(set, &[]).insert("status".into(), status);
     },
-    judge: judge_selected,
+    validate: validate_selector_and_template,
     ..NO_OP_STRATEGY
 };
 
 pub(super) const STATEFUL_SET: KindStrategy = KindStrategy {
     default: |set| {
-        let spec = object::made(set, &["spec"]);
-        fill(
+        let spec = object::ensure_object(set, &["spec"]);
+        set_defaults(
             spec,
             &[
                 ("podManagementPolicy", Text("OrderedReady")),
@@ -80,31 +82,35 @@ pub(super) const STATEFUL_SET: KindStrategy = KindStrategy {
                 ("serviceName", Text("")),
             ],
         );
-        let retention = object::made(set, &["spec", "persistentVolumeClaimRetentionPolicy"]);
-        fill(retention, &[("whenDeleted", Text("Retain")), ("whenScaled", Text("Retain"))]);
+        let retention = object::ensure_object(set, &["spec", "persistentVolumeClaimRetentionPolicy"]);
+        set_defaults(retention, &[("whenDeleted", Text("Retain")), ("whenScaled", Text("Retain"))]);
         default_rolling_update(set, "updateStrategy", &[("partition", Number(0))]);
         default_template(set, &["spec", "template"]);
         for claim in object::list_mut(set, &["spec", "volumeClaimTemplates"]) {
             let kind = [("apiVersion", Text("v1")), ("kind", Text("PersistentVolumeClaim"))];
-            fill(object::made(claim, &[]), &kind);
-            fill(object::made(claim, &["spec"]), &[("volumeMode", Text("Filesystem"))]);
-            object::made(claim, &["status"]).entry("phase").or_insert_with(|| "Pending".into());
+            set_defaults(object::ensure_object(claim, &[]), &kind);
+            set_defaults(object::ensure_object(claim, &["spec"]), &[("volumeMode", Text("Filesystem"))]);
+            object::ensure_object(claim, &["status"]).entry("phase").or_insert_with(|| "Pending".into());
         }
     },
-    on_create: |set, _| {
-        drop(object::made(set, &[]).insert("status".into(), json!({"replicas": 0, "availableReplicas": 0})));
+    prepare_for_create: |set, _| {
+        drop(object::ensure_object(set, &[]).insert("status".into(), json!({"replicas": 0, "availableReplicas": 0})));
     },
-    judge: judge_stateful_set,
+    validate: validate_stateful_set,
     ..NO_OP_STRATEGY
 };
 
-pub(super) const JOB: KindStrategy =
-    KindStrategy { default: default_job, on_create: select_own_pods, judge: judge_job, ..NO_OP_STRATEGY };
+pub(super) const JOB: KindStrategy = KindStrategy {
+    default: default_job,
+    prepare_for_create: prepare_job_for_create,
+    validate: validate_job,
+    ..NO_OP_STRATEGY
+};
 
 pub(super) const CRON_JOB: KindStrategy = KindStrategy {
     default: |cron| {
-        let spec = object::made(cron, &["spec"]);
-        fill(
+        let spec = object::ensure_object(cron, &["spec"]);
+        set_defaults(
             spec,
             &[
                 ("concurrencyPolicy", Text("Allow")),
@@ -116,11 +122,11 @@ pub(super) const CRON_JOB: KindStrategy = KindStrategy {
         default_template(cron, &["spec", "jobTemplate", "spec", "template"]);
         for path in [&["spec", "jobTemplate", "metadata"][..], &["spec", "jobTemplate", "spec", "template", "metadata"]]
         {
-            object::made(cron, path);
+            object::ensure_object(cron, path);
         }
     },
-    on_create: |cron, _| drop(object::made(cron, &[]).insert("status".into(), json!({}))),
-    judge: |cron, _, errors| {
+    prepare_for_create: |cron, _| drop(object::ensure_object(cron, &[]).insert("status".into(), json!({}))),
+    validate: |cron, _, errors| {
         let schedule = object::text(cron, &["spec", "schedule"]);
         let fields: Vec<&str> = schedule.split_whitespace().collect();
         if schedule.is_empty() {
@@ -129,7 +135,7 @@ pub(super) const CRON_JOB: KindStrategy = KindStrategy {
             let detail = format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" "));
             errors.push(field::invalid("spec.schedule", schedule, detail));
         }
-        judge_template(cron, &["spec", "jobTemplate", "spec", "template"], errors);
+        validate_template(cron, &["spec", "jobTemplate", "spec", "template"], errors);
     },
     ..NO_OP_STRATEGY
 };
@@ -145,21 +151,21 @@ fn default_template(object: &mut Value, path: &[&str]) {
 
 /// A strategy that rolls unless it says otherwise, and the bounds of the rolling.
 fn default_rolling_update(object: &mut Value, strategy: &str, bounds: &[(&str, super::defaults::DefaultValue)]) {
-    let fields = object::made(object, &["spec", strategy]);
-    fill(fields, &[("type", Text("RollingUpdate"))]);
+    let fields = object::ensure_object(object, &["spec", strategy]);
+    set_defaults(fields, &[("type", Text("RollingUpdate"))]);
     if fields.get("type").is_some_and(|kind| kind == "RollingUpdate") {
-        fill(object::made(object, &["spec", strategy, "rollingUpdate"]), bounds);
+        set_defaults(object::ensure_object(object, &["spec", strategy, "rollingUpdate"]), bounds);
     }
 }
 
 fn default_job(job: &mut Value) {
-    let spec = object::made(job, &["spec"]);
+    let spec = object::ensure_object(job, &["spec"]);
     if !spec.contains_key("completions") && !spec.contains_key("parallelism") {
         spec.insert("completions".into(), 1.into());
     }
     let backoff = if spec.contains_key("backoffLimitPerIndex") { i64::from(i32::MAX) } else { 6 };
     let replacement = if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
-    fill(
+    set_defaults(
         spec,
         &[
             ("parallelism", Number(1)),
@@ -172,18 +178,18 @@ fn default_job(job: &mut Value) {
     );
     default_template(job, &["spec", "template"]);
     if let Some(labels) = object::at(job, &["spec", "template", "metadata", "labels"]).cloned() {
-        object::made(job, &["metadata"]).entry("labels").or_insert(labels);
+        object::ensure_object(job, &["metadata"]).entry("labels").or_insert(labels);
     }
 }
 
 /// A job tells its pods apart by its own uid.
-fn select_own_pods(job: &mut Value, _: &mut WriteContext<'_>) {
-    object::made(job, &[]).insert("status".into(), json!({}));
+fn prepare_job_for_create(job: &mut Value, _: &mut WriteContext<'_>) {
+    object::ensure_object(job, &[]).insert("status".into(), json!({}));
     if object::flag(job, &["spec", "manualSelector"]) {
         return;
     }
     let (uid, name) = (object::uid(job).to_string(), object::name(job).to_string());
-    let labels = object::made(job, &["spec", "template", "metadata", "labels"]);
+    let labels = object::ensure_object(job, &["spec", "template", "metadata", "labels"]);
     for (key, value) in [
         ("batch.kubernetes.io/controller-uid", &uid),
         ("batch.kubernetes.io/job-name", &name),
@@ -194,18 +200,18 @@ fn select_own_pods(job: &mut Value, _: &mut WriteContext<'_>) {
     }
     let own = labels.clone();
     let selector = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
-    object::made(job, &["spec"]).entry("selector").or_insert(selector);
-    object::made(job, &["metadata"]).entry("labels").or_insert(own.into());
+    object::ensure_object(job, &["spec"]).entry("selector").or_insert(selector);
+    object::ensure_object(job, &["metadata"]).entry("labels").or_insert(own.into());
 }
 
-fn judge_template(object: &Value, path: &[&str], errors: &mut Vec<FieldError>) {
+fn validate_template(object: &Value, path: &[&str], errors: &mut Vec<FieldError>) {
     let empty = json!({});
     let spec = object::at(object, path).and_then(|template| template.get("spec")).unwrap_or(&empty);
-    pod_spec::judge(spec, &format!("{}.spec", path.join(".")), errors);
+    pod_spec::validate_pod_spec(spec, &format!("{}.spec", path.join(".")), errors);
 }
 
 /// A selector is there, selects the template's pods, and never changes.
-fn judge_selected(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+fn validate_selector_and_template(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let selector = object::at(object, &["spec", "selector"]);
     let empty = json!({});
     let labels = object::at(object, &["spec", "template", "metadata", "labels"]).unwrap_or(&empty);
@@ -220,7 +226,7 @@ fn judge_selected(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldErr
             errors.push(field::invalid("spec.selector", empty.clone(), "empty selector is invalid for deployment"));
         }
         Some(selector) => {
-            let facets = object::facets(&json!({"metadata": {"labels": labels}}), std::iter::empty());
+            let facets = object::selector_attributes(&json!({"metadata": {"labels": labels}}), std::iter::empty());
             if !selector.matches(&facets.labels) {
                 let detail = "`selector` does not match template `labels`";
                 errors.push(field::invalid("spec.template.metadata.labels", labels.clone(), detail));
@@ -228,9 +234,9 @@ fn judge_selected(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldErr
         }
     }
     if old.is_some_and(|old| object::at(old, &["spec", "selector"]) != selector) {
-        errors.push(immutable("spec.selector", selector));
+        errors.push(immutable_field_error("spec.selector", selector));
     }
-    judge_template(object, &["spec", "template"], errors);
+    validate_template(object, &["spec", "template"], errors);
     let policy = object::text(object, &["spec", "template", "spec", "restartPolicy"]);
     if !policy.is_empty() && policy != "Always" {
         errors.push(field::not_supported("spec.template.spec.restartPolicy", policy, &["Always"]));
@@ -241,8 +247,8 @@ fn judge_selected(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldErr
     }
 }
 
-fn judge_deployment(deployment: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-    judge_selected(deployment, old, errors);
+fn validate_deployment(deployment: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    validate_selector_and_template(deployment, old, errors);
     let strategy = object::text(deployment, &["spec", "strategy", "type"]);
     let rolling = object::at(deployment, &["spec", "strategy", "rollingUpdate"]);
     match strategy {
@@ -273,8 +279,8 @@ fn judge_deployment(deployment: &Value, old: Option<&Value>, errors: &mut Vec<Fi
     }
 }
 
-fn judge_stateful_set(set: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-    judge_selected(set, None, errors);
+fn validate_stateful_set(set: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    validate_selector_and_template(set, None, errors);
     let Some(old) = old else { return };
     let fixed = |set: &Value| {
         let mut spec = set.get("spec").cloned().unwrap_or_default();
@@ -298,8 +304,8 @@ fn judge_stateful_set(set: &Value, old: Option<&Value>, errors: &mut Vec<FieldEr
     }
 }
 
-fn judge_job(job: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-    judge_template(job, &["spec", "template"], errors);
+fn validate_job(job: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    validate_template(job, &["spec", "template"], errors);
     if !["OnFailure", "Never"].contains(&object::text(job, &["spec", "template", "spec", "restartPolicy"])) {
         errors.push(field::required("spec.template.spec.restartPolicy", "valid values: \"OnFailure\", \"Never\""));
     }
@@ -313,7 +319,7 @@ fn judge_job(job: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     for field in ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"] {
         let now = object::at(job, &["spec", field]);
         if object::at(old, &["spec", field]) != now {
-            errors.push(immutable(&format!("spec.{field}"), now));
+            errors.push(immutable_field_error(&format!("spec.{field}"), now));
         }
     }
     // A suspended job that has not begun may be steered; anything else of the template is fixed.
@@ -329,6 +335,6 @@ fn judge_job(job: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
         template
     };
     if fixed(job) != fixed(old) {
-        errors.push(immutable("spec.template", object::at(job, &["spec", "template"])));
+        errors.push(immutable_field_error("spec.template", object::at(job, &["spec", "template"])));
     }
 }

@@ -29,14 +29,14 @@ pub(crate) fn apply(object: &Value, operations: &Value) -> ApiResult<Value> {
         serde_json::from_value(operations.clone()).map_err(|_| StatusError::unprocessable())?;
     let mut patched = object.clone();
     for operation in patch.0 {
-        let operation = leniently(&patched, operation);
+        let operation = replace_to_add_if_absent(&patched, operation);
         json_patch::patch(&mut patched, &[operation]).map_err(|_| StatusError::unprocessable())?;
     }
     Ok(patched)
 }
 
 /// The real server replaces what an object does not have.
-fn leniently(object: &Value, operation: PatchOperation) -> PatchOperation {
+fn replace_to_add_if_absent(object: &Value, operation: PatchOperation) -> PatchOperation {
     let PatchOperation::Replace(replace) = operation else { return operation };
     let parent = replace.path.split_back().and_then(|(parent, _)| parent.resolve(object).ok());
     if parent.is_some_and(Value::is_object) && replace.path.resolve(object).is_err() {

@@ -48,7 +48,7 @@ fn merge_maps(
     }
     retain_keys(&mut object, patch)?;
     for (key, value) in patch.iter().filter(|(key, _)| !key.starts_with('$')) {
-        let strategy = at.patch(key);
+        let strategy = at.patch_strategy(key);
         if value.is_null() {
             object.remove(key);
             continue;
@@ -58,16 +58,18 @@ fn merge_maps(
                 if over.get(PATCH).is_some_and(|directive| directive == "delete") {
                     continue;
                 }
-                merge_maps(at.key(key), under, over)?.into()
+                merge_maps(at.at_key(key), under, over)?.into()
             }
-            (Some(Value::Array(under)), Value::Array(over)) => merge_lists(at.key(key), strategy, under, over)?.into(),
+            (Some(Value::Array(under)), Value::Array(over)) => {
+                merge_lists(at.at_key(key), strategy, under, over)?.into()
+            }
             (_, Value::Object(over)) => {
                 if over.get(PATCH).is_some_and(|directive| directive == "delete") {
                     continue;
                 }
-                merge_maps(at.key(key), Map::new(), over)?.into()
+                merge_maps(at.at_key(key), Map::new(), over)?.into()
             }
-            (_, Value::Array(over)) => merge_lists(at.key(key), strategy, Vec::new(), over)?.into(),
+            (_, Value::Array(over)) => merge_lists(at.at_key(key), strategy, Vec::new(), over)?.into(),
             (_, scalar) => scalar.clone(),
         };
         object.insert(key.clone(), merged);
@@ -84,7 +86,7 @@ fn merge_maps(
         if let Some(field) = key.strip_prefix(SET_ORDER) {
             let order = order.as_array().ok_or_else(|| malformed(&format!("{key} must be a list")))?;
             if let Some(items) = object.get_mut(field).and_then(Value::as_array_mut) {
-                let merge = at.patch(field).and_then(|strategy| strategy.merge.clone());
+                let merge = at.patch_strategy(field).and_then(|strategy| strategy.merge.clone());
                 *items = set_order(std::mem::take(items), order, merge.as_ref());
             }
         }
@@ -147,9 +149,9 @@ fn merge_by_key(at: SchemaCursor<'_>, key: &str, mut merged: Vec<Value>, over: &
                     Value::Object(existing) => existing,
                     _ => Map::new(),
                 };
-                merged[place] = merge_maps(at.item(), existing, fields)?.into();
+                merged[place] = merge_maps(at.at_item(), existing, fields)?.into();
             }
-            None => merged.push(merge_maps(at.item(), Map::new(), fields)?.into()),
+            None => merged.push(merge_maps(at.at_item(), Map::new(), fields)?.into()),
         }
     }
     Ok(merged)

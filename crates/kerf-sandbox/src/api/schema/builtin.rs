@@ -20,7 +20,7 @@ pub(crate) struct Definitions {
     types: Arc<TypeArena>,
     by_name: BTreeMap<String, TypeIx>,
     /// Definition name to JSON schema, with references of the form `#/components/schemas/NAME`.
-    pub(crate) documents: Map<String, Value>,
+    pub(crate) json_schemas: Map<String, Value>,
 }
 
 /// Where references in the documents point.
@@ -31,16 +31,16 @@ static DEFINITIONS: LazyLock<Definitions> = LazyLock::new(|| {
     settings.definitions_path = "/components/schemas".into();
     settings.transforms.clear();
     let mut generator = settings.into_generator();
-    for describe in kinds::descriptions() {
+    for describe in kinds::schema_registrations() {
         describe(&mut generator);
     }
     let documents = generator.take_definitions(false);
-    let mut compiler = Compiler { documents: &documents, types: TypeArena::new(), by_name: BTreeMap::new() };
+    let mut compiler = Compiler { json_schemas: &documents, types: TypeArena::new(), by_name: BTreeMap::new() };
     for name in documents.keys() {
-        compiler.named(name);
+        compiler.compile_definition(name);
     }
     let Compiler { types, by_name, .. } = compiler;
-    Definitions { types: Arc::new(types), by_name, documents }
+    Definitions { types: Arc::new(types), by_name, json_schemas: documents }
 });
 
 /// The built-in types.
@@ -52,18 +52,18 @@ pub(crate) fn definitions() -> &'static Definitions {
 pub(crate) type RegisterSchema = fn(&mut SchemaGenerator);
 
 /// Makes the types of `T` known.
-pub(crate) fn describe<T: JsonSchema>(generator: &mut SchemaGenerator) {
+pub(crate) fn register_schema<T: JsonSchema>(generator: &mut SchemaGenerator) {
     generator.subschema_for::<T>();
 }
 
 impl Definitions {
     /// The schema of a definition; anything, for a name that is not there.
     pub(crate) fn schema(&self, definition: &str) -> Schema {
-        Schema { types: self.types.clone(), root: self.place(definition) }
+        Schema { types: self.types.clone(), root: self.type_ix(definition) }
     }
 
     /// Where a definition stands in the arena.
-    pub(super) fn place(&self, definition: &str) -> TypeIx {
+    pub(super) fn type_ix(&self, definition: &str) -> TypeIx {
         self.by_name.get(definition).copied().unwrap_or(TypeArena::ANY)
     }
 
@@ -73,20 +73,20 @@ impl Definitions {
 }
 
 struct Compiler<'a> {
-    documents: &'a Map<String, Value>,
+    json_schemas: &'a Map<String, Value>,
     types: TypeArena,
     by_name: BTreeMap<String, TypeIx>,
 }
 
 impl Compiler<'_> {
     /// The type of a definition, compiled once.
-    fn named(&mut self, name: &str) -> TypeIx {
+    fn compile_definition(&mut self, name: &str) -> TypeIx {
         if let Some(ix) = self.by_name.get(name) {
             return *ix;
         }
         let ix = self.types.reserve();
         self.by_name.insert(name.into(), ix);
-        let documents = self.documents;
+        let documents = self.json_schemas;
         let ty = match name.rsplit('.').next().unwrap_or(name) {
             "Quantity" => FieldType::Scalar(ScalarType::Quantity),
             "IntOrString" => FieldType::Scalar(ScalarType::IntOrString),
@@ -99,22 +99,24 @@ impl Compiler<'_> {
             | "JSONSchemaPropsOrStringArray"
             | "FieldsV1"
             | "RawExtension" => FieldType::Any,
-            _ => documents.get(name).map_or(FieldType::Any, |document| self.shape(document, short_name(name), None)),
+            _ => documents
+                .get(name)
+                .map_or(FieldType::Any, |document| self.type_of_schema(document, short_name(name), None)),
         };
         self.types.fill(ix, ty);
         ix
     }
 
     /// The type that a schema describes, which is a reference or a shape of its own.
-    fn inline(&mut self, document: &Value, row: Option<&'static MergeKeyRow>) -> TypeIx {
+    fn compile_inline_schema(&mut self, document: &Value, row: Option<&'static MergeKeyRow>) -> TypeIx {
         if let Some(reference) = document.get("$ref").and_then(Value::as_str) {
-            return self.named(reference.strip_prefix(SCHEMA_REF_PREFIX).unwrap_or(reference));
+            return self.compile_definition(reference.strip_prefix(SCHEMA_REF_PREFIX).unwrap_or(reference));
         }
-        let ty = self.shape(document, "", row);
+        let ty = self.type_of_schema(document, "", row);
         self.types.add(ty)
     }
 
-    fn shape(&mut self, document: &Value, name: &str, row: Option<&'static MergeKeyRow>) -> FieldType {
+    fn type_of_schema(&mut self, document: &Value, name: &str, row: Option<&'static MergeKeyRow>) -> FieldType {
         let text = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default();
         match (text("type"), text("format")) {
             ("string", "byte") => FieldType::Scalar(ScalarType::Bytes),
@@ -124,8 +126,9 @@ impl Compiler<'_> {
             ("integer", _) => FieldType::Scalar(ScalarType::Int64),
             ("number", _) => FieldType::Scalar(ScalarType::Number),
             ("array", _) => {
-                let item = document.get("items").map_or(TypeArena::ANY, |items| self.inline(items, None));
-                FieldType::List { item, kind: row.map_or(ListMergeType::Atomic, list_kind) }
+                let item =
+                    document.get("items").map_or(TypeArena::ANY, |items| self.compile_inline_schema(items, None));
+                FieldType::List { item, kind: row.map_or(ListMergeType::Atomic, list_merge_type) }
             }
             ("object", _) => {
                 if let Some(properties) = document.get("properties").and_then(Value::as_object) {
@@ -137,10 +140,10 @@ impl Compiler<'_> {
                         name: name.rsplit('.').next().unwrap_or(name).into(),
                         fields,
                         atomic: ATOMIC_TYPES.contains(&name),
-                        open: false,
+                        preserves_unknown_fields: false,
                     })
                 } else if let Some(values) = document.get("additionalProperties") {
-                    FieldType::Map { value: self.inline(values, None), atomic: false }
+                    FieldType::Map { value: self.compile_inline_schema(values, None), atomic: false }
                 } else {
                     FieldType::Any
                 }
@@ -160,11 +163,11 @@ impl Compiler<'_> {
             retain_keys: row.retains_keys(),
             replace: row.replaces(),
         });
-        StructField { ty: self.inline(property, row), patch, atomic }
+        StructField { ty: self.compile_inline_schema(property, row), patch, atomic }
     }
 }
 
-fn list_kind(row: &'static MergeKeyRow) -> ListMergeType {
+fn list_merge_type(row: &'static MergeKeyRow) -> ListMergeType {
     match row.keys {
         "" => ListMergeType::Atomic,
         "*" => ListMergeType::Set,
@@ -190,7 +193,7 @@ mod tests {
     #[test]
     fn every_row_of_the_table_names_a_field_that_exists() {
         let known = |ty: &str, field: &str| {
-            let found = definitions().documents.iter().find(|(name, _)| short_name(name) == ty);
+            let found = definitions().json_schemas.iter().find(|(name, _)| short_name(name) == ty);
             found.is_some_and(|(_, document)| document["properties"].get(field).is_some())
         };
         for row in MERGE_KEYS {
@@ -200,37 +203,41 @@ mod tests {
             assert!(known(ty, field), "{ty}.{field}");
         }
         for ty in ATOMIC_TYPES {
-            assert!(definitions().documents.keys().any(|name| short_name(name) == *ty), "{ty}");
+            assert!(definitions().json_schemas.keys().any(|name| short_name(name) == *ty), "{ty}");
         }
     }
 
     #[test]
     fn a_pods_lists_have_their_keys() {
         let schema = pod();
-        let spec = schema.root().key("spec");
-        let keys = |at: super::super::SchemaCursor<'_>| match at.list_kind() {
+        let spec = schema.root().at_key("spec");
+        let keys = |at: super::super::SchemaCursor<'_>| match at.list_merge_type() {
             ListMergeType::Map(keys) => keys.iter().map(|key| key.name.to_string()).collect::<Vec<_>>().join(","),
             ListMergeType::Set => "*".into(),
             ListMergeType::Atomic => String::new(),
         };
-        assert_eq!(keys(spec.key("containers")), "name");
-        assert_eq!(keys(spec.key("containers").item().key("ports")), "containerPort,protocol");
-        assert_eq!(keys(spec.key("tolerations")), "");
-        assert_eq!(keys(schema.root().key("metadata").key("finalizers")), "*");
-        assert!(spec.key("nodeSelector").is_atomic());
-        assert!(!schema.root().key("metadata").key("labels").is_atomic());
+        assert_eq!(keys(spec.at_key("containers")), "name");
+        assert_eq!(keys(spec.at_key("containers").at_item().at_key("ports")), "containerPort,protocol");
+        assert_eq!(keys(spec.at_key("tolerations")), "");
+        assert_eq!(keys(schema.root().at_key("metadata").at_key("finalizers")), "*");
+        assert!(spec.at_key("nodeSelector").is_atomic());
+        assert!(!schema.root().at_key("metadata").at_key("labels").is_atomic());
         assert!(
-            spec.key("affinity").key("nodeAffinity").key("requiredDuringSchedulingIgnoredDuringExecution").is_atomic()
+            spec.at_key("affinity")
+                .at_key("nodeAffinity")
+                .at_key("requiredDuringSchedulingIgnoredDuringExecution")
+                .is_atomic()
         );
-        assert!(!spec.key("affinity").is_atomic());
+        assert!(!spec.at_key("affinity").is_atomic());
     }
 
     #[test]
     fn a_type_may_contain_itself() {
         let schema =
             definitions().schema("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition");
-        let props = schema.root().key("spec").key("versions").item().key("schema").key("openAPIV3Schema");
-        let deep = props.key("properties").key("a").key("properties").key("b");
+        let props =
+            schema.root().at_key("spec").at_key("versions").at_item().at_key("schema").at_key("openAPIV3Schema");
+        let deep = props.at_key("properties").at_key("a").at_key("properties").at_key("b");
         assert!(deep.has_field("x-kubernetes-validations"));
     }
 }

@@ -17,20 +17,21 @@ const MAX_SCHEMA_DEPTH: usize = 100;
 pub(super) fn compile(open_api: Option<&Value>) -> Schema {
     let mut types = TypeArena::new();
     let metadata =
-        types.add(FieldType::BuiltIn(definitions().place("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")));
-    let root = open_api.map_or(TypeArena::ANY, |document| shape(&mut types, document, MAX_SCHEMA_DEPTH));
+        types.add(FieldType::BuiltIn(definitions().type_ix("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")));
+    let root = open_api.map_or(TypeArena::ANY, |document| compile_type(&mut types, document, MAX_SCHEMA_DEPTH));
     let mut fields = std::collections::BTreeMap::new();
     let mut open = true;
     if let FieldType::Struct(inner) = std::mem::replace(&mut types.0[root.0 as usize], FieldType::Any) {
         fields = inner.fields;
-        open = inner.open;
+        open = inner.preserves_unknown_fields;
     }
     fields.insert("metadata".into(), field(metadata));
     for key in ["apiVersion", "kind"] {
         let text = types.add(FieldType::Scalar(ScalarType::String));
         fields.insert(key.into(), field(text));
     }
-    let root = types.add(FieldType::Struct(StructType { fields, open, ..StructType::default() }));
+    let root =
+        types.add(FieldType::Struct(StructType { fields, preserves_unknown_fields: open, ..StructType::default() }));
     Schema { types: Arc::new(types), root }
 }
 
@@ -38,7 +39,7 @@ fn field(ty: TypeIx) -> StructField {
     StructField { ty, patch: PatchStrategy::default(), atomic: None }
 }
 
-fn shape(types: &mut TypeArena, document: &Value, depth: usize) -> TypeIx {
+fn compile_type(types: &mut TypeArena, document: &Value, depth: usize) -> TypeIx {
     if depth == 0 {
         return TypeArena::ANY;
     }
@@ -58,7 +59,7 @@ fn shape(types: &mut TypeArena, document: &Value, depth: usize) -> TypeIx {
         "number" => types.add(FieldType::Scalar(ScalarType::Number)),
         "array" => {
             let items = document.get("items");
-            let item = items.map_or(TypeArena::ANY, |items| shape(types, items, depth - 1));
+            let item = items.map_or(TypeArena::ANY, |items| compile_type(types, items, depth - 1));
             let kind = match text("x-kubernetes-list-type") {
                 "set" => ListMergeType::Set,
                 "map" => ListMergeType::Map(list_keys(document, items)),
@@ -72,12 +73,17 @@ fn shape(types: &mut TypeArena, document: &Value, depth: usize) -> TypeIx {
                     flag("x-kubernetes-preserve-unknown-fields") || document.get("additionalProperties").is_some();
                 let fields = properties
                     .iter()
-                    .map(|(key, property)| (SmolStr::from(key), field(shape(types, property, depth - 1))))
+                    .map(|(key, property)| (SmolStr::from(key), field(compile_type(types, property, depth - 1))))
                     .collect();
-                types.add(FieldType::Struct(StructType { fields, atomic, open, ..StructType::default() }))
+                types.add(FieldType::Struct(StructType {
+                    fields,
+                    atomic,
+                    preserves_unknown_fields: open,
+                    ..StructType::default()
+                }))
             } else {
                 let value = document.get("additionalProperties").filter(|values| values.is_object());
-                let value = value.map_or(TypeArena::ANY, |values| shape(types, values, depth - 1));
+                let value = value.map_or(TypeArena::ANY, |values| compile_type(types, values, depth - 1));
                 types.add(FieldType::Map { value, atomic })
             }
         }

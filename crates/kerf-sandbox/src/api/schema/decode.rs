@@ -18,7 +18,7 @@ pub(crate) fn decode(schema: &Schema, object: &mut Value) -> Result<Vec<String>,
 
 /// [`decode`] of an object that was made from `read`, which has that form already: parts that are the same are not looked at.
 pub(crate) fn decode_changed(schema: &Schema, object: &mut Value, read: Option<&Value>) -> Result<Vec<String>, String> {
-    let mut decoder = Decoder { path: String::new(), plain: String::new(), owner: "", unknown: Vec::new() };
+    let mut decoder = Decoder { path: String::new(), go_path: String::new(), struct_name: "", unknown: Vec::new() };
     decoder.value(schema.root(), object, read)?;
     Ok(decoder.unknown)
 }
@@ -27,9 +27,9 @@ struct Decoder<'a> {
     /// Where we are, with list places: `spec.containers[0].image`.
     path: String,
     /// Where we are as Go's decoder tells it, without list places.
-    plain: String,
+    go_path: String,
     /// The innermost struct.
-    owner: &'a str,
+    struct_name: &'a str,
     unknown: Vec<String>,
 }
 
@@ -39,25 +39,27 @@ impl<'a> Decoder<'a> {
             (FieldType::Any | FieldType::BuiltIn(_), _) => Ok(()),
             (FieldType::Scalar(scalar), _) => self.scalar(*scalar, value),
             (FieldType::Struct(inner), Value::Object(fields)) => {
-                let owner = std::mem::replace(&mut self.owner, &inner.name);
-                let open = inner.open;
+                let owner = std::mem::replace(&mut self.struct_name, &inner.name);
+                let open = inner.preserves_unknown_fields;
                 let read = read.and_then(Value::as_object);
-                self.entries(fields, true, read, |key| (inner.fields.contains_key(key) || open).then(|| at.key(key)))?;
-                self.owner = owner;
+                self.entries(fields, true, read, |key| {
+                    (inner.fields.contains_key(key) || open).then(|| at.at_key(key))
+                })?;
+                self.struct_name = owner;
                 Ok(())
             }
             (FieldType::Map { .. }, Value::Object(entries)) => {
-                self.entries(entries, false, read.and_then(Value::as_object), |key| Some(at.key(key)))
+                self.entries(entries, false, read.and_then(Value::as_object), |key| Some(at.at_key(key)))
             }
             (FieldType::List { .. }, Value::Array(items)) => {
                 let length = self.path.len();
                 for (place, item) in items.iter_mut().enumerate() {
                     if item.is_null() {
-                        *item = zero(at.item().ty());
+                        *item = zero(at.at_item().ty());
                     }
                     // Writing to a String cannot fail.
                     let _ = write!(self.path, "[{place}]");
-                    self.value(at.item(), item, None)?;
+                    self.value(at.at_item(), item, None)?;
                     self.path.truncate(length);
                 }
                 Ok(())
@@ -76,7 +78,7 @@ impl<'a> Decoder<'a> {
         read: Option<&Map<String, Value>>,
         field: impl Fn(&str) -> Option<SchemaCursor<'a>>,
     ) -> Result<(), String> {
-        let (path, plain) = (self.path.len(), self.plain.len());
+        let (path, plain) = (self.path.len(), self.go_path.len());
         let mut gone: Vec<String> = Vec::new();
         for (key, value) in &mut *entries {
             let read = read.and_then(|read| read.get(key));
@@ -89,9 +91,9 @@ impl<'a> Decoder<'a> {
             self.path.push_str(key);
             if named {
                 if plain > 0 {
-                    self.plain.push('.');
+                    self.go_path.push('.');
                 }
-                self.plain.push_str(key);
+                self.go_path.push_str(key);
             }
             match field(key) {
                 None => {
@@ -102,7 +104,7 @@ impl<'a> Decoder<'a> {
                 Some(at) => self.value(at, value, read)?,
             }
             self.path.truncate(path);
-            self.plain.truncate(plain);
+            self.go_path.truncate(plain);
         }
         for key in gone {
             entries.remove(&key);
@@ -129,8 +131,8 @@ impl<'a> Decoder<'a> {
             (ScalarType::Int64, Value::Number(number)) if number.as_i64().is_some() => Ok(()),
             (ScalarType::Int32 | ScalarType::Int64, Value::Number(number)) => Err(format!(
                 "json: cannot unmarshal number {number} into Go struct field {}.{} of type {}",
-                self.owner,
-                self.plain,
+                self.struct_name,
+                self.go_path,
                 go_scalar(scalar)
             )),
             (ScalarType::IntOrString, Value::String(_)) => Ok(()),
@@ -146,8 +148,8 @@ impl<'a> Decoder<'a> {
                 *value = Value::String(text);
                 Ok(())
             }
-            (ScalarType::Time, Value::String(text)) => canonical_time(text, object::seconds),
-            (ScalarType::MicroTime, Value::String(text)) => canonical_time(text, object::micros),
+            (ScalarType::Time, Value::String(text)) => canonical_time(text, object::rfc3339_seconds),
+            (ScalarType::MicroTime, Value::String(text)) => canonical_time(text, object::rfc3339_micros),
             (_, other) => Err(self.mismatch(other, go_scalar(scalar))),
         }
     }
@@ -161,10 +163,13 @@ impl<'a> Decoder<'a> {
             Value::Array(_) => "array",
             Value::Object(_) => "object",
         };
-        if self.plain.is_empty() {
+        if self.go_path.is_empty() {
             return format!("json: cannot unmarshal {found} into Go value of type {wanted}");
         }
-        format!("json: cannot unmarshal {found} into Go struct field {}.{} of type {wanted}", self.owner, self.plain)
+        format!(
+            "json: cannot unmarshal {found} into Go struct field {}.{} of type {wanted}",
+            self.struct_name, self.go_path
+        )
     }
 }
 
@@ -202,8 +207,8 @@ fn go_type(at: SchemaCursor<'_>) -> String {
     match at.ty() {
         FieldType::Scalar(scalar) => go_scalar(*scalar).into(),
         FieldType::Struct(inner) => format!("v1.{}", inner.name),
-        FieldType::Map { .. } => format!("map[string]{}", go_type(at.key(""))),
-        FieldType::List { .. } => format!("[]{}", go_type(at.item())),
+        FieldType::Map { .. } => format!("map[string]{}", go_type(at.at_key(""))),
+        FieldType::List { .. } => format!("[]{}", go_type(at.at_item())),
         FieldType::Any | FieldType::BuiltIn(_) => "interface {}".into(),
     }
 }

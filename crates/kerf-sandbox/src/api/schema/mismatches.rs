@@ -5,14 +5,14 @@ use serde_json::Value;
 use super::{FieldType, ScalarType, Schema, SchemaCursor};
 
 /// The paths of fields that the schema does not declare (`spec.containers[0].imagee`).
-pub(crate) fn undeclared(schema: &Schema, object: &Value) -> Vec<String> {
+pub(crate) fn undeclared_fields(schema: &Schema, object: &Value) -> Vec<String> {
     let found = find(schema, object).into_iter();
-    found.filter(|misfit| misfit.wanted.is_none()).map(|misfit| misfit.path).collect()
+    found.filter(|misfit| misfit.expected.is_none()).map(|misfit| misfit.path).collect()
 }
 
 /// All that does not fit, in the words of server-side apply.
-pub(crate) fn misfits(schema: &Schema, object: &Value) -> Vec<String> {
-    let told = |SchemaMismatch { path, wanted }| match wanted {
+pub(crate) fn schema_mismatches(schema: &Schema, object: &Value) -> Vec<String> {
+    let told = |SchemaMismatch { path, expected: wanted }| match wanted {
         None => format!(".{path}: field not declared in schema"),
         Some(wanted) => format!(".{path}: expected {wanted}"),
     };
@@ -22,7 +22,7 @@ pub(crate) fn misfits(schema: &Schema, object: &Value) -> Vec<String> {
 struct SchemaMismatch {
     path: String,
     /// What was expected, and what was found; nothing if there should be nothing.
-    wanted: Option<String>,
+    expected: Option<String>,
 }
 
 fn find(schema: &Schema, object: &Value) -> Vec<SchemaMismatch> {
@@ -38,9 +38,9 @@ fn walk(at: SchemaCursor<'_>, value: &Value, path: &mut String, found: &mut Vec<
             for (key, value) in fields {
                 push_key(path, key);
                 if inner.fields.contains_key(key.as_str()) {
-                    walk(at.key(key), value, path, found);
-                } else if !inner.open {
-                    found.push(SchemaMismatch { path: path.clone(), wanted: None });
+                    walk(at.at_key(key), value, path, found);
+                } else if !inner.preserves_unknown_fields {
+                    found.push(SchemaMismatch { path: path.clone(), expected: None });
                 }
                 path.truncate(length);
             }
@@ -48,7 +48,7 @@ fn walk(at: SchemaCursor<'_>, value: &Value, path: &mut String, found: &mut Vec<
         (FieldType::Map { .. }, Value::Object(entries)) => {
             for (key, value) in entries {
                 push_key(path, key);
-                walk(at.key(key), value, path, found);
+                walk(at.at_key(key), value, path, found);
                 path.truncate(length);
             }
         }
@@ -57,12 +57,14 @@ fn walk(at: SchemaCursor<'_>, value: &Value, path: &mut String, found: &mut Vec<
                 path.push('[');
                 path.push_str(&place.to_string());
                 path.push(']');
-                walk(at.item(), item, path, found);
+                walk(at.at_item(), item, path, found);
                 path.truncate(length);
             }
         }
         (ty, value) => {
-            found.extend(mismatch(ty, value).map(|wanted| SchemaMismatch { path: path.clone(), wanted: Some(wanted) }));
+            found.extend(
+                mismatch(ty, value).map(|wanted| SchemaMismatch { path: path.clone(), expected: Some(wanted) }),
+            );
         }
     }
 }
@@ -78,8 +80,8 @@ fn push_key(path: &mut String, key: &str) {
 fn mismatch(ty: &FieldType, value: &Value) -> Option<String> {
     match (ty, value) {
         (_, Value::Null) | (FieldType::Any | FieldType::BuiltIn(_), _) => None,
-        (FieldType::Struct(_) | FieldType::Map { .. }, _) => Some(format!("map, got &{{{}}}", plain(value))),
-        (FieldType::List { .. }, _) => Some(format!("list, got &{{{}}}", plain(value))),
+        (FieldType::Struct(_) | FieldType::Map { .. }, _) => Some(format!("map, got &{{{}}}", go_print(value))),
+        (FieldType::List { .. }, _) => Some(format!("list, got &{{{}}}", go_print(value))),
         (FieldType::Scalar(scalar), _) => match (scalar, value) {
             (ScalarType::String | ScalarType::Bytes, Value::String(_))
             | (ScalarType::Boolean, Value::Bool(_))
@@ -88,7 +90,7 @@ fn mismatch(ty: &FieldType, value: &Value) -> Option<String> {
             (ScalarType::String | ScalarType::Bytes, _) => {
                 Some(format!("string, got &value.valueUnstructured{{Value:{}}}", syntax(value)))
             }
-            (ScalarType::Boolean, _) => Some(format!("boolean, got &{{{}}}", plain(value))),
+            (ScalarType::Boolean, _) => Some(format!("boolean, got &{{{}}}", go_print(value))),
             (ScalarType::Int32 | ScalarType::Int64 | ScalarType::Number, _) => {
                 Some(format!("numeric (int or float), got {}", go_type(value)))
             }
@@ -97,14 +99,14 @@ fn mismatch(ty: &FieldType, value: &Value) -> Option<String> {
 }
 
 /// A value as Go prints it: `[a map[b:1]]`.
-fn plain(value: &Value) -> String {
+fn go_print(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".into(),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
         Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(" ")),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_print).collect::<Vec<_>>().join(" ")),
         Value::Object(fields) => {
-            let fields: Vec<String> = fields.iter().map(|(key, value)| format!("{key}:{}", plain(value))).collect();
+            let fields: Vec<String> = fields.iter().map(|(key, value)| format!("{key}:{}", go_print(value))).collect();
             format!("map[{}]", fields.join(" "))
         }
     }
@@ -151,7 +153,7 @@ mod tests {
             "list": {"type": "array", "items": {"type": "string"}}, "either": {"x-kubernetes-int-or-string": true}}}}}),
         ));
         let fine = json!({"metadata": {"creationTimestamp": "x"}, "spec": {"text": null, "number": 1.5, "either": true, "list": null}});
-        assert_eq!(misfits(&schema, &fine), Vec::<String>::new());
+        assert_eq!(schema_mismatches(&schema, &fine), Vec::<String>::new());
         for (spec, told) in [
             (json!([1, "a"]), ".spec: expected map, got &{[1 a]}"),
             (json!({"foo": 1}), ".spec.foo: field not declared in schema"),
@@ -167,7 +169,7 @@ mod tests {
             (json!({"number": true}), ".spec.number: expected numeric (int or float), got bool"),
             (json!({"flag": "x"}), ".spec.flag: expected boolean, got &{x}"),
         ] {
-            assert_eq!(misfits(&schema, &json!({"spec": spec})), [told]);
+            assert_eq!(schema_mismatches(&schema, &json!({"spec": spec})), [told]);
         }
     }
 }

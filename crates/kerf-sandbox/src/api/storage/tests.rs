@@ -23,8 +23,8 @@ fn put(storage: &ObjectStore, table: TableIx, key: &ObjectKey, generation: u64) 
 
 static SELECT_ALL: LazyLock<Selection> = LazyLock::new(Selection::default);
 
-fn everything(at: Option<u64>) -> PageQuery<'static> {
-    PageQuery { namespace: None, selection: &SELECT_ALL, from: None, at, limit: None }
+fn whole_table(at: Option<u64>) -> PageQuery<'static> {
+    PageQuery { namespace: None, selection: &SELECT_ALL, from: None, at_revision: at, limit: None }
 }
 
 fn texts(page: &Page) -> Vec<String> {
@@ -34,7 +34,7 @@ fn texts(page: &Page) -> Vec<String> {
 #[test]
 fn a_write_needs_the_version_that_was_read() {
     let storage = ObjectStore::new(10);
-    let table = storage.open();
+    let table = storage.create_table();
     let key = ObjectKey::new(Some("default"), "a");
     let first = put(&storage, table, &key, 1);
     assert!(storage.put(table, &key, None, &object("a", 2), SelectorAttributes::default()).is_err(), "it exists");
@@ -52,43 +52,47 @@ fn a_write_needs_the_version_that_was_read() {
 #[test]
 fn revisions_are_shared_by_all_tables() {
     let storage = ObjectStore::new(10);
-    let (one, two) = (storage.open(), storage.open());
+    let (one, two) = (storage.create_table(), storage.create_table());
     let first = put(&storage, one, &ObjectKey::new(None, "a"), 1);
     let second = put(&storage, two, &ObjectKey::new(None, "a"), 1);
     assert_eq!(second, first + 1);
     assert_eq!(storage.revision(), second);
-    assert!(matches!(storage.after(one, first).unwrap(), TableChanges::Nothing { revision } if revision == second));
+    assert!(
+        matches!(storage.changes_after(one, first).unwrap(), TableChanges::Nothing { revision } if revision == second)
+    );
 }
 
 #[test]
 fn a_watcher_that_is_too_late_is_told_so() {
     let storage = ObjectStore::new(3);
-    let table = storage.open();
+    let table = storage.create_table();
     let revisions: Vec<u64> = (0..5).map(|n| put(&storage, table, &ObjectKey::new(None, "a"), n)).collect();
-    assert_eq!(storage.after(table, revisions[0]).unwrap_err(), Compacted { oldest: revisions[1] });
-    let TableChanges::Events(events) = storage.after(table, revisions[1]).unwrap() else { panic!("three are left") };
+    assert_eq!(storage.changes_after(table, revisions[0]).unwrap_err(), Compacted { oldest: revisions[1] });
+    let TableChanges::Events(events) = storage.changes_after(table, revisions[1]).unwrap() else {
+        panic!("three are left")
+    };
     assert_eq!(events.iter().map(|event| event.revision).collect::<Vec<_>>(), revisions[2..]);
-    assert!(storage.page(table, everything(Some(revisions[0]))).is_err());
+    assert!(storage.page(table, whole_table(Some(revisions[0]))).is_err());
 }
 
 #[test]
 fn namespaces_do_not_run_into_each_other() {
     let storage = ObjectStore::new(10);
-    let table = storage.open();
+    let table = storage.create_table();
     for (namespace, name) in [("a", "x"), ("a-b", "x"), ("ab", "x"), ("a", "y"), ("b", "x")] {
         put(&storage, table, &ObjectKey::new(Some(namespace), name), 1);
     }
-    let page = storage.page(table, PageQuery { namespace: Some("a"), ..everything(None) }).unwrap();
+    let page = storage.page(table, PageQuery { namespace: Some("a"), ..whole_table(None) }).unwrap();
     assert_eq!(page.objects.len(), 2);
 }
 
 #[test]
 fn a_closed_table_tells_its_watchers_and_takes_nothing() {
     let storage = ObjectStore::new(10);
-    let table = storage.open();
+    let table = storage.create_table();
     let revision = put(&storage, table, &ObjectKey::new(None, "a"), 1);
-    storage.close(table);
-    assert!(matches!(storage.after(table, revision).unwrap(), TableChanges::Closed));
+    storage.close_table(table);
+    assert!(matches!(storage.changes_after(table, revision).unwrap(), TableChanges::Closed));
     assert!(
         storage.put(table, &ObjectKey::new(None, "b"), None, &object("b", 1), SelectorAttributes::default()).is_err()
     );
@@ -103,7 +107,7 @@ proptest! {
     #[test]
     fn every_state_of_the_past_can_be_read_again(steps in steps(), limit in 1usize..5) {
         let storage = ObjectStore::new(1000);
-        let table = storage.open();
+        let table = storage.create_table();
         let mut states: Vec<(u64, Vec<String>)> = vec![(storage.revision(), Vec::new())];
         for (generation, (which, write)) in steps.into_iter().enumerate() {
             let key = ObjectKey::new(Some(if which % 2 == 0 { "even" } else { "odd" }), &which.to_string());
@@ -111,15 +115,15 @@ proptest! {
                 Some(stored) if !write => { storage.delete(table, &key, stored.revision).unwrap(); }
                 _ => { put(&storage, table, &key, generation as u64); }
             }
-            let now = texts(&storage.page(table, everything(None)).unwrap());
+            let now = texts(&storage.page(table, whole_table(None)).unwrap());
             states.push((storage.revision(), now));
         }
         for (revision, state) in &states {
-            prop_assert_eq!(&texts(&storage.page(table, everything(Some(*revision))).unwrap()), state);
+            prop_assert_eq!(&texts(&storage.page(table, whole_table(Some(*revision))).unwrap()), state);
             // Paging through that state gives the same, whatever has happened since.
             let (mut paged, mut from, mut left) = (Vec::new(), None, state.len());
             loop {
-                let page = storage.page(table, PageQuery { from: from.as_ref(), limit: Some(limit), ..everything(Some(*revision)) }).unwrap();
+                let page = storage.page(table, PageQuery { from: from.as_ref(), limit: Some(limit), ..whole_table(Some(*revision)) }).unwrap();
                 paged.extend(texts(&page));
                 left -= page.objects.len();
                 let Some((next, rest)) = page.rest else { break };
@@ -135,46 +139,46 @@ proptest! {
 #[test]
 fn an_object_is_touched_up_where_it_stands() {
     let storage = ObjectStore::new(100);
-    let table = storage.open();
+    let table = storage.create_table();
     let key = ObjectKey::new(None, "a");
     let mut at = put(&storage, table, &key, 1);
-    let facets = storage.get(table, &key).unwrap().facets.clone();
+    let facets = storage.get(table, &key).unwrap().attributes.clone();
     for name in ["b", "c", "d", "e", "f", "g", "h", "i", "j", "k"] {
-        assert!(storage.touch_up(table, &key, at - 1, |_| {}).is_err(), "it is not at that version");
+        assert!(storage.update_bytes_in_place(table, &key, at - 1, |_| {}).is_err(), "it is not at that version");
         // Counted from the end, the name stays where it is when the version grows by a digit.
         let rename = |text: &mut [u8]| {
             let place = text.len() - "a\"}}".len();
             text[place] = name.as_bytes()[0];
         };
-        at = storage.touch_up(table, &key, at, rename).unwrap();
+        at = storage.update_bytes_in_place(table, &key, at, rename).unwrap();
         let stored = storage.get(table, &key).unwrap();
         let read: serde_json::Value = serde_json::from_slice(stored.bytes()).unwrap();
         assert_eq!(read["metadata"], json!({"resourceVersion": at.to_string(), "name": name}));
         assert_eq!(stored.revision, at);
-        assert!(Arc::ptr_eq(&stored.facets, &facets), "what selectors ask about is the same");
+        assert!(Arc::ptr_eq(&stored.attributes, &facets), "what selectors ask about is the same");
     }
     assert!(at > 9, "the version has grown by a digit");
-    at = storage.touch_up(table, &key, at, <[u8]>::make_ascii_uppercase).unwrap();
+    at = storage.update_bytes_in_place(table, &key, at, <[u8]>::make_ascii_uppercase).unwrap();
     assert!(storage.get(table, &key).unwrap().bytes().starts_with(b"{\"GENERATION\""));
-    let Ok(TableChanges::Events(events)) = storage.after(table, at - 1) else { panic!("every write is told") };
+    let Ok(TableChanges::Events(events)) = storage.changes_after(table, at - 1) else { panic!("every write is told") };
     assert_eq!(events[0].revision, at);
-    assert!(storage.touch_up(table, &ObjectKey::new(None, "nobody"), at, |_| {}).is_err());
+    assert!(storage.update_bytes_in_place(table, &ObjectKey::new(None, "nobody"), at, |_| {}).is_err());
 }
 
 #[test]
 fn whoever_follows_all_tables_is_told_which_have_changed() {
     let storage = ObjectStore::new(10_000);
-    let tables: Vec<TableIx> = (0..5).map(|_| storage.open()).collect();
+    let tables: Vec<TableIx> = (0..5).map(|_| storage.create_table()).collect();
     let key = ObjectKey::new(None, "a");
     let start = storage.revision();
     put(&storage, tables[3], &key, 1);
     let middle = put(&storage, tables[1], &key, 1);
     put(&storage, tables[3], &key, 2);
-    assert_eq!(storage.changed_since(start), (vec![tables[1], tables[3]], storage.revision()));
-    assert_eq!(storage.changed_since(middle).0, [tables[3]]);
-    assert_eq!(storage.changed_since(storage.revision()).0, []);
+    assert_eq!(storage.tables_changed_since(start), (vec![tables[1], tables[3]], storage.revision()));
+    assert_eq!(storage.tables_changed_since(middle).0, [tables[3]]);
+    assert_eq!(storage.tables_changed_since(storage.revision()).0, []);
     for generation in 0..MAX_RECENT_REVISIONS as u64 + 10 {
         put(&storage, tables[4], &key, generation);
     }
-    assert_eq!(storage.changed_since(start).0, [tables[1], tables[3], tables[4]], "however long ago that was");
+    assert_eq!(storage.tables_changed_since(start).0, [tables[1], tables[3], tables[4]], "however long ago that was");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::overwrite;
+use super::update_directly;
 use crate::api::call::Call;
 use crate::api::object;
 use crate::api::respond::Reply;
@@ -28,9 +28,9 @@ pub(super) fn bind(call: &Call<'_>, name: &str) -> ApiResult<Reply> {
         return Err(StatusError::server_error("target.name: Required value"));
     }
     let pods = call.registry.find("", "pods").cloned().ok_or_else(StatusError::no_such_resource)?;
-    let now = object::seconds(call.now());
+    let now = object::rfc3339_seconds(call.now());
     let uid = object::uid(&binding);
-    overwrite(call, &pods, &ObjectKey::new(call.namespace(), name), name, |pod| {
+    update_directly(call, &pods, &ObjectKey::new(call.namespace(), name), name, |pod| {
         let conflict = |why: String| Err(StatusError::conflict(BINDING, name, &why));
         if !uid.is_empty() && uid != object::uid(pod) {
             return conflict(format!(
@@ -48,12 +48,12 @@ pub(super) fn bind(call: &Call<'_>, name: &str) -> ApiResult<Reply> {
         if !object::list(pod, &["spec", "schedulingGates"]).is_empty() {
             return conflict(format!("pod {name} has non-empty .spec.schedulingGates"));
         }
-        object::made(pod, &["spec"]).insert("nodeName".into(), node.into());
+        object::ensure_object(pod, &["spec"]).insert("nodeName".into(), node.into());
         for field in ["annotations", "labels"] {
             for (key, value) in
                 object::at(&binding, &["metadata", field]).and_then(Value::as_object).into_iter().flatten()
             {
-                object::made(pod, &["metadata", field]).insert(key.clone(), value.clone());
+                object::ensure_object(pod, &["metadata", field]).insert(key.clone(), value.clone());
             }
         }
         // A pod that has a node needs none to be kept free for it.
@@ -67,7 +67,7 @@ pub(super) fn bind(call: &Call<'_>, name: &str) -> ApiResult<Reply> {
 /// Sets a condition of a pod. The time of the last transition stays if the status does.
 pub(super) fn set_condition(pod: &mut Value, mut condition: Value) {
     let kind = condition.get("type").cloned();
-    let conditions = object::made(pod, &["status"]).entry("conditions").or_insert_with(|| json!([]));
+    let conditions = object::ensure_object(pod, &["status"]).entry("conditions").or_insert_with(|| json!([]));
     let Some(conditions) = conditions.as_array_mut() else { return };
     match conditions.iter_mut().find(|other| other.get("type") == kind.as_ref()) {
         Some(existing) => {

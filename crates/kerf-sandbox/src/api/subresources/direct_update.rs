@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::api::after_write;
-use crate::api::call::{Call, parse};
+use crate::api::call::{Call, parse_stored};
 use crate::api::encode::Encoded;
 use crate::api::registry::Resource;
 use crate::api::status::{ApiResult, StatusError};
@@ -13,7 +13,7 @@ use crate::api::storage::ObjectKey;
 const MAX_DIRECT_UPDATE_ATTEMPTS: usize = 16;
 
 /// Changes the object at `key` by `change`, and returns what it is then. Nothing is written in a dry run.
-pub(crate) fn overwrite(
+pub(crate) fn update_directly(
     call: &Call<'_>,
     resource: &Resource,
     key: &ObjectKey,
@@ -25,20 +25,20 @@ pub(crate) fn overwrite(
             .server
             .storage
             .get(resource.table, key)
-            .ok_or_else(|| StatusError::not_found(resource.subject(), name))?;
-        let old = parse(&stored)?;
+            .ok_or_else(|| StatusError::not_found(resource.group_resource(), name))?;
+        let old = parse_stored(&stored)?;
         let mut object = old.clone();
         change(&mut object)?;
         if object == old || call.dry_run()? {
             return Ok(object);
         }
-        let facets = resource.facets(&object);
+        let facets = resource.selector_attributes(&object);
         if let Ok(now) =
             call.server.storage.put(resource.table, key, Some(stored.revision), &Encoded::new(&object), facets)
         {
-            after_write::updated(call, &object);
-            return parse(&now);
+            after_write::on_updated(call, &object);
+            return parse_stored(&now);
         }
     }
-    Err(StatusError::stale(resource.subject(), name))
+    Err(StatusError::resource_version_conflict(resource.group_resource(), name))
 }

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use super::binding::set_condition;
-use super::overwrite;
-use crate::api::call::{Call, parse};
+use super::update_directly;
+use crate::api::call::{Call, parse_stored};
 use crate::api::delete::{self, DeleteOptions, delete_object};
 use crate::api::object;
 use crate::api::registry::Resource;
@@ -36,38 +36,40 @@ pub(super) fn evict(call: &Call<'_>) -> ApiResult<Reply> {
     let mut options =
         eviction.get("deleteOptions").map_or_else(|| Ok(DeleteOptions::default()), delete::read_options)?;
     options.dry_run |= call.dry_run()?;
-    let pod = parse(&*call.server.storage.get(call.resource.table, &call.key()).ok_or_else(|| call.not_found())?)?;
-    if !goes_without_budget(&pod)
-        && let Some(budget) = budget_of(call, &pod)?
+    let pod =
+        parse_stored(&*call.server.storage.get(call.resource.table, &call.key()).ok_or_else(|| call.not_found())?)?;
+    if !can_ignore_budget(&pod)
+        && let Some(budget) = find_budget(call, &pod)?
     {
-        take_from(call, &budget, &pod, &options)?;
+        check_and_decrement_budget(call, &budget, &pod, &options)?;
     }
     if !options.dry_run {
-        note_target(call, &pod, &options)?;
+        set_disruption_target(call, &pod, &options)?;
     }
     delete_object(call, &call.key(), call.name(), &options)?;
     Ok(super::success())
 }
 
 /// A pod that has ended, has not begun or is already going disturbs nobody.
-fn goes_without_budget(pod: &Value) -> bool {
+fn can_ignore_budget(pod: &Value) -> bool {
     matches!(object::text(pod, &["status", "phase"]), "Succeeded" | "Failed" | "Pending") || object::is_deleting(pod)
 }
 
 /// The budget that covers a pod. More than one is more than an eviction can keep.
-fn budget_of(call: &Call<'_>, pod: &Value) -> ApiResult<Option<Value>> {
+fn find_budget(call: &Call<'_>, pod: &Value) -> ApiResult<Option<Value>> {
     let Some(budgets) = call.registry.find("policy", "poddisruptionbudgets") else { return Ok(None) };
     let everything = Selection::default();
-    let window = PageQuery { namespace: call.namespace(), selection: &everything, from: None, at: None, limit: None };
+    let window =
+        PageQuery { namespace: call.namespace(), selection: &everything, from: None, at_revision: None, limit: None };
     let page = call
         .server
         .storage
         .page(budgets.table, window)
         .map_err(|_| StatusError::internal("the present is never compacted"))?;
-    let labels = object::facets(pod, std::iter::empty()).labels;
+    let labels = object::selector_attributes(pod, std::iter::empty()).labels;
     let mut covering = Vec::new();
     for stored in page.objects {
-        let budget = parse(&stored)?;
+        let budget = parse_stored(&stored)?;
         let selector = LabelSelector::from_object(object::at(&budget, &["spec", "selector"]));
         if selector.is_some_and(|selector| selector.matches(&labels)) {
             covering.push(budget);
@@ -84,25 +86,28 @@ fn budget_of(call: &Call<'_>, pod: &Value) -> ApiResult<Option<Value>> {
 }
 
 /// Takes one disruption from the budget, unless the pod is one that the budget lets go anyway.
-fn take_from(call: &Call<'_>, budget: &Value, pod: &Value, options: &DeleteOptions) -> ApiResult<()> {
+fn check_and_decrement_budget(call: &Call<'_>, budget: &Value, pod: &Value, options: &DeleteOptions) -> ApiResult<()> {
     let budgets =
         call.registry.find("policy", "poddisruptionbudgets").cloned().ok_or_else(StatusError::no_such_resource)?;
-    if !is_ready(pod) && lets_unready_go(budget) {
+    if !is_ready(pod) && allows_unready_eviction(budget) {
         return Ok(());
     }
     let name = object::name(budget);
     if options.dry_run {
-        return spend(&mut budget.clone(), call);
+        return count_disruption(&mut budget.clone(), call);
     }
-    write_budget(call, &budgets, name)
+    decrement_stored_budget(call, &budgets, name)
 }
 
-fn write_budget(call: &Call<'_>, budgets: &Resource, name: &str) -> ApiResult<()> {
-    overwrite(call, budgets, &ObjectKey::new(call.namespace(), name), name, |budget| spend(budget, call)).map(drop)
+fn decrement_stored_budget(call: &Call<'_>, budgets: &Resource, name: &str) -> ApiResult<()> {
+    update_directly(call, budgets, &ObjectKey::new(call.namespace(), name), name, |budget| {
+        count_disruption(budget, call)
+    })
+    .map(drop)
 }
 
 /// A pod that is not ready counts for nothing: with `AlwaysAllow` it may go, with the default only while the rest is healthy.
-fn lets_unready_go(budget: &Value) -> bool {
+fn allows_unready_eviction(budget: &Value) -> bool {
     let number = |field: &str| object::number(budget, &["status", field]).unwrap_or_default();
     match object::text(budget, &["spec", "unhealthyPodEvictionPolicy"]) {
         "AlwaysAllow" => true,
@@ -119,7 +124,7 @@ fn is_ready(pod: &Value) -> bool {
 }
 
 /// Counts one disruption in a budget's status, or says why there is none left.
-fn spend(budget: &mut Value, call: &Call<'_>) -> ApiResult<()> {
+fn count_disruption(budget: &mut Value, call: &Call<'_>) -> ApiResult<()> {
     let number = |budget: &Value, path: &[&str]| object::number(budget, path).unwrap_or_default();
     let name = object::name(budget).to_string();
     let refuse = |seconds: u32, message: String| {
@@ -146,9 +151,9 @@ fn spend(budget: &mut Value, call: &Call<'_>) -> ApiResult<()> {
             (number(budget, &["status", "desiredHealthy"]), number(budget, &["status", "currentHealthy"]));
         return refuse(0, format!("The disruption budget {name} needs {needs} healthy pods and has {has} currently"));
     }
-    let now = object::seconds(call.now());
+    let now = object::rfc3339_seconds(call.now());
     let generation = number(budget, &["status", "observedGeneration"]);
-    let status = object::made(budget, &["status"]);
+    let status = object::ensure_object(budget, &["status"]);
     status.insert("disruptionsAllowed".into(), (allowed - 1).into());
     if allowed == 1 {
         let condition = json!({
@@ -157,21 +162,21 @@ fn spend(budget: &mut Value, call: &Call<'_>) -> ApiResult<()> {
         });
         set_condition(budget, condition);
     }
-    object::made(budget, &["status", "disruptedPods"]).insert(call.name().into(), now.into());
+    object::ensure_object(budget, &["status", "disruptedPods"]).insert(call.name().into(), now.into());
     Ok(())
 }
 
 /// Notes on the pod why it goes, for whoever reads its last state.
-fn note_target(call: &Call<'_>, pod: &Value, options: &DeleteOptions) -> ApiResult<()> {
+fn set_disruption_target(call: &Call<'_>, pod: &Value, options: &DeleteOptions) -> ApiResult<()> {
     if options.uid.as_ref().is_some_and(|uid| uid != object::uid(pod)) {
         return Ok(());
     }
-    let now = object::seconds(call.now());
+    let now = object::rfc3339_seconds(call.now());
     let condition = json!({
         "type": "DisruptionTarget", "status": "True", "lastTransitionTime": now,
         "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
     });
-    overwrite(call, &call.resource, &call.key(), call.name(), |pod| {
+    update_directly(call, &call.resource, &call.key(), call.name(), |pod| {
         set_condition(pod, condition.clone());
         Ok(())
     })

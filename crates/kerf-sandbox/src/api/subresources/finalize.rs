@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::overwrite;
+use super::update_directly;
 use crate::api::after_write;
 use crate::api::call::Call;
 use crate::api::object;
@@ -14,20 +14,20 @@ use crate::api::status::ApiResult;
 pub(super) fn finalize(call: &Call<'_>) -> ApiResult<Reply> {
     let body = call.read_body()?.value;
     let finalizers: Vec<Value> = object::list(&body, &["spec", "finalizers"]).to_vec();
-    let namespace = overwrite(call, &call.resource, &call.key(), call.name(), |namespace| {
+    let namespace = update_directly(call, &call.resource, &call.key(), call.name(), |namespace| {
         if finalizers.is_empty() {
             object::remove(namespace, &["spec", "finalizers"]);
         } else {
-            object::made(namespace, &["spec"]).insert("finalizers".into(), json!(finalizers));
+            object::ensure_object(namespace, &["spec"]).insert("finalizers".into(), json!(finalizers));
         }
         Ok(())
     })?;
-    if after_write::is_free_to_go(call, &namespace)
+    if after_write::can_be_removed(call, &namespace)
         && !call.dry_run()?
         && let Some(stored) = call.server.storage.get(call.resource.table, &call.key())
         && call.server.storage.delete(call.resource.table, &call.key(), stored.revision).is_ok()
     {
-        after_write::deleted(call, &namespace);
+        after_write::on_deleted(call, &namespace);
     }
     Ok(Reply::new(200, Bytes::from(namespace.to_string())))
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::overwrite;
+use super::update_directly;
 use crate::api::call::Call;
 use crate::api::object;
 use crate::api::request::Verb;
@@ -13,16 +13,16 @@ use crate::api::status::{ApiResult, StatusError};
 use crate::api::write::read_patch;
 
 /// `PUT` or `PATCH` of `pods/NAME/resize` and `pods/NAME/ephemeralcontainers`.
-pub(super) fn change(call: &Call<'_>) -> ApiResult<Reply> {
+pub(super) fn change_pod_in_place(call: &Call<'_>) -> ApiResult<Reply> {
     let sent = match call.verb {
         Verb::Patch => None,
         _ => Some(call.read_body()?.value),
     };
     let patch = if sent.is_none() { Some(read_patch(call)?) } else { None };
-    let pod = overwrite(call, &call.resource, &call.key(), call.name(), |pod| {
+    let pod = update_directly(call, &call.resource, &call.key(), call.name(), |pod| {
         let mut wanted = match (&sent, &patch) {
             (Some(sent), _) => sent.clone(),
-            (None, Some(patch)) => patch.onto(call, pod)?,
+            (None, Some(patch)) => patch.apply_to(call, pod)?,
             (None, None) => return Ok(()),
         };
         schema::decode(&call.resource.schema, &mut wanted).map_err(|problem| {
@@ -30,8 +30,8 @@ pub(super) fn change(call: &Call<'_>) -> ApiResult<Reply> {
         })?;
         let before = pod.get("spec").cloned();
         match call.subresource() {
-            "resize" => take_resources(pod, &wanted),
-            _ => take_ephemeral_containers(pod, &wanted),
+            "resize" => copy_resources(pod, &wanted),
+            _ => add_ephemeral_containers(pod, &wanted),
         }
         if pod.get("spec") != before.as_ref() {
             let generation = object::number(pod, &["metadata", "generation"]).unwrap_or_default();
@@ -42,7 +42,7 @@ pub(super) fn change(call: &Call<'_>) -> ApiResult<Reply> {
     Ok(Reply::json(200, &pod))
 }
 
-fn take_resources(pod: &mut Value, wanted: &Value) {
+fn copy_resources(pod: &mut Value, wanted: &Value) {
     for list in ["containers", "initContainers"] {
         for container in object::list_mut(pod, &["spec", list]) {
             let name = object::text(container, &["name"]).to_string();
@@ -56,7 +56,7 @@ fn take_resources(pod: &mut Value, wanted: &Value) {
     }
 }
 
-fn take_ephemeral_containers(pod: &mut Value, wanted: &Value) {
+fn add_ephemeral_containers(pod: &mut Value, wanted: &Value) {
     let existing: Vec<String> = object::list(pod, &["spec", "ephemeralContainers"])
         .iter()
         .map(|container| object::text(container, &["name"]).to_string())
@@ -64,7 +64,7 @@ fn take_ephemeral_containers(pod: &mut Value, wanted: &Value) {
     for container in object::list(wanted, &["spec", "ephemeralContainers"]) {
         // They can be added; one that is there stays as it is.
         if !existing.iter().any(|name| name == object::text(container, &["name"])) {
-            let list = object::made(pod, &["spec"]).entry("ephemeralContainers").or_insert_with(|| json!([]));
+            let list = object::ensure_object(pod, &["spec"]).entry("ephemeralContainers").or_insert_with(|| json!([]));
             if let Some(list) = list.as_array_mut() {
                 list.push(container.clone());
             }

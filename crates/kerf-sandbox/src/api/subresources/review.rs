@@ -21,7 +21,7 @@ pub(super) fn review(call: &Call<'_>) -> ApiResult<Reply> {
         }
         _ => json!({"allowed": true, "reason": "the sandbox allows everything to whoever has its token"}),
     };
-    let fields = object::made(&mut review, &[]);
+    let fields = object::ensure_object(&mut review, &[]);
     fields.insert("apiVersion".into(), call.resource.api_version().into());
     fields.insert("kind".into(), call.resource.kind.as_str().into());
     fields.entry("metadata").or_insert_with(|| json!({}));

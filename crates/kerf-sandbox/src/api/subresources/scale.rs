@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use crate::api::call::{Call, parse};
+use crate::api::call::{Call, parse_stored};
 use crate::api::field;
 use crate::api::json::Parsed;
 use crate::api::object;
@@ -12,7 +12,9 @@ use crate::api::request::Verb;
 use crate::api::respond::Reply;
 use crate::api::schema::{self, definitions};
 use crate::api::status::{ApiResult, StatusError};
-use crate::api::write::{ManagedFieldsView, ProposedObject, check_identity, modify, read_patch, sift};
+use crate::api::write::{
+    ManagedFieldsView, ProposedObject, check_field_strictness, check_identity, modify, read_patch,
+};
 
 const VERSION: &str = "autoscaling/v1";
 /// What stands for a number that an object does not have, between the reading of its scale and the writing.
@@ -21,14 +23,14 @@ const UNSET: i64 = i32::MIN as i64;
 const SCHEME: &str = "\"pkg/runtime/scheme.go:111\"";
 
 /// `GET`, `PUT` or `PATCH` of the scale of an object.
-pub(super) fn answer(call: &Call<'_>) -> ApiResult<Reply> {
+pub(super) fn handle_scale(call: &Call<'_>) -> ApiResult<Reply> {
     let paths = call.resource.scale.clone().ok_or_else(StatusError::no_such_resource)?;
     let reply = match call.verb {
         Verb::Get => {
             let stored = call.server.storage.get(call.resource.table, &call.key()).ok_or_else(|| call.not_found())?;
-            let object = parse(&stored)?;
+            let object = parse_stored(&stored)?;
             if get(&object, &paths.spec_replicas).is_none() {
-                return Err(StatusError::internal(&format!("{} does not exist", told(&paths))));
+                return Err(StatusError::internal(&format!("{} does not exist", replicas_field_text(&paths))));
             }
             return Ok(Reply::json(200, &scale_of(call, &object, &paths)));
         }
@@ -49,26 +51,27 @@ fn replace(call: &Call<'_>, paths: &ScalePaths) -> ApiResult<Reply> {
         }
     };
     let Parsed { value: mut scale, duplicates } = call.read_body().map_err(refuse)?;
-    let warnings = read(call, &mut scale, &duplicates).map_err(refuse)?;
+    let warnings = decode_scale(call, &mut scale, &duplicates).map_err(refuse)?;
     modify(call, ManagedFieldsView::Excluded, |old| {
         let object = scaled(call, old, &scale, paths).map_err(|refusal| refusal.with_warnings(&warnings))?;
-        Ok(ProposedObject { object, warnings: warnings.clone(), tracked: false })
+        Ok(ProposedObject { object, warnings: warnings.clone(), has_final_ownership: false })
     })
 }
 
 fn patch(call: &Call<'_>, paths: &ScalePaths) -> ApiResult<Reply> {
     let change = read_patch(call)?;
     modify(call, ManagedFieldsView::Excluded, |old| {
-        let patched = change.onto(call, &scale_of(call, old, paths))?;
+        let patched = change.apply_to(call, &scale_of(call, old, paths))?;
         let mut scale = patched.clone();
-        let warnings = read(call, &mut scale, change.duplicates()).map_err(|refusal| refusal.of_patch(&patched))?;
+        let warnings = decode_scale(call, &mut scale, change.duplicates())
+            .map_err(|refusal| refusal.into_patch_error(&patched))?;
         let object = scaled(call, old, &scale, paths).map_err(|refusal| refusal.with_warnings(&warnings))?;
-        Ok(ProposedObject { object, warnings, tracked: false })
+        Ok(ProposedObject { object, warnings, has_final_ownership: false })
     })
 }
 
 /// Reads a scale strictly: a number that cannot be read must not pass for none. Returns the warnings.
-fn read(call: &Call<'_>, scale: &mut Value, duplicates: &[String]) -> ApiResult<Vec<String>> {
+fn decode_scale(call: &Call<'_>, scale: &mut Value, duplicates: &[String]) -> ApiResult<Vec<String>> {
     let (version, kind) = (object::text(scale, &["apiVersion"]), object::text(scale, &["kind"]));
     let short = version.rsplit('/').next().unwrap_or(version);
     if !matches!((version, kind), ("" | VERSION, "" | "Scale")) {
@@ -84,7 +87,7 @@ fn read(call: &Call<'_>, scale: &mut Value, duplicates: &[String]) -> ApiResult<
     }
     let validation = call.field_validation()?;
     schema::decode(&definitions().schema("io.k8s.api.autoscaling.v1.Scale"), scale)
-        .and_then(|unknown| sift(validation, &unknown, duplicates))
+        .and_then(|unknown| check_field_strictness(validation, &unknown, duplicates))
         .map_err(|problem| {
             StatusError::bad_request(format!("Scale in version \"v1\" cannot be handled as a Scale: {problem}"))
         })
@@ -95,7 +98,7 @@ fn scaled(call: &Call<'_>, old: &Value, scale: &Value, paths: &ScalePaths) -> Ap
     check_identity(call, scale)?;
     let replicas = object::number(scale, &["spec", "replicas"]).unwrap_or_default();
     if replicas == UNSET {
-        return Err(StatusError::bad_request(format!("{} cannot be empty", told(paths))));
+        return Err(StatusError::bad_request(format!("{} cannot be empty", replicas_field_text(paths))));
     }
     // Whether a custom resource takes a number is for its schema to say.
     if replicas < 0 && !call.resource.is_custom() {
@@ -139,7 +142,7 @@ fn scale_of(call: &Call<'_>, object: &Value, paths: &ScalePaths) -> Value {
 }
 
 /// The number of a custom resource, as the real server speaks of it.
-fn told(paths: &ScalePaths) -> String {
+fn replicas_field_text(paths: &ScalePaths) -> String {
     format!("the spec replicas field \".{}\"", paths.spec_replicas.join("."))
 }
 
@@ -150,7 +153,7 @@ fn get<'a>(object: &'a Value, path: &[SmolStr]) -> Option<&'a Value> {
 fn set(object: &mut Value, path: &[SmolStr], value: Value) {
     if let Some((last, parents)) = path.split_last() {
         let parents: Vec<&str> = parents.iter().map(SmolStr::as_str).collect();
-        object::made(object, &parents).insert(last.to_string(), value);
+        object::ensure_object(object, &parents).insert(last.to_string(), value);
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::api::object;
 
 /// How long something has lasted, as every Kubernetes tool writes it.
-pub(crate) fn human(seconds: i64) -> String {
+pub(crate) fn human_duration(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
     const DAY: i64 = 24 * HOUR;
@@ -32,12 +32,12 @@ pub(crate) fn human(seconds: i64) -> String {
 /// How long ago the time at `path` was.
 pub(crate) fn age(object: &Value, path: &[&str], now: Timestamp) -> String {
     let at: Option<Timestamp> = object::text(object, path).parse().ok();
-    at.map_or_else(|| "<unknown>".into(), |at| human(now.duration_since(at).as_secs()))
+    at.map_or_else(|| "<unknown>".into(), |at| human_duration(now.duration_since(at).as_secs()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::human;
+    use super::human_duration;
 
     #[test]
     fn durations() {
@@ -61,7 +61,7 @@ mod tests {
             (63_072_000 + 86_400, "2y1d"),
             (400_000_000, "12y"),
         ] {
-            assert_eq!(human(seconds), text, "{seconds}");
+            assert_eq!(human_duration(seconds), text, "{seconds}");
         }
     }
 }

@@ -8,7 +8,7 @@ use super::workload::labels;
 use crate::api::object;
 use crate::api::subresources::selector_text;
 
-const fn sheet(
+const fn layout(
     group: &'static str,
     plural: &'static str,
     columns: &'static [&'static str],
@@ -20,17 +20,17 @@ const fn sheet(
 const BINDINGS: &[&str] = &["Name", "Role", "Age", "*Users", "*Groups", "*ServiceAccounts"];
 
 pub(super) const LAYOUTS: &[TableLayout] = &[
-    sheet("", "namespaces", &["Name", "Status", "Age"], |row| {
+    layout("", "namespaces", &["Name", "Status", "Age"], |row| {
         vec![row.name(), row.text(&["status", "phase"]), row.age()]
     }),
-    sheet("", "configmaps", &["Name", "Data", "Age"], |row| {
+    layout("", "configmaps", &["Name", "Data", "Age"], |row| {
         vec![row.name(), (row.count(&["data"]) + row.count(&["binaryData"])).into(), row.age()]
     }),
-    sheet("", "secrets", &["Name", "Type", "Data", "Age"], |row| {
+    layout("", "secrets", &["Name", "Type", "Data", "Age"], |row| {
         vec![row.name(), row.text(&["type"]), row.count(&["data"]).into(), row.age()]
     }),
-    sheet("", "serviceaccounts", &["Name", "Age"], |row| vec![row.name(), row.age()]),
-    sheet("", "services", &["Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "*Selector"], |row| {
+    layout("", "serviceaccounts", &["Name", "Age"], |row| vec![row.name(), row.age()]),
+    layout("", "services", &["Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "*Selector"], |row| {
         vec![
             row.name(),
             row.text(&["spec", "type"]),
@@ -41,10 +41,10 @@ pub(super) const LAYOUTS: &[TableLayout] = &[
             labels(object::at(row.object, &["spec", "selector"])).into(),
         ]
     }),
-    sheet("", "endpoints", &["Name", "Endpoints", "Age"], |row| {
+    layout("", "endpoints", &["Name", "Endpoints", "Age"], |row| {
         vec![row.name(), endpoints(row.object).into(), row.age()]
     }),
-    sheet(
+    layout(
         "",
         "events",
         &[
@@ -61,11 +61,11 @@ pub(super) const LAYOUTS: &[TableLayout] = &[
         ],
         event,
     ),
-    sheet("", "resourcequotas", &["Name", "Request", "Limit", "Age"], |row| {
+    layout("", "resourcequotas", &["Name", "Request", "Limit", "Age"], |row| {
         let (requests, limits) = quota(row.object);
         vec![row.name(), requests.into(), limits.into(), row.age()]
     }),
-    sheet(
+    layout(
         "policy",
         "poddisruptionbudgets",
         &["Name", "Min Available", "Max Unavailable", "Allowed Disruptions#", "Age"],
@@ -79,7 +79,7 @@ pub(super) const LAYOUTS: &[TableLayout] = &[
             vec![row.name(), bound("minAvailable"), bound("maxUnavailable"), allowed.into(), row.age()]
         },
     ),
-    sheet(
+    layout(
         "scheduling.k8s.io",
         "priorityclasses",
         &["Name", "Value#", "Global-Default?", "Age", "PreemptionPolicy"],
@@ -88,24 +88,24 @@ pub(super) const LAYOUTS: &[TableLayout] = &[
             vec![row.name(), row.number(&["value"]).into(), default.into(), row.age(), row.text(&["preemptionPolicy"])]
         },
     ),
-    sheet("coordination.k8s.io", "leases", &["Name", "Holder", "Age"], |row| {
+    layout("coordination.k8s.io", "leases", &["Name", "Holder", "Age"], |row| {
         vec![row.name(), row.text(&["spec", "holderIdentity"]), row.age()]
     }),
-    sheet("node.k8s.io", "runtimeclasses", &["Name", "Handler", "Age"], |row| {
+    layout("node.k8s.io", "runtimeclasses", &["Name", "Handler", "Age"], |row| {
         vec![row.name(), row.text(&["handler"]), row.age()]
     }),
-    sheet("rbac.authorization.k8s.io", "rolebindings", BINDINGS, role_binding),
-    sheet("rbac.authorization.k8s.io", "clusterrolebindings", BINDINGS, role_binding),
-    sheet("networking.k8s.io", "networkpolicies", &["Name", "Pod-Selector", "Age"], |row| {
+    layout("rbac.authorization.k8s.io", "rolebindings", BINDINGS, role_binding),
+    layout("rbac.authorization.k8s.io", "clusterrolebindings", BINDINGS, role_binding),
+    layout("networking.k8s.io", "networkpolicies", &["Name", "Pod-Selector", "Age"], |row| {
         let selector = selector_text(object::at(row.object, &["spec", "podSelector"]));
         vec![row.name(), if selector.is_empty() { "<none>".into() } else { selector.into() }, row.age()]
     }),
-    sheet("resource.k8s.io", "deviceclasses", &["Name", "Age"], |row| vec![row.name(), row.age()]),
-    sheet("resource.k8s.io", "resourceclaimtemplates", &["Name", "Age"], |row| vec![row.name(), row.age()]),
-    sheet("resource.k8s.io", "resourceclaims", &["Name", "State", "Age"], |row| {
+    layout("resource.k8s.io", "deviceclasses", &["Name", "Age"], |row| vec![row.name(), row.age()]),
+    layout("resource.k8s.io", "resourceclaimtemplates", &["Name", "Age"], |row| vec![row.name(), row.age()]),
+    layout("resource.k8s.io", "resourceclaims", &["Name", "State", "Age"], |row| {
         vec![row.name(), claim_state(row.object).into(), row.age()]
     }),
-    sheet("resource.k8s.io", "resourceslices", &["Name", "Node", "Driver", "Pool", "Age"], |row| {
+    layout("resource.k8s.io", "resourceslices", &["Name", "Node", "Driver", "Pool", "Age"], |row| {
         let text = |path: &[&str]| row.text(path);
         vec![
             row.name(),

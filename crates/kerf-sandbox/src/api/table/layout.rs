@@ -63,7 +63,7 @@ pub(super) struct TableLayout {
 const LAYOUTS_BY_FAMILY: [&[TableLayout]; 5] =
     [pod::LAYOUTS, node::LAYOUTS, workload::LAYOUTS, storage::LAYOUTS, cluster::LAYOUTS];
 
-fn sheet(resource: &Resource) -> Option<&'static TableLayout> {
+fn layout_of(resource: &Resource) -> Option<&'static TableLayout> {
     // The faces of events share their sheet, since they share what is stored.
     let group = if resource.plural == "events" { "" } else { resource.group.as_str() };
     LAYOUTS_BY_FAMILY
@@ -76,7 +76,7 @@ pub(super) fn columns(resource: &Resource) -> Value {
     if let ResourceOrigin::Custom(kind) = &resource.origin {
         return custom::columns(kind);
     }
-    match sheet(resource) {
+    match layout_of(resource) {
         Some(sheet) => sheet.columns.iter().map(|column| definition(column)).collect(),
         None => {
             json!([definition("Name"), {"name": "Created At", "type": "date", "format": "", "description": "", "priority": 0}])
@@ -99,7 +99,7 @@ pub(super) fn cells(resource: &Resource, row: &TableRow<'_>) -> Vec<Value> {
     if let ResourceOrigin::Custom(kind) = &resource.origin {
         return custom::cells(kind, row);
     }
-    match sheet(resource) {
+    match layout_of(resource) {
         Some(sheet) => (sheet.cells)(row),
         None => vec![row.name(), row.text(&["metadata", "creationTimestamp"])],
     }

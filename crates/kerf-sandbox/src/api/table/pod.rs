@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::human;
+use super::human_duration;
 use super::layout::{TableLayout, TableRow};
 use crate::api::object;
 
@@ -18,7 +18,7 @@ fn cells(row: &TableRow<'_>) -> Vec<Value> {
     let summary = PodSummary::of(row.object);
     let restarts = match summary.last_restart {
         Some(at) if summary.restarts != 0 => {
-            format!("{} ({} ago)", summary.restarts, human(row.now.duration_since(at).as_secs()))
+            format!("{} ({} ago)", summary.restarts, human_duration(row.now.duration_since(at).as_secs()))
         }
         _ => summary.restarts.to_string(),
     };
@@ -63,7 +63,7 @@ impl<'a> ContainerState<'a> {
     }
 
     /// Why it ended: the reason, or the signal, or the code.
-    fn ending(&self) -> String {
+    fn termination_reason(&self) -> String {
         let reason = object::text(self.0, &["state", "terminated", "reason"]);
         match object::number(self.0, &["state", "terminated", "signal"]).unwrap_or_default() {
             _ if !reason.is_empty() => reason.into(),
@@ -76,7 +76,7 @@ impl<'a> ContainerState<'a> {
         object::number(self.0, &["restartCount"]).unwrap_or_default()
     }
 
-    fn last_ended(&self) -> Option<Timestamp> {
+    fn last_terminated_at(&self) -> Option<Timestamp> {
         object::text(self.0, &["lastState", "terminated", "finishedAt"]).parse().ok()
     }
 }
@@ -118,11 +118,11 @@ impl PodSummary {
         for (place, container) in object::list(pod, &["status", "initContainerStatuses"]).iter().enumerate() {
             let state = ContainerState(container);
             summary.restarts += state.restarts();
-            summary.last_restart = summary.last_restart.max(state.last_ended());
+            summary.last_restart = summary.last_restart.max(state.last_terminated_at());
             let sidecar = is_sidecar(object::text(container, &["name"]));
             if sidecar {
                 sidecar_restarts += state.restarts();
-                sidecar_last = sidecar_last.max(state.last_ended());
+                sidecar_last = sidecar_last.max(state.last_terminated_at());
             }
             if state.terminated().is_some() && state.exit_code() == 0 {
                 continue;
@@ -132,7 +132,7 @@ impl PodSummary {
                 continue;
             }
             summary.status = if state.terminated().is_some() {
-                format!("Init:{}", state.ending())
+                format!("Init:{}", state.termination_reason())
             } else if !matches!(state.waiting_reason(), "" | "PodInitializing") {
                 format!("Init:{}", state.waiting_reason())
             } else {
@@ -144,7 +144,7 @@ impl PodSummary {
         if !initializing || is_true("Initialized") {
             summary.restarts = sidecar_restarts;
             summary.last_restart = sidecar_last;
-            summary.running(pod, is_true("Ready"));
+            summary.add_container_states(pod, is_true("Ready"));
         }
         if object::is_deleting(pod) {
             if object::text(pod, &["status", "reason"]) == "NodeLost" {
@@ -157,16 +157,16 @@ impl PodSummary {
     }
 
     /// What the containers say, the first one last, because it says most.
-    fn running(&mut self, pod: &Value, ready: bool) {
+    fn add_container_states(&mut self, pod: &Value, ready: bool) {
         let (mut runs, mut failure) = (false, String::new());
         for container in object::list(pod, &["status", "containerStatuses"]).iter().rev() {
             let state = ContainerState(container);
             self.restarts += state.restarts();
-            self.last_restart = self.last_restart.max(state.last_ended());
+            self.last_restart = self.last_restart.max(state.last_terminated_at());
             if !state.waiting_reason().is_empty() {
                 self.status = state.waiting_reason().into();
             } else if state.terminated().is_some() {
-                self.status = state.ending();
+                self.status = state.termination_reason();
                 if state.exit_code() != 0 {
                     failure.clone_from(&self.status);
                 }

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::layout::{TableLayout, TableRow};
-use super::{age, human};
+use super::{age, human_duration};
 use crate::api::object;
 use crate::api::subresources::selector_text;
 
-const fn sheet(
+const fn layout(
     group: &'static str,
     plural: &'static str,
     columns: &'static [&'static str],
@@ -19,7 +19,7 @@ const fn sheet(
 const REPLICATED: &[&str] = &["Name", "Desired#", "Current#", "Ready#", "Age", "*Containers", "*Images", "*Selector"];
 
 pub(super) const LAYOUTS: &[TableLayout] = &[
-    sheet(
+    layout(
         "apps",
         "deployments",
         &["Name", "Ready", "Up-to-date", "Available", "Age", "*Containers", "*Images", "*Selector"],
@@ -35,13 +35,13 @@ pub(super) const LAYOUTS: &[TableLayout] = &[
             )
         },
     ),
-    sheet("apps", "replicasets", REPLICATED, replicated),
-    sheet("", "replicationcontrollers", REPLICATED, replicated),
-    sheet("apps", "statefulsets", &["Name", "Ready", "Age", "*Containers", "*Images"], |row| {
+    layout("apps", "replicasets", REPLICATED, replicated),
+    layout("", "replicationcontrollers", REPLICATED, replicated),
+    layout("apps", "statefulsets", &["Name", "Ready", "Age", "*Containers", "*Images"], |row| {
         let ready = format!("{}/{}", row.number(&["status", "readyReplicas"]), row.number(&["spec", "replicas"]));
         with_template(row, vec![row.name(), ready.into(), row.age()], &["spec", "template"], false)
     }),
-    sheet(
+    layout(
         "apps",
         "daemonsets",
         &[
@@ -72,7 +72,7 @@ pub(super) const LAYOUTS: &[TableLayout] = &[
             with_template(row, cells, &["spec", "template"], true)
         },
     ),
-    sheet("apps", "controllerrevisions", &["Name", "Controller", "Revision", "Age"], |row| {
+    layout("apps", "controllerrevisions", &["Name", "Controller", "Revision", "Age"], |row| {
         let owner = object::list(row.object, &["metadata", "ownerReferences"])
             .iter()
             .find(|owner| object::flag(owner, &["controller"]));
@@ -88,7 +88,7 @@ pub(super) const LAYOUTS: &[TableLayout] = &[
         );
         vec![row.name(), owner.into(), row.number(&["revision"]).into(), row.age()]
     }),
-    sheet(
+    layout(
         "batch",
         "jobs",
         &["Name", "Status", "Completions", "Duration", "Age", "*Containers", "*Images", "*Selector"],
@@ -103,7 +103,7 @@ pub(super) const LAYOUTS: &[TableLayout] = &[
             with_template(row, cells, &["spec", "template"], true)
         },
     ),
-    sheet(
+    layout(
         "batch",
         "cronjobs",
         &[
@@ -136,7 +136,7 @@ pub(super) const LAYOUTS: &[TableLayout] = &[
             with_template(row, cells, &["spec", "jobTemplate", "spec", "template"], true)
         },
     ),
-    sheet("", "podtemplates", &["Name", "Containers", "Images", "Pod Labels"], |row| {
+    layout("", "podtemplates", &["Name", "Containers", "Images", "Pod Labels"], |row| {
         let (names, images) = containers(row.object, &["template"]);
         vec![
             row.name(),
@@ -217,6 +217,6 @@ fn duration(row: &TableRow<'_>) -> String {
     let time = |field: &str| object::text(row.object, &["status", field]).parse::<jiff::Timestamp>().ok();
     match (time("startTime"), time("completionTime")) {
         (None, _) => String::new(),
-        (Some(start), end) => human(end.unwrap_or(row.now).duration_since(start).as_secs()),
+        (Some(start), end) => human_duration(end.unwrap_or(row.now).duration_since(start).as_secs()),
     }
 }

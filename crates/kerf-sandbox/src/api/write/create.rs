@@ -3,9 +3,12 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::prepare::{FieldOwnership, PreparedObject, WriteOperation, check_metadata, check_type, decode, finish};
+use super::prepare::{
+    FieldOwnership, PreparedObject, WriteOperation, check_and_set_type, check_metadata, decode_and_default,
+    prepare_for_storage,
+};
 use crate::api::apply::ManagedFields;
-use crate::api::call::{Call, parse};
+use crate::api::call::{Call, parse_stored};
 use crate::api::encode::Encoded;
 use crate::api::object;
 use crate::api::respond::Reply;
@@ -19,15 +22,16 @@ const MAX_GENERATED_NAME_ATTEMPTS: usize = 8;
 /// `POST` of a collection.
 pub(crate) fn create(call: &Call<'_>) -> ApiResult<Reply> {
     let json::Parsed { value: mut object, duplicates } = call.read_body()?;
-    check_type(call, &mut object)?;
-    let warnings = decode(call, &mut object, None, &duplicates)?;
+    check_and_set_type(call, &mut object)?;
+    let warnings = decode_and_default(call, &mut object, None, &duplicates)?;
     check_metadata(call, &object, None)?;
-    let created = place(call, &mut object).and_then(|()| create_object(call, object, warnings.clone(), false));
+    let created =
+        initialize_metadata(call, &mut object).and_then(|()| create_object(call, object, warnings.clone(), false));
     created.map_err(|refusal| refusal.with_warnings(&warnings))
 }
 
 /// Checks the namespace, and brings metadata into the state of an object that does not exist yet.
-pub(super) fn place(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
+pub(super) fn initialize_metadata(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     if let Some(namespace) = call.namespace() {
         let given = object::namespace(object);
         if !given.is_empty() && given != namespace {
@@ -47,7 +51,7 @@ pub(super) fn place(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     }
     let uid = call.server.uid();
     object::set_meta(object, "uid", uid);
-    object::set_meta(object, "creationTimestamp", object::seconds(call.now()));
+    object::set_meta(object, "creationTimestamp", object::rfc3339_seconds(call.now()));
     Ok(())
 }
 
@@ -72,38 +76,38 @@ pub(super) fn create_object(
         let ownership =
             if tracked { FieldOwnership::AlreadyInObject } else { FieldOwnership::TrackFrom(ManagedFields::default()) };
         let PreparedObject { warnings: mut found, managed } =
-            finish(call, WriteOperation::Create, &mut next, ownership)?;
+            prepare_for_storage(call, WriteOperation::Create, &mut next, ownership)?;
         let name = object::name(&next).to_string();
         let key = ObjectKey::new(call.namespace(), &name);
         let table = call.resource.table;
         if call.dry_run()? {
             if call.server.storage.get(table, &key).is_some() {
-                return Err(taken(call, &key, &name));
+                return Err(name_taken_error(call, &key, &name));
             }
             warnings.append(&mut found);
             managed.put(&mut next);
-            return Ok(Reply::new(201, Bytes::from(call.faced(&next).to_string())).with_warnings(warnings));
+            return Ok(Reply::new(201, Bytes::from(call.to_served_form(&next).to_string())).with_warnings(warnings));
         }
-        let facets = call.resource.facets(&next);
-        match call.server.storage.put(table, &key, None, &Encoded::with_managed(&next, &managed), facets) {
+        let facets = call.resource.selector_attributes(&next);
+        match call.server.storage.put(table, &key, None, &Encoded::with_managed_fields(&next, &managed), facets) {
             Ok(stored) => {
-                after_write::created(call, &next);
+                after_write::on_created(call, &next);
                 warnings.append(&mut found);
-                return Ok(Reply::new(201, call.shown(stored.bytes().clone())).with_warnings(warnings));
+                return Ok(Reply::new(201, call.to_served_bytes(stored.bytes().clone())).with_warnings(warnings));
             }
             Err(_) if generated && attempt < MAX_GENERATED_NAME_ATTEMPTS => {}
-            Err(_) => return Err(taken(call, &key, &name)),
+            Err(_) => return Err(name_taken_error(call, &key, &name)),
         }
     }
 }
 
 /// The refusal of a name that another object has.
-fn taken(call: &Call<'_>, key: &ObjectKey, name: &str) -> StatusError {
-    let other = call.server.storage.get(call.resource.table, key).and_then(|stored| parse(&stored).ok());
+fn name_taken_error(call: &Call<'_>, key: &ObjectKey, name: &str) -> StatusError {
+    let other = call.server.storage.get(call.resource.table, key).and_then(|stored| parse_stored(&stored).ok());
     if other.is_some_and(|other| object::is_deleting(&other)) {
-        StatusError::still_exists(call.resource.subject(), name)
+        StatusError::still_exists(call.resource.group_resource(), name)
     } else {
-        StatusError::already_exists(call.resource.subject(), name)
+        StatusError::already_exists(call.resource.group_resource(), name)
     }
 }
 

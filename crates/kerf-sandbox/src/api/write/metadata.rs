@@ -15,7 +15,7 @@ const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
 /// Judges the metadata of `object`, and the change of it if there was one before.
-pub(crate) fn judge(rule: NameRule, object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+pub(crate) fn validate_metadata(rule: NameRule, object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let name = object::name(object);
     let prefix = object::text(object, &["metadata", "generateName"]);
     if !prefix.is_empty() {
@@ -30,31 +30,31 @@ pub(crate) fn judge(rule: NameRule, object: &Value, old: Option<&Value>, errors:
             errors.push(field::invalid("metadata.name", name, problem));
         }
     }
-    judge_labels(object, errors);
-    judge_annotations(object, errors);
-    judge_owners(object, errors);
-    judge_finalizers(object, old, errors);
+    validate_labels(object, errors);
+    validate_annotations(object, errors);
+    validate_owners(object, errors);
+    validate_finalizers(object, old, errors);
 }
 
-fn judge_labels(object: &Value, errors: &mut Vec<FieldError>) {
+fn validate_labels(object: &Value, errors: &mut Vec<FieldError>) {
     for (key, value) in object::at(object, &["metadata", "labels"]).and_then(Value::as_object).into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
-        for problem in names::qualified_name(key) {
+        for problem in names::qualified_name_problems(key) {
             errors.push(field::invalid("metadata.labels", key.as_str(), problem));
         }
-        for problem in names::label_value(value) {
+        for problem in names::label_value_problems(value) {
             errors.push(field::invalid("metadata.labels", value, problem));
         }
     }
 }
 
-fn judge_annotations(object: &Value, errors: &mut Vec<FieldError>) {
+fn validate_annotations(object: &Value, errors: &mut Vec<FieldError>) {
     let mut size = 0;
     for (key, value) in
         object::at(object, &["metadata", "annotations"]).and_then(Value::as_object).into_iter().flatten()
     {
         size += key.len() + value.as_str().map_or(0, str::len);
-        for problem in names::qualified_name(&key.to_lowercase()) {
+        for problem in names::qualified_name_problems(&key.to_lowercase()) {
             errors.push(field::invalid("metadata.annotations", key.as_str(), problem));
         }
     }
@@ -63,7 +63,7 @@ fn judge_annotations(object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn judge_owners(object: &Value, errors: &mut Vec<FieldError>) {
+fn validate_owners(object: &Value, errors: &mut Vec<FieldError>) {
     let owners = object::list(object, &["metadata", "ownerReferences"]);
     let mut controllers = Vec::new();
     for owner in owners {
@@ -90,9 +90,9 @@ fn judge_owners(object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn judge_finalizers(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+fn validate_finalizers(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     for (place, finalizer) in object::finalizers(object).iter().filter_map(Value::as_str).enumerate() {
-        let problems = names::qualified_name(finalizer);
+        let problems = names::qualified_name_problems(finalizer);
         if problems.is_empty() && !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
             let detail = "name is neither a standard finalizer name nor is it fully qualified";
             errors.push(field::invalid(format!("metadata.finalizers[{place}]"), finalizer, detail));

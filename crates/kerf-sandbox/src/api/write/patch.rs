@@ -5,9 +5,9 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
-use super::create::{create_object, place};
-use super::prepare::{check_metadata, check_type, decode};
-use super::update::{ManagedFieldsView, ProposedObject, check_identity, modify, names_version};
+use super::create::{create_object, initialize_metadata};
+use super::prepare::{check_and_set_type, check_metadata, decode_and_default};
+use super::update::{ManagedFieldsView, ProposedObject, check_identity, check_names_version, modify};
 use crate::api::apply::apply;
 use crate::api::call::Call;
 use crate::api::field;
@@ -15,55 +15,60 @@ use crate::api::json::{Parsed, parse_json, parse_yaml};
 use crate::api::object;
 use crate::api::patch::{apply_json_patch, apply_merge_patch, apply_strategic_patch};
 use crate::api::respond::Reply;
-use crate::api::schema::{self, misfits};
+use crate::api::schema::{self, schema_mismatches};
 use crate::api::status::{ApiResult, StatusError};
 
 /// `PATCH` of an object or of a subresource that has its form.
 pub(crate) fn patch(call: &Call<'_>) -> ApiResult<Reply> {
-    let change = read(call)?;
+    let change = read_patch(call)?;
     if let PatchType::Apply = change.kind {
-        return apply_patch(call, change.patch);
+        return server_side_apply(call, change.patch);
     }
     if call.query.flag("force") {
         return Err(StatusError::invalid_option("PatchOptions", "force", "may not be specified for non-apply patch"));
     }
-    if change.ignores_owners() {
+    if change.ignores_managed_fields() {
         let unfit = Cell::new(false);
-        let outcome = lay(call, &change, ManagedFieldsView::Excluded, &unfit);
+        let outcome = apply_to_stored(call, &change, ManagedFieldsView::Excluded, &unfit);
         if !unfit.get() {
             return outcome;
         }
         // The refusal shows what the patch made of the object, with all that is in it.
     }
-    lay(call, &change, ManagedFieldsView::Included, &Cell::new(false))
+    apply_to_stored(call, &change, ManagedFieldsView::Included, &Cell::new(false))
 }
 
 /// Lays a patch on what is there. Notes if what it makes of it is `unfit`.
-fn lay(call: &Call<'_>, change: &ReceivedPatch, sight: ManagedFieldsView, unfit: &Cell<bool>) -> ApiResult<Reply> {
+fn apply_to_stored(
+    call: &Call<'_>,
+    change: &ReceivedPatch,
+    sight: ManagedFieldsView,
+    unfit: &Cell<bool>,
+) -> ApiResult<Reply> {
     modify(call, sight, |old| {
-        let shown = call.faced(old);
-        let mut object = change.onto(call, &shown)?;
+        let shown = call.to_served_form(old);
+        let mut object = change.apply_to(call, &shown)?;
         let refuse = |refusal: StatusError| {
             unfit.set(true);
-            match change.onto(call, &shown) {
-                Ok(patched) => refusal.of_patch(&patched),
+            match change.apply_to(call, &shown) {
+                Ok(patched) => refusal.into_patch_error(&patched),
                 Err(refusal) => refusal,
             }
         };
-        check_type(call, &mut object).map_err(refuse)?;
+        check_and_set_type(call, &mut object).map_err(refuse)?;
         // Other faces are not of the form of what is kept.
         let read = matches!(shown, Cow::Borrowed(_)).then_some(old);
-        let warnings = decode(call, &mut object, read, &change.duplicates).map_err(refuse)?;
+        let warnings = decode_and_default(call, &mut object, read, &change.duplicates).map_err(refuse)?;
         check_metadata(call, &object, read).map_err(refuse)?;
         check_identity(call, &object)?;
-        keeps_uid(call, &object, old)?;
-        names_version(call, &object)?;
-        Ok(ProposedObject { object, warnings, tracked: false })
+        check_uid_unchanged(call, &object, old)?;
+        check_names_version(call, &object)?;
+        Ok(ProposedObject { object, warnings, has_final_ownership: false })
     })
 }
 
 /// A patch that gives the object another uid asks for what cannot be.
-fn keeps_uid(call: &Call<'_>, object: &Value, old: &Value) -> ApiResult<()> {
+fn check_uid_unchanged(call: &Call<'_>, object: &Value, old: &Value) -> ApiResult<()> {
     let uid = object::uid(object);
     if uid.is_empty() || uid == object::uid(old) {
         return Ok(());
@@ -88,8 +93,8 @@ enum PatchType {
 }
 
 /// Reads the patch in the body of a request.
-pub(crate) fn read(call: &Call<'_>) -> ApiResult<ReceivedPatch> {
-    let kind = match call.media.as_str() {
+pub(crate) fn read_patch(call: &Call<'_>) -> ApiResult<ReceivedPatch> {
+    let kind = match call.content_type.as_str() {
         "application/json-patch+json" => PatchType::Json,
         "application/merge-patch+json" => PatchType::Merge,
         "application/strategic-merge-patch+json" if !call.resource.is_custom() => PatchType::Strategic,
@@ -115,7 +120,7 @@ pub(crate) fn read(call: &Call<'_>) -> ApiResult<ReceivedPatch> {
 
 impl ReceivedPatch {
     /// Whether the patch neither reads nor writes who owns what.
-    fn ignores_owners(&self) -> bool {
+    fn ignores_managed_fields(&self) -> bool {
         match self.kind {
             PatchType::Json | PatchType::Apply => false,
             PatchType::Merge | PatchType::Strategic => match self.patch.get("metadata") {
@@ -135,7 +140,7 @@ impl ReceivedPatch {
     }
 
     /// Lays the patch on `object`. An apply is no such thing.
-    pub(crate) fn onto(&self, call: &Call<'_>, object: &Value) -> ApiResult<Value> {
+    pub(crate) fn apply_to(&self, call: &Call<'_>, object: &Value) -> ApiResult<Value> {
         let patched = match self.kind {
             PatchType::Json => apply_json_patch(object, &self.patch)?,
             PatchType::Merge => {
@@ -157,7 +162,7 @@ impl ReceivedPatch {
 }
 
 /// Server-side apply, which creates what does not exist.
-fn apply_patch(call: &Call<'_>, mut wanted: Value) -> ApiResult<Reply> {
+fn server_side_apply(call: &Call<'_>, mut wanted: Value) -> ApiResult<Reply> {
     if call.query.text("fieldManager").is_empty() {
         return Err(StatusError::required_option("PatchOptions", "fieldManager", "is required for apply patch"));
     }
@@ -177,9 +182,9 @@ fn apply_patch(call: &Call<'_>, mut wanted: Value) -> ApiResult<Reply> {
     }
     check_identity(call, &wanted)?;
     let version = call.resource.api_version();
-    let writer = call.writer(&version);
+    let writer = call.field_manager(&version);
     let force = call.query.flag("force");
-    read_strictly(call, &told, &mut wanted)?;
+    decode_strictly(call, &told, &mut wanted)?;
     let warnings = Vec::new();
 
     if call.server.storage.get(call.resource.table, &call.key()).is_none() {
@@ -191,33 +196,33 @@ fn apply_patch(call: &Call<'_>, mut wanted: Value) -> ApiResult<Reply> {
                 "uid mismatch: the provided object specified uid {}, and no existing object was found",
                 object::uid(&wanted)
             );
-            return Err(StatusError::conflict(call.resource.subject(), call.name(), &why));
+            return Err(StatusError::conflict(call.resource.group_resource(), call.name(), &why));
         }
         let mut object = apply(&call.resource.schema, None, &wanted, &writer, force)?;
         let tracked = object::remove(&mut object, &["metadata", "managedFields"]);
-        decode(call, &mut object, None, &[])?;
-        place(call, &mut object)?;
+        decode_and_default(call, &mut object, None, &[])?;
+        initialize_metadata(call, &mut object)?;
         if let Some(tracked) = tracked {
             object::set_meta(&mut object, "managedFields", tracked);
         }
         return create_object(call, object, warnings, true);
     }
     modify(call, ManagedFieldsView::Included, |old| {
-        let shown = call.faced(old);
+        let shown = call.to_served_form(old);
         let mut object = apply(&call.resource.schema, Some(&shown), &wanted, &writer, force)?;
         // An applier that names a version insists on it; else the live one's is none of its business.
         if object::text(&wanted, &["metadata", "resourceVersion"]).is_empty() {
             object::remove(&mut object, &["metadata", "resourceVersion"]);
         }
-        decode(call, &mut object, None, &[])?;
-        Ok(ProposedObject { object, warnings: warnings.clone(), tracked: true })
+        decode_and_default(call, &mut object, None, &[])?;
+        Ok(ProposedObject { object, warnings: warnings.clone(), has_final_ownership: true })
     })
 }
 
 /// Brings what is applied into the form of its kind, without defaults: an applier owns what it says and nothing else. Fields that
 /// do not exist are always refused, since nobody could own them.
-fn read_strictly(call: &Call<'_>, told: &str, wanted: &mut Value) -> ApiResult<()> {
-    let problem = match misfits(&call.resource.schema, wanted).as_slice() {
+fn decode_strictly(call: &Call<'_>, told: &str, wanted: &mut Value) -> ApiResult<()> {
+    let problem = match schema_mismatches(&call.resource.schema, wanted).as_slice() {
         [] if call.resource.is_custom() => return Ok(()),
         [] => match schema::decode(&call.resource.schema, wanted) {
             Ok(_) => return Ok(()),

@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use super::metadata;
 use crate::api::admission;
-use crate::api::apply::{ManagedFields, track};
+use crate::api::apply::{ManagedFields, track_ownership};
 use crate::api::call::{Call, FieldValidation};
 use crate::api::field;
 use crate::api::kinds::StatusRule;
 use crate::api::object;
 use crate::api::registry::ResourceOrigin;
 use crate::api::request::Verb;
-use crate::api::schema::{self, definitions, undeclared};
+use crate::api::schema::{self, definitions, undeclared_fields};
 use crate::api::status::{ApiResult, StatusError};
 
 /// What becomes of an object.
@@ -35,7 +35,7 @@ impl<'a> WriteOperation<'a> {
 }
 
 /// Checks that an object is of the resource's kind, filling in what it leaves out.
-pub(super) fn check_type(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
+pub(super) fn check_and_set_type(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     let (version, kind) = (call.resource.api_version(), call.resource.kind.as_str());
     let (given_version, given_kind) = (object::text(object, &["apiVersion"]), object::text(object, &["kind"]));
     if call.resource.is_custom() && given_kind.is_empty() {
@@ -67,7 +67,7 @@ pub(super) fn check_type(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
         );
         return Err(StatusError::bad_request(message));
     }
-    let fields = object::made(object, &[]);
+    let fields = object::ensure_object(object, &[]);
     fields.insert("apiVersion".into(), version.into());
     fields.insert("kind".into(), kind.into());
     Ok(())
@@ -84,7 +84,7 @@ pub(crate) fn package(group: &str) -> &str {
 /// Reads an object into the form of its kind: unknown fields are refused, warned of or dropped, defaults are filled in. Custom
 /// resources are read when they are admitted; here only keys that were given twice are looked at, and strictly what a patch adds. `read` has that form already: parts that
 /// are the same there need not be looked at. Returns the warnings.
-pub(super) fn decode(
+pub(super) fn decode_and_default(
     call: &Call<'_>,
     object: &mut Value,
     read: Option<&Value>,
@@ -98,16 +98,16 @@ pub(super) fn decode(
     let unknown = match &call.resource.origin {
         ResourceOrigin::BuiltIn(rules) => {
             let unknown = schema::decode_changed(&call.resource.schema, object, read).map_err(unreadable)?;
-            *object = call.kept(std::mem::take(object));
-            (rules.conduct.default)(object);
+            *object = call.to_stored_form(std::mem::take(object));
+            (rules.strategy.default)(object);
             unknown
         }
         ResourceOrigin::Custom(_) if validation == FieldValidation::Strict && call.verb == Verb::Patch => {
-            undeclared(&call.resource.schema, object)
+            undeclared_fields(&call.resource.schema, object)
         }
         ResourceOrigin::Custom(_) => Vec::new(),
     };
-    sift(validation, &unknown, duplicates).map_err(unreadable)
+    check_field_strictness(validation, &unknown, duplicates).map_err(unreadable)
 }
 
 /// Checks that the metadata of a custom resource can be read, all of them: admission looks only at those that it keeps. `read` is as for
@@ -123,7 +123,7 @@ pub(super) fn check_metadata(call: &Call<'_>, object: &Value, read: Option<&Valu
 }
 
 /// What is said about fields that do not exist, or that were given twice: warnings, or what a strict reader refuses them for.
-pub(crate) fn sift(
+pub(crate) fn check_field_strictness(
     validation: FieldValidation,
     unknown: &[String],
     duplicates: &[String],
@@ -159,7 +159,7 @@ pub(crate) struct PreparedObject {
 }
 
 /// Takes a decoded object to the form in which it can be stored, or refuses it. System metadata are set already.
-pub(crate) fn finish(
+pub(crate) fn prepare_for_storage(
     call: &Call<'_>,
     change: WriteOperation<'_>,
     object: &mut Value,
@@ -171,40 +171,40 @@ pub(crate) fn finish(
             if let FieldOwnership::TrackFrom(before) = ownership {
                 let version = call.resource.api_version();
                 let old = change.old().map(|old| (old, before));
-                finished.managed = track(&call.resource.schema, old, object, &call.writer(&version));
+                finished.managed = track_ownership(&call.resource.schema, old, object, &call.field_manager(&version));
             }
             admission::admit(call, change, object)?;
-            let mut moment = call.moment();
+            let mut moment = call.write_context();
             match change {
                 WriteOperation::Create => {
                     if call.resource.status == StatusRule::Subresource {
                         object::remove(object, &["status"]);
                     }
-                    (rules.conduct.on_create)(object, &mut moment);
-                    if call.resource.generation {
+                    (rules.strategy.prepare_for_create)(object, &mut moment);
+                    if call.resource.has_generation {
                         object::set_meta(object, "generation", 1);
                     }
                 }
                 WriteOperation::Update(old) => {
                     if call.resource.has_status() && object.get("status") != old.get("status") {
-                        take_over(object, old, "status");
+                        restore_field(object, old, "status");
                     }
-                    (rules.conduct.on_update)(object, old, &mut moment);
-                    count_generation(call, object, old);
+                    (rules.strategy.prepare_for_update)(object, old, &mut moment);
+                    update_generation(call, object, old);
                 }
                 WriteOperation::UpdateStatus(old) => {
                     for key in keys_besides(object, old, &["apiVersion", "kind", "metadata", "status"]) {
                         if object.get(&key) != old.get(&key) {
-                            take_over(object, old, &key);
+                            restore_field(object, old, &key);
                         }
                     }
-                    (rules.conduct.on_status)(object, old, &mut moment);
+                    (rules.strategy.prepare_for_status_update)(object, old, &mut moment);
                 }
             }
             let mut errors = Vec::new();
-            metadata::judge(call.resource.names, object, change.old(), &mut errors);
+            metadata::validate_metadata(call.resource.name_rule, object, change.old(), &mut errors);
             if !matches!(change, WriteOperation::UpdateStatus(_)) {
-                (rules.conduct.judge)(object, change.old(), &mut errors);
+                (rules.strategy.validate)(object, change.old(), &mut errors);
             }
             if errors.is_empty() {
                 Ok(finished)
@@ -214,10 +214,10 @@ pub(crate) fn finish(
         }
         ResourceOrigin::Custom(kind) => {
             if let WriteOperation::Create = change {
-                if kind.closing {
-                    return Err(StatusError::definition_is_closing());
+                if kind.is_crd_terminating {
+                    return Err(StatusError::crd_terminating());
                 }
-                admission::namespace_is_open(call, object)?;
+                admission::check_namespace_open(call, object)?;
             }
             // Admission takes a new object for what a client wrote, and drops what only the server may say.
             let identity =
@@ -232,26 +232,26 @@ pub(crate) fn finish(
                     }
                     object::set_meta(object, "generation", 1);
                 }
-                WriteOperation::Update(old) => count_generation(call, object, old),
+                WriteOperation::Update(old) => update_generation(call, object, old),
                 WriteOperation::UpdateStatus(_) => {}
             }
             let mut finished = PreparedObject { warnings, managed: ManagedFields::default() };
             if let FieldOwnership::TrackFrom(before) = ownership {
                 let version = call.resource.api_version();
-                let old = change.old().map(|old| call.faced(old));
+                let old = change.old().map(|old| call.to_served_form(old));
                 let old = old.as_deref().map(|old| (old, before));
-                finished.managed = track(&call.resource.schema, old, object, &call.writer(&version));
+                finished.managed = track_ownership(&call.resource.schema, old, object, &call.field_manager(&version));
             }
-            *object = call.kept(std::mem::take(object));
+            *object = call.to_stored_form(std::mem::take(object));
             Ok(finished)
         }
     }
 }
 
 /// Makes `key` what it was.
-pub(super) fn take_over(object: &mut Value, old: &Value, key: &str) {
+pub(super) fn restore_field(object: &mut Value, old: &Value, key: &str) {
     match old.get(key) {
-        Some(value) => drop(object::made(object, &[]).insert(key.into(), value.clone())),
+        Some(value) => drop(object::ensure_object(object, &[]).insert(key.into(), value.clone())),
         None => drop(object::remove(object, &[key])),
     }
 }
@@ -265,8 +265,8 @@ fn keys_besides(object: &Value, old: &Value, except: &[&str]) -> Vec<String> {
 
 /// The generation counts what controllers must act on: everything but metadata and status. (A Deployment's annotations count
 /// too, because they end up on its `ReplicaSets`.)
-pub(super) fn count_generation(call: &Call<'_>, object: &mut Value, old: &Value) {
-    if !call.resource.generation {
+pub(super) fn update_generation(call: &Call<'_>, object: &mut Value, old: &Value) {
+    if !call.resource.has_generation {
         return;
     }
     let keys = keys_besides(object, old, &["apiVersion", "kind", "metadata", "status"]);

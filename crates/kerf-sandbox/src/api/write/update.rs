@@ -5,9 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::prepare::{FieldOwnership, WriteOperation, check_metadata, check_type, decode, finish};
+use super::prepare::{
+    FieldOwnership, WriteOperation, check_and_set_type, check_metadata, decode_and_default, prepare_for_storage,
+};
 use crate::api::apply::ManagedFields;
-use crate::api::call::{Call, parse, parse_apart};
+use crate::api::call::{Call, parse_stored, parse_stored_and_split_managed_fields};
 use crate::api::encode::Encoded;
 use crate::api::respond::Reply;
 use crate::api::status::{ApiResult, StatusError};
@@ -22,7 +24,7 @@ pub(crate) struct ProposedObject {
     pub(crate) object: Value,
     pub(crate) warnings: Vec<String>,
     /// The managed fields are right already.
-    pub(crate) tracked: bool,
+    pub(crate) has_final_ownership: bool,
 }
 
 /// What whoever works out a candidate sees of the object that is there.
@@ -37,13 +39,13 @@ pub(crate) enum ManagedFieldsView {
 /// `PUT` of an object or of a subresource that has its form.
 pub(crate) fn replace(call: &Call<'_>) -> ApiResult<Reply> {
     let json::Parsed { value: mut object, duplicates } = call.read_body()?;
-    check_type(call, &mut object)?;
-    let warnings = decode(call, &mut object, None, &duplicates)?;
+    check_and_set_type(call, &mut object)?;
+    let warnings = decode_and_default(call, &mut object, None, &duplicates)?;
     check_metadata(call, &object, None)?;
     check_identity(call, &object)?;
     modify(call, ManagedFieldsView::Excluded, |_| {
-        names_version(call, &object).map_err(|refusal| refusal.with_warnings(&warnings))?;
-        Ok(ProposedObject { object: object.clone(), warnings: warnings.clone(), tracked: false })
+        check_names_version(call, &object).map_err(|refusal| refusal.with_warnings(&warnings))?;
+        Ok(ProposedObject { object: object.clone(), warnings: warnings.clone(), has_final_ownership: false })
     })
 }
 
@@ -67,7 +69,7 @@ pub(crate) fn check_identity(call: &Call<'_>, object: &Value) -> ApiResult<()> {
 }
 
 /// Checks that a custom resource is changed by somebody who has seen it: unlike those of built-in kinds, their updates must name a version.
-pub(super) fn names_version(call: &Call<'_>, object: &Value) -> ApiResult<()> {
+pub(super) fn check_names_version(call: &Call<'_>, object: &Value) -> ApiResult<()> {
     if !call.resource.is_custom() || !matches!(object::text(object, &["metadata", "resourceVersion"]), "" | "0") {
         return Ok(());
     }
@@ -85,16 +87,16 @@ pub(crate) fn modify(
     for _ in 0..MAX_UPDATE_ATTEMPTS {
         let stored = call.server.storage.get(call.resource.table, &key).ok_or_else(|| call.not_found())?;
         let (mut old, mut owners) = match sight {
-            ManagedFieldsView::Included => (parse(&stored)?, ManagedFields::default()),
-            ManagedFieldsView::Excluded => parse_apart(&stored)?,
+            ManagedFieldsView::Included => (parse_stored(&stored)?, ManagedFields::default()),
+            ManagedFieldsView::Excluded => parse_stored_and_split_managed_fields(&stored)?,
         };
-        let ProposedObject { mut object, mut warnings, tracked } = make(&old)?;
+        let ProposedObject { mut object, mut warnings, has_final_ownership: tracked } = make(&old)?;
         if sight == ManagedFieldsView::Included && !tracked {
             owners = ManagedFields::take(&mut old);
         }
         let refuse = |refusal: StatusError| refusal.with_warnings(&warnings);
         let insists = check_preconditions(call, &mut object, &old, &stored).map_err(refuse)?;
-        keep_system_metadata(&mut object, &old);
+        restore_system_metadata(&mut object, &old);
         let change = if call.subresource() == "status" {
             WriteOperation::UpdateStatus(&old)
         } else {
@@ -102,16 +104,16 @@ pub(crate) fn modify(
         };
         let ownership =
             if tracked { FieldOwnership::AlreadyInObject } else { FieldOwnership::TrackFrom(owners.clone()) };
-        let finished = finish(call, change, &mut object, ownership).map_err(refuse)?;
+        let finished = prepare_for_storage(call, change, &mut object, ownership).map_err(refuse)?;
         warnings.extend(finished.warnings);
         let unchanged = object == old && (tracked || finished.managed == owners);
         match store(call, &stored, unchanged, object, &finished.managed)? {
-            Some(bytes) => return Ok(Reply::new(200, call.shown(bytes)).with_warnings(warnings)),
+            Some(bytes) => return Ok(Reply::new(200, call.to_served_bytes(bytes)).with_warnings(warnings)),
             None if insists => break,
             None => {}
         }
     }
-    Err(StatusError::stale(call.resource.subject(), call.name()))
+    Err(StatusError::resource_version_conflict(call.resource.group_resource(), call.name()))
 }
 
 /// Whether the client insists on a version; refused if it is not the one that is there.
@@ -123,18 +125,18 @@ fn check_preconditions(call: &Call<'_>, object: &mut Value, old: &Value, stored:
         return Err(StatusError::server_error(&message));
     }
     if insists && version != stored.revision.to_string() {
-        return Err(StatusError::stale(call.resource.subject(), call.name()));
+        return Err(StatusError::resource_version_conflict(call.resource.group_resource(), call.name()));
     }
     let (uid, expected) = (object::uid(object), object::uid(old));
     if !uid.is_empty() && uid != expected {
         let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {expected}");
-        return Err(StatusError::conflict(call.resource.subject(), call.name(), &why));
+        return Err(StatusError::conflict(call.resource.group_resource(), call.name(), &why));
     }
     Ok(insists)
 }
 
 /// What only the server says about an object.
-fn keep_system_metadata(object: &mut Value, old: &Value) {
+fn restore_system_metadata(object: &mut Value, old: &Value) {
     const SYSTEM: [&str; 9] = [
         "name",
         "namespace",
@@ -177,18 +179,18 @@ fn store(
         return Ok(Some(stored.bytes().clone()));
     }
     let (table, key, storage) = (call.resource.table, call.key(), &call.server.storage);
-    let encoded = Encoded::with_managed(&object, managed);
-    if after_write::is_free_to_go(call, &object) {
+    let encoded = Encoded::with_managed_fields(&object, managed);
+    if after_write::can_be_removed(call, &object) {
         let last = encoded.with_version(stored.revision).bytes;
         if storage.delete(table, &key, stored.revision).is_err() {
             return Ok(None);
         }
-        after_write::deleted(call, &object);
+        after_write::on_deleted(call, &object);
         return Ok(Some(last));
     }
-    match storage.put(table, &key, Some(stored.revision), &encoded, call.resource.facets(&object)) {
+    match storage.put(table, &key, Some(stored.revision), &encoded, call.resource.selector_attributes(&object)) {
         Ok(now) => {
-            after_write::updated(call, &object);
+            after_write::on_updated(call, &object);
             Ok(Some(now.bytes().clone()))
         }
         Err(_) => Ok(None),

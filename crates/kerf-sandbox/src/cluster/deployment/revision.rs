@@ -6,31 +6,31 @@ use std::sync::Arc;
 use rustc_hash::FxHasher;
 use serde_json::{Map, Value, json};
 
-use super::{DESIRED, MAXIMUM, Rollout, SPEAKER, rollout};
+use super::{DESIRED_REPLICAS_ANNOTATION, EVENT_COMPONENT, MAX_REPLICAS_ANNOTATION, Rollout, rollout};
 use crate::api::object;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
-use crate::cluster::control_plane::Plane;
-use crate::cluster::events::Tone;
-use crate::cluster::kind::Kind;
+use crate::cluster::control_plane::ControlPlane;
+use crate::cluster::events::EventType;
+use crate::cluster::kind::ControlPlaneKind;
 use crate::cluster::objects::Workload;
 use crate::cluster::pods::{controller_reference, ignore_gone};
 
-pub(super) const HASH: &str = "pod-template-hash";
-const REVISION: &str = "deployment.kubernetes.io/revision";
-const HISTORY: &str = "deployment.kubernetes.io/revision-history";
+pub(super) const TEMPLATE_HASH_LABEL: &str = "pod-template-hash";
+const REVISION_ANNOTATION: &str = "deployment.kubernetes.io/revision";
+const REVISION_HISTORY_ANNOTATION: &str = "deployment.kubernetes.io/revision-history";
 /// Annotations of a Deployment that are its own business.
-const OWN: [&str; 6] = [
+const UNCOPIED_ANNOTATIONS: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
-    REVISION,
-    HISTORY,
-    DESIRED,
-    MAXIMUM,
+    REVISION_ANNOTATION,
+    REVISION_HISTORY_ANNOTATION,
+    DESIRED_REPLICAS_ANNOTATION,
+    MAX_REPLICAS_ANNOTATION,
     "deprecated.deployment.rollback.to",
 ];
 
 /// Sorts the sets of a Deployment by age, and finds the one of its current template.
-pub(super) fn sort(key: &ObjectKey, deployment: Arc<Workload>, mut sets: Vec<Arc<Workload>>) -> Rollout {
+pub(super) fn build_rollout(key: &ObjectKey, deployment: Arc<Workload>, mut sets: Vec<Arc<Workload>>) -> Rollout {
     sets.sort_by_key(|set| (set.metadata.creation_timestamp, set.metadata.name.clone()));
     let current = without_hash(&deployment.spec.template);
     let place = sets.iter().position(|set| without_hash(&set.spec.template) == current);
@@ -41,30 +41,31 @@ pub(super) fn sort(key: &ObjectKey, deployment: Arc<Workload>, mut sets: Vec<Arc
 /// A template without the label that tells its pods from those of others.
 fn without_hash(template: &Value) -> Value {
     let mut template = template.clone();
-    object::remove(&mut template, &["metadata", "labels", HASH]);
+    object::remove(&mut template, &["metadata", "labels", TEMPLATE_HASH_LABEL]);
     template
 }
 
 fn revision_of(set: &Workload) -> i64 {
-    set.metadata.annotations.get(REVISION).and_then(|revision| revision.parse().ok()).unwrap_or_default()
+    set.metadata.annotations.get(REVISION_ANNOTATION).and_then(|revision| revision.parse().ok()).unwrap_or_default()
 }
 
 /// What a ReplicaSet's annotations should be; none if they are that already.
-fn annotations(rollout: &Rollout, set: Option<&Workload>) -> Option<Map<String, Value>> {
+fn annotation_changes(rollout: &Rollout, set: Option<&Workload>) -> Option<Map<String, Value>> {
     let newest = rollout.old.iter().map(|old| revision_of(old)).max().unwrap_or_default() + 1;
     let own = set.map(revision_of).unwrap_or_default();
     let mut wanted = Map::new();
     for (key, value) in rollout.deployment.metadata.annotations.as_slice() {
-        if !OWN.contains(&key.as_str()) {
+        if !UNCOPIED_ANNOTATIONS.contains(&key.as_str()) {
             wanted.insert(key.to_string(), value.as_str().into());
         }
     }
     if own < newest {
-        wanted.insert(REVISION.into(), newest.to_string().into());
+        wanted.insert(REVISION_ANNOTATION.into(), newest.to_string().into());
         if let Some(set) = set.filter(|_| own > 0) {
             // It was the newest once before: remember when.
-            let history = set.metadata.annotations.get(HISTORY).map(|before| format!("{before},{own}"));
-            wanted.insert(HISTORY.into(), history.unwrap_or_else(|| own.to_string()).into());
+            let history =
+                set.metadata.annotations.get(REVISION_HISTORY_ANNOTATION).map(|before| format!("{before},{own}"));
+            wanted.insert(REVISION_HISTORY_ANNOTATION.into(), history.unwrap_or_else(|| own.to_string()).into());
         }
     }
     let present = |key: &str| set.and_then(|set| set.metadata.annotations.get(key));
@@ -74,91 +75,102 @@ fn annotations(rollout: &Rollout, set: Option<&Workload>) -> Option<Map<String, 
 
 /// Sees that the new ReplicaSet carries the right number and annotations, and the Deployment the same number. Returns whether
 /// anything had to be written.
-pub(super) fn keep_annotations(plane: &Plane, rollout: &Rollout) -> ApiResult<bool> {
+pub(super) fn sync_annotations(plane: &ControlPlane, rollout: &Rollout) -> ApiResult<bool> {
     let Some(new) = &rollout.new else { return Ok(false) };
-    if let Some(wanted) = annotations(rollout, Some(new)) {
+    if let Some(wanted) = annotation_changes(rollout, Some(new)) {
         let patch = json!({"metadata": {"annotations": wanted}});
-        plane.controllers.patch(Kind::ReplicaSet, &new.metadata.key(), &patch)?;
+        plane.controller_client.patch(ControlPlaneKind::ReplicaSet, &new.metadata.key(), &patch)?;
         return Ok(true);
     }
     if new.spec.min_ready_seconds != rollout.deployment.spec.min_ready_seconds {
         let patch = json!({"spec": {"minReadySeconds": rollout.deployment.spec.min_ready_seconds}});
-        plane.controllers.patch(Kind::ReplicaSet, &new.metadata.key(), &patch)?;
+        plane.controller_client.patch(ControlPlaneKind::ReplicaSet, &new.metadata.key(), &patch)?;
         return Ok(true);
     }
     let number = revision_of(new).to_string();
-    if rollout.deployment.metadata.annotations.get(REVISION) != Some(number.as_str()) {
-        let patch = json!({"metadata": {"annotations": {REVISION: number}}});
-        plane.controllers.patch(Kind::Deployment, &rollout.key, &patch)?;
+    if rollout.deployment.metadata.annotations.get(REVISION_ANNOTATION) != Some(number.as_str()) {
+        let patch = json!({"metadata": {"annotations": {REVISION_ANNOTATION: number}}});
+        plane.controller_client.patch(ControlPlaneKind::Deployment, &rollout.key, &patch)?;
         return Ok(true);
     }
     Ok(false)
 }
 
 /// Makes the ReplicaSet of the current template, if there is none. Returns its name if it was made.
-pub(super) fn ensure_new(plane: &mut Plane, rollout: &Rollout) -> ApiResult<Option<String>> {
+pub(super) fn ensure_new_replica_set(plane: &mut ControlPlane, rollout: &Rollout) -> ApiResult<Option<String>> {
     if rollout.new.is_some() {
-        keep_annotations(plane, rollout)?;
+        sync_annotations(plane, rollout)?;
         return Ok(None);
     }
-    if rollout.deployment.spec.strategy.kind == "Recreate" && rollout::old_pods_run(plane, rollout) {
+    if rollout.deployment.spec.strategy.kind == "Recreate" && rollout::has_running_old_pods(plane, rollout) {
         return Ok(None);
     }
     let meta = &rollout.deployment.metadata;
-    let collisions = rollout.deployment.counted("collisionCount");
-    let hash = hash_of(&rollout.deployment.spec.template, collisions);
+    let collisions = rollout.deployment.status_count("collisionCount");
+    let hash = template_hash(&rollout.deployment.spec.template, collisions);
     let name = format!("{}-{hash}", meta.name);
     let mut template = rollout.deployment.spec.template.clone();
-    object::made(&mut template, &["metadata", "labels"]).insert(HASH.into(), hash.as_str().into());
+    object::ensure_object(&mut template, &["metadata", "labels"])
+        .insert(TEMPLATE_HASH_LABEL.into(), hash.as_str().into());
     let mut selector = rollout.deployment.spec.selector.clone().unwrap_or_default();
-    object::made(&mut selector, &["matchLabels"]).insert(HASH.into(), hash.as_str().into());
-    let (surge, _) = rollout.bounds();
-    let size = rollout::new_size(rollout, 0);
-    let mut wanted = annotations(rollout, None).unwrap_or_default();
-    wanted.insert(DESIRED.into(), rollout.wanted().to_string().into());
-    wanted.insert(MAXIMUM.into(), (rollout.wanted() + surge).to_string().into());
+    object::ensure_object(&mut selector, &["matchLabels"]).insert(TEMPLATE_HASH_LABEL.into(), hash.as_str().into());
+    let (surge, _) = rollout.max_surge_and_unavailable();
+    let size = rollout::new_set_size(rollout, 0);
+    let mut wanted = annotation_changes(rollout, None).unwrap_or_default();
+    wanted.insert(DESIRED_REPLICAS_ANNOTATION.into(), rollout.desired_replicas().to_string().into());
+    wanted.insert(MAX_REPLICAS_ANNOTATION.into(), (rollout.desired_replicas() + surge).to_string().into());
     let set = json!({
         "metadata": {
             "name": name, "labels": object::at(&template, &["metadata", "labels"]), "annotations": wanted,
-            "ownerReferences": [controller_reference(Kind::Deployment, meta)],
+            "ownerReferences": [controller_reference(ControlPlaneKind::Deployment, meta)],
         },
         "spec": {
             "replicas": size, "minReadySeconds": rollout.deployment.spec.min_ready_seconds, "selector": selector, "template": template,
         },
     });
-    match plane.controllers.create(Kind::ReplicaSet, &meta.namespace, &set) {
+    match plane.controller_client.create(ControlPlaneKind::ReplicaSet, &meta.namespace, &set) {
         Ok(_) => {}
         Err(refusal) if refusal.code() == 409 => {
             // Another template, the same hash: count it in, and try again.
             let status = json!({"collisionCount": collisions + 1});
-            plane.controllers.patch_status(Kind::Deployment, &rollout.key, &status)?;
+            plane.controller_client.patch_status(ControlPlaneKind::Deployment, &rollout.key, &status)?;
             return Err(refusal);
         }
         Err(refusal) => return Err(refusal),
     }
     if size > 0 {
         let message = format!("Scaled up replica set {name} from 0 to {size}");
-        plane.tell(SPEAKER, (Kind::Deployment, meta), Tone::Normal, "ScalingReplicaSet", message);
+        plane.publish_event(
+            EVENT_COMPONENT,
+            (ControlPlaneKind::Deployment, meta),
+            EventType::Normal,
+            "ScalingReplicaSet",
+            message,
+        );
     }
     Ok(Some(name))
 }
 
 /// Deletes the oldest ReplicaSets that nobody needs any more, down to the history's length.
-pub(super) fn forget_old(plane: &Plane, rollout: &Rollout) -> ApiResult<()> {
+pub(super) fn delete_old_replica_sets(plane: &ControlPlane, rollout: &Rollout) -> ApiResult<()> {
     let Some(limit) = rollout.deployment.spec.revision_history_limit else { return Ok(()) };
     let mut idle: Vec<_> = rollout.old.iter().filter(|set| !set.metadata.is_deleting()).collect();
     let excess = idle.len().saturating_sub(usize::try_from(limit).unwrap_or_default());
     idle.sort_by_key(|set| (revision_of(set), set.metadata.name.clone()));
     for set in idle.into_iter().take(excess) {
-        if set.replicas() == 0 && set.counted("replicas") == 0 {
-            ignore_gone(plane.controllers.delete(Kind::ReplicaSet, &set.metadata.key(), &set.metadata.uid))?;
+        if set.replicas() == 0 && set.status_count("replicas") == 0 {
+            ignore_gone(plane.controller_client.delete(
+                ControlPlaneKind::ReplicaSet,
+                &set.metadata.key(),
+                &set.metadata.uid,
+            ))?;
         }
     }
     Ok(())
 }
 
 /// Ten letters that stand for a template, in the alphabet of generated names.
-pub(crate) fn hash_of(template: &Value, collisions: i64) -> String {
+pub(crate) fn template_hash(template: &Value, collisions: i64) -> String {
     const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut hasher = FxHasher::default();
     without_hash(template).to_string().hash(&mut hasher);

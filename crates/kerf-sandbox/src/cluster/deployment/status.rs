@@ -7,13 +7,13 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::Rollout;
-use crate::api::object::seconds;
+use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
-use crate::cluster::control_plane::{Again, Plane};
-use crate::cluster::kind::Kind;
-use crate::cluster::objects::{Condition, condition};
+use crate::cluster::control_plane::{ControlPlane, RunAgain};
+use crate::cluster::kind::ControlPlaneKind;
+use crate::cluster::objects::{Condition, find_condition};
 use crate::cluster::pods::ignore_gone;
-use crate::cluster::replicaset::differs;
+use crate::cluster::replicaset::status_differs;
 
 /// The numbers of a Deployment's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +26,12 @@ struct Counts {
 }
 
 fn count(rollout: &Rollout) -> Counts {
-    let sum = |field: &str| rollout.all().map(|set| set.counted(field)).sum::<i64>();
-    let wanted: i64 = rollout.all().map(|set| set.replicas()).sum();
+    let sum = |field: &str| rollout.all_sets().map(|set| set.status_count(field)).sum::<i64>();
+    let wanted: i64 = rollout.all_sets().map(|set| set.replicas()).sum();
     let available = sum("availableReplicas");
     Counts {
         replicas: sum("replicas"),
-        updated: rollout.new.as_ref().map_or(0, |new| new.counted("replicas")),
+        updated: rollout.new.as_ref().map_or(0, |new| new.status_count("replicas")),
         ready: sum("readyReplicas"),
         available,
         unavailable: (wanted - available).max(0),
@@ -41,7 +41,7 @@ fn count(rollout: &Rollout) -> Counts {
 /// Whether nothing is left to be done.
 pub(super) fn is_complete(rollout: &Rollout) -> bool {
     let counts = count(rollout);
-    let wanted = rollout.wanted();
+    let wanted = rollout.desired_replicas();
     counts.updated == wanted && counts.replicas == wanted && counts.available == wanted
 }
 
@@ -51,24 +51,24 @@ fn conditions(rollout: &Rollout) -> Vec<Condition> {
 }
 
 /// Writes the status, if it is not what it should be. `created`: a ReplicaSet that was just made.
-pub(super) fn report(plane: &Plane, rollout: &Rollout, created: Option<String>) -> ApiResult<Again> {
+pub(super) fn write_status(plane: &ControlPlane, rollout: &Rollout, created: Option<String>) -> ApiResult<RunAgain> {
     let counts = count(rollout);
-    let (_, unavailable) = rollout.bounds();
+    let (_, unavailable) = rollout.max_surge_and_unavailable();
     let mut conditions = conditions(rollout);
-    let enough = counts.available >= rollout.wanted() - unavailable;
+    let enough = counts.available >= rollout.desired_replicas() - unavailable;
     let (status, reason, message) = if enough {
         ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
     } else {
         ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
     };
     let now = plane.now();
-    let told = told(rollout, counts, &conditions, created, now);
-    set(&mut conditions, "Available", (status, reason, message.into()), now, false);
-    let mut again = Again::WhenChanged;
+    let told = progressing_condition(rollout, counts, &conditions, created, now);
+    set_condition(&mut conditions, "Available", (status, reason, message.into()), now, false);
+    let mut again = RunAgain::WhenChanged;
     if let Some((progress, moved)) = told {
-        let wait = deadline(rollout, now, &conditions).filter(|_| progress.0 == "True");
-        set(&mut conditions, "Progressing", progress, now, moved);
-        again = wait.map_or(again, Again::After);
+        let wait = time_until_deadline(rollout, now, &conditions).filter(|_| progress.0 == "True");
+        set_condition(&mut conditions, "Progressing", progress, now, moved);
+        again = wait.map_or(again, RunAgain::After);
     }
     let conditions: Vec<Value> = conditions.iter().map(to_json).collect();
     let status = json!({
@@ -77,22 +77,22 @@ pub(super) fn report(plane: &Plane, rollout: &Rollout, created: Option<String>) 
         "availableReplicas": counts.available, "unavailableReplicas": counts.unavailable,
         "conditions": conditions,
     });
-    if differs(&rollout.deployment.status, &status) {
-        ignore_gone(plane.controllers.replace_status(Kind::Deployment, &rollout.key, &status))?;
+    if status_differs(&rollout.deployment.status, &status) {
+        ignore_gone(plane.controller_client.merge_patch_status(ControlPlaneKind::Deployment, &rollout.key, &status))?;
     }
     Ok(again)
 }
 
-type Told = (&'static str, &'static str, String);
+type ConditionText = (&'static str, &'static str, String);
 
 /// What the Progressing condition should say, and whether that is a step forward. Nothing, if it is to stay as it is.
-fn told(
+fn progressing_condition(
     rollout: &Rollout,
     counts: Counts,
     conditions: &[Condition],
     created: Option<String>,
     now: jiff::Timestamp,
-) -> Option<(Told, bool)> {
+) -> Option<(ConditionText, bool)> {
     if let Some(name) = created {
         let message = format!("Created new replica set \"{name}\"");
         return Some((("True", "NewReplicaSetCreated", message), true));
@@ -101,7 +101,7 @@ fn told(
     if rollout.deployment.spec.paused {
         return None;
     }
-    let current = condition(conditions, "Progressing");
+    let current = find_condition(conditions, "Progressing");
     let settled = current.is_some_and(|current| current.reason == "NewReplicaSetAvailable");
     if settled && counts.replicas == counts.updated {
         return None;
@@ -113,16 +113,16 @@ fn told(
     }
     let deployment = &rollout.deployment;
     let old = |replicas: i64, updated: i64| replicas - updated;
-    let moved = counts.updated > deployment.counted("updatedReplicas")
+    let moved = counts.updated > deployment.status_count("updatedReplicas")
         || old(counts.replicas, counts.updated)
-            < old(deployment.counted("replicas"), deployment.counted("updatedReplicas"))
-        || counts.ready > deployment.counted("readyReplicas")
-        || counts.available > deployment.counted("availableReplicas");
+            < old(deployment.status_count("replicas"), deployment.status_count("updatedReplicas"))
+        || counts.ready > deployment.status_count("readyReplicas")
+        || counts.available > deployment.status_count("availableReplicas");
     if moved {
         let message = format!("ReplicaSet \"{name}\" is progressing.");
         return Some((("True", "ReplicaSetUpdated", message), true));
     }
-    if deadline(rollout, now, conditions).is_some_and(|left| left.is_zero()) {
+    if time_until_deadline(rollout, now, conditions).is_some_and(|left| left.is_zero()) {
         let message = format!("ReplicaSet \"{name}\" has timed out progressing.");
         return Some((("False", "ProgressDeadlineExceeded", message), false));
     }
@@ -142,9 +142,9 @@ fn told(
 }
 
 /// How long the Deployment may still take until it moves again; zero if that is over.
-fn deadline(rollout: &Rollout, now: jiff::Timestamp, conditions: &[Condition]) -> Option<Duration> {
+fn time_until_deadline(rollout: &Rollout, now: jiff::Timestamp, conditions: &[Condition]) -> Option<Duration> {
     let limit = rollout.deployment.spec.progress_deadline_seconds?;
-    let current = condition(conditions, "Progressing")?;
+    let current = find_condition(conditions, "Progressing")?;
     if current.reason == "NewReplicaSetAvailable" || current.status == "Unknown" {
         return None;
     }
@@ -153,7 +153,7 @@ fn deadline(rollout: &Rollout, now: jiff::Timestamp, conditions: &[Condition]) -
     Some(if over <= now { Duration::ZERO } else { over.duration_since(now).unsigned_abs() })
 }
 
-fn set(conditions: &mut Vec<Condition>, kind: &str, told: Told, now: jiff::Timestamp, moved: bool) {
+fn set_condition(conditions: &mut Vec<Condition>, kind: &str, told: ConditionText, now: jiff::Timestamp, moved: bool) {
     let (status, reason, message) = told;
     let before = conditions.iter().position(|condition| condition.kind == kind).map(|place| conditions.remove(place));
     let same = |before: &Condition| before.status == status;
@@ -180,24 +180,28 @@ fn set(conditions: &mut Vec<Condition>, kind: &str, told: Told, now: jiff::Times
 fn to_json(condition: &Condition) -> Value {
     json!({
         "type": condition.kind, "status": condition.status, "reason": condition.reason, "message": condition.message,
-        "lastTransitionTime": condition.last_transition_time.map(seconds),
-        "lastUpdateTime": condition.last_update_time.map(seconds),
+        "lastTransitionTime": condition.last_transition_time.map(rfc3339_seconds),
+        "lastUpdateTime": condition.last_update_time.map(rfc3339_seconds),
     })
 }
 
 /// Says that a Deployment is paused, or no longer is.
-pub(super) fn note_paused(plane: &Plane, rollout: &Rollout) -> ApiResult<()> {
+pub(super) fn write_paused_condition(plane: &ControlPlane, rollout: &Rollout) -> ApiResult<()> {
     if rollout.deployment.spec.progress_deadline_seconds.is_none() {
         return Ok(());
     }
     let mut conditions = conditions(rollout);
-    let noted = condition(&conditions, "Progressing").is_some_and(|current| current.reason == "DeploymentPaused");
+    let noted = find_condition(&conditions, "Progressing").is_some_and(|current| current.reason == "DeploymentPaused");
     let told = match (rollout.deployment.spec.paused, noted) {
         (true, false) => ("Unknown", "DeploymentPaused", "Deployment is paused".to_string()),
         (false, true) => ("Unknown", "DeploymentResumed", "Deployment is resumed".to_string()),
         _ => return Ok(()),
     };
-    set(&mut conditions, "Progressing", told, plane.now(), true);
+    set_condition(&mut conditions, "Progressing", told, plane.now(), true);
     let conditions: Vec<Value> = conditions.iter().map(to_json).collect();
-    ignore_gone(plane.controllers.replace_status(Kind::Deployment, &rollout.key, &json!({"conditions": conditions})))
+    ignore_gone(plane.controller_client.merge_patch_status(
+        ControlPlaneKind::Deployment,
+        &rollout.key,
+        &json!({"conditions": conditions}),
+    ))
 }

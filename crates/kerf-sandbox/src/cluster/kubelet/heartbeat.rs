@@ -10,14 +10,14 @@ use bytes::Bytes;
 use jiff::Timestamp;
 
 use crate::api::ServerState;
-use crate::api::object::{micros, seconds};
+use crate::api::object::{rfc3339_micros, rfc3339_seconds};
 use crate::api::storage::{ObjectKey, TableIx};
 
 /// What a kubelet says again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum HeartbeatKind {
     /// That it is there: its lease is renewed.
-    Alive,
+    LeaseRenewal,
     /// How its node is: the conditions of its status.
     Conditions {
         /// How many there are.
@@ -27,60 +27,60 @@ pub(super) enum Said {
 
 /// An object as we wrote it last, and where in it the times of that write stand.
 #[derive(Debug)]
-pub(super) struct Beat {
+pub(super) struct HeartbeatTemplate {
     revision: u64,
     /// When it was written.
-    at: Timestamp,
+    written_at: Timestamp,
     /// Where the times begin, counted from the end: what stands before them grows with the version's digits.
-    micros: Vec<usize>,
-    seconds: Vec<usize>,
+    micros_offsets: Vec<usize>,
+    seconds_offsets: Vec<usize>,
 }
 
-impl Beat {
+impl HeartbeatTemplate {
     /// Looks for the times in an object that was just `written` at `now`, the one at which we came to own our fields among them. Nothing, if
     /// somebody else has written the object since, or if there is any doubt.
-    pub(super) fn find(
+    pub(super) fn from_write(
         server: &ServerState,
         (table, key): (TableIx, &ObjectKey),
         written: &Bytes,
         now: Timestamp,
-        said: Said,
+        said: HeartbeatKind,
     ) -> Option<Self> {
         let stored = server.storage.get(table, key).filter(|stored| stored.bytes() == written)?;
-        let mut to_the_second = places(written, "time", &seconds(now));
+        let mut to_the_second = timestamp_offsets(written, "time", &rfc3339_seconds(now));
         // The entries of managed fields are in order of time. Ours must be the last already, or it would have to move there.
         if to_the_second.len() != 1 || !is_in_last_entry(written, to_the_second[0]) {
             return None;
         }
         let exact = match said {
-            Said::Alive => {
-                let renewed = places(written, "renewTime", &micros(now));
+            HeartbeatKind::LeaseRenewal => {
+                let renewed = timestamp_offsets(written, "renewTime", &rfc3339_micros(now));
                 (renewed.len() == 1).then_some(renewed)?
             }
-            Said::Conditions { count } => {
-                let beats = places(written, "lastHeartbeatTime", &seconds(now));
+            HeartbeatKind::Conditions { count } => {
+                let beats = timestamp_offsets(written, "lastHeartbeatTime", &rfc3339_seconds(now));
                 to_the_second.extend((beats.len() == count).then_some(beats)?);
                 Vec::new()
             }
         };
-        Some(Self { revision: stored.revision, at: now, micros: exact, seconds: to_the_second })
+        Some(Self { revision: stored.revision, written_at: now, micros_offsets: exact, seconds_offsets: to_the_second })
     }
 
     /// Writes the object once more, at `now`. Says whether that was possible.
-    pub(super) fn again(&mut self, server: &ServerState, table: TableIx, key: &ObjectKey, now: Timestamp) -> bool {
-        let same = if self.micros.is_empty() {
-            now.as_second() == self.at.as_second()
+    pub(super) fn rewrite_at(&mut self, server: &ServerState, table: TableIx, key: &ObjectKey, now: Timestamp) -> bool {
+        let same = if self.micros_offsets.is_empty() {
+            now.as_second() == self.written_at.as_second()
         } else {
-            now.as_microsecond() == self.at.as_microsecond()
+            now.as_microsecond() == self.written_at.as_microsecond()
         };
         if same {
             // A write that changes nothing is none: the ordinary way knows.
             return false;
         }
-        let to_the_second = seconds(now);
-        let exact = if self.micros.is_empty() { String::new() } else { micros(now) };
-        let written = server.storage.touch_up(table, key, self.revision, |text| {
-            for (places, time) in [(&self.seconds, &to_the_second), (&self.micros, &exact)] {
+        let to_the_second = rfc3339_seconds(now);
+        let exact = if self.micros_offsets.is_empty() { String::new() } else { rfc3339_micros(now) };
+        let written = server.storage.update_bytes_in_place(table, key, self.revision, |text| {
+            for (places, time) in [(&self.seconds_offsets, &to_the_second), (&self.micros_offsets, &exact)] {
                 for place in places {
                     let start = text.len().saturating_sub(*place);
                     if let Some(old) = text.get_mut(start..start + time.len()) {
@@ -90,7 +90,7 @@ impl Beat {
             }
         });
         if let Ok(revision) = written {
-            (self.revision, self.at) = (revision, now);
+            (self.revision, self.written_at) = (revision, now);
         }
         written.is_ok()
     }
@@ -98,7 +98,7 @@ impl Beat {
 
 /// Where the values of fields of that name and value begin, counted from the end. A quote inside a text is never bare, so what looks like a
 /// field is one.
-fn places(text: &[u8], field: &str, value: &str) -> Vec<usize> {
+fn timestamp_offsets(text: &[u8], field: &str, value: &str) -> Vec<usize> {
     let wanted = format!("\"{field}\":\"{value}\"");
     let before = field.len() + "\"\":\"".len();
     let Ok(searched) = std::str::from_utf8(text) else { return Vec::new() };

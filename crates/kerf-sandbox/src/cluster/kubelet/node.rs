@@ -6,154 +6,176 @@ use serde_json::{Value, json};
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use super::heartbeat::{Beat, Said};
-use super::{Kubelets, Life, Machine, Report, is_simulated};
-use crate::api::object::{micros, seconds};
+use super::heartbeat::{HeartbeatKind, HeartbeatTemplate};
+use super::{InstancePhase, Kubelets, LastStatusReport, SimulatedInstance, is_simulated};
+use crate::api::object::{rfc3339_micros, rfc3339_seconds};
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 use crate::cloud::OfferingRef;
-use crate::cluster::Work;
-use crate::cluster::control_plane::{Again, Plane};
-use crate::cluster::events::{Speaker, Tone};
-use crate::cluster::kind::Kind;
-use crate::cluster::objects::{Node, condition};
+use crate::cluster::WorkItem;
+use crate::cluster::control_plane::{ControlPlane, RunAgain};
+use crate::cluster::events::{EventComponent, EventType};
+use crate::cluster::kind::ControlPlaneKind;
+use crate::cluster::objects::{Node, find_condition};
 
 /// The namespace of the kubelets' leases.
-const LEASES: &str = "kube-node-lease";
+const LEASE_NAMESPACE: &str = "kube-node-lease";
 /// What the kubelets claim to be.
-const VERSION: &str = "v1.36.0+kerf";
+const KUBELET_VERSION: &str = "v1.36.0+kerf";
 
 /// Brings a simulated node to life, or forgets one that is gone.
-pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
-    let Some(node) = plane.world.nodes.get(key).filter(|node| is_simulated(node)) else {
-        plane.kubelets.machines.remove(key);
-        return Ok(Again::WhenChanged);
+pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
+    let Some(node) = plane.cache.nodes.get(key).filter(|node| is_simulated(node)) else {
+        plane.kubelets.instances.remove(key);
+        return Ok(RunAgain::WhenChanged);
     };
     let now = Instant::now();
-    let life = adopt(plane, key, &node, now);
+    let life = ensure_instance(plane, key, &node, now);
     match life {
-        Life::Booting { until } if until > now => Ok(Again::After(until - now)),
-        Life::Booting { .. } => {
-            report(plane, key, &node)?;
+        InstancePhase::Booting { until } if until > now => Ok(RunAgain::After(until - now)),
+        InstancePhase::Booting { .. } => {
+            write_status(plane, key, &node)?;
             create_lease(plane, key, &node)?;
             create_csi_node(plane, &node)?;
-            if let Some(machine) = plane.kubelets.machines.get_mut(key) {
-                machine.life = Life::Running;
+            if let Some(machine) = plane.kubelets.instances.get_mut(key) {
+                machine.phase = InstancePhase::Running;
             }
             let message = format!("Node {} status is now: NodeReady", node.metadata.name);
-            plane.tell(Speaker::Kubelet, (Kind::Node, &node.metadata), Tone::Normal, "NodeReady", message);
-            plane.queue.add_at(Work::Heartbeat(key.clone()), now + plane.config.timing.lease_renewal);
-            wake_pods(plane, &node);
-            Ok(Again::WhenChanged)
+            plane.publish_event(
+                EventComponent::Kubelet,
+                (ControlPlaneKind::Node, &node.metadata),
+                EventType::Normal,
+                "NodeReady",
+                message,
+            );
+            plane.queue.add_at(WorkItem::Heartbeat(key.clone()), now + plane.config.timing.lease_renewal);
+            enqueue_pods(plane, &node);
+            Ok(RunAgain::WhenChanged)
         }
-        Life::Running | Life::Stillborn | Life::Dead => Ok(Again::WhenChanged),
+        InstancePhase::Running | InstancePhase::NeverReady | InstancePhase::KubeletStopped => Ok(RunAgain::WhenChanged),
     }
 }
 
 /// The machine behind a Node, made when the Node is first seen.
-fn adopt(plane: &mut Plane, key: &ObjectKey, node: &Node, now: Instant) -> Life {
-    if let Some(machine) = plane.kubelets.machines.get(key).filter(|machine| machine.uid == node.metadata.uid) {
-        return machine.life;
+fn ensure_instance(plane: &mut ControlPlane, key: &ObjectKey, node: &Node, now: Instant) -> InstancePhase {
+    if let Some(machine) = plane.kubelets.instances.get(key).filter(|machine| machine.uid == node.metadata.uid) {
+        return machine.phase;
     }
     let timing = plane.config.timing;
     let label = |key: &str| node.metadata.labels.get(key).unwrap_or_default();
-    let fate = plane.cloud.fate(OfferingRef {
+    let fate = plane.cloud.draw_instance_faults(OfferingRef {
         instance_type: label("node.kubernetes.io/instance-type"),
         zone: label("topology.kubernetes.io/zone"),
         capacity_type: label("karpenter.sh/capacity-type"),
     });
-    let Kubelets { machines, chance, doomed, addresses, .. } = &mut plane.kubelets;
-    let boot = timing.node_ready.draw(chance) + fate.boots_later_by;
+    let Kubelets { instances: machines, rng: chance, never_ready: doomed, ip_allocator: addresses, .. } =
+        &mut plane.kubelets;
+    let boot = timing.node_ready.draw(chance) + fate.boot_delay;
     let stillborn = doomed.remove(&node.metadata.name) || fate.never_joins;
-    let life = if stillborn { Life::Stillborn } else { Life::Booting { until: now + boot } };
+    let life = if stillborn { InstancePhase::NeverReady } else { InstancePhase::Booting { until: now + boot } };
     if let Some(after) = fate.interrupted_after {
-        plane.queue.add_at(Work::Interruption(key.clone()), now + boot + after);
+        plane.queue.add_at(WorkItem::Interruption(key.clone()), now + boot + after);
     }
-    let machine = Machine {
+    let machine = SimulatedInstance {
         uid: node.metadata.uid.clone(),
-        life,
-        address: addresses.node(),
-        reported: now,
-        lease_key: ObjectKey::new(Some(LEASES), &node.metadata.name),
-        lease: None,
-        report: None,
+        phase: life,
+        address: addresses.next_node_ip(),
+        last_reported_at: now,
+        lease_key: ObjectKey::new(Some(LEASE_NAMESPACE), &node.metadata.name),
+        last_lease_write: None,
+        last_report: None,
     };
     machines.insert(key.clone(), machine);
     life
 }
 
 /// The cloud takes a machine away.
-pub(crate) fn interrupt(plane: &mut Plane, key: &ObjectKey) -> Again {
-    plane.take_machine_away(key.name());
-    Again::WhenChanged
+pub(crate) fn interrupt(plane: &mut ControlPlane, key: &ObjectKey) -> RunAgain {
+    plane.terminate_instance(key.name());
+    RunAgain::WhenChanged
 }
 
 /// What a kubelet does every few seconds.
-pub(crate) fn heartbeat(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
-    let (Some(node), Some(machine)) = (plane.world.nodes.get(key), plane.kubelets.machines.get(key)) else {
-        return Ok(Again::WhenChanged);
+pub(crate) fn heartbeat(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
+    let (Some(node), Some(machine)) = (plane.cache.nodes.get(key), plane.kubelets.instances.get(key)) else {
+        return Ok(RunAgain::WhenChanged);
     };
-    if machine.life != Life::Running {
-        return Ok(Again::WhenChanged);
+    if machine.phase != InstancePhase::Running {
+        return Ok(RunAgain::WhenChanged);
     }
-    let silent = Instant::now().duration_since(machine.reported);
+    let silent = Instant::now().duration_since(machine.last_reported_at);
     renew_lease(plane, key, &node)?;
     let told_otherwise = node.ready().is_none_or(|ready| ready.status != "True");
     if told_otherwise || silent >= plane.config.timing.node_report {
-        report(plane, key, &node)?;
+        write_status(plane, key, &node)?;
     }
-    Ok(Again::After(plane.config.timing.lease_renewal))
+    Ok(RunAgain::After(plane.config.timing.lease_renewal))
 }
 
 /// Writes the node's status. Most reports say what the last one said.
-fn report(plane: &mut Plane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
+fn write_status(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let (images, volumes) = (images(plane, &node.metadata.name), plane.volumes_in_use(&node.metadata.name));
-    if !report_again(plane, key, &images, &volumes) {
+    if !repeat_status(plane, key, &images, &volumes) {
         let now = plane.now();
-        let written = plane.kubelet.patch_status(Kind::Node, key, &status(plane, node, &images, &volumes))?;
-        let beat = beat(plane, Kind::Node, key, &written, now, Said::Conditions { count: CONDITIONS.len() });
-        if let Some(machine) = plane.kubelets.machines.get_mut(key) {
-            machine.report = beat.map(|beat| Report { beat, images, volumes });
+        let written =
+            plane.kubelet_client.patch_status(ControlPlaneKind::Node, key, &status(plane, node, &images, &volumes))?;
+        let beat = heartbeat_template(
+            plane,
+            ControlPlaneKind::Node,
+            key,
+            &written,
+            now,
+            HeartbeatKind::Conditions { count: HEALTHY_CONDITIONS.len() },
+        );
+        if let Some(machine) = plane.kubelets.instances.get_mut(key) {
+            machine.last_report = beat.map(|beat| LastStatusReport { template: beat, images, volumes });
         }
     }
-    if let Some(machine) = plane.kubelets.machines.get_mut(key) {
-        machine.reported = Instant::now();
+    if let Some(machine) = plane.kubelets.instances.get_mut(key) {
+        machine.last_reported_at = Instant::now();
     }
     Ok(())
 }
 
 /// Repeats the last report, if the Node is as that left it. Says whether that was possible.
-fn report_again(plane: &mut Plane, key: &ObjectKey, images: &[SmolStr], volumes: &[String]) -> bool {
-    let (Some(table), now) = (plane.table(Kind::Node), plane.now()) else { return false };
-    let machine = plane.kubelets.machines.get_mut(key);
-    let Some(last) = machine.and_then(|machine| machine.report.as_mut()) else { return false };
+fn repeat_status(plane: &mut ControlPlane, key: &ObjectKey, images: &[SmolStr], volumes: &[String]) -> bool {
+    let (Some(table), now) = (plane.table(ControlPlaneKind::Node), plane.now()) else { return false };
+    let machine = plane.kubelets.instances.get_mut(key);
+    let Some(last) = machine.and_then(|machine| machine.last_report.as_mut()) else { return false };
     last.images == images
         && last.volumes == volumes
         && !plane.server.is_audited()
-        && last.beat.again(&plane.server.inner, table, key, now)
+        && last.template.rewrite_at(&plane.server.inner, table, key, now)
 }
 
 /// What was just written, for the next time.
-fn beat(plane: &Plane, kind: Kind, key: &ObjectKey, written: &Bytes, now: Timestamp, said: Said) -> Option<Beat> {
-    Beat::find(&plane.server.inner, (plane.table(kind)?, key), written, now, said)
+fn heartbeat_template(
+    plane: &ControlPlane,
+    kind: ControlPlaneKind,
+    key: &ObjectKey,
+    written: &Bytes,
+    now: Timestamp,
+    said: HeartbeatKind,
+) -> Option<HeartbeatTemplate> {
+    HeartbeatTemplate::from_write(&plane.server.inner, (plane.table(kind)?, key), written, now, said)
 }
 
 /// What a healthy node says of itself: type, status, reason and message.
-const CONDITIONS: [[&str; 4]; 4] = [
+const HEALTHY_CONDITIONS: [[&str; 4]; 4] = [
     ["MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"],
     ["DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"],
     ["PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"],
     ["Ready", "True", "KubeletReady", "kubelet is posting ready status"],
 ];
 
-fn status(plane: &Plane, node: &Node, images: &[SmolStr], volumes: &[String]) -> Value {
+fn status(plane: &ControlPlane, node: &Node, images: &[SmolStr], volumes: &[String]) -> Value {
     let address = plane.kubelets.address_of(&node.metadata.name).unwrap_or(std::net::Ipv4Addr::UNSPECIFIED);
-    let now = seconds(plane.now());
+    let now = rfc3339_seconds(plane.now());
     let told = |[kind, status, reason, message]: [&str; 4]| {
-        let since = condition(&node.status.conditions, kind)
+        let since = find_condition(&node.status.conditions, kind)
             .filter(|condition| condition.status == status)
             .and_then(|condition| condition.last_transition_time)
-            .map_or_else(|| now.clone(), seconds);
+            .map_or_else(|| now.clone(), rfc3339_seconds);
         json!({
             "type": kind, "status": status, "reason": reason, "message": message,
             "lastHeartbeatTime": now, "lastTransitionTime": since,
@@ -165,7 +187,7 @@ fn status(plane: &Plane, node: &Node, images: &[SmolStr], volumes: &[String]) ->
         images.iter().take(50).map(|name| json!({"names": [name], "sizeBytes": 50_000_000})).collect();
     json!({
         "phase": "Running",
-        "conditions": CONDITIONS.map(told),
+        "conditions": HEALTHY_CONDITIONS.map(told),
         "addresses": [
             {"type": "InternalIP", "address": address.to_string()},
             {"type": "Hostname", "address": node.metadata.name},
@@ -175,7 +197,7 @@ fn status(plane: &Plane, node: &Node, images: &[SmolStr], volumes: &[String]) ->
             "architecture": label("kubernetes.io/arch", "amd64"), "operatingSystem": label("kubernetes.io/os", "linux"),
             "bootID": node.metadata.uid, "machineID": node.metadata.uid, "systemUUID": node.metadata.uid,
             "containerRuntimeVersion": "kerf://1", "kernelVersion": "6.12.0-kerf", "osImage": "Kerf sandbox",
-            "kubeletVersion": VERSION, "kubeProxyVersion": "",
+            "kubeletVersion": KUBELET_VERSION, "kubeProxyVersion": "",
         },
         "images": images,
         "volumesInUse": volumes,
@@ -183,8 +205,8 @@ fn status(plane: &Plane, node: &Node, images: &[SmolStr], volumes: &[String]) ->
 }
 
 /// The images of the pods on a node, as a runtime that has pulled them lists them.
-fn images(plane: &Plane, node: &str) -> Vec<SmolStr> {
-    let pods = plane.world.pods_on(node);
+fn images(plane: &ControlPlane, node: &str) -> Vec<SmolStr> {
+    let pods = plane.cache.pods_on(node);
     let mut names: Vec<_> = pods
         .iter()
         .flat_map(|pod| pod.spec.containers.iter().chain(&pod.spec.init_containers))
@@ -195,21 +217,21 @@ fn images(plane: &Plane, node: &str) -> Vec<SmolStr> {
     names
 }
 
-fn lease(plane: &Plane, node: &Node) -> Value {
-    let now = micros(plane.now());
+fn lease(plane: &ControlPlane, node: &Node) -> Value {
+    let now = rfc3339_micros(plane.now());
     json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {
-            "name": node.metadata.name, "namespace": LEASES,
+            "name": node.metadata.name, "namespace": LEASE_NAMESPACE,
             "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node.metadata.name, "uid": node.metadata.uid}],
         },
         "spec": {"holderIdentity": node.metadata.name, "leaseDurationSeconds": 40, "renewTime": now},
     })
 }
 
-fn create_lease(plane: &mut Plane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
+fn create_lease(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let now = plane.now();
-    match plane.kubelet.create(Kind::Lease, LEASES, &lease(plane, node)) {
+    match plane.kubelet_client.create(ControlPlaneKind::Lease, LEASE_NAMESPACE, &lease(plane, node)) {
         Err(refusal) if refusal.code() == 409 => renew_lease(plane, key, node),
         outcome => {
             remember_lease(plane, key, &outcome?, now);
@@ -219,34 +241,36 @@ fn create_lease(plane: &mut Plane, key: &ObjectKey, node: &Node) -> ApiResult<()
 }
 
 /// Renews a lease; nearly all writes of a quiet cluster are renewals, so one that is as the kubelet left it is renewed where it stands.
-fn renew_lease(plane: &mut Plane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
-    let (now, table) = (plane.now(), plane.table(Kind::Lease));
-    if let (Some(table), Some(machine)) = (table, plane.kubelets.machines.get_mut(key))
-        && let Some(last) = machine.lease.as_mut()
+fn renew_lease(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
+    let (now, table) = (plane.now(), plane.table(ControlPlaneKind::Lease));
+    if let (Some(table), Some(machine)) = (table, plane.kubelets.instances.get_mut(key))
+        && let Some(last) = machine.last_lease_write.as_mut()
         && !plane.server.is_audited()
-        && last.again(&plane.server.inner, table, &machine.lease_key, now)
+        && last.rewrite_at(&plane.server.inner, table, &machine.lease_key, now)
     {
         return Ok(());
     }
-    let path = Kind::Lease.path(&ObjectKey::new(Some(LEASES), key.name()));
-    let written = match plane.kubelet.replace(&path, &lease(plane, node)) {
-        Err(refusal) if refusal.code() == 404 => plane.kubelet.create(Kind::Lease, LEASES, &lease(plane, node))?,
+    let path = ControlPlaneKind::Lease.path(&ObjectKey::new(Some(LEASE_NAMESPACE), key.name()));
+    let written = match plane.kubelet_client.replace(&path, &lease(plane, node)) {
+        Err(refusal) if refusal.code() == 404 => {
+            plane.kubelet_client.create(ControlPlaneKind::Lease, LEASE_NAMESPACE, &lease(plane, node))?
+        }
         outcome => outcome?,
     };
     remember_lease(plane, key, &written, now);
     Ok(())
 }
 
-fn remember_lease(plane: &mut Plane, key: &ObjectKey, written: &Bytes, now: Timestamp) {
-    let lease = ObjectKey::new(Some(LEASES), key.name());
-    let beat = beat(plane, Kind::Lease, &lease, written, now, Said::Alive);
-    if let Some(machine) = plane.kubelets.machines.get_mut(key) {
-        machine.lease = beat;
+fn remember_lease(plane: &mut ControlPlane, key: &ObjectKey, written: &Bytes, now: Timestamp) {
+    let lease = ObjectKey::new(Some(LEASE_NAMESPACE), key.name());
+    let beat = heartbeat_template(plane, ControlPlaneKind::Lease, &lease, written, now, HeartbeatKind::LeaseRenewal);
+    if let Some(machine) = plane.kubelets.instances.get_mut(key) {
+        machine.last_lease_write = beat;
     }
 }
 
 /// The object by which storage drivers say what they can do on the node. There are none until somebody installs one.
-fn create_csi_node(plane: &Plane, node: &Node) -> ApiResult<()> {
+fn create_csi_node(plane: &ControlPlane, node: &Node) -> ApiResult<()> {
     let object = json!({
         "metadata": {
             "name": node.metadata.name,
@@ -254,50 +278,52 @@ fn create_csi_node(plane: &Plane, node: &Node) -> ApiResult<()> {
         },
         "spec": {"drivers": []},
     });
-    match plane.kubelet.create(Kind::CsiNode, "", &object) {
+    match plane.kubelet_client.create(ControlPlaneKind::CsiNode, "", &object) {
         Err(refusal) if refusal.code() != 409 => Err(refusal),
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
 /// Has the kubelet look at every pod on its node.
-fn wake_pods(plane: &mut Plane, node: &Node) {
-    for pod in plane.world.pods_on(&node.metadata.name) {
-        plane.queue.add(Work::RunPod(pod.metadata.key()));
+fn enqueue_pods(plane: &mut ControlPlane, node: &Node) {
+    for pod in plane.cache.pods_on(&node.metadata.name) {
+        plane.queue.add(WorkItem::RunPod(pod.metadata.key()));
     }
 }
 
-impl Plane {
+impl ControlPlane {
     /// The kubelet of a node stops, without a word.
     pub(crate) fn kill_kubelet(&mut self, node: &str) {
-        if let Some(machine) = self.kubelets.machines.get_mut(&ObjectKey::new(None, node)) {
-            machine.life = Life::Dead;
+        if let Some(machine) = self.kubelets.instances.get_mut(&ObjectKey::new(None, node)) {
+            machine.phase = InstancePhase::KubeletStopped;
         }
     }
 
     /// The machine is gone, and so is its Node: the part of the control plane that talks to the cloud finds out at once.
-    pub(crate) fn take_machine_away(&mut self, node: &str) {
+    pub(crate) fn terminate_instance(&mut self, node: &str) {
         self.kill_kubelet(node);
         let key = ObjectKey::new(None, node);
-        let Some(node) = self.world.nodes.get(&key) else { return };
+        let Some(node) = self.cache.nodes.get(&key) else { return };
         // Nobody can do anything for a machine that is gone, so nobody's finalizer keeps its Node. A refusal means that it is gone.
-        let _ = self.controllers.merge(&Kind::Node.path(&key), &json!({"metadata": {"finalizers": null}}));
-        let _ = self.controllers.delete(Kind::Node, &key, &node.metadata.uid);
+        let _ = self
+            .controller_client
+            .merge_patch(&ControlPlaneKind::Node.path(&key), &json!({"metadata": {"finalizers": null}}));
+        let _ = self.controller_client.delete(ControlPlaneKind::Node, &key, &node.metadata.uid);
     }
 
     /// The kubelet of a node starts again.
-    pub(crate) fn revive_kubelet(&mut self, node: &str) {
+    pub(crate) fn restart_kubelet(&mut self, node: &str) {
         let key = ObjectKey::new(None, node);
-        if let Some(machine) = self.kubelets.machines.get_mut(&key)
-            && machine.life == Life::Dead
+        if let Some(machine) = self.kubelets.instances.get_mut(&key)
+            && machine.phase == InstancePhase::KubeletStopped
         {
-            machine.life = Life::Booting { until: Instant::now() };
-            self.queue.add(Work::Machine(key));
+            machine.phase = InstancePhase::Booting { until: Instant::now() };
+            self.queue.add(WorkItem::Machine(key));
         }
     }
 
     /// The machine behind a Node of this name, when that comes, will never be ready.
-    pub(crate) fn doom_machine(&mut self, node: &str) {
-        self.kubelets.doomed.insert(node.into());
+    pub(crate) fn mark_never_ready(&mut self, node: &str) {
+        self.kubelets.never_ready.insert(node.into());
     }
 }

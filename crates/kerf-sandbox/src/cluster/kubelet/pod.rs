@@ -6,110 +6,116 @@ use std::time::Duration;
 use kerf_api::duration::Duration as GoDuration;
 use tokio::time::Instant;
 
-use super::Run;
-use super::status::{Facts, Step, of};
-use crate::api::object::seconds;
+use super::PodRun;
+use super::status::{ContainerStage, PodStatusInputs, pod_status};
+use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
-use crate::cluster::Work;
-use crate::cluster::control_plane::{Again, Plane};
-use crate::cluster::events::{Speaker, Tone};
-use crate::cluster::kind::Kind;
+use crate::cluster::WorkItem;
+use crate::cluster::control_plane::{ControlPlane, RunAgain};
+use crate::cluster::events::{EventComponent, EventType};
+use crate::cluster::kind::ControlPlaneKind;
 use crate::cluster::objects::Pod;
 use crate::cluster::timing::Delay;
 
 /// How long the stages of a pod take, if it says so itself: KWOK's annotations.
-const START: &str = "pod-ready.stage.kwok.x-k8s.io/delay";
-const COMPLETE: &str = "pod-complete.stage.kwok.x-k8s.io/delay";
-const STOP: &str = "pod-delete.stage.kwok.x-k8s.io/delay";
+const START_DELAY_ANNOTATION: &str = "pod-ready.stage.kwok.x-k8s.io/delay";
+const COMPLETE_DELAY_ANNOTATION: &str = "pod-complete.stage.kwok.x-k8s.io/delay";
+const STOP_DELAY_ANNOTATION: &str = "pod-delete.stage.kwok.x-k8s.io/delay";
 /// With which exit code a pod's containers end; 0 unless it says so.
 const EXIT_CODE: &str = "sandbox.kerf.sh/exit-code";
 /// The first pause before a container that failed is started again, and the longest.
-const CRASH_PAUSE: Duration = Duration::from_secs(10);
-const LONGEST_CRASH_PAUSE: Duration = Duration::from_mins(5);
+const INITIAL_CRASH_BACKOFF: Duration = Duration::from_secs(10);
+const MAX_CRASH_BACKOFF: Duration = Duration::from_mins(5);
 
 /// The exit code of a container that was told to end.
-const TERMINATED: i64 = 143;
+const SIGTERM_EXIT_CODE: i64 = 143;
 
 /// Takes a pod one step on.
-pub(crate) fn sync(plane: &mut Plane, key: &ObjectKey) -> ApiResult<Again> {
-    let Some(pod) = plane.world.pods.get(key) else {
-        plane.kubelets.runs.remove(key);
-        return Ok(Again::WhenChanged);
+pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
+    let Some(pod) = plane.cache.pods.get(key) else {
+        plane.kubelets.pod_runs.remove(key);
+        return Ok(RunAgain::WhenChanged);
     };
-    if !plane.kubelets.runs(&pod.spec.node_name) {
-        return Ok(Again::WhenChanged);
+    if !plane.kubelets.is_kubelet_running(&pod.spec.node_name) {
+        return Ok(RunAgain::WhenChanged);
     }
-    see(plane, key, &pod);
+    ensure_pod_run(plane, key, &pod);
     if pod.metadata.is_deleting() {
         return stop(plane, key, &pod);
     }
     match pod.status.phase.as_str() {
-        "Succeeded" | "Failed" => Ok(Again::WhenChanged),
+        "Succeeded" | "Failed" => Ok(RunAgain::WhenChanged),
         "Running" => run(plane, key, &pod),
         _ => start(plane, key, &pod),
     }
 }
 
 /// Takes note of a pod that its kubelet has not seen before.
-fn see(plane: &mut Plane, key: &ObjectKey, pod: &Pod) {
-    if plane.kubelets.runs.get(key).is_some_and(|run| run.uid == pod.metadata.uid) {
+fn ensure_pod_run(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) {
+    if plane.kubelets.pod_runs.get(key).is_some_and(|run| run.uid == pod.metadata.uid) {
         return;
     }
-    let takes = delay(plane, pod, START, plane.config.timing.pod_start);
-    let run = Run {
+    let takes = stage_delay(plane, pod, START_DELAY_ANNOTATION, plane.config.timing.pod_start);
+    let run = PodRun {
         uid: pod.metadata.uid.clone(),
-        starts: Instant::now() + takes,
-        ends: None,
-        stops: None,
+        starts_at: Instant::now() + takes,
+        ends_at: None,
+        stops_at: None,
         address: pod.status.pod_ip.parse().ok(),
-        up: pod.status.start_time.filter(|_| pod.status.phase == "Running").map(seconds),
+        running_since: pod.status.start_time.filter(|_| pod.status.phase == "Running").map(rfc3339_seconds),
         restarts: pod.status.container_statuses.first().map_or(0, |status| status.restart_count as u32),
     };
-    plane.kubelets.runs.insert(key.clone(), run);
+    plane.kubelets.pod_runs.insert(key.clone(), run);
 }
 
 /// The pod's own word on how long a stage takes, or what is usual.
-fn delay(plane: &mut Plane, pod: &Pod, annotation: &str, usual: Delay) -> Duration {
+fn stage_delay(plane: &mut ControlPlane, pod: &Pod, annotation: &str, usual: Delay) -> Duration {
     match pod.metadata.annotations.get(annotation).and_then(|text| text.parse::<GoDuration>().ok()) {
         Some(own) => own.to_std().unwrap_or_default(),
-        None => usual.draw(&mut plane.kubelets.chance),
+        None => usual.draw(&mut plane.kubelets.rng),
     }
 }
 
-fn start(plane: &mut Plane, key: &ObjectKey, pod: &Pod) -> ApiResult<Again> {
+fn start(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) -> ApiResult<RunAgain> {
     let now = Instant::now();
-    let Some(starts) = plane.kubelets.runs.get(key).map(|run| run.starts) else { return Ok(Again::WhenChanged) };
+    let Some(starts) = plane.kubelets.pod_runs.get(key).map(|run| run.starts_at) else {
+        return Ok(RunAgain::WhenChanged);
+    };
     if starts > now {
         if pod.status.start_time.is_none() {
-            report(plane, key, pod, Step::Creating)?;
+            write_status(plane, key, pod, ContainerStage::Creating)?;
         }
-        return Ok(Again::After(starts - now));
+        return Ok(RunAgain::After(starts - now));
     }
-    if !plane.volumes_are_there(pod) {
+    if !plane.are_volumes_attached(pod) {
         if pod.status.start_time.is_none() {
-            report(plane, key, pod, Step::Creating)?;
+            write_status(plane, key, pod, ContainerStage::Creating)?;
         }
-        return Ok(Again::WhenChanged);
+        return Ok(RunAgain::WhenChanged);
     }
     let address = if pod.spec.host_network {
         plane.kubelets.address_of(&pod.spec.node_name)
     } else {
-        Some(plane.kubelets.addresses.pod())
+        Some(plane.kubelets.ip_allocator.next_pod_ip())
     };
-    let ends = if completes(pod) { Some(now + delay(plane, pod, COMPLETE, plane.config.timing.job_run)) } else { None };
-    if let Some(run) = plane.kubelets.runs.get_mut(key) {
+    let ends = if runs_to_completion(pod) {
+        Some(now + stage_delay(plane, pod, COMPLETE_DELAY_ANNOTATION, plane.config.timing.job_run))
+    } else {
+        None
+    };
+    if let Some(run) = plane.kubelets.pod_runs.get_mut(key) {
         run.address = run.address.or(address);
-        run.ends = ends;
-        run.up = Some(seconds(plane.clock.now()));
+        run.ends_at = ends;
+        run.running_since = Some(rfc3339_seconds(plane.clock.now()));
     }
-    report(plane, key, pod, Step::Running)?;
-    tell_started(plane, pod);
-    Ok(ends.map_or(Again::WhenChanged, |ends| Again::After(ends - now)))
+    write_status(plane, key, pod, ContainerStage::Running)?;
+    publish_started_events(plane, pod);
+    Ok(ends.map_or(RunAgain::WhenChanged, |ends| RunAgain::After(ends - now)))
 }
 
 /// A pod that is up: it may be done, or its readiness gates may have opened.
-fn run(plane: &mut Plane, key: &ObjectKey, pod: &Pod) -> ApiResult<Again> {
+fn run(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) -> ApiResult<RunAgain> {
     let now = Instant::now();
     let deadline = pod
         .spec
@@ -117,102 +123,129 @@ fn run(plane: &mut Plane, key: &ObjectKey, pod: &Pod) -> ApiResult<Again> {
         .and_then(|limit| pod.status.start_time?.checked_add(jiff::SignedDuration::from_secs(limit)).ok())
         .and_then(|at| plane.clock.instant_of(at));
     if deadline.is_some_and(|at| at <= now) {
-        report(plane, key, pod, Step::Ended { exit_code: TERMINATED })?;
-        return Ok(Again::WhenChanged);
+        write_status(plane, key, pod, ContainerStage::Ended { exit_code: SIGTERM_EXIT_CODE })?;
+        return Ok(RunAgain::WhenChanged);
     }
     if let Some(at) = deadline {
-        plane.queue.add_at(Work::RunPod(key.clone()), at);
+        plane.queue.add_at(WorkItem::RunPod(key.clone()), at);
     }
-    let Some(ends) = plane.kubelets.runs.get(key).and_then(|run| run.ends) else {
+    let Some(ends) = plane.kubelets.pod_runs.get(key).and_then(|run| run.ends_at) else {
         if !pod.is_ready() {
             // A gate may have opened, or somebody believed the node dead.
-            report(plane, key, pod, Step::Running)?;
+            write_status(plane, key, pod, ContainerStage::Running)?;
         }
-        return Ok(Again::WhenChanged);
+        return Ok(RunAgain::WhenChanged);
     };
     if ends > now {
-        return Ok(Again::After(ends - now));
+        return Ok(RunAgain::After(ends - now));
     }
     let exit_code = pod.metadata.annotations.get(EXIT_CODE).and_then(|code| code.parse().ok()).unwrap_or(0);
     if exit_code != 0 && pod.spec.restart_policy != "Never" {
         return restart(plane, key, pod);
     }
-    report(plane, key, pod, Step::Ended { exit_code })?;
-    Ok(Again::WhenChanged)
+    write_status(plane, key, pod, ContainerStage::Ended { exit_code })?;
+    Ok(RunAgain::WhenChanged)
 }
 
 /// Containers that failed are started again, after a pause that grows.
-fn restart(plane: &mut Plane, key: &ObjectKey, pod: &Pod) -> ApiResult<Again> {
-    let takes = delay(plane, pod, COMPLETE, plane.config.timing.job_run);
-    let Some(run) = plane.kubelets.runs.get_mut(key) else { return Ok(Again::WhenChanged) };
-    let pause = CRASH_PAUSE.saturating_mul(1 << run.restarts.min(8)).min(LONGEST_CRASH_PAUSE);
+fn restart(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) -> ApiResult<RunAgain> {
+    let takes = stage_delay(plane, pod, COMPLETE_DELAY_ANNOTATION, plane.config.timing.job_run);
+    let Some(run) = plane.kubelets.pod_runs.get_mut(key) else { return Ok(RunAgain::WhenChanged) };
+    let pause = INITIAL_CRASH_BACKOFF.saturating_mul(1 << run.restarts.min(8)).min(MAX_CRASH_BACKOFF);
     run.restarts += 1;
-    run.ends = Some(Instant::now() + pause + takes);
-    run.up = Some(seconds(plane.clock.now()));
-    report(plane, key, pod, Step::Running)?;
+    run.ends_at = Some(Instant::now() + pause + takes);
+    run.running_since = Some(rfc3339_seconds(plane.clock.now()));
+    write_status(plane, key, pod, ContainerStage::Running)?;
     let message = "Back-off restarting failed container".to_string();
-    plane.tell(Speaker::Kubelet, (Kind::Pod, &pod.metadata), Tone::Warning, "BackOff", message);
-    Ok(Again::After(pause + takes))
+    plane.publish_event(
+        EventComponent::Kubelet,
+        (ControlPlaneKind::Pod, &pod.metadata),
+        EventType::Warning,
+        "BackOff",
+        message,
+    );
+    Ok(RunAgain::After(pause + takes))
 }
 
 /// Whether the containers of a pod end by themselves: those of Jobs do, and those that say after how long.
-fn completes(pod: &Pod) -> bool {
-    pod.metadata.annotations.get(COMPLETE).is_some()
+fn runs_to_completion(pod: &Pod) -> bool {
+    pod.metadata.annotations.get(COMPLETE_DELAY_ANNOTATION).is_some()
         || pod.metadata.controller().is_some_and(|owner| owner.kind == "Job")
 }
 
 /// Ends a pod that is being deleted: its containers take what they take, at most the grace period.
-fn stop(plane: &mut Plane, key: &ObjectKey, pod: &Pod) -> ApiResult<Again> {
+fn stop(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) -> ApiResult<RunAgain> {
     let now = Instant::now();
-    let first = plane.kubelets.runs.get(key).is_none_or(|run| run.stops.is_none());
+    let first = plane.kubelets.pod_runs.get(key).is_none_or(|run| run.stops_at.is_none());
     if first {
-        let takes =
-            if pod.has_ended() { Duration::ZERO } else { delay(plane, pod, STOP, plane.config.timing.pod_stop) };
-        if let Some(run) = plane.kubelets.runs.get_mut(key) {
-            run.stops = Some(now + takes);
+        let takes = if pod.is_terminal() {
+            Duration::ZERO
+        } else {
+            stage_delay(plane, pod, STOP_DELAY_ANNOTATION, plane.config.timing.pod_stop)
+        };
+        if let Some(run) = plane.kubelets.pod_runs.get_mut(key) {
+            run.stops_at = Some(now + takes);
         }
-        if !pod.has_ended() {
+        if !pod.is_terminal() {
             let names: Vec<&str> = pod.spec.containers.iter().map(|container| container.name.as_str()).collect();
             let message = format!("Stopping container {}", names.join(", "));
-            plane.tell(Speaker::Kubelet, (Kind::Pod, &pod.metadata), Tone::Normal, "Killing", message);
+            plane.publish_event(
+                EventComponent::Kubelet,
+                (ControlPlaneKind::Pod, &pod.metadata),
+                EventType::Normal,
+                "Killing",
+                message,
+            );
         }
     }
-    let stops = plane.kubelets.runs.get(key).and_then(|run| run.stops).unwrap_or(now);
+    let stops = plane.kubelets.pod_runs.get(key).and_then(|run| run.stops_at).unwrap_or(now);
     // The timestamp of the deletion is when the grace period is over.
     let killed = pod.metadata.deletion_timestamp.and_then(|at| plane.clock.instant_of(at)).unwrap_or(now);
     let gone = stops.min(killed);
     if gone > now {
-        return Ok(Again::After(gone - now));
+        return Ok(RunAgain::After(gone - now));
     }
-    if !pod.metadata.finalizers.is_empty() && !pod.has_ended() {
+    if !pod.metadata.finalizers.is_empty() && !pod.is_terminal() {
         // Others hold the object back: what they see is a pod that has ended.
-        report(plane, key, pod, Step::Ended { exit_code: TERMINATED })?;
+        write_status(plane, key, pod, ContainerStage::Ended { exit_code: SIGTERM_EXIT_CODE })?;
     }
-    plane.kubelet.delete_now(key, &pod.metadata.uid)?;
-    Ok(Again::WhenChanged)
+    plane.kubelet_client.force_delete_pod(key, &pod.metadata.uid)?;
+    Ok(RunAgain::WhenChanged)
 }
 
-fn report(plane: &mut Plane, key: &ObjectKey, pod: &Pod, step: Step) -> ApiResult<()> {
-    let now = seconds(plane.now());
-    let started = pod.status.start_time.map_or_else(|| now.clone(), seconds);
+fn write_status(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod, step: ContainerStage) -> ApiResult<()> {
+    let now = rfc3339_seconds(plane.now());
+    let started = pod.status.start_time.map_or_else(|| now.clone(), rfc3339_seconds);
     let host = plane.kubelets.address_of(&pod.spec.node_name).unwrap_or(std::net::Ipv4Addr::UNSPECIFIED);
-    let run = plane.kubelets.runs.get(key);
-    let facts = Facts {
+    let run = plane.kubelets.pod_runs.get(key);
+    let facts = PodStatusInputs {
         now: &now,
         started: &started,
         host,
         address: run.and_then(|run| run.address),
-        up: run.and_then(|run| run.up.as_deref()).unwrap_or(&now),
+        running_since: run.and_then(|run| run.running_since.as_deref()).unwrap_or(&now),
         restarts: run.map_or(0, |run| run.restarts),
     };
-    plane.kubelet.patch_status(Kind::Pod, key, &of(pod, step, &facts)).map(drop)
+    plane.kubelet_client.patch_status(ControlPlaneKind::Pod, key, &pod_status(pod, step, &facts)).map(drop)
 }
 
-fn tell_started(plane: &mut Plane, pod: &Pod) {
+fn publish_started_events(plane: &mut ControlPlane, pod: &Pod) {
     for container in &pod.spec.containers {
         let pulled = format!("Container image \"{}\" already present on machine", container.image);
-        plane.tell(Speaker::Kubelet, (Kind::Pod, &pod.metadata), Tone::Normal, "Pulled", pulled);
+        plane.publish_event(
+            EventComponent::Kubelet,
+            (ControlPlaneKind::Pod, &pod.metadata),
+            EventType::Normal,
+            "Pulled",
+            pulled,
+        );
         let started = format!("Started container {}", container.name);
-        plane.tell(Speaker::Kubelet, (Kind::Pod, &pod.metadata), Tone::Normal, "Started", started);
+        plane.publish_event(
+            EventComponent::Kubelet,
+            (ControlPlaneKind::Pod, &pod.metadata),
+            EventType::Normal,
+            "Started",
+            started,
+        );
     }
 }

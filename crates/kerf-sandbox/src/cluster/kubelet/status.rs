@@ -4,11 +4,11 @@ use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
 
-use crate::cluster::objects::{Container, Pod, condition};
+use crate::cluster::objects::{Container, Pod, find_condition};
 
 /// Where the containers of a pod are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum ContainerStage {
     /// Being made.
     Creating,
     /// Up.
@@ -18,30 +18,30 @@ pub(super) enum Step {
 }
 
 /// What a report says besides the step.
-pub(super) struct Facts<'a> {
+pub(super) struct PodStatusInputs<'a> {
     pub(super) now: &'a str,
     /// Since when the pod is on its node.
     pub(super) started: &'a str,
     /// Since when its containers are up.
-    pub(super) up: &'a str,
+    pub(super) running_since: &'a str,
     pub(super) host: Ipv4Addr,
     pub(super) address: Option<Ipv4Addr>,
     pub(super) restarts: u32,
 }
 
 /// The status of `pod` at `step`.
-pub(super) fn of(pod: &Pod, step: Step, facts: &Facts<'_>) -> Value {
+pub(super) fn pod_status(pod: &Pod, step: ContainerStage, facts: &PodStatusInputs<'_>) -> Value {
     let gates_open = pod.spec.readiness_gates.iter().all(|gate| {
-        condition(&pod.status.conditions, &gate.condition_type).is_some_and(|condition| condition.status == "True")
+        find_condition(&pod.status.conditions, &gate.condition_type).is_some_and(|condition| condition.status == "True")
     });
     let (phase, up, reason) = match step {
-        Step::Creating => ("Pending", false, "ContainersNotReady"),
-        Step::Running => ("Running", true, ""),
-        Step::Ended { exit_code: 0 } => ("Succeeded", false, "PodCompleted"),
-        Step::Ended { .. } => ("Failed", false, "PodFailed"),
+        ContainerStage::Creating => ("Pending", false, "ContainersNotReady"),
+        ContainerStage::Running => ("Running", true, ""),
+        ContainerStage::Ended { exit_code: 0 } => ("Succeeded", false, "PodCompleted"),
+        ContainerStage::Ended { .. } => ("Failed", false, "PodFailed"),
     };
-    let initialized_reason = if matches!(step, Step::Ended { exit_code: 0 }) { "PodCompleted" } else { "" };
-    let initialized = step != Step::Creating || pod.spec.init_containers.is_empty();
+    let initialized_reason = if matches!(step, ContainerStage::Ended { exit_code: 0 }) { "PodCompleted" } else { "" };
+    let initialized = step != ContainerStage::Creating || pod.spec.init_containers.is_empty();
     let names: Vec<&str> = pod.spec.containers.iter().map(|container| container.name.as_str()).collect();
     let unready = format!("containers with unready status: [{}]", names.join(" "));
     let message = if reason == "ContainersNotReady" { unready.as_str() } else { "" };
@@ -51,13 +51,13 @@ pub(super) fn of(pod: &Pod, step: Step, facts: &Facts<'_>) -> Value {
         (reason, message)
     };
     let conditions = [
-        ("PodReadyToStartContainers", step == Step::Running, "", ""),
+        ("PodReadyToStartContainers", step == ContainerStage::Running, "", ""),
         ("Initialized", initialized, initialized_reason, ""),
         ("ContainersReady", up, reason, message),
         ("Ready", up && gates_open, ready_reason, ready_message),
     ];
     let conditions =
-        conditions.map(|(kind, holds, reason, message)| told(pod, kind, holds, reason, message, facts.now));
+        conditions.map(|(kind, holds, reason, message)| pod_condition(pod, kind, holds, reason, message, facts.now));
     let mut status = json!({
         "phase": phase,
         "conditions": conditions,
@@ -73,9 +73,11 @@ pub(super) fn of(pod: &Pod, step: Step, facts: &Facts<'_>) -> Value {
     if !pod.spec.init_containers.is_empty() {
         let statuses = pod.spec.init_containers.iter().map(|container| {
             let stays = container.restart_policy == "Always";
-            let step = if step == Step::Running && !stays { Step::Ended { exit_code: 0 } } else { step };
+            let step =
+                if step == ContainerStage::Running && !stays { ContainerStage::Ended { exit_code: 0 } } else { step };
             let mut status = container_status(container, step, facts);
-            status["ready"] = (matches!(step, Step::Ended { exit_code: 0 }) || step == Step::Running).into();
+            status["ready"] =
+                (matches!(step, ContainerStage::Ended { exit_code: 0 }) || step == ContainerStage::Running).into();
             status
         });
         status["initContainerStatuses"] = statuses.collect();
@@ -84,12 +86,12 @@ pub(super) fn of(pod: &Pod, step: Step, facts: &Facts<'_>) -> Value {
 }
 
 /// A condition; the time of the last transition stays if the status does.
-fn told(pod: &Pod, kind: &str, holds: bool, reason: &str, message: &str, now: &str) -> Value {
+fn pod_condition(pod: &Pod, kind: &str, holds: bool, reason: &str, message: &str, now: &str) -> Value {
     let status = if holds { "True" } else { "False" };
-    let since = condition(&pod.status.conditions, kind)
+    let since = find_condition(&pod.status.conditions, kind)
         .filter(|condition| condition.status == status)
         .and_then(|condition| condition.last_transition_time)
-        .map_or_else(|| now.to_string(), crate::api::object::seconds);
+        .map_or_else(|| now.to_string(), crate::api::object::rfc3339_seconds);
     let mut condition = json!({"type": kind, "status": status, "lastProbeTime": null, "lastTransitionTime": since});
     if kind != "PodReadyToStartContainers" || !reason.is_empty() {
         condition["observedGeneration"] = pod.metadata.generation.into();
@@ -100,22 +102,22 @@ fn told(pod: &Pod, kind: &str, holds: bool, reason: &str, message: &str, now: &s
     condition
 }
 
-fn container_status(container: &Container, step: Step, facts: &Facts<'_>) -> Value {
+fn container_status(container: &Container, step: ContainerStage, facts: &PodStatusInputs<'_>) -> Value {
     let id = format!("kerf://{}", container.name);
     let (state, up) = match step {
-        Step::Creating => (json!({"waiting": {"reason": "ContainerCreating"}}), false),
-        Step::Running => (json!({"running": {"startedAt": facts.up}}), true),
-        Step::Ended { exit_code } => {
+        ContainerStage::Creating => (json!({"waiting": {"reason": "ContainerCreating"}}), false),
+        ContainerStage::Running => (json!({"running": {"startedAt": facts.running_since}}), true),
+        ContainerStage::Ended { exit_code } => {
             let reason = if exit_code == 0 { "Completed" } else { "Error" };
             let ended = json!({
-                "exitCode": exit_code, "reason": reason, "containerID": id, "startedAt": facts.up, "finishedAt": facts.now,
+                "exitCode": exit_code, "reason": reason, "containerID": id, "startedAt": facts.running_since, "finishedAt": facts.now,
             });
             (json!({"terminated": ended}), false)
         }
     };
     json!({
-        "name": container.name, "image": container.image, "imageID": if step == Step::Creating { "" } else { container.image.as_str() },
-        "containerID": if step == Step::Creating { "" } else { id.as_str() },
+        "name": container.name, "image": container.image, "imageID": if step == ContainerStage::Creating { "" } else { container.image.as_str() },
+        "containerID": if step == ContainerStage::Creating { "" } else { id.as_str() },
         "ready": up, "started": up, "restartCount": facts.restarts, "state": state, "lastState": {},
     })
 }

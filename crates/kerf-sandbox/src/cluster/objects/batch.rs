@@ -42,7 +42,7 @@ pub(crate) struct JobStatus {
 
 impl Job {
     /// How it ended, if it has: `Complete` or `Failed`, and when.
-    pub(crate) fn ended(&self) -> Option<(&str, Option<Timestamp>)> {
+    pub(crate) fn finish_condition(&self) -> Option<(&str, Option<Timestamp>)> {
         let over = |condition: &&super::Condition| {
             condition.status == "True" && matches!(condition.kind.as_str(), "Complete" | "Failed")
         };

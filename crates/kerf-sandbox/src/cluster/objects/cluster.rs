@@ -26,27 +26,27 @@ pub(crate) struct NamespaceSpec {
 /// A PodDisruptionBudget.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub(crate) struct Budget {
+pub(crate) struct PodDisruptionBudget {
     pub(crate) metadata: Meta,
-    pub(crate) spec: BudgetSpec,
+    pub(crate) spec: PodDisruptionBudgetSpec,
     pub(crate) status: Value,
 }
 
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct BudgetSpec {
+pub(crate) struct PodDisruptionBudgetSpec {
     pub(crate) min_available: Option<Value>,
     pub(crate) max_unavailable: Option<Value>,
     pub(crate) selector: Option<Value>,
 }
 
-impl Budget {
+impl PodDisruptionBudget {
     pub(crate) fn selector(&self) -> Option<LabelSelector> {
         LabelSelector::from_object(self.spec.selector.as_ref())
     }
 
     /// The pods that were evicted and are not known to be gone, and when that was.
-    pub(crate) fn disrupted(&self) -> BTreeMap<SmolStr, Timestamp> {
+    pub(crate) fn disrupted_pods(&self) -> BTreeMap<SmolStr, Timestamp> {
         let pods = self.status.get("disruptedPods").cloned().unwrap_or_default();
         serde_json::from_value(pods).unwrap_or_default()
     }
@@ -56,7 +56,7 @@ impl Budget {
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
 #[allow(clippy::struct_field_names, reason = "the wire calls it so")]
-pub(crate) struct Revision {
+pub(crate) struct ControllerRevision {
     pub(crate) metadata: Meta,
     pub(crate) data: Value,
     pub(crate) revision: i64,
@@ -65,21 +65,21 @@ pub(crate) struct Revision {
 /// A PersistentVolumeClaim.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub(crate) struct Claim {
+pub(crate) struct VolumeClaim {
     pub(crate) metadata: Meta,
-    pub(crate) spec: ClaimSpec,
-    pub(crate) status: Phase,
+    pub(crate) spec: VolumeClaimSpec,
+    pub(crate) status: VolumeClaimStatus,
 }
 
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct ClaimSpec {
+pub(crate) struct VolumeClaimSpec {
     pub(crate) volume_name: SmolStr,
 }
 
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub(crate) struct Phase {
+pub(crate) struct VolumeClaimStatus {
     pub(crate) phase: SmolStr,
 }
 

@@ -16,25 +16,25 @@ pub(super) const PODS: ResourceIx = ResourceIx(3);
 
 /// The names that stand in every cluster, at the numbers above; ephemeral storage is between memory and pods because that is the
 /// order in which kube-scheduler lists what is lacking.
-const STANDING: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
+const WELL_KNOWN_RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
 
 /// All resource names that were ever seen.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct ResourceNames {
     numbers: BTreeMap<SmolStr, ResourceIx>,
     names: Vec<SmolStr>,
 }
 
-impl Names {
+impl ResourceNames {
     pub(super) fn new() -> Self {
         let mut names = Self { numbers: BTreeMap::new(), names: Vec::new() };
-        for name in STANDING {
-            names.number(name);
+        for name in WELL_KNOWN_RESOURCES {
+            names.ensure_index(name);
         }
         names
     }
 
-    fn number(&mut self, name: &str) -> ResourceIx {
+    fn ensure_index(&mut self, name: &str) -> ResourceIx {
         if let Some(number) = self.numbers.get(name) {
             return *number;
         }
@@ -50,10 +50,10 @@ impl Names {
     }
 
     /// The amounts that `resources` states.
-    pub(super) fn count(&mut self, resources: &Resources) -> Amounts {
+    pub(super) fn amounts_of(&mut self, resources: &Resources) -> Amounts {
         let mut amounts = Amounts::default();
         for (name, quantity) in resources.iter() {
-            let number = self.number(name);
+            let number = self.ensure_index(name);
             let amount = if number == CPU { quantity.milli_value() } else { quantity.value() };
             *amounts.slot(number) = amount;
         }
@@ -98,7 +98,7 @@ impl Amounts {
     }
 
     /// The resources of which there is not enough for `asked` when `used` is taken already. What is not asked for is not looked at.
-    pub(super) fn lacking<'a>(&'a self, used: &'a Self, asked: &'a Self) -> impl Iterator<Item = ResourceIx> + 'a {
+    pub(super) fn insufficient<'a>(&'a self, used: &'a Self, asked: &'a Self) -> impl Iterator<Item = ResourceIx> + 'a {
         let short = move |(resource, amount): &(ResourceIx, i64)| {
             *amount > 0 && *amount > self.get(*resource).saturating_sub(used.get(*resource))
         };
@@ -107,7 +107,7 @@ impl Amounts {
 
     /// Whether `asked` is more of something than there is at all, so that no pod's leaving would help. The number of pods is
     /// not looked at: another pod's leaving always helps there.
-    pub(super) fn never_holds(&self, asked: &Self) -> bool {
+    pub(super) fn is_exceeded_by(&self, asked: &Self) -> bool {
         asked.iter().any(|(resource, amount)| resource != PODS && amount > 0 && amount > self.get(resource))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::filter::{Bindings, Outset, Question, Rejection};
+use super::filter::{FilterRejection, PodFilter, PreFilterResult, VolumeBindings};
 use super::message::Diagnosis;
 use super::pod::PodInfo;
 use super::score;
@@ -13,17 +13,17 @@ use super::view::{NodeIx, View};
 use crate::rng::Rng;
 
 /// With fewer nodes than this all are looked at.
-const FEW: usize = 100;
+const MIN_FEASIBLE_NODES: usize = 100;
 /// With very many, at least so many of a hundred.
-const LEAST_PERCENT: usize = 5;
+const MIN_FEASIBLE_NODES_PERCENT: usize = 5;
 
 /// What came of an attempt.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum AttemptOutcome {
     /// The pod goes to this node, when this has happened to its claims.
-    Node(NodeIx, Bindings),
+    Node(NodeIx, VolumeBindings),
     /// No node takes it.
-    Nowhere(Diagnosis),
+    Unschedulable(Diagnosis),
     /// There is no node.
     NoNodes,
 }
@@ -39,35 +39,35 @@ pub(super) fn attempt(
     info: &Arc<PodInfo>,
     rotation: &mut Rotation,
     chance: &mut Rng,
-) -> Outcome {
+) -> AttemptOutcome {
     if view.node_count() == 0 {
-        return Outcome::NoNodes;
+        return AttemptOutcome::NoNodes;
     }
-    let order = view.order().to_vec();
-    let crowded = crowded_out(view, pod, info);
-    let question = Question::new(view, pod, info);
+    let order = view.node_order().to_vec();
+    let crowded = check_with_nominated_pods(view, pod, info);
+    let question = PodFilter::new(view, pod, info);
     let mut diagnosis = Diagnosis { nodes: order.len(), ..Diagnosis::default() };
-    let candidates = match question.outset() {
-        Outset::None(rejection) => {
-            diagnosis.outset = Some(rejection);
-            return Outcome::Nowhere(diagnosis);
+    let candidates = match question.pre_filter() {
+        PreFilterResult::None(rejection) => {
+            diagnosis.pre_filter_rejection = Some(rejection);
+            return AttemptOutcome::Unschedulable(diagnosis);
         }
-        Outset::Named(names) => {
-            diagnosis.named = true;
+        PreFilterResult::Named(names) => {
+            diagnosis.is_limited_to_named_nodes = true;
             names.iter().filter_map(|name| view.find_node(name)).collect()
         }
-        Outset::AllNodes => order,
+        PreFilterResult::AllNodes => order,
     };
     let check = |node: NodeIx| match crowded.get(&node) {
         Some(Err(rejection)) => Err(rejection.clone()),
         Some(Ok(())) | None => question.check(node),
     };
     // A node that was cleared for the pod is likely the only one that takes it.
-    let nominated = info.nominated.as_ref().and_then(|name| view.find_node(name));
+    let nominated = info.nominated_node.as_ref().and_then(|name| view.find_node(name));
     if let Some(node) = nominated.filter(|node| check(*node).is_ok()) {
-        return Outcome::Node(node, question.bindings(node));
+        return AttemptOutcome::Node(node, question.bindings(node));
     }
-    let enough = enough(candidates.len());
+    let enough = feasible_nodes_to_find(candidates.len());
     let mut feasible = Vec::new();
     let mut looked_at = 0;
     for turn in 0..candidates.len() {
@@ -75,36 +75,45 @@ pub(super) fn attempt(
         looked_at += 1;
         match check(node) {
             Ok(()) => feasible.push(node),
-            Err(rejection) => diagnosis.refusals.push((node, rejection)),
+            Err(rejection) => diagnosis.rejections.push((node, rejection)),
         }
         if feasible.len() == enough {
             break;
         }
     }
     rotation.0 = (rotation.0 + looked_at) % diagnosis.nodes;
-    match score::best(view, pod, info, &feasible, chance) {
-        Some(node) => Outcome::Node(node, question.bindings(node)),
-        None => Outcome::Nowhere(diagnosis),
+    match score::pick_best_node(view, pod, info, &feasible, chance) {
+        Some(node) => AttemptOutcome::Node(node, question.bindings(node)),
+        None => AttemptOutcome::Unschedulable(diagnosis),
     }
 }
 
 /// Whether the pod fits on a node, also if the pods come that are nominated to it and are at least as important.
-pub(super) fn fits(view: &mut View, pod: &Pod, info: &Arc<PodInfo>, node: NodeIx) -> Result<(), Rejection> {
-    check_crowded(view, pod, info, node).unwrap_or(Ok(()))?;
-    Question::new(view, pod, info).check(node)
+pub(super) fn fits(view: &mut View, pod: &Pod, info: &Arc<PodInfo>, node: NodeIx) -> Result<(), FilterRejection> {
+    check_node_with_nominated_pods(view, pod, info, node).unwrap_or(Ok(()))?;
+    PodFilter::new(view, pod, info).check(node)
 }
 
 /// The nodes to which others are nominated that come first, each with what it says once they are there.
-fn crowded_out(view: &mut View, pod: &Pod, info: &Arc<PodInfo>) -> BTreeMap<NodeIx, Result<(), Rejection>> {
+fn check_with_nominated_pods(
+    view: &mut View,
+    pod: &Pod,
+    info: &Arc<PodInfo>,
+) -> BTreeMap<NodeIx, Result<(), FilterRejection>> {
     if !view.has_nominations() {
         return BTreeMap::new();
     }
-    let nodes: Vec<NodeIx> = view.existing().collect();
-    nodes.into_iter().filter_map(|node| Some((node, check_crowded(view, pod, info, node)?))).collect()
+    let nodes: Vec<NodeIx> = view.existing_nodes().collect();
+    nodes.into_iter().filter_map(|node| Some((node, check_node_with_nominated_pods(view, pod, info, node)?))).collect()
 }
 
 /// What the node says when those nominated to it that come first are there; nothing if there are none.
-fn check_crowded(view: &mut View, pod: &Pod, info: &Arc<PodInfo>, node: NodeIx) -> Option<Result<(), Rejection>> {
+fn check_node_with_nominated_pods(
+    view: &mut View,
+    pod: &Pod,
+    info: &Arc<PodInfo>,
+    node: NodeIx,
+) -> Option<Result<(), FilterRejection>> {
     let first = |other: &&Arc<PodInfo>| other.priority >= info.priority && other.key != info.key;
     let name = view.node(node).name.clone();
     let guests: Vec<Arc<PodInfo>> = view.nominated_to(&name).filter(first).cloned().collect();
@@ -115,22 +124,22 @@ fn check_crowded(view: &mut View, pod: &Pod, info: &Arc<PodInfo>, node: NodeIx) 
     let guests: Vec<Arc<PodInfo>> =
         guests.into_iter().filter(|guest| !view.node(node).pods.contains_key(&guest.key)).collect();
     for guest in &guests {
-        view.imagine(guest, node);
+        view.add_hypothetically(guest, node);
     }
-    let answer = Question::new(view, pod, info).check(node);
+    let answer = PodFilter::new(view, pod, info).check(node);
     for guest in &guests {
-        view.imagine_without(guest, node);
+        view.remove_hypothetically(guest, node);
     }
     Some(answer)
 }
 
 /// How many nodes that would do are enough to choose from.
-fn enough(nodes: usize) -> usize {
-    if nodes < FEW {
+fn feasible_nodes_to_find(nodes: usize) -> usize {
+    if nodes < MIN_FEASIBLE_NODES {
         return nodes.max(1);
     }
-    let percent = 50_usize.saturating_sub(nodes / 125).max(LEAST_PERCENT);
-    (nodes * percent / 100).max(FEW)
+    let percent = 50_usize.saturating_sub(nodes / 125).max(MIN_FEASIBLE_NODES_PERCENT);
+    (nodes * percent / 100).max(MIN_FEASIBLE_NODES)
 }
 
 #[cfg(test)]
@@ -141,7 +150,7 @@ mod tests {
     fn of_many_nodes_a_part_is_enough() {
         let known = [(1, 1), (99, 99), (100, 100), (250, 120), (1000, 420), (5000, 500), (6000, 300)];
         for (nodes, expected) in known {
-            assert_eq!(enough(nodes), expected, "{nodes}");
+            assert_eq!(feasible_nodes_to_find(nodes), expected, "{nodes}");
         }
     }
 }

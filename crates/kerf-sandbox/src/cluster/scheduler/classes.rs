@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Affinity, PodAffinityTerm, WeightedPodAffinityTerm};
 use kerf_referee::placement::Namespaces;
-use kerf_referee::selectors::{Labels, labels_of, selects};
+use kerf_referee::selectors::{Labels, labels_or_empty, selects};
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 
@@ -19,69 +19,76 @@ pub(super) struct ClassIx(u32);
 
 /// The rules of a pod about other pods.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Terms {
-    pub(super) near: Vec<PodAffinityTerm>,
-    pub(super) away: Vec<PodAffinityTerm>,
-    pub(super) rather_near: Vec<WeightedPodAffinityTerm>,
-    pub(super) rather_away: Vec<WeightedPodAffinityTerm>,
+pub(super) struct PodAffinityTerms {
+    pub(super) required: Vec<PodAffinityTerm>,
+    pub(super) required_anti: Vec<PodAffinityTerm>,
+    pub(super) preferred: Vec<WeightedPodAffinityTerm>,
+    pub(super) preferred_anti: Vec<WeightedPodAffinityTerm>,
 }
 
-impl Terms {
+impl PodAffinityTerms {
     pub(super) fn read(affinity: Option<&Affinity>) -> Self {
         let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
         let away = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
         Self {
-            near: near.and_then(|a| a.required_during_scheduling_ignored_during_execution.clone()).unwrap_or_default(),
-            away: away.and_then(|a| a.required_during_scheduling_ignored_during_execution.clone()).unwrap_or_default(),
-            rather_near: near
+            required: near
+                .and_then(|a| a.required_during_scheduling_ignored_during_execution.clone())
+                .unwrap_or_default(),
+            required_anti: away
+                .and_then(|a| a.required_during_scheduling_ignored_during_execution.clone())
+                .unwrap_or_default(),
+            preferred: near
                 .and_then(|a| a.preferred_during_scheduling_ignored_during_execution.clone())
                 .unwrap_or_default(),
-            rather_away: away
+            preferred_anti: away
                 .and_then(|a| a.preferred_during_scheduling_ignored_during_execution.clone())
                 .unwrap_or_default(),
         }
     }
 
     fn is_empty(&self) -> bool {
-        self.near.is_empty() && self.away.is_empty() && self.rather_near.is_empty() && self.rather_away.is_empty()
+        self.required.is_empty()
+            && self.required_anti.is_empty()
+            && self.preferred.is_empty()
+            && self.preferred_anti.is_empty()
     }
 }
 
 /// How many pods of a class are on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Count {
+pub(super) struct PodCount {
     pub(super) all: u32,
     /// Those that are not being deleted.
-    pub(super) staying: u32,
+    pub(super) not_deleting: u32,
 }
 
 /// One class.
 #[derive(Debug)]
-pub(super) struct Class {
+pub(super) struct PodClass {
     pub(super) namespace: SmolStr,
     pub(super) labels: Labels,
-    pub(super) terms: Terms,
+    pub(super) terms: PodAffinityTerms,
     /// Where its pods are.
-    pub(super) nodes: BTreeMap<NodeIx, Count>,
+    pub(super) nodes: BTreeMap<NodeIx, PodCount>,
     key: String,
     pods: usize,
 }
 
 /// All classes.
 #[derive(Debug, Default)]
-pub(super) struct Classes {
-    slots: Vec<Option<Class>>,
+pub(super) struct PodClasses {
+    slots: Vec<Option<PodClass>>,
     free: Vec<ClassIx>,
     numbers: FxHashMap<String, ClassIx>,
     by_namespace: BTreeMap<SmolStr, BTreeSet<ClassIx>>,
     /// Those that must be away from something, and those with any rule about others: few, and looked at for every pod.
-    with_away: BTreeSet<ClassIx>,
+    with_anti_affinity: BTreeSet<ClassIx>,
     with_terms: BTreeSet<ClassIx>,
 }
 
-impl Classes {
+impl PodClasses {
     /// The class of a pod, which counts one pod more from now on.
-    pub(super) fn enter(&mut self, namespace: &str, labels: &Labels, affinity: Option<&Affinity>) -> ClassIx {
+    pub(super) fn acquire(&mut self, namespace: &str, labels: &Labels, affinity: Option<&Affinity>) -> ClassIx {
         let key = class_key(namespace, labels, affinity);
         if let Some(number) = self.numbers.get(&key) {
             if let Some(class) = self.slots[number.0 as usize].as_mut() {
@@ -90,14 +97,14 @@ impl Classes {
             return *number;
         }
         let number = self.free.pop().unwrap_or(ClassIx(self.slots.len() as u32));
-        let terms = Terms::read(affinity);
-        if !terms.away.is_empty() {
-            self.with_away.insert(number);
+        let terms = PodAffinityTerms::read(affinity);
+        if !terms.required_anti.is_empty() {
+            self.with_anti_affinity.insert(number);
         }
         if !terms.is_empty() {
             self.with_terms.insert(number);
         }
-        let class = Class {
+        let class = PodClass {
             namespace: namespace.into(),
             labels: labels.clone(),
             terms,
@@ -115,7 +122,7 @@ impl Classes {
     }
 
     /// A pod of the class is no more.
-    pub(super) fn leave(&mut self, number: ClassIx) {
+    pub(super) fn release(&mut self, number: ClassIx) {
         let Some(slot) = self.slots.get_mut(number.0 as usize) else { return };
         let Some(class) = slot.as_mut() else { return };
         class.pods -= 1;
@@ -131,61 +138,61 @@ impl Classes {
                 }
             }
         }
-        self.with_away.remove(&number);
+        self.with_anti_affinity.remove(&number);
         self.with_terms.remove(&number);
         self.free.push(number);
     }
 
     /// A pod of the class came to a node.
-    pub(super) fn seat(&mut self, number: ClassIx, node: NodeIx, staying: bool) {
+    pub(super) fn add_pod_on(&mut self, number: ClassIx, node: NodeIx, staying: bool) {
         if let Some(class) = self.slots.get_mut(number.0 as usize).and_then(Option::as_mut) {
             let count = class.nodes.entry(node).or_default();
             count.all += 1;
-            count.staying += u32::from(staying);
+            count.not_deleting += u32::from(staying);
         }
     }
 
     /// A pod of the class left a node.
-    pub(super) fn unseat(&mut self, number: ClassIx, node: NodeIx, staying: bool) {
+    pub(super) fn remove_pod_on(&mut self, number: ClassIx, node: NodeIx, staying: bool) {
         if let Some(class) = self.slots.get_mut(number.0 as usize).and_then(Option::as_mut)
             && let Some(count) = class.nodes.get_mut(&node)
         {
             count.all -= 1;
-            count.staying -= u32::from(staying);
+            count.not_deleting -= u32::from(staying);
             if count.all == 0 {
                 class.nodes.remove(&node);
             }
         }
     }
 
-    pub(super) fn get(&self, number: ClassIx) -> Option<&Class> {
+    pub(super) fn get(&self, number: ClassIx) -> Option<&PodClass> {
         self.slots.get(number.0 as usize).and_then(Option::as_ref)
     }
 
     /// The classes of a namespace.
-    pub(super) fn of<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a Class> {
+    pub(super) fn in_namespace<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a PodClass> {
         self.by_namespace.get(namespace).into_iter().flatten().filter_map(|number| self.get(*number))
     }
 
     /// Every class, by namespace.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Class> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &PodClass> {
         self.by_namespace.values().flatten().filter_map(|number| self.get(*number))
     }
 
     /// The classes whose pods must be away from something.
-    pub(super) fn with_away(&self) -> impl Iterator<Item = &Class> {
-        self.with_away.iter().filter_map(|number| self.get(*number))
+    pub(super) fn with_anti_affinity(&self) -> impl Iterator<Item = &PodClass> {
+        self.with_anti_affinity.iter().filter_map(|number| self.get(*number))
     }
 
     /// The classes whose pods have any rule about others.
-    pub(super) fn with_terms(&self) -> impl Iterator<Item = &Class> {
+    pub(super) fn with_terms(&self) -> impl Iterator<Item = &PodClass> {
         self.with_terms.iter().filter_map(|number| self.get(*number))
     }
 }
 
 /// Whether a term of a pod in the namespace `home` speaks of pods with these labels in `namespace`. (The API server has merged
 /// `matchLabelKeys` and `mismatchLabelKeys` into the selector.)
-pub(super) fn speaks_of(
+pub(super) fn affinity_term_selects(
     term: &PodAffinityTerm,
     home: &str,
     namespace: &str,
@@ -197,7 +204,7 @@ pub(super) fn speaks_of(
         home == namespace
     } else {
         listed.iter().any(|name| name == namespace)
-            || selects(term.namespace_selector.as_ref(), labels_of(namespaces.get(namespace)))
+            || selects(term.namespace_selector.as_ref(), labels_or_empty(namespaces.get(namespace)))
     };
     inside && selects(term.label_selector.as_ref(), labels)
 }

@@ -13,8 +13,8 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Pod, Taint};
-use kerf_referee::selectors::{node_wanted, required_terms};
-use kerf_referee::taints::{tolerates, untolerated};
+use kerf_referee::selectors::{node_affinity_matches, required_node_affinity_terms};
+use kerf_referee::taints::{first_untolerated_taint, tolerates};
 use smol_str::SmolStr;
 
 use super::amounts::PODS;
@@ -22,47 +22,47 @@ use super::node::NodeInfo;
 use super::pod::PodInfo;
 use super::view::{NodeIx, View};
 
-pub(super) use rejection::{Plugin, Rejection};
-pub(super) use spread::{includes, selected};
-pub(super) use volumes::Bindings;
+pub(super) use rejection::{FilterRejection, Plugin};
+pub(super) use spread::{counts_node, selected_classes};
+pub(super) use volumes::VolumeBindings;
 
 /// The taint that says the same as `spec.unschedulable`.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 /// What one pod asks of the nodes, prepared.
-pub(super) struct Question<'a> {
+pub(super) struct PodFilter<'a> {
     view: &'a View,
     pod: &'a Pod,
     info: &'a PodInfo,
     /// Whether the pod's selector and affinity want the node, by place; none if it wants any.
-    wanted: Option<Vec<bool>>,
-    tolerates_cordon: bool,
-    spread: spread::State<'a>,
-    affinity: affinity::State<'a>,
-    volumes: volumes::State<'a>,
+    affinity_matches: Option<Vec<bool>>,
+    tolerates_unschedulable: bool,
+    spread: spread::SpreadFilter<'a>,
+    affinity: affinity::AffinityFilter<'a>,
+    volumes: volumes::VolumeFilter<'a>,
 }
 
 /// What is known before any node is looked at.
 #[derive(Debug)]
-pub(super) enum Outset {
+pub(super) enum PreFilterResult {
     /// Any node may do.
     AllNodes,
     /// Only these may: the pod's affinity names them.
     Named(BTreeSet<SmolStr>),
     /// None will.
-    None(Rejection),
+    None(FilterRejection),
 }
 
-impl<'a> Question<'a> {
+impl<'a> PodFilter<'a> {
     /// Prepares the question whether `pod` may be bound to nodes of `view`.
     pub(super) fn new(view: &'a View, pod: &'a Pod, info: &'a PodInfo) -> Self {
         let spec = pod.spec.as_ref();
-        let asks = spec.is_some_and(|spec| spec.node_selector.is_some()) || required_terms(pod).is_some();
+        let asks = spec.is_some_and(|spec| spec.node_selector.is_some()) || required_node_affinity_terms(pod).is_some();
         let wanted = asks.then(|| {
-            let mut wanted = vec![false; view.places()];
-            for node in view.existing() {
+            let mut wanted = vec![false; view.slot_count()];
+            for node in view.existing_nodes() {
                 let info = view.node(node);
-                wanted[node.place()] = node_wanted(pod, &info.name, &info.labels);
+                wanted[node.index()] = node_affinity_matches(pod, &info.name, &info.labels);
             }
             wanted
         });
@@ -71,47 +71,50 @@ impl<'a> Question<'a> {
             view,
             pod,
             info,
-            spread: spread::State::new(view, pod, wanted.as_deref()),
-            affinity: affinity::State::new(view, info),
-            volumes: volumes::State::new(view, pod, info),
-            wanted,
-            tolerates_cordon: tolerates(pod, &cordon),
+            spread: spread::SpreadFilter::new(view, pod, wanted.as_deref()),
+            affinity: affinity::AffinityFilter::new(view, info),
+            volumes: volumes::VolumeFilter::new(view, pod, info),
+            affinity_matches: wanted,
+            tolerates_unschedulable: tolerates(pod, &cordon),
         }
     }
 
     /// What can be said without looking at a node.
-    pub(super) fn outset(&self) -> Outset {
+    pub(super) fn pre_filter(&self) -> PreFilterResult {
         match named_nodes(self.pod) {
             Some(names) if names.is_empty() => {
-                return Outset::None(Rejection::final_(Plugin::NodeAffinity, "pod affinity terms conflict"));
+                return PreFilterResult::None(FilterRejection::unresolvable(
+                    Plugin::NodeAffinity,
+                    "pod affinity terms conflict",
+                ));
             }
             Some(names) => {
-                return match self.volumes.outset() {
-                    Some(rejection) => Outset::None(rejection),
-                    None => Outset::Named(names),
+                return match self.volumes.pre_filter() {
+                    Some(rejection) => PreFilterResult::None(rejection),
+                    None => PreFilterResult::Named(names),
                 };
             }
             None => {}
         }
-        self.volumes.outset().map_or(Outset::AllNodes, Outset::None)
+        self.volumes.pre_filter().map_or(PreFilterResult::AllNodes, PreFilterResult::None)
     }
 
     /// Why the pod may not be bound to the node: what the first plug-in that objects says.
-    pub(super) fn check(&self, node: NodeIx) -> Result<(), Rejection> {
+    pub(super) fn check(&self, node: NodeIx) -> Result<(), FilterRejection> {
         let info = self.view.node(node);
-        if info.unschedulable && !self.tolerates_cordon {
-            return Err(Rejection::final_(Plugin::NodeUnschedulable, "node(s) were unschedulable"));
+        if info.unschedulable && !self.tolerates_unschedulable {
+            return Err(FilterRejection::unresolvable(Plugin::NodeUnschedulable, "node(s) were unschedulable"));
         }
-        if !info.taints.is_empty() && untolerated(self.pod, &info.taints).is_some() {
-            return Err(Rejection::final_(Plugin::TaintToleration, "node(s) had untolerated taint(s)"));
+        if !info.taints.is_empty() && first_untolerated_taint(self.pod, &info.taints).is_some() {
+            return Err(FilterRejection::unresolvable(Plugin::TaintToleration, "node(s) had untolerated taint(s)"));
         }
-        if self.wanted.as_ref().is_some_and(|wanted| !wanted[node.place()]) {
+        if self.affinity_matches.as_ref().is_some_and(|wanted| !wanted[node.index()]) {
             let reason = "node(s) didn't match Pod's node affinity/selector";
-            return Err(Rejection::final_(Plugin::NodeAffinity, reason));
+            return Err(FilterRejection::unresolvable(Plugin::NodeAffinity, reason));
         }
-        if ports_taken(self.info, info) {
+        if has_port_conflict(self.info, info) {
             let reason = "node(s) didn't have free ports for the requested pod ports";
-            return Err(Rejection::passing(Plugin::NodePorts, reason));
+            return Err(FilterRejection::resolvable(Plugin::NodePorts, reason));
         }
         self.fits(info)?;
         self.volumes.check(info)?;
@@ -120,28 +123,32 @@ impl<'a> Question<'a> {
     }
 
     /// The volumes and claims that are to be brought together if the pod goes to the node.
-    pub(super) fn bindings(&self, node: NodeIx) -> Bindings {
+    pub(super) fn bindings(&self, node: NodeIx) -> VolumeBindings {
         self.volumes.bindings(self.view.node(node))
     }
 
-    fn fits(&self, node: &NodeInfo) -> Result<(), Rejection> {
+    fn fits(&self, node: &NodeInfo) -> Result<(), FilterRejection> {
         let asked = &self.info.requests;
-        let mut lacking = node.allocatable.lacking(&node.used, asked).peekable();
+        let mut lacking = node.allocatable.insufficient(&node.used, asked).peekable();
         if lacking.peek().is_none() {
             return Ok(());
         }
         let reason = |resource| match resource {
             PODS => Cow::Borrowed("Too many pods"),
-            other => Cow::Owned(format!("Insufficient {}", self.view.names.name(other))),
+            other => Cow::Owned(format!("Insufficient {}", self.view.resource_names.name(other))),
         };
-        let resolvable = !node.allocatable.never_holds(asked);
-        Err(Rejection { plugin: Plugin::NodeResourcesFit, reasons: lacking.map(reason).collect(), resolvable })
+        let resolvable = !node.allocatable.is_exceeded_by(asked);
+        Err(FilterRejection {
+            plugin: Plugin::NodeResourcesFit,
+            reasons: lacking.map(reason).collect(),
+            is_resolvable: resolvable,
+        })
     }
 }
 
 /// Whether a pod on the node has a port that this one wants.
-fn ports_taken(pod: &PodInfo, node: &NodeInfo) -> bool {
-    if pod.ports.is_empty() || node.with_ports == 0 {
+fn has_port_conflict(pod: &PodInfo, node: &NodeInfo) -> bool {
+    if pod.ports.is_empty() || node.pods_with_host_ports == 0 {
         return false;
     }
     let mut theirs = node.pods.values().flat_map(|other| &other.ports);
@@ -150,7 +157,7 @@ fn ports_taken(pod: &PodInfo, node: &NodeInfo) -> bool {
 
 /// The nodes that the pod's affinity names, if every one of its terms names some.
 fn named_nodes(pod: &Pod) -> Option<BTreeSet<SmolStr>> {
-    let terms = required_terms(pod).filter(|terms| !terms.is_empty())?;
+    let terms = required_node_affinity_terms(pod).filter(|terms| !terms.is_empty())?;
     let mut names = BTreeSet::new();
     for term in terms {
         let mut of_term: Option<BTreeSet<SmolStr>> = None;

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::filter::{Plugin, Rejection};
+use super::filter::{FilterRejection, Plugin};
 use super::view::NodeIx;
 
 /// The longest note of an event.
-const NOTE: usize = 1024;
+const MAX_NOTE_BYTES: usize = 1024;
 
 /// Why no node took a pod.
 #[derive(Debug, Default)]
@@ -15,19 +15,19 @@ pub(super) struct Diagnosis {
     /// How many nodes there are.
     pub(super) nodes: usize,
     /// What the nodes said that were asked.
-    pub(super) refusals: Vec<(NodeIx, Rejection)>,
+    pub(super) rejections: Vec<(NodeIx, FilterRejection)>,
     /// What was clear before any was asked.
-    pub(super) outset: Option<Rejection>,
+    pub(super) pre_filter_rejection: Option<FilterRejection>,
     /// Whether the others were not asked because the pod names its nodes.
-    pub(super) named: bool,
+    pub(super) is_limited_to_named_nodes: bool,
 }
 
 impl Diagnosis {
     /// The plug-ins that refused.
     pub(super) fn rejectors(&self) -> BTreeSet<Plugin> {
-        let mut plugins: BTreeSet<Plugin> = self.refusals.iter().map(|(_, refusal)| refusal.plugin).collect();
-        plugins.extend(self.outset.as_ref().map(|refusal| refusal.plugin));
-        if self.named && self.refusals.len() < self.nodes {
+        let mut plugins: BTreeSet<Plugin> = self.rejections.iter().map(|(_, refusal)| refusal.plugin).collect();
+        plugins.extend(self.pre_filter_rejection.as_ref().map(|refusal| refusal.plugin));
+        if self.is_limited_to_named_nodes && self.rejections.len() < self.nodes {
             plugins.insert(Plugin::NodeAffinity);
         }
         plugins
@@ -35,21 +35,21 @@ impl Diagnosis {
 
     /// `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable.`
     pub(super) fn message(&self) -> String {
-        let mut message = available(self.nodes);
-        if let Some(outset) = &self.outset {
+        let mut message = message_prefix(self.nodes);
+        if let Some(outset) = &self.pre_filter_rejection {
             message.push(' ');
             message.push_str(&outset.reasons.join(", "));
             message.push('.');
             return message;
         }
-        let mut reasons = Histogram::default();
-        for (_, refusal) in &self.refusals {
+        let mut reasons = ReasonCounts::default();
+        for (_, refusal) in &self.rejections {
             for reason in &refusal.reasons {
                 reasons.add(reason.clone(), 1);
             }
         }
-        if self.named {
-            let others = self.nodes - self.refusals.len();
+        if self.is_limited_to_named_nodes {
+            let others = self.nodes - self.rejections.len();
             reasons.add("node(s) didn't satisfy plugin(s) [NodeAffinity]".into(), others);
         }
         message.push_str(&reasons.sentence());
@@ -58,15 +58,15 @@ impl Diagnosis {
 }
 
 /// How the message begins.
-pub(super) fn available(nodes: usize) -> String {
+pub(super) fn message_prefix(nodes: usize) -> String {
     format!("0/{nodes} nodes are available:")
 }
 
 /// Reasons with the number of nodes that each holds for.
 #[derive(Debug, Default)]
-pub(super) struct Histogram(BTreeMap<Cow<'static, str>, usize>);
+pub(super) struct ReasonCounts(BTreeMap<Cow<'static, str>, usize>);
 
-impl Histogram {
+impl ReasonCounts {
     pub(super) fn add(&mut self, reason: Cow<'static, str>, nodes: usize) {
         if nodes > 0 {
             *self.0.entry(reason).or_default() += nodes;
@@ -82,11 +82,11 @@ impl Histogram {
 }
 
 /// A message as an event can carry it.
-pub(super) fn as_note(message: &str) -> Cow<'_, str> {
+pub(super) fn truncate_note(message: &str) -> Cow<'_, str> {
     const MORE: &str = " ...";
-    if message.len() <= NOTE {
+    if message.len() <= MAX_NOTE_BYTES {
         return message.into();
     }
-    let cut = message.floor_char_boundary(NOTE - MORE.len());
+    let cut = message.floor_char_boundary(MAX_NOTE_BYTES - MORE.len());
     format!("{}{MORE}", &message[..cut]).into()
 }

@@ -10,7 +10,7 @@ use kerf_referee::selectors::Labels;
 use serde::Deserialize;
 use smol_str::SmolStr;
 
-use super::amounts::{Amounts, Names};
+use super::amounts::{Amounts, ResourceNames};
 use super::pod::{PodInfo, PodKey};
 
 /// The zone that a node is in, for the order in which nodes are tried.
@@ -30,38 +30,38 @@ pub(super) struct NodeInfo {
     pub(super) images: BTreeMap<SmolStr, i64>,
     /// What its pods ask for.
     pub(super) used: Amounts,
-    pub(super) assumed: [i64; 2],
+    pub(super) nonzero_used: [i64; 2],
     pub(super) pods: BTreeMap<PodKey, Arc<PodInfo>>,
     /// How many of its pods have which priority: whether anybody is less important is asked for each node and each pod that waits.
     pub(super) priorities: BTreeMap<i32, usize>,
     /// How many of its pods have ports on the host: mostly none, and then nothing needs to be compared.
-    pub(super) with_ports: usize,
+    pub(super) pods_with_host_ports: usize,
 }
 
 #[derive(Deserialize)]
-struct Read {
-    metadata: ReadMeta,
+struct StoredNode {
+    metadata: StoredNodeMeta,
     #[serde(default)]
     spec: NodeSpec,
     #[serde(default)]
-    status: ReadStatus,
+    status: StoredNodeStatus,
 }
 
 #[derive(Deserialize)]
-struct ReadMeta {
+struct StoredNodeMeta {
     name: SmolStr,
     labels: Option<Labels>,
 }
 
 #[derive(Default, Deserialize)]
-struct ReadStatus {
+struct StoredNodeStatus {
     allocatable: Option<BTreeMap<String, Quantity>>,
     images: Option<Vec<ContainerImage>>,
 }
 
 /// What a node object says.
 #[derive(Debug)]
-pub(super) struct Description {
+pub(super) struct NodeDescription {
     pub(super) name: SmolStr,
     pub(super) labels: Labels,
     pub(super) taints: Vec<Taint>,
@@ -70,10 +70,10 @@ pub(super) struct Description {
     pub(super) images: BTreeMap<SmolStr, i64>,
 }
 
-impl Description {
+impl NodeDescription {
     /// Reads a stored node. None if it cannot be read: the API server has stored no such thing.
-    pub(super) fn read(bytes: &[u8], names: &mut Names) -> Option<Self> {
-        let node: Read = serde_json::from_slice(bytes).ok()?;
+    pub(super) fn decode(bytes: &[u8], names: &mut ResourceNames) -> Option<Self> {
+        let node: StoredNode = serde_json::from_slice(bytes).ok()?;
         let mut images = BTreeMap::new();
         for image in node.status.images.iter().flatten() {
             for name in image.names.iter().flatten() {
@@ -85,7 +85,7 @@ impl Description {
             labels: node.metadata.labels.unwrap_or_default(),
             taints: node.spec.taints.unwrap_or_default(),
             unschedulable: node.spec.unschedulable.unwrap_or_default(),
-            allocatable: names.count(&Resources::read(node.status.allocatable.as_ref())),
+            allocatable: names.amounts_of(&Resources::from_quantities(node.status.allocatable.as_ref())),
             images,
         })
     }
@@ -102,14 +102,14 @@ pub(super) struct NodeChange {
 }
 
 impl NodeChange {
-    pub(super) fn is_nothing(self) -> bool {
+    pub(super) fn is_empty(self) -> bool {
         self == Self::default()
     }
 }
 
 impl NodeInfo {
     /// Takes over what a node object says, and says what is new about it.
-    pub(super) fn become_as(&mut self, described: Description) -> NodeChange {
+    pub(super) fn apply(&mut self, described: NodeDescription) -> NodeChange {
         let change = NodeChange {
             added: !self.exists,
             labels: self.labels != described.labels,
@@ -129,39 +129,39 @@ impl NodeInfo {
         self.labels.get(ZONE).map_or("", String::as_str)
     }
 
-    pub(super) fn seat(&mut self, pod: Arc<PodInfo>) {
+    pub(super) fn add_pod(&mut self, pod: Arc<PodInfo>) {
         self.used.add(&pod.requests);
-        self.assumed[0] += pod.assumed[0];
-        self.assumed[1] += pod.assumed[1];
-        self.with_ports += usize::from(!pod.ports.is_empty());
+        self.nonzero_used[0] += pod.nonzero_requests[0];
+        self.nonzero_used[1] += pod.nonzero_requests[1];
+        self.pods_with_host_ports += usize::from(!pod.ports.is_empty());
         *self.priorities.entry(pod.priority).or_default() += 1;
         self.pods.insert(pod.key.clone(), pod);
     }
 
     /// Whether a pod on it is less important than `priority`.
-    pub(super) fn has_lesser(&self, priority: i32) -> bool {
+    pub(super) fn has_pod_below(&self, priority: i32) -> bool {
         self.priorities.first_key_value().is_some_and(|(lowest, _)| *lowest < priority)
     }
 
     /// The place of a node that is gone: its pods are still there.
-    pub(super) fn without_node(&mut self) -> Self {
+    pub(super) fn take_pods_only(&mut self) -> Self {
         Self {
             name: self.name.clone(),
             pods: std::mem::take(&mut self.pods),
             priorities: std::mem::take(&mut self.priorities),
             used: std::mem::take(&mut self.used),
-            assumed: self.assumed,
-            with_ports: self.with_ports,
+            nonzero_used: self.nonzero_used,
+            pods_with_host_ports: self.pods_with_host_ports,
             ..Self::default()
         }
     }
 
-    pub(super) fn unseat(&mut self, key: &PodKey) -> Option<Arc<PodInfo>> {
+    pub(super) fn remove_pod(&mut self, key: &PodKey) -> Option<Arc<PodInfo>> {
         let pod = self.pods.remove(key)?;
         self.used.subtract(&pod.requests);
-        self.assumed[0] -= pod.assumed[0];
-        self.assumed[1] -= pod.assumed[1];
-        self.with_ports -= usize::from(!pod.ports.is_empty());
+        self.nonzero_used[0] -= pod.nonzero_requests[0];
+        self.nonzero_used[1] -= pod.nonzero_requests[1];
+        self.pods_with_host_ports -= usize::from(!pod.ports.is_empty());
         if let Some(count) = self.priorities.get_mut(&pod.priority) {
             *count -= 1;
             if *count == 0 {

@@ -11,18 +11,18 @@ use kerf_referee::placement::is_terminal;
 use kerf_referee::ports::{HostPort, host_ports};
 use kerf_referee::resources::pod_requests;
 use kerf_referee::selectors::Labels;
-use kerf_referee::storage::claim_names;
+use kerf_referee::storage::volume_claim_names;
 use serde::Deserialize;
 use smol_str::{SmolStr, format_smolstr};
 
-use super::amounts::{Amounts, CPU, MEMORY, Names};
-use super::classes::{ClassIx, Classes};
+use super::amounts::{Amounts, CPU, MEMORY, ResourceNames};
+use super::classes::{ClassIx, PodClasses};
 
 /// The scheduler whose pods these are.
-pub(super) const SCHEDULER: &str = "default-scheduler";
+pub(super) const SCHEDULER_NAME: &str = "default-scheduler";
 
 /// What a container that asks for none is taken to use when nodes are scored: a tenth of a CPU, 200 MiB.
-const ASSUMED: [(&str, &str); 2] = [("cpu", "100m"), ("memory", "200Mi")];
+const DEFAULT_NONZERO_REQUESTS: [(&str, &str); 2] = [("cpu", "100m"), ("memory", "200Mi")];
 
 /// `namespace/name`.
 pub(super) type PodKey = SmolStr;
@@ -37,35 +37,35 @@ pub(super) struct PodInfo {
     pub(super) class: ClassIx,
     pub(super) requests: Amounts,
     /// CPU and memory as scores see them: containers that ask for none are taken to use a little.
-    pub(super) assumed: [i64; 2],
+    pub(super) nonzero_requests: [i64; 2],
     pub(super) ports: Box<[HostPort]>,
     /// Names of its claims.
     pub(super) claims: Box<[SmolStr]>,
     pub(super) priority: i32,
     pub(super) started: Option<Timestamp>,
-    pub(super) deleting: bool,
+    pub(super) is_deleting: bool,
     /// Being deleted to make room for another.
-    pub(super) preempted: bool,
+    pub(super) is_preempted: bool,
     /// Has run to its end.
-    pub(super) terminal: bool,
+    pub(super) is_terminal: bool,
     pub(super) node: Option<SmolStr>,
-    pub(super) nominated: Option<SmolStr>,
+    pub(super) nominated_node: Option<SmolStr>,
     /// The whole pod, while it has no node and waits for this scheduler.
-    pub(super) whole: Option<Arc<Pod>>,
+    pub(super) unscheduled_pod: Option<Arc<Pod>>,
 }
 
 /// The parts of a pod that are read. Managed fields, which are most of the text, are passed over.
 #[derive(Deserialize)]
-struct Read {
-    metadata: ReadMeta,
+struct StoredPod {
+    metadata: StoredPodMeta,
     spec: PodSpec,
     #[serde(default)]
-    status: ReadStatus,
+    status: StoredPodStatus,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ReadMeta {
+struct StoredPodMeta {
     name: String,
     namespace: String,
     uid: String,
@@ -79,7 +79,7 @@ struct ReadMeta {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ReadStatus {
+struct StoredPodStatus {
     phase: Option<String>,
     conditions: Option<Vec<PodCondition>>,
     nominated_node_name: Option<String>,
@@ -88,7 +88,7 @@ struct ReadStatus {
     init_container_statuses: Option<Vec<ContainerStatus>>,
 }
 
-impl Read {
+impl StoredPod {
     fn into_pod(self) -> Pod {
         let meta = self.metadata;
         Pod {
@@ -119,13 +119,13 @@ impl Read {
 }
 
 /// A stored pod. None if it cannot be read: the API server has stored no such thing.
-pub(super) fn read(bytes: &[u8]) -> Option<Pod> {
-    serde_json::from_slice::<Read>(bytes).ok().map(Read::into_pod)
+pub(super) fn decode_pod(bytes: &[u8]) -> Option<Pod> {
+    serde_json::from_slice::<StoredPod>(bytes).ok().map(StoredPod::into_pod)
 }
 
 impl PodInfo {
     /// What is kept of a pod; it is counted in its class from now on.
-    pub(super) fn new(pod: Pod, names: &mut Names, classes: &mut Classes) -> Self {
+    pub(super) fn new(pod: Pod, names: &mut ResourceNames, classes: &mut PodClasses) -> Self {
         let meta = &pod.metadata;
         let namespace = meta.namespace.as_deref().unwrap_or("default");
         let labels = kerf_referee::selectors::pod_labels(&pod);
@@ -133,9 +133,9 @@ impl PodInfo {
         let status = pod.status.as_ref();
         let text = |text: Option<&String>| text.filter(|text| !text.is_empty()).map(SmolStr::from);
         let node = text(spec.and_then(|spec| spec.node_name.as_ref()));
-        let ours = spec.and_then(|spec| spec.scheduler_name.as_deref()).unwrap_or(SCHEDULER) == SCHEDULER;
+        let ours = spec.and_then(|spec| spec.scheduler_name.as_deref()).unwrap_or(SCHEDULER_NAME) == SCHEDULER_NAME;
         let terminal = is_terminal(&pod);
-        let claims: Box<[SmolStr]> = claim_names(&pod).into_iter().map(SmolStr::from).collect();
+        let claims: Box<[SmolStr]> = volume_claim_names(&pod).into_iter().map(SmolStr::from).collect();
         let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
         let preempted = conditions.iter().any(|condition| {
             condition.type_ == "DisruptionTarget"
@@ -146,22 +146,22 @@ impl PodInfo {
             key: format_smolstr!("{namespace}/{}", meta.name.as_deref().unwrap_or_default()),
             uid: meta.uid.as_deref().unwrap_or_default().into(),
             version: meta.resource_version.as_deref().unwrap_or_default().into(),
-            class: classes.enter(namespace, labels, spec.and_then(|spec| spec.affinity.as_ref())),
-            requests: names.count(&pod_requests(&pod)),
-            assumed: assumed(&pod, names),
+            class: classes.acquire(namespace, labels, spec.and_then(|spec| spec.affinity.as_ref())),
+            requests: names.amounts_of(&pod_requests(&pod)),
+            nonzero_requests: nonzero_requests(&pod, names),
             ports: ports(&pod),
             claims,
             priority: spec.and_then(|spec| spec.priority).unwrap_or_default(),
             started: status.and_then(|status| status.start_time.as_ref()).map(|time| time.0),
-            deleting: meta.deletion_timestamp.is_some(),
-            preempted,
-            terminal,
-            nominated: text(status.and_then(|status| status.nominated_node_name.as_ref())),
+            is_deleting: meta.deletion_timestamp.is_some(),
+            is_preempted: preempted,
+            is_terminal: terminal,
+            nominated_node: text(status.and_then(|status| status.nominated_node_name.as_ref())),
             node,
-            whole: None,
+            unscheduled_pod: None,
         };
         if info.node.is_none() && ours && !terminal {
-            info.whole = Some(Arc::new(pod));
+            info.unscheduled_pod = Some(Arc::new(pod));
         }
         info
     }
@@ -201,10 +201,10 @@ fn ports(pod: &Pod) -> Box<[HostPort]> {
 }
 
 /// CPU and memory of a pod, each container that asks for none taken to ask for a little.
-fn assumed(pod: &Pod, names: &mut Names) -> [i64; 2] {
+fn nonzero_requests(pod: &Pod, names: &mut ResourceNames) -> [i64; 2] {
     let lacks = |container: &Container| {
         let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
-        ASSUMED.iter().any(|(name, _)| requests.is_none_or(|requests| !requests.contains_key(*name)))
+        DEFAULT_NONZERO_REQUESTS.iter().any(|(name, _)| requests.is_none_or(|requests| !requests.contains_key(*name)))
     };
     let spec = pod.spec.as_ref();
     let mut containers =
@@ -214,14 +214,14 @@ fn assumed(pod: &Pod, names: &mut Names) -> [i64; 2] {
         if let Some(spec) = &mut filled.spec {
             for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
                 let requests = container.resources.get_or_insert_default().requests.get_or_insert_default();
-                for (name, amount) in ASSUMED {
+                for (name, amount) in DEFAULT_NONZERO_REQUESTS {
                     requests.entry(name.to_owned()).or_insert_with(|| Quantity(amount.to_owned()));
                 }
             }
         }
-        names.count(&pod_requests(&filled))
+        names.amounts_of(&pod_requests(&filled))
     } else {
-        names.count(&pod_requests(pod))
+        names.amounts_of(&pod_requests(pod))
     };
     [amounts.get(CPU), amounts.get(MEMORY)]
 }

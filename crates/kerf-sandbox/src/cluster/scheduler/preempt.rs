@@ -14,15 +14,15 @@ use kerf_referee::selectors::selects;
 use smol_str::SmolStr;
 
 use super::attempt::fits;
-use super::filter::Rejection;
-use super::message::{Diagnosis, Histogram, available};
+use super::filter::FilterRejection;
+use super::message::{Diagnosis, ReasonCounts, message_prefix};
 use super::pod::PodInfo;
 use super::view::{NodeIx, View};
 use crate::rng::Rng;
 
 /// Enough nodes to choose from: so many of a hundred, and at least so many.
-const ENOUGH_PERCENT: usize = 10;
-const ENOUGH: usize = 100;
+const MIN_CANDIDATES_PERCENT: usize = 10;
+const MIN_CANDIDATES: usize = 100;
 
 /// What can be done for a pod that no node takes.
 #[derive(Debug)]
@@ -32,25 +32,25 @@ pub(super) enum Preemption {
     /// Nothing, and nothing more than before: the pod may not, or others are leaving for it already.
     NotEligible(&'static str),
     /// Nothing on any node.
-    Nowhere(String),
+    NoCandidates(String),
     /// Nobody was asked, since no node was.
-    NotAsked,
+    NotAttempted,
 }
 
 impl Preemption {
     /// What is added to the reasons of the filters; nothing if others leave. Before preemption, devices are asked whether they can be given
     /// back; there are none, and if no node was looked at kube-scheduler stumbles there, with these two words.
-    pub(super) fn words(&self) -> Option<String> {
+    pub(super) fn message_suffix(&self) -> Option<String> {
         match self {
             Self::Victims { .. } => None,
             Self::NotEligible(why) => Some(format!("no new claims to deallocate, preemption: {why}")),
-            Self::Nowhere(why) => Some(format!("no new claims to deallocate, preemption: {why}")),
-            Self::NotAsked => Some("not found".to_owned()),
+            Self::NoCandidates(why) => Some(format!("no new claims to deallocate, preemption: {why}")),
+            Self::NotAttempted => Some("not found".to_owned()),
         }
     }
 }
 
-struct Candidate {
+struct PreemptionCandidate {
     node: NodeIx,
     /// The most important first.
     victims: Vec<Arc<PodInfo>>,
@@ -65,22 +65,22 @@ pub(super) fn preempt(
     diagnosis: &Diagnosis,
     chance: &mut Rng,
 ) -> Preemption {
-    if diagnosis.outset.is_some() {
-        return Preemption::NotAsked;
+    if diagnosis.pre_filter_rejection.is_some() {
+        return Preemption::NotAttempted;
     }
-    if let Some(why) = ineligible(view, pod, info, diagnosis) {
+    if let Some(why) = ineligible_reason(view, pod, info, diagnosis) {
         return Preemption::NotEligible(why);
     }
     let promising: Vec<NodeIx> =
-        diagnosis.refusals.iter().filter(|(_, refusal)| refusal.resolvable).map(|(node, _)| *node).collect();
+        diagnosis.rejections.iter().filter(|(_, refusal)| refusal.is_resolvable).map(|(node, _)| *node).collect();
     let mut candidates = Vec::new();
-    let mut reasons = Histogram::default();
+    let mut reasons = ReasonCounts::default();
     let mut refused = 0;
     let offset = chance.below(promising.len() as u64) as usize;
-    let enough = (promising.len() * ENOUGH_PERCENT / 100).max(ENOUGH).min(promising.len());
+    let enough = (promising.len() * MIN_CANDIDATES_PERCENT / 100).max(MIN_CANDIDATES).min(promising.len());
     for turn in 0..promising.len() {
         let node = promising[(offset + turn) % promising.len()];
-        match victims_on(view, pod, info, node) {
+        match select_victims_on(view, pod, info, node) {
             Ok(candidate) => candidates.push(candidate),
             Err(rejection) => {
                 refused += 1;
@@ -93,74 +93,74 @@ pub(super) fn preempt(
             break;
         }
     }
-    match least_harm(candidates) {
+    match least_disruptive(candidates) {
         Some(candidate) => {
             Preemption::Victims { node: view.node(candidate.node).name.clone(), victims: candidate.victims }
         }
         None => {
             reasons.add("Preemption is not helpful for scheduling".into(), diagnosis.nodes - refused);
-            Preemption::Nowhere(format!("{}{}", available(diagnosis.nodes), reasons.sentence()))
+            Preemption::NoCandidates(format!("{}{}", message_prefix(diagnosis.nodes), reasons.sentence()))
         }
     }
 }
 
 /// Why the pod may not make others leave.
-fn ineligible(view: &View, pod: &Pod, info: &PodInfo, diagnosis: &Diagnosis) -> Option<&'static str> {
+fn ineligible_reason(view: &View, pod: &Pod, info: &PodInfo, diagnosis: &Diagnosis) -> Option<&'static str> {
     if pod.spec.as_ref().and_then(|spec| spec.preemption_policy.as_deref()) == Some("Never") {
         return Some("not eligible due to preemptionPolicy=Never.");
     }
-    let node = view.find_node(info.nominated.as_ref()?)?;
-    let hopeless = |(refused, refusal): &(NodeIx, Rejection)| *refused == node && !refusal.resolvable;
-    if diagnosis.refusals.iter().any(hopeless) {
+    let node = view.find_node(info.nominated_node.as_ref()?)?;
+    let hopeless = |(refused, refusal): &(NodeIx, FilterRejection)| *refused == node && !refusal.is_resolvable;
+    if diagnosis.rejections.iter().any(hopeless) {
         return None;
     }
-    let leaving = |other: &Arc<PodInfo>| other.priority < info.priority && other.deleting && other.preempted;
+    let leaving = |other: &Arc<PodInfo>| other.priority < info.priority && other.is_deleting && other.is_preempted;
     let waits = view.node(node).pods.values().any(leaving);
     waits.then_some("not eligible due to a terminating pod on the nominated node.")
 }
 
 /// The fewest pods that must leave the node; else what stands in the way.
-fn victims_on(
+fn select_victims_on(
     view: &mut View,
     pod: &Pod,
     info: &Arc<PodInfo>,
     node: NodeIx,
-) -> Result<Candidate, Vec<std::borrow::Cow<'static, str>>> {
-    if !view.node(node).has_lesser(info.priority) {
+) -> Result<PreemptionCandidate, Vec<std::borrow::Cow<'static, str>>> {
+    if !view.node(node).has_pod_below(info.priority) {
         return Err(vec!["No preemption victims found for incoming pod".into()]);
     }
     let mut lesser: Vec<Arc<PodInfo>> =
         view.node(node).pods.values().filter(|other| other.priority < info.priority).cloned().collect();
     for other in &lesser {
-        view.imagine_without(other, node);
+        view.remove_hypothetically(other, node);
     }
     if let Err(rejection) = fits(view, pod, info, node) {
         for other in &lesser {
-            view.imagine(other, node);
+            view.add_hypothetically(other, node);
         }
         return Err(rejection.reasons);
     }
     lesser.sort_by_key(|other| Reverse(other.importance()));
-    let (violating, others) = by_budget(view, &lesser);
+    let (violating, others) = split_by_budget_violation(view, &lesser);
     let mut victims = Vec::new();
     let mut violations = 0;
     for (reprieved, violates) in violating.iter().map(|p| (p, true)).chain(others.iter().map(|p| (p, false))) {
-        view.imagine(reprieved, node);
+        view.add_hypothetically(reprieved, node);
         if fits(view, pod, info, node).is_err() {
-            view.imagine_without(reprieved, node);
+            view.remove_hypothetically(reprieved, node);
             victims.push(reprieved.clone());
             violations += usize::from(violates);
         }
     }
     for victim in &victims {
-        view.imagine(victim, node);
+        view.add_hypothetically(victim, node);
     }
     victims.sort_by_key(|victim| Reverse(victim.importance()));
-    Ok(Candidate { node, victims, violations })
+    Ok(PreemptionCandidate { node, victims, violations })
 }
 
 /// Those whose leaving would violate a budget, if all of them left in this order, and the others.
-fn by_budget(view: &View, pods: &[Arc<PodInfo>]) -> (Vec<Arc<PodInfo>>, Vec<Arc<PodInfo>>) {
+fn split_by_budget_violation(view: &View, pods: &[Arc<PodInfo>]) -> (Vec<Arc<PodInfo>>, Vec<Arc<PodInfo>>) {
     let mut left: Vec<i32> = view
         .budgets
         .values()
@@ -196,8 +196,8 @@ fn by_budget(view: &View, pods: &[Arc<PodInfo>]) -> (Vec<Arc<PodInfo>>, Vec<Arc<
 }
 
 /// The candidate whose victims are missed least; the first of those that are alike.
-fn least_harm(candidates: Vec<Candidate>) -> Option<Candidate> {
-    let harm = |candidate: &Candidate| {
+fn least_disruptive(candidates: Vec<PreemptionCandidate>) -> Option<PreemptionCandidate> {
+    let harm = |candidate: &PreemptionCandidate| {
         let victims = &candidate.victims;
         let highest = victims.first().map(|victim| victim.priority).unwrap_or_default();
         // Shifted so that no priority is negative: else more victims would look like less harm.

@@ -15,23 +15,23 @@ use super::view::{NodeIx, View};
 use crate::rng::Rng;
 
 /// The most that a plug-in gives.
-const MOST: i64 = 100;
+const MAX_NODE_SCORE: i64 = 100;
 /// The weights of the default configuration.
-const TAINT_TOLERATION: i64 = 3;
-const NODE_AFFINITY: i64 = 2;
-const POD_TOPOLOGY_SPREAD: i64 = 2;
-const INTER_POD_AFFINITY: i64 = 2;
-const NODE_RESOURCES_FIT: i64 = 1;
-const BALANCED_ALLOCATION: i64 = 1;
-const IMAGE_LOCALITY: i64 = 1;
+const TAINT_TOLERATION_WEIGHT: i64 = 3;
+const NODE_AFFINITY_WEIGHT: i64 = 2;
+const POD_TOPOLOGY_SPREAD_WEIGHT: i64 = 2;
+const INTER_POD_AFFINITY_WEIGHT: i64 = 2;
+const NODE_RESOURCES_FIT_WEIGHT: i64 = 1;
+const BALANCED_ALLOCATION_WEIGHT: i64 = 1;
+const IMAGE_LOCALITY_WEIGHT: i64 = 1;
 
 const MIB: i64 = 1024 * 1024;
 /// Images of less than this count for nothing, of more than that (for each container) for no more.
-const IMAGES_LEAST: i64 = 23 * MIB;
-const IMAGES_MOST: i64 = 1000 * MIB;
+const MIN_SCORED_IMAGE_BYTES: i64 = 23 * MIB;
+const MAX_SCORED_CONTAINER_IMAGE_BYTES: i64 = 1000 * MIB;
 
 /// The points of each node, in their order.
-pub(super) fn points(view: &View, pod: &Pod, info: &PodInfo, nodes: &[NodeIx]) -> Vec<i64> {
+pub(super) fn score_nodes(view: &View, pod: &Pod, info: &PodInfo, nodes: &[NodeIx]) -> Vec<i64> {
     let mut points = vec![0; nodes.len()];
     let mut add = |weight: i64, scores: &[i64]| {
         for (points, score) in points.iter_mut().zip(scores) {
@@ -41,40 +41,46 @@ pub(super) fn points(view: &View, pod: &Pod, info: &PodInfo, nodes: &[NodeIx]) -
     let each =
         |score: &dyn Fn(&NodeInfo) -> i64| -> Vec<i64> { nodes.iter().map(|node| score(view.node(*node))).collect() };
 
-    let mut bothersome = each(&|node| bothersome_taints(pod, node));
-    stretch(&mut bothersome);
+    let mut bothersome = each(&|node| untolerated_soft_taints(pod, node));
+    normalize(&mut bothersome);
     for score in &mut bothersome {
-        *score = MOST - *score;
+        *score = MAX_NODE_SCORE - *score;
     }
-    add(TAINT_TOLERATION, &bothersome);
+    add(TAINT_TOLERATION_WEIGHT, &bothersome);
 
     let preferences = preferred_terms(pod);
     if !preferences.is_empty() {
-        let mut liked = each(&|node| liking(preferences, node));
-        stretch(&mut liked);
-        add(NODE_AFFINITY, &liked);
+        let mut liked = each(&|node| preference_weight(preferences, node));
+        normalize(&mut liked);
+        add(NODE_AFFINITY_WEIGHT, &liked);
     }
-    add(NODE_RESOURCES_FIT, &each(&|node| least_allocated(info, node)));
+    add(NODE_RESOURCES_FIT_WEIGHT, &each(&|node| least_allocated(info, node)));
     if [CPU, MEMORY].into_iter().any(|resource| info.requests.get(resource) != 0) {
-        add(BALANCED_ALLOCATION, &each(&|node| balanced(info, node)));
+        add(BALANCED_ALLOCATION_WEIGHT, &each(&|node| balanced(info, node)));
     }
     let images = images_of(pod);
-    add(IMAGE_LOCALITY, &each(&|node| image_locality(view, &images, node)));
+    add(IMAGE_LOCALITY_WEIGHT, &each(&|node| image_locality(view, &images, node)));
     if let Some(scores) = spread::scores(view, pod, nodes) {
-        add(POD_TOPOLOGY_SPREAD, &scores);
+        add(POD_TOPOLOGY_SPREAD_WEIGHT, &scores);
     }
     if let Some(scores) = affinity::scores(view, info, nodes) {
-        add(INTER_POD_AFFINITY, &scores);
+        add(INTER_POD_AFFINITY_WEIGHT, &scores);
     }
     points
 }
 
 /// One of the nodes with most points.
-pub(super) fn best(view: &View, pod: &Pod, info: &PodInfo, nodes: &[NodeIx], chance: &mut Rng) -> Option<NodeIx> {
+pub(super) fn pick_best_node(
+    view: &View,
+    pod: &Pod,
+    info: &PodInfo,
+    nodes: &[NodeIx],
+    chance: &mut Rng,
+) -> Option<NodeIx> {
     if let [only] = nodes {
         return Some(*only);
     }
-    let points = points(view, pod, info, nodes);
+    let points = score_nodes(view, pod, info, nodes);
     let most = points.iter().max()?;
     let best: Vec<NodeIx> =
         nodes.iter().zip(&points).filter(|(_, points)| *points == most).map(|(node, _)| *node).collect();
@@ -82,17 +88,17 @@ pub(super) fn best(view: &View, pod: &Pod, info: &PodInfo, nodes: &[NodeIx], cha
 }
 
 /// Brings scores to 0..=100, the highest to 100; if all are zero they stay.
-fn stretch(scores: &mut [i64]) {
+fn normalize(scores: &mut [i64]) {
     let most = scores.iter().copied().max().unwrap_or_default();
     if most > 0 {
         for score in scores {
-            *score = MOST * *score / most;
+            *score = MAX_NODE_SCORE * *score / most;
         }
     }
 }
 
 /// How many of the taints that only ask to stay away the pod does not tolerate.
-fn bothersome_taints(pod: &Pod, node: &NodeInfo) -> i64 {
+fn untolerated_soft_taints(pod: &Pod, node: &NodeInfo) -> i64 {
     let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
     let bothers = |taint: &&k8s_openapi::api::core::v1::Taint| {
         taint.effect == "PreferNoSchedule"
@@ -110,7 +116,7 @@ fn preferred_terms(pod: &Pod) -> &[PreferredSchedulingTerm] {
     terms.and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref()).unwrap_or_default()
 }
 
-fn liking(terms: &[PreferredSchedulingTerm], node: &NodeInfo) -> i64 {
+fn preference_weight(terms: &[PreferredSchedulingTerm], node: &NodeInfo) -> i64 {
     let matching = terms.iter().filter(|term| term_matches(&term.preference, &node.name, &node.labels));
     matching.map(|term| i64::from(term.weight)).sum()
 }
@@ -123,11 +129,11 @@ fn least_allocated(pod: &PodInfo, node: &NodeInfo) -> i64 {
         if capacity == 0 {
             continue;
         }
-        let requested = node.assumed[place].saturating_add(pod.assumed[place]);
+        let requested = node.nonzero_used[place].saturating_add(pod.nonzero_requests[place]);
         let free = capacity.saturating_sub(requested).max(0);
-        sum += match free.checked_mul(MOST) {
+        sum += match free.checked_mul(MAX_NODE_SCORE) {
             Some(product) => product / capacity,
-            None => (i128::from(free) * i128::from(MOST) / i128::from(capacity)) as i64,
+            None => (i128::from(free) * i128::from(MAX_NODE_SCORE) / i128::from(capacity)) as i64,
         };
         count += 1;
     }
@@ -148,9 +154,9 @@ fn balanced(pod: &PodInfo, node: &NodeInfo) -> i64 {
             (Some(cpu), Some(memory)) => ((cpu - memory) / 2.0).abs(),
             _ => 0.0,
         };
-        ((1.0 - deviation) * MOST as f64) as i64
+        ((1.0 - deviation) * MAX_NODE_SCORE as f64) as i64
     };
-    MOST / 2 + (MOST / 2 + evenness(true) - evenness(false)) / 2
+    MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + evenness(true) - evenness(false)) / 2
 }
 
 /// The images that a pod needs, by the names under which nodes list them.
@@ -174,9 +180,10 @@ fn image_locality(view: &View, images: &[String], node: &NodeInfo) -> i64 {
     let nodes = view.node_count().max(1) as f64;
     let scaled = |image: &String| {
         let size = node.images.get(image.as_str())?;
-        Some((*size as f64 * (view.image_spread(image) as f64 / nodes)) as i64)
+        Some((*size as f64 * (view.image_node_count(image) as f64 / nodes)) as i64)
     };
     let sum: i64 = images.iter().filter_map(scaled).sum();
-    let most = IMAGES_MOST * images.len() as i64;
-    MOST * (sum.clamp(IMAGES_LEAST, most) - IMAGES_LEAST) / (most - IMAGES_LEAST)
+    let most = MAX_SCORED_CONTAINER_IMAGE_BYTES * images.len() as i64;
+    MAX_NODE_SCORE * (sum.clamp(MIN_SCORED_IMAGE_BYTES, most) - MIN_SCORED_IMAGE_BYTES)
+        / (most - MIN_SCORED_IMAGE_BYTES)
 }

@@ -67,7 +67,7 @@ impl StorageView {
     }
 
     /// The volumes of a class that no claim has.
-    pub(super) fn unclaimed<'a>(&'a self, class: &'a str) -> impl Iterator<Item = &'a PersistentVolume> {
+    pub(super) fn volumes_of_class<'a>(&'a self, class: &'a str) -> impl Iterator<Item = &'a PersistentVolume> {
         self.volumes.values().filter(move |volume| {
             let spec = volume.spec.as_ref();
             spec.and_then(|spec| spec.storage_class_name.as_deref()).unwrap_or_default() == class

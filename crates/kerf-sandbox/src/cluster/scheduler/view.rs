@@ -13,9 +13,9 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_referee::placement::Namespaces;
 use smol_str::{SmolStr, format_smolstr};
 
-use super::amounts::Names;
-use super::classes::Classes;
-use super::node::{Description, NodeChange, NodeInfo};
+use super::amounts::ResourceNames;
+use super::classes::PodClasses;
+use super::node::{NodeChange, NodeDescription, NodeInfo};
 use super::pod::{PodInfo, PodKey};
 use super::storage::StorageView;
 use super::workloads::Workloads;
@@ -26,7 +26,7 @@ pub(super) struct NodeIx(u32);
 
 impl NodeIx {
     /// For tables that have a row for each place.
-    pub(super) fn place(self) -> usize {
+    pub(super) fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -34,8 +34,8 @@ impl NodeIx {
 /// The cluster.
 #[derive(Debug)]
 pub(super) struct View {
-    pub(super) names: Names,
-    pub(super) classes: Classes,
+    pub(super) resource_names: ResourceNames,
+    pub(super) classes: PodClasses,
     pub(super) namespaces: Namespaces,
     pub(super) storage: StorageView,
     pub(super) workloads: Workloads,
@@ -44,13 +44,13 @@ pub(super) struct View {
     by_name: BTreeMap<SmolStr, NodeIx>,
     free: Vec<NodeIx>,
     /// Nodes that exist, in the order in which they came.
-    arrivals: Vec<NodeIx>,
+    nodes_by_arrival: Vec<NodeIx>,
     /// The order in which they are tried; empty when it must be made anew.
-    order: Vec<NodeIx>,
+    zone_interleaved: Vec<NodeIx>,
     pods: BTreeMap<PodKey, Arc<PodInfo>>,
     nominated: BTreeMap<SmolStr, BTreeSet<PodKey>>,
     /// Pods that were promised a node and wait for their volumes.
-    promised: BTreeMap<PodKey, SmolStr>,
+    assumed_nodes: BTreeMap<PodKey, SmolStr>,
     /// How many pods with a node use a claim.
     claim_users: BTreeMap<SmolStr, usize>,
     /// On how many nodes an image is.
@@ -67,8 +67,8 @@ pub(super) struct PodChange {
 impl View {
     pub(super) fn new() -> Self {
         Self {
-            names: Names::new(),
-            classes: Classes::default(),
+            resource_names: ResourceNames::new(),
+            classes: PodClasses::default(),
             namespaces: Namespaces::new(),
             storage: StorageView::default(),
             workloads: Workloads::default(),
@@ -76,18 +76,18 @@ impl View {
             nodes: Vec::new(),
             by_name: BTreeMap::new(),
             free: Vec::new(),
-            arrivals: Vec::new(),
-            order: Vec::new(),
+            nodes_by_arrival: Vec::new(),
+            zone_interleaved: Vec::new(),
             pods: BTreeMap::new(),
             nominated: BTreeMap::new(),
-            promised: BTreeMap::new(),
+            assumed_nodes: BTreeMap::new(),
             claim_users: BTreeMap::new(),
             image_nodes: BTreeMap::new(),
         }
     }
 
     pub(super) fn node(&self, node: NodeIx) -> &NodeInfo {
-        &self.nodes[node.place()]
+        &self.nodes[node.index()]
     }
 
     /// A node that exists.
@@ -96,25 +96,25 @@ impl View {
     }
 
     /// How many places of nodes there are, for tables that have a row for each.
-    pub(super) fn places(&self) -> usize {
+    pub(super) fn slot_count(&self) -> usize {
         self.nodes.len()
     }
 
     /// The nodes that exist, in the order in which they came.
-    pub(super) fn existing(&self) -> impl Iterator<Item = NodeIx> {
-        self.arrivals.iter().copied()
+    pub(super) fn existing_nodes(&self) -> impl Iterator<Item = NodeIx> {
+        self.nodes_by_arrival.iter().copied()
     }
 
     pub(super) fn node_count(&self) -> usize {
-        self.arrivals.len()
+        self.nodes_by_arrival.len()
     }
 
     /// The nodes, zones in turn.
-    pub(super) fn order(&mut self) -> &[NodeIx] {
-        if self.order.is_empty() && !self.arrivals.is_empty() {
+    pub(super) fn node_order(&mut self) -> &[NodeIx] {
+        if self.zone_interleaved.is_empty() && !self.nodes_by_arrival.is_empty() {
             let mut zones: Vec<(SmolStr, Vec<NodeIx>)> = Vec::new();
-            for node in &self.arrivals {
-                let zone = self.nodes[node.place()].zone();
+            for node in &self.nodes_by_arrival {
+                let zone = self.nodes[node.index()].zone();
                 match zones.iter_mut().find(|(name, _)| name == zone) {
                     Some((_, nodes)) => nodes.push(*node),
                     None => zones.push((zone.into(), vec![*node])),
@@ -122,27 +122,27 @@ impl View {
             }
             let longest = zones.iter().map(|(_, nodes)| nodes.len()).max().unwrap_or_default();
             let turns = (0..longest).flat_map(|turn| zones.iter().filter_map(move |(_, nodes)| nodes.get(turn)));
-            self.order = turns.copied().collect();
+            self.zone_interleaved = turns.copied().collect();
         }
-        &self.order
+        &self.zone_interleaved
     }
 
     /// A node was added or changed.
-    pub(super) fn put_node(&mut self, described: Description) -> (NodeIx, NodeChange) {
-        let node = self.place_of(&described.name);
-        let images = self.nodes[node.place()].images.clone();
+    pub(super) fn put_node(&mut self, described: NodeDescription) -> (NodeIx, NodeChange) {
+        let node = self.ensure_slot(&described.name);
+        let images = self.nodes[node.index()].images.clone();
         if images != described.images {
             self.forget_images(&images);
             for image in described.images.keys() {
                 *self.image_nodes.entry(image.clone()).or_default() += 1;
             }
         }
-        let change = self.nodes[node.place()].become_as(described);
+        let change = self.nodes[node.index()].apply(described);
         if change.added {
-            self.arrivals.push(node);
+            self.nodes_by_arrival.push(node);
         }
         if change.added || change.labels {
-            self.order.clear();
+            self.zone_interleaved.clear();
         }
         (node, change)
     }
@@ -150,13 +150,13 @@ impl View {
     /// A node is gone. Its pods stay at its name until they are gone too.
     pub(super) fn remove_node(&mut self, name: &str) {
         let Some(node) = self.find_node(name) else { return };
-        let images = std::mem::take(&mut self.nodes[node.place()].images);
+        let images = std::mem::take(&mut self.nodes[node.index()].images);
         self.forget_images(&images);
-        let info = &mut self.nodes[node.place()];
-        *info = info.without_node();
-        self.arrivals.retain(|other| *other != node);
-        self.order.clear();
-        self.tidy(node);
+        let info = &mut self.nodes[node.index()];
+        *info = info.take_pods_only();
+        self.nodes_by_arrival.retain(|other| *other != node);
+        self.zone_interleaved.clear();
+        self.free_slot_if_empty(node);
     }
 
     fn forget_images(&mut self, images: &BTreeMap<SmolStr, i64>) {
@@ -171,7 +171,7 @@ impl View {
     }
 
     /// On how many nodes an image is.
-    pub(super) fn image_spread(&self, image: &str) -> usize {
+    pub(super) fn image_node_count(&self, image: &str) -> usize {
         self.image_nodes.get(image).copied().unwrap_or_default()
     }
 
@@ -181,14 +181,14 @@ impl View {
 
     /// A pod was added or changed.
     pub(super) fn put_pod(&mut self, pod: Pod) -> PodChange {
-        let now = Arc::new(PodInfo::new(pod, &mut self.names, &mut self.classes));
+        let now = Arc::new(PodInfo::new(pod, &mut self.resource_names, &mut self.classes));
         let before = self.take_pod(&now.key);
-        if now.node.is_some() || now.terminal || before.as_ref().is_some_and(|before| before.uid != now.uid) {
-            self.promised.remove(&now.key);
+        if now.node.is_some() || now.is_terminal || before.as_ref().is_some_and(|before| before.uid != now.uid) {
+            self.assumed_nodes.remove(&now.key);
         }
         self.pods.insert(now.key.clone(), now.clone());
-        self.seat(&now);
-        if let Some(node) = now.nominated.clone().filter(|_| now.node.is_none() && !now.terminal) {
+        self.add_to_its_node(&now);
+        if let Some(node) = now.nominated_node.clone().filter(|_| now.node.is_none() && !now.is_terminal) {
             self.nominated.entry(node).or_default().insert(now.key.clone());
         }
         PodChange { before, now }
@@ -197,15 +197,15 @@ impl View {
     /// A pod is gone.
     pub(super) fn remove_pod(&mut self, key: &PodKey) -> Option<Arc<PodInfo>> {
         let pod = self.take_pod(key);
-        self.promised.remove(key);
+        self.assumed_nodes.remove(key);
         pod
     }
 
     fn take_pod(&mut self, key: &PodKey) -> Option<Arc<PodInfo>> {
         let pod = self.pods.remove(key)?;
-        self.unseat(&pod);
-        self.classes.leave(pod.class);
-        if let Some(node) = &pod.nominated
+        self.remove_from_its_node(&pod);
+        self.classes.release(pod.class);
+        if let Some(node) = &pod.nominated_node
             && let Some(pods) = self.nominated.get_mut(node)
         {
             pods.remove(key);
@@ -217,27 +217,27 @@ impl View {
     }
 
     /// Promises a pod a node: it sits there from now on, until it is bound or the promise is taken back.
-    pub(super) fn promise(&mut self, pod: &Arc<PodInfo>, node: &str) {
-        self.promised.insert(pod.key.clone(), node.into());
-        self.seat(pod);
+    pub(super) fn assume_pod(&mut self, pod: &Arc<PodInfo>, node: &str) {
+        self.assumed_nodes.insert(pod.key.clone(), node.into());
+        self.add_to_its_node(pod);
     }
 
     /// Takes a promise back, and says who leaves the node by that.
-    pub(super) fn take_promise_back(&mut self, key: &PodKey) -> Option<Arc<PodInfo>> {
-        if !self.promised.contains_key(key) {
+    pub(super) fn forget_assumed_pod(&mut self, key: &PodKey) -> Option<Arc<PodInfo>> {
+        if !self.assumed_nodes.contains_key(key) {
             return None;
         }
         let pod = self.pods.get(key).cloned();
         if let Some(pod) = &pod {
-            self.unseat(pod);
+            self.remove_from_its_node(pod);
         }
-        self.promised.remove(key);
+        self.assumed_nodes.remove(key);
         pod
     }
 
     /// The name of the node where a pod sits or was promised to.
-    pub(super) fn seat_of<'a>(&'a self, pod: &'a PodInfo) -> Option<&'a SmolStr> {
-        if pod.terminal { None } else { pod.node.as_ref().or_else(|| self.promised.get(&pod.key)) }
+    pub(super) fn node_of<'a>(&'a self, pod: &'a PodInfo) -> Option<&'a SmolStr> {
+        if pod.is_terminal { None } else { pod.node.as_ref().or_else(|| self.assumed_nodes.get(&pod.key)) }
     }
 
     /// The pods that are nominated to a node and have none.
@@ -250,47 +250,47 @@ impl View {
     }
 
     /// Whether a pod with a node uses the claim.
-    pub(super) fn claim_in_use(&self, claim: &str) -> bool {
+    pub(super) fn is_claim_in_use(&self, claim: &str) -> bool {
         self.claim_users.contains_key(claim)
     }
 
     /// Puts a pod on a node, for a moment: to see what would be if it ran there.
-    pub(super) fn imagine(&mut self, pod: &Arc<PodInfo>, node: NodeIx) {
-        self.attach(pod, node);
+    pub(super) fn add_hypothetically(&mut self, pod: &Arc<PodInfo>, node: NodeIx) {
+        self.add_to_node(pod, node);
     }
 
     /// Takes a pod off a node, for a moment: to see what would be without it.
-    pub(super) fn imagine_without(&mut self, pod: &Arc<PodInfo>, node: NodeIx) {
-        self.detach(pod, node);
+    pub(super) fn remove_hypothetically(&mut self, pod: &Arc<PodInfo>, node: NodeIx) {
+        self.remove_from_node(pod, node);
     }
 
-    fn seat(&mut self, pod: &Arc<PodInfo>) {
-        if let Some(name) = self.seat_of(pod).cloned() {
-            let node = self.place_of(&name);
-            self.attach(pod, node);
+    fn add_to_its_node(&mut self, pod: &Arc<PodInfo>) {
+        if let Some(name) = self.node_of(pod).cloned() {
+            let node = self.ensure_slot(&name);
+            self.add_to_node(pod, node);
         }
     }
 
-    fn unseat(&mut self, pod: &Arc<PodInfo>) {
-        if let Some(node) = self.seat_of(pod).and_then(|name| self.by_name.get(name).copied()) {
-            self.detach(pod, node);
-            self.tidy(node);
+    fn remove_from_its_node(&mut self, pod: &Arc<PodInfo>) {
+        if let Some(node) = self.node_of(pod).and_then(|name| self.by_name.get(name).copied()) {
+            self.remove_from_node(pod, node);
+            self.free_slot_if_empty(node);
         }
     }
 
-    fn attach(&mut self, pod: &Arc<PodInfo>, node: NodeIx) {
-        self.nodes[node.place()].seat(pod.clone());
-        self.classes.seat(pod.class, node, !pod.deleting);
+    fn add_to_node(&mut self, pod: &Arc<PodInfo>, node: NodeIx) {
+        self.nodes[node.index()].add_pod(pod.clone());
+        self.classes.add_pod_on(pod.class, node, !pod.is_deleting);
         for claim in &pod.claims {
             *self.claim_users.entry(claim_key(pod, claim)).or_default() += 1;
         }
     }
 
-    fn detach(&mut self, pod: &Arc<PodInfo>, node: NodeIx) {
-        if self.nodes[node.place()].unseat(&pod.key).is_none() {
+    fn remove_from_node(&mut self, pod: &Arc<PodInfo>, node: NodeIx) {
+        if self.nodes[node.index()].remove_pod(&pod.key).is_none() {
             return;
         }
-        self.classes.unseat(pod.class, node, !pod.deleting);
+        self.classes.remove_pod_on(pod.class, node, !pod.is_deleting);
         for claim in &pod.claims {
             let key = claim_key(pod, claim);
             if let Some(users) = self.claim_users.get_mut(&key) {
@@ -303,14 +303,14 @@ impl View {
     }
 
     /// The place of a node of that name, made if there is none.
-    fn place_of(&mut self, name: &SmolStr) -> NodeIx {
+    fn ensure_slot(&mut self, name: &SmolStr) -> NodeIx {
         if let Some(node) = self.by_name.get(name) {
             return *node;
         }
         let info = NodeInfo { name: name.clone(), ..NodeInfo::default() };
         let node = match self.free.pop() {
             Some(node) => {
-                self.nodes[node.place()] = info;
+                self.nodes[node.index()] = info;
                 node
             }
             None => {
@@ -323,8 +323,8 @@ impl View {
     }
 
     /// Forgets a place where there is neither a node nor a pod.
-    fn tidy(&mut self, node: NodeIx) {
-        let info = &self.nodes[node.place()];
+    fn free_slot_if_empty(&mut self, node: NodeIx) {
+        let info = &self.nodes[node.index()];
         if !info.exists && info.pods.is_empty() {
             self.by_name.remove(&info.name);
             self.free.push(node);

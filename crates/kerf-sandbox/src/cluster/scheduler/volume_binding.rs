@@ -8,26 +8,26 @@ use smol_str::SmolStr;
 use tokio::time::Instant;
 
 use super::Scheduler;
-use super::filter::Bindings;
+use super::filter::VolumeBindings;
 use super::pod::{PodInfo, PodKey};
-use super::queueing_hints::Event;
-use super::scheduling_queue::Entry;
-use super::writer::Nomination;
+use super::queueing_hints::SchedulingEvent;
+use super::scheduling_queue::QueuedPod;
+use super::writer::NominationChange;
 use crate::cluster::volumes::{CLAIM_SELECTED_NODE, is_bound};
 
 /// How long to wait for volumes.
-const PATIENCE: Duration = Duration::from_mins(10);
+const VOLUME_BIND_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// A pod that waits for its volumes.
 #[derive(Debug)]
-pub(super) struct Waiting {
-    entry: Entry,
+pub(super) struct WaitingForVolumes {
+    entry: QueuedPod,
     node: SmolStr,
-    bindings: Bindings,
+    bindings: VolumeBindings,
     until: Instant,
 }
 
-enum Progress {
+enum VolumeBindProgress {
     Done,
     NotYet,
     Failed(String),
@@ -35,125 +35,137 @@ enum Progress {
 
 impl Scheduler {
     /// Tells the claims of a pod where it will be, and promises it the node.
-    pub(super) fn prepare_volumes(
+    pub(super) fn start_volume_binding(
         &mut self,
         info: &Arc<PodInfo>,
-        entry: Entry,
+        entry: QueuedPod,
         node: SmolStr,
-        bindings: Bindings,
+        bindings: VolumeBindings,
         now: Instant,
     ) {
         for (claim, volume) in &bindings.existing {
             let uid = self.view.storage.claims.get(claim).and_then(|claim| claim.metadata.uid.clone());
-            if self.recorder.reserve_volume(volume, claim, &uid.unwrap_or_default()).is_err() {
-                self.queue.fail(info.key.clone(), entry, now);
+            if self.writer.reserve_volume(volume, claim, &uid.unwrap_or_default()).is_err() {
+                self.queue.add_failed(info.key.clone(), entry, now);
                 return;
             }
         }
         for claim in &bindings.provisioned {
-            if self.recorder.select_node(claim, &node).is_err() {
-                self.queue.fail(info.key.clone(), entry, now);
+            if self.writer.select_node(claim, &node).is_err() {
+                self.queue.add_failed(info.key.clone(), entry, now);
                 return;
             }
         }
         // Autoscalers should know where it will be.
-        self.recorder.nominate(info, &node);
-        self.view.promise(info, &node);
-        self.waiting.insert(info.key.clone(), Waiting { entry, node, bindings, until: now + PATIENCE });
+        self.writer.nominate(info, &node);
+        self.view.assume_pod(info, &node);
+        self.waiting_for_volumes
+            .insert(info.key.clone(), WaitingForVolumes { entry, node, bindings, until: now + VOLUME_BIND_TIMEOUT });
     }
 
     /// Binds the pods whose volumes are there, and lets those try again that wait in vain.
-    pub(super) fn bind_those_with_volumes(&mut self, now: Instant) {
-        if self.waiting.is_empty() {
+    pub(super) fn bind_pods_with_bound_volumes(&mut self, now: Instant) {
+        if self.waiting_for_volumes.is_empty() {
             return;
         }
-        let settled: Vec<(PodKey, Progress)> = self
-            .waiting
+        let settled: Vec<(PodKey, VolumeBindProgress)> = self
+            .waiting_for_volumes
             .iter()
-            .map(|(key, waiting)| (key.clone(), self.progress(waiting, now)))
-            .filter(|(_, progress)| !matches!(progress, Progress::NotYet))
+            .map(|(key, waiting)| (key.clone(), self.volume_progress(waiting, now)))
+            .filter(|(_, progress)| !matches!(progress, VolumeBindProgress::NotYet))
             .collect();
         for (key, progress) in settled {
-            let Some(waiting) = self.waiting.remove(&key) else { continue };
+            let Some(waiting) = self.waiting_for_volumes.remove(&key) else { continue };
             let Some(info) = self.view.pod(&key).cloned() else { continue };
             match progress {
-                Progress::Done => {
-                    if self.recorder.bind(&info, &waiting.node).is_err() {
-                        self.free_promised_room(&key, now);
-                        self.queue.fail(key, waiting.entry, now);
+                VolumeBindProgress::Done => {
+                    if self.writer.bind(&info, &waiting.node).is_err() {
+                        self.release_assumed_node(&key, now);
+                        self.queue.add_failed(key, waiting.entry, now);
                     }
                 }
-                Progress::Failed(why) => {
-                    self.free_promised_room(&key, now);
+                VolumeBindProgress::Failed(why) => {
+                    self.release_assumed_node(&key, now);
                     let message = format!("running PreBind plugin \"VolumeBinding\": binding volumes: {why}");
-                    if let Some(pod) = &info.whole {
-                        self.recorder.unscheduled(pod, &info, "SchedulerError", &message, &Nomination::Ends);
+                    if let Some(pod) = &info.unscheduled_pod {
+                        self.writer.mark_unschedulable(
+                            pod,
+                            &info,
+                            "SchedulerError",
+                            &message,
+                            &NominationChange::Clear,
+                        );
                     }
-                    self.queue.fail(key, waiting.entry, now);
+                    self.queue.add_failed(key, waiting.entry, now);
                 }
-                Progress::NotYet => {}
+                VolumeBindProgress::NotYet => {}
             }
         }
     }
 
     /// When the patience with volumes next ends.
-    pub(super) fn next_timeout(&self) -> Option<Instant> {
-        self.waiting.values().map(|waiting| waiting.until).min()
+    pub(super) fn next_volume_timeout(&self) -> Option<Instant> {
+        self.waiting_for_volumes.values().map(|waiting| waiting.until).min()
     }
 
     /// A pod that waited for its volumes needs its node no more.
-    pub(super) fn stop_waiting(&mut self, key: &PodKey, now: Instant) {
-        if self.waiting.remove(key).is_some() {
-            self.free_promised_room(key, now);
+    pub(super) fn cancel_volume_wait(&mut self, key: &PodKey, now: Instant) {
+        if self.waiting_for_volumes.remove(key).is_some() {
+            self.release_assumed_node(key, now);
         }
     }
 
     /// A pod that waits for its volumes must make room for another. It is not deleted: it looks for another node.
-    pub(super) fn send_away(&mut self, key: &PodKey, now: Instant) -> bool {
-        let Some(waiting) = self.waiting.remove(key) else { return false };
-        self.free_promised_room(key, now);
-        self.queue.fail(key.clone(), waiting.entry, now);
+    pub(super) fn requeue_waiting_pod(&mut self, key: &PodKey, now: Instant) -> bool {
+        let Some(waiting) = self.waiting_for_volumes.remove(key) else { return false };
+        self.release_assumed_node(key, now);
+        self.queue.add_failed(key.clone(), waiting.entry, now);
         true
     }
 
-    fn free_promised_room(&mut self, key: &PodKey, now: Instant) {
-        if let Some(pod) = self.view.take_promise_back(key)
-            && let Some(traits) = self.traits(key)
+    fn release_assumed_node(&mut self, key: &PodKey, now: Instant) {
+        if let Some(pod) = self.view.forget_assumed_pod(key)
+            && let Some(traits) = self.pod_traits(key)
         {
-            self.wake(&Event::Unseated(&pod, &traits), now);
+            self.requeue_unschedulable(&SchedulingEvent::PodRemoved(&pod, &traits), now);
         }
     }
 
-    fn progress(&self, waiting: &Waiting, now: Instant) -> Progress {
+    fn volume_progress(&self, waiting: &WaitingForVolumes, now: Instant) -> VolumeBindProgress {
         let storage = &self.view.storage;
         let mut done = true;
         if self.view.find_node(&waiting.node).is_none() {
-            return Progress::Failed(format!("failed to get node {0:?}: node {0:?} not found", waiting.node.as_str()));
+            return VolumeBindProgress::Failed(format!(
+                "failed to get node {0:?}: node {0:?} not found",
+                waiting.node.as_str()
+            ));
         }
         for (key, _) in &waiting.bindings.existing {
             let Some(claim) = storage.claims.get(key) else {
-                return Progress::Failed(format!("failed to check binding: persistentvolumeclaim {key:?} not found"));
+                return VolumeBindProgress::Failed(format!(
+                    "failed to check binding: persistentvolumeclaim {key:?} not found"
+                ));
             };
             done &= is_bound(claim);
         }
         for key in &waiting.bindings.provisioned {
             let Some(claim) = storage.claims.get(key) else {
-                return Progress::Failed(format!("failed to check provisioning pvc: {key:?} not found"));
+                return VolumeBindProgress::Failed(format!("failed to check provisioning pvc: {key:?} not found"));
             };
             let selected = claim.metadata.annotations.as_ref().and_then(|a| a.get(CLAIM_SELECTED_NODE));
             if selected.is_none_or(|selected| *selected != waiting.node) {
                 // How a provisioner says that it cannot.
                 let name = claim.metadata.name.as_deref().unwrap_or_default();
-                return Progress::Failed(format!("provisioning failed for PVC {name:?}"));
+                return VolumeBindProgress::Failed(format!("provisioning failed for PVC {name:?}"));
             }
             done &= is_bound(claim);
         }
         if done {
-            Progress::Done
+            VolumeBindProgress::Done
         } else if now >= waiting.until {
-            Progress::Failed("context deadline exceeded".to_owned())
+            VolumeBindProgress::Failed("context deadline exceeded".to_owned())
         } else {
-            Progress::NotYet
+            VolumeBindProgress::NotYet
         }
     }
 }

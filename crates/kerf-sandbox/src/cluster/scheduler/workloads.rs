@@ -12,7 +12,7 @@ use smol_str::{SmolStr, format_smolstr};
 
 /// The kinds that own pods in a way that matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Owner {
+pub(super) enum OwnerKind {
     ReplicaSet,
     StatefulSet,
     ReplicationController,
@@ -22,7 +22,7 @@ pub(super) enum Owner {
 #[derive(Debug, Default)]
 pub(super) struct Workloads {
     services: BTreeMap<SmolStr, Labels>,
-    owners: BTreeMap<(Owner, SmolStr), LabelSelector>,
+    owners: BTreeMap<(OwnerKind, SmolStr), LabelSelector>,
 }
 
 #[derive(Deserialize)]
@@ -60,13 +60,13 @@ impl Workloads {
     }
 
     /// An owner of pods was added, changed or (nothing given) deleted.
-    pub(super) fn put_owner(&mut self, owner: Owner, key: SmolStr, bytes: Option<&[u8]>) {
+    pub(super) fn put_owner(&mut self, owner: OwnerKind, key: SmolStr, bytes: Option<&[u8]>) {
         let read = |bytes| match owner {
-            Owner::ReplicationController => {
+            OwnerKind::ReplicationController => {
                 let labels = labels_selector(bytes)?;
                 Some(LabelSelector { match_labels: Some(labels), match_expressions: None })
             }
-            Owner::ReplicaSet | Owner::StatefulSet => {
+            OwnerKind::ReplicaSet | OwnerKind::StatefulSet => {
                 serde_json::from_slice::<WithSelector>(bytes).ok()?.spec?.selector
             }
         };
@@ -77,7 +77,7 @@ impl Workloads {
     }
 
     /// What selects the pods that belong with this one; none if nothing does, or everything would.
-    pub(super) fn companions(&self, pod: &Pod) -> Option<LabelSelector> {
+    pub(super) fn default_spread_selector(&self, pod: &Pod) -> Option<LabelSelector> {
         let home = namespace(pod);
         let labels = pod_labels(pod);
         let mut together = LabelSelector::default();
@@ -99,9 +99,9 @@ impl Workloads {
     fn owner_of(&self, pod: &Pod, home: &str) -> Option<&LabelSelector> {
         let controller = pod.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
         let owner = match (controller.api_version.as_str(), controller.kind.as_str()) {
-            ("apps/v1", "ReplicaSet") => Owner::ReplicaSet,
-            ("apps/v1", "StatefulSet") => Owner::StatefulSet,
-            ("v1", "ReplicationController") => Owner::ReplicationController,
+            ("apps/v1", "ReplicaSet") => OwnerKind::ReplicaSet,
+            ("apps/v1", "StatefulSet") => OwnerKind::StatefulSet,
+            ("v1", "ReplicationController") => OwnerKind::ReplicationController,
             _ => return None,
         };
         self.owners.get(&(owner, format_smolstr!("{home}/{}", controller.name)))

@@ -12,46 +12,46 @@ use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 use tokio::time::Instant;
 
-use super::message::as_note;
-use super::pod::{PodInfo, SCHEDULER};
-use crate::cluster::in_process_client::{Local, Refused};
+use super::message::truncate_note;
+use super::pod::{PodInfo, SCHEDULER_NAME};
+use crate::cluster::in_process_client::{InProcessClient, WriteRejected};
 
 /// A series that nobody adds to for so long is over.
-const SERIES_ENDS: Duration = Duration::from_mins(6);
+const SERIES_IDLE_TIMEOUT: Duration = Duration::from_mins(6);
 /// A series that goes on is written so often.
-const SERIES_TOLD: Duration = Duration::from_mins(30);
+const SERIES_WRITE_INTERVAL: Duration = Duration::from_mins(30);
 /// With fewer series than this nobody looks for those that are over.
-const SERIES_MANY: usize = 1024;
+const SERIES_CLEANUP_MIN: usize = 1024;
 
 /// Events that look alike: about which pod in which version, and why.
-type Likeness = (SmolStr, SmolStr, &'static str);
+type EventSeriesKey = (SmolStr, SmolStr, &'static str);
 
-struct Series {
+struct EventSeries {
     path: String,
     count: u32,
-    seen: Instant,
-    told: Instant,
+    last_seen: Instant,
+    last_written: Instant,
 }
 
 /// The pen.
-pub(super) struct Recorder {
-    local: Local,
-    series: BTreeMap<Likeness, Series>,
+pub(super) struct SchedulerWriter {
+    client: InProcessClient,
+    series: BTreeMap<EventSeriesKey, EventSeries>,
     /// With so many series those that are over are forgotten.
-    crowd: usize,
+    cleanup_threshold: usize,
     serial: i128,
 }
 
 /// What is to become of a pod's nomination.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Nomination {
-    Stays,
-    Becomes(SmolStr),
-    Ends,
+pub(super) enum NominationChange {
+    Keep,
+    Set(SmolStr),
+    Clear,
 }
 
 /// An event to be told.
-struct Event<'a> {
+struct PodEvent<'a> {
     about: &'a PodInfo,
     related: Option<&'a PodInfo>,
     kind: &'static str,
@@ -60,21 +60,21 @@ struct Event<'a> {
     note: &'a str,
 }
 
-impl Recorder {
-    pub(super) fn new(local: Local) -> Self {
-        Self { local, series: BTreeMap::new(), crowd: SERIES_MANY, serial: 0 }
+impl SchedulerWriter {
+    pub(super) fn new(local: InProcessClient) -> Self {
+        Self { client: local, series: BTreeMap::new(), cleanup_threshold: SERIES_CLEANUP_MIN, serial: 0 }
     }
 
     /// Binds a pod to a node.
-    pub(super) fn bind(&mut self, pod: &PodInfo, node: &str) -> Result<(), Refused> {
+    pub(super) fn bind(&mut self, pod: &PodInfo, node: &str) -> Result<(), WriteRejected> {
         let binding = json!({
             "apiVersion": "v1", "kind": "Binding",
             "metadata": {"namespace": pod.namespace(), "name": pod.name(), "uid": pod.uid},
             "target": {"kind": "Node", "name": node},
         });
-        self.local.create(&format!("{}/binding", path(pod)), &binding)?;
+        self.client.create(&format!("{}/binding", path(pod)), &binding)?;
         let note = format!("Successfully assigned {} to {node}", pod.key);
-        self.tell(Event {
+        self.publish_event(PodEvent {
             about: pod,
             related: None,
             kind: "Normal",
@@ -86,17 +86,17 @@ impl Recorder {
     }
 
     /// Says that a pod found no node: an event, and the condition if it says something new.
-    pub(super) fn unscheduled(
+    pub(super) fn mark_unschedulable(
         &mut self,
         pod: &Pod,
         info: &PodInfo,
         reason: &'static str,
         message: &str,
-        nomination: &Nomination,
+        nomination: &NominationChange,
     ) {
-        let note = as_note(message);
+        let note = truncate_note(message);
         let kind = "Warning";
-        self.tell(Event {
+        self.publish_event(PodEvent {
             about: info,
             related: None,
             kind,
@@ -115,7 +115,7 @@ impl Recorder {
         if !current.is_some_and(said) {
             let since = current.filter(|condition| condition.status == "False");
             let since = since.and_then(|condition| condition.last_transition_time.as_ref()).map(|time| time.0);
-            let since = since.unwrap_or_else(|| self.local.clock().now());
+            let since = since.unwrap_or_else(|| self.client.clock().now());
             let condition = json!({
                 "type": "PodScheduled", "status": "False", "reason": reason, "message": message,
                 "lastTransitionTime": seconds(since), "observedGeneration": pod.metadata.generation,
@@ -123,13 +123,13 @@ impl Recorder {
             status.insert("conditions".into(), json!([condition]));
         }
         match nomination {
-            Nomination::Becomes(node) if info.nominated.as_ref() != Some(node) => {
+            NominationChange::Set(node) if info.nominated_node.as_ref() != Some(node) => {
                 status.insert("nominatedNodeName".into(), node.as_str().into());
             }
-            Nomination::Ends if info.nominated.is_some() => {
+            NominationChange::Clear if info.nominated_node.is_some() => {
                 status.insert("nominatedNodeName".into(), Value::Null);
             }
-            Nomination::Becomes(_) | Nomination::Ends | Nomination::Stays => {}
+            NominationChange::Set(_) | NominationChange::Clear | NominationChange::Keep => {}
         }
         if !status.is_empty() {
             self.patch_status(info, &json!({"metadata": {"uid": info.uid}, "status": status}));
@@ -142,7 +142,7 @@ impl Recorder {
     }
 
     /// Ends the nomination of a pod that must look elsewhere.
-    pub(super) fn end_nomination(&mut self, pod: &PodInfo) {
+    pub(super) fn clear_nomination(&mut self, pod: &PodInfo) {
         self.patch_status(pod, &json!({"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": null}}));
     }
 
@@ -150,18 +150,18 @@ impl Recorder {
     pub(super) fn evict(&mut self, victim: &PodInfo, node: &str, preemptor: &PodInfo) {
         let condition = json!({
             "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
-            "message": format!("{SCHEDULER}: preempting to accommodate a higher priority pod"),
-            "lastTransitionTime": seconds(self.local.clock().now()),
+            "message": format!("{SCHEDULER_NAME}: preempting to accommodate a higher priority pod"),
+            "lastTransitionTime": seconds(self.client.clock().now()),
         });
         self.patch_status(victim, &json!({"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}));
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": victim.uid}});
-        if self.local.delete(&path(victim), &options).is_err() {
+        if self.client.delete(&path(victim), &options).is_err() {
             // It is gone already, which is what was wanted.
             return;
         }
         let note = format!("Preempted by pod {} on node {node}", preemptor.uid);
         let related = Some(preemptor);
-        self.tell(Event {
+        self.publish_event(PodEvent {
             about: victim,
             related,
             kind: "Normal",
@@ -172,15 +172,15 @@ impl Recorder {
     }
 
     /// Says for which node a claim's volume is to be made.
-    pub(super) fn select_node(&mut self, claim: &str, node: &str) -> Result<(), Refused> {
+    pub(super) fn select_node(&mut self, claim: &str, node: &str) -> Result<(), WriteRejected> {
         let (namespace, name) = claim.split_once('/').unwrap_or_default();
         let annotations = json!({crate::cluster::volumes::CLAIM_SELECTED_NODE: node});
         let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}");
-        self.local.merge(&path, &json!({"metadata": {"annotations": annotations}}))
+        self.client.merge_patch(&path, &json!({"metadata": {"annotations": annotations}}))
     }
 
     /// Gives a volume to a claim; the volume controller does the rest.
-    pub(super) fn reserve_volume(&mut self, volume: &str, claim: &str, uid: &str) -> Result<(), Refused> {
+    pub(super) fn reserve_volume(&mut self, volume: &str, claim: &str, uid: &str) -> Result<(), WriteRejected> {
         let (namespace, name) = claim.split_once('/').unwrap_or_default();
         let reference = json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": name, "uid": uid,
@@ -189,45 +189,45 @@ impl Recorder {
             "metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}},
             "spec": {"claimRef": reference},
         });
-        self.local.merge(&format!("/api/v1/persistentvolumes/{volume}"), &patch)
+        self.client.merge_patch(&format!("/api/v1/persistentvolumes/{volume}"), &patch)
     }
 
     fn patch_status(&mut self, pod: &PodInfo, patch: &Value) {
         // A pod that is gone or was replaced needs no status.
-        if let Err(refused) = self.local.strategic(&format!("{}/status", path(pod)), patch) {
+        if let Err(refused) = self.client.strategic_merge_patch(&format!("{}/status", path(pod)), patch) {
             tracing::debug!(pod = %pod.key, %refused, "the status of a pod was not written");
         }
     }
 
-    fn tell(&mut self, event: Event<'_>) {
+    fn publish_event(&mut self, event: PodEvent<'_>) {
         let now = Instant::now();
         let likeness = (event.about.uid.clone(), event.about.version.clone(), event.reason);
         if let Some(series) = self.series.get_mut(&likeness)
-            && now.duration_since(series.seen) < SERIES_ENDS
+            && now.duration_since(series.last_seen) < SERIES_IDLE_TIMEOUT
         {
             series.count += 1;
-            series.seen = now;
-            if series.count == 2 || now.duration_since(series.told) >= SERIES_TOLD {
-                series.told = now;
-                let last = micros(self.local.clock().now());
+            series.last_seen = now;
+            if series.count == 2 || now.duration_since(series.last_written) >= SERIES_WRITE_INTERVAL {
+                series.last_written = now;
+                let last = micros(self.client.clock().now());
                 let patch = json!({"series": {"count": series.count, "lastObservedTime": last}});
                 // An event that has been forgotten is no loss.
-                let _ = self.local.merge(&series.path, &patch);
+                let _ = self.client.merge_patch(&series.path, &patch);
             }
             return;
         }
-        if self.series.len() >= self.crowd {
-            self.series.retain(|_, series| now.duration_since(series.seen) < SERIES_ENDS);
+        if self.series.len() >= self.cleanup_threshold {
+            self.series.retain(|_, series| now.duration_since(series.last_seen) < SERIES_IDLE_TIMEOUT);
             // Not for each of a crowd that is all young.
-            self.crowd = SERIES_MANY.max(2 * self.series.len());
+            self.cleanup_threshold = SERIES_CLEANUP_MIN.max(2 * self.series.len());
         }
         if let Some(path) = self.create_event(&event) {
-            self.series.insert(likeness, Series { path, count: 1, seen: now, told: now });
+            self.series.insert(likeness, EventSeries { path, count: 1, last_seen: now, last_written: now });
         }
     }
 
-    fn create_event(&mut self, event: &Event<'_>) -> Option<String> {
-        let now = self.local.clock().now();
+    fn create_event(&mut self, event: &PodEvent<'_>) -> Option<String> {
+        let now = self.client.clock().now();
         // The instant alone would do on a real clock; a virtual one stands still while many things happen.
         self.serial += 1;
         let name = format_smolstr!("{}.{:x}", event.about.name(), now.as_nanosecond() + self.serial);
@@ -235,14 +235,14 @@ impl Recorder {
         let mut body = json!({
             "apiVersion": "events.k8s.io/v1", "kind": "Event",
             "metadata": {"namespace": event.about.namespace(), "name": name},
-            "eventTime": micros(now), "reportingController": SCHEDULER, "reportingInstance": format!("{SCHEDULER}-kerf"),
+            "eventTime": micros(now), "reportingController": SCHEDULER_NAME, "reportingInstance": format!("{SCHEDULER_NAME}-kerf"),
             "action": event.action, "reason": event.reason, "type": event.kind, "note": event.note,
             "regarding": reference(event.about),
         });
         if let Some(related) = event.related {
             body["related"] = reference(related);
         }
-        self.local.create(&collection, &body).ok()?;
+        self.client.create(&collection, &body).ok()?;
         Some(format!("{collection}/{name}"))
     }
 }

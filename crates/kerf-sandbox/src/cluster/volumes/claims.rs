@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 
-use super::events::{CONTROLLER, Saying};
+use super::events::{CONTROLLER_NAME, EventText};
 use super::matching::{best_match, is_bound, is_reserved_for};
 use super::{CLAIM_SELECTED_NODE, Dirty, VolumeController};
 
@@ -12,9 +12,9 @@ use super::{CLAIM_SELECTED_NODE, Dirty, VolumeController};
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 impl VolumeController {
-    pub(super) fn look_at_claim(&mut self, key: &SmolStr) {
+    pub(super) fn sync_claim(&mut self, key: &SmolStr) {
         let Some(claim) = self.claims.get(key).cloned() else {
-            self.in_the_making.remove(key);
+            self.provisioning_done_at.remove(key);
             return;
         };
         if !self.protect_claim(key, &claim) {
@@ -22,41 +22,42 @@ impl VolumeController {
         }
         let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()).filter(|name| !name.is_empty());
         match named {
-            Some(volume) => self.look_at_named(key, &claim, &volume),
-            None => self.find_volume(key, &claim),
+            Some(volume) => self.sync_claim_with_volume_name(key, &claim, &volume),
+            None => self.sync_unbound_claim(key, &claim),
         }
     }
 
     /// A claim that names its volume.
-    fn look_at_named(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim, name: &str) {
+    fn sync_claim_with_volume_name(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim, name: &str) {
         let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
         match self.volumes.get(name).cloned() {
             Some(volume) => {
                 let theirs = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
                 if theirs.is_none() || is_reserved_for(&volume, claim) {
-                    if phase != "Bound" || !is_bound(claim) || !is_complete(&volume, claim) {
+                    if phase != "Bound" || !is_bound(claim) || !has_complete_claim_ref(&volume, claim) {
                         self.bind(key, claim, &volume);
                     }
                 } else if is_bound(claim) && phase != "Lost" {
                     let message = "Bound claim's PersistentVolume is bound to another claim".to_owned();
-                    self.lose(key, claim, "ClaimMisbound", message);
+                    self.mark_claim_lost(key, claim, "ClaimMisbound", message);
                 }
             }
             None if is_bound(claim) && phase != "Lost" => {
                 let message = "Bound claim has lost its PersistentVolume. Data on the volume is lost!".to_owned();
-                self.lose(key, claim, "ClaimLost", message);
+                self.mark_claim_lost(key, claim, "ClaimLost", message);
             }
             None => {}
         }
     }
 
-    fn lose(&mut self, key: &str, claim: &PersistentVolumeClaim, reason: &'static str, message: String) {
-        self.teller.tell(claim, Saying { by: CONTROLLER, kind: "Warning", reason, message });
-        self.write(&format!("{}/status", claim_path(key)), &json!({"status": {"phase": "Lost"}}));
+    fn mark_claim_lost(&mut self, key: &str, claim: &PersistentVolumeClaim, reason: &'static str, message: String) {
+        self.event_recorder
+            .publish_event(claim, EventText { component: CONTROLLER_NAME, event_type: "Warning", reason, message });
+        self.merge_patch(&format!("{}/status", claim_path(key)), &json!({"status": {"phase": "Lost"}}));
     }
 
     /// A claim that takes what there is.
-    fn find_volume(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim) {
+    fn sync_unbound_claim(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim) {
         let class_name = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.clone()).unwrap_or_default();
         let class = self.classes.get(class_name.as_str()).cloned();
         let waits = class.as_ref().and_then(|c| c.volume_binding_mode.as_deref()) == Some("WaitForFirstConsumer");
@@ -68,23 +69,32 @@ impl VolumeController {
         }
         if waits && !chosen {
             let message = "waiting for first consumer to be created before binding".to_owned();
-            let saying = Saying { by: CONTROLLER, kind: "Normal", reason: "WaitForFirstConsumer", message };
-            self.teller.tell(claim, saying);
+            let saying =
+                EventText { component: CONTROLLER_NAME, event_type: "Normal", reason: "WaitForFirstConsumer", message };
+            self.event_recorder.publish_event(claim, saying);
             return;
         }
         match class {
             Some(class) if !matches!(class.provisioner.as_str(), "" | NO_PROVISIONER) => {
-                self.order_volume(key, claim, &class);
+                self.start_provisioning(key, claim, &class);
             }
             Some(_) => {}
             None if class_name.is_empty() => {
                 let message = "no persistent volumes available for this claim and no storage class is set".to_owned();
-                self.teller.tell(claim, Saying { by: CONTROLLER, kind: "Normal", reason: "FailedBinding", message });
+                self.event_recorder.publish_event(
+                    claim,
+                    EventText { component: CONTROLLER_NAME, event_type: "Normal", reason: "FailedBinding", message },
+                );
             }
             None => {
                 let message = format!("storageclass.storage.k8s.io {class_name:?} not found");
-                let saying = Saying { by: CONTROLLER, kind: "Warning", reason: "ProvisioningFailed", message };
-                self.teller.tell(claim, saying);
+                let saying = EventText {
+                    component: CONTROLLER_NAME,
+                    event_type: "Warning",
+                    reason: "ProvisioningFailed",
+                    message,
+                };
+                self.event_recorder.publish_event(claim, saying);
             }
         }
     }
@@ -93,7 +103,7 @@ impl VolumeController {
     fn bind(&mut self, key: &str, claim: &PersistentVolumeClaim, volume: &PersistentVolume) {
         let volume_name = volume.metadata.name.clone().unwrap_or_default();
         let volume_path = format!("/api/v1/persistentvolumes/{volume_name}");
-        if !is_complete(volume, claim) {
+        if !has_complete_claim_ref(volume, claim) {
             let (namespace, name) = key.split_once('/').unwrap_or_default();
             let mut patch = json!({"spec": {"claimRef": {
                 "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": name,
@@ -102,11 +112,11 @@ impl VolumeController {
             if volume.spec.as_ref().is_none_or(|spec| spec.claim_ref.is_none()) {
                 patch["metadata"] = json!({"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}});
             }
-            if !self.write(&volume_path, &patch) {
+            if !self.merge_patch(&volume_path, &patch) {
                 return;
             }
         }
-        self.write(&format!("{volume_path}/status"), &json!({"status": {"phase": "Bound"}}));
+        self.merge_patch(&format!("{volume_path}/status"), &json!({"status": {"phase": "Bound"}}));
         if !is_bound(claim) {
             let mut annotations = json!({"pv.kubernetes.io/bind-completed": "yes"});
             let ours = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).is_none_or(str::is_empty);
@@ -114,7 +124,7 @@ impl VolumeController {
                 annotations["pv.kubernetes.io/bound-by-controller"] = "yes".into();
             }
             let patch = json!({"metadata": {"annotations": annotations}, "spec": {"volumeName": volume_name}});
-            if !self.write(&claim_path(key), &patch) {
+            if !self.merge_patch(&claim_path(key), &patch) {
                 return;
             }
         }
@@ -124,10 +134,10 @@ impl VolumeController {
             "accessModes": spec.and_then(|spec| spec.access_modes.clone()),
             "capacity": spec.and_then(|spec| spec.capacity.clone()),
         }});
-        self.write(&format!("{}/status", claim_path(key)), &status);
+        self.merge_patch(&format!("{}/status", claim_path(key)), &status);
     }
 
-    pub(super) fn look_at_volume(&mut self, name: &SmolStr) {
+    pub(super) fn sync_volume(&mut self, name: &SmolStr) {
         let Some(volume) = self.volumes.get(name).cloned() else {
             // Whoever had it has lost it.
             let had = |claim: &PersistentVolumeClaim| {
@@ -155,31 +165,31 @@ impl VolumeController {
         match claim {
             Some(claim) if is_bound(claim) => self.set_phase(name, &volume, "Bound"),
             Some(_) => drop(self.dirty.insert(Dirty::Claim(key))),
-            None if has_uid => self.release(name, &volume),
+            None if has_uid => self.release_volume(name, &volume),
             None => self.set_phase(name, &volume, "Available"),
         }
     }
 
     /// The claim is gone: the volume goes too, or stays with what is on it.
-    fn release(&mut self, name: &SmolStr, volume: &PersistentVolume) {
+    fn release_volume(&mut self, name: &SmolStr, volume: &PersistentVolume) {
         self.set_phase(name, volume, "Released");
         let policy = volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
         if policy == Some("Delete") && volume.metadata.deletion_timestamp.is_none() {
             let options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
             // Somebody else may have deleted it, which is as well.
-            let _ = self.local.delete(&format!("/api/v1/persistentvolumes/{name}"), &options);
+            let _ = self.client.delete(&format!("/api/v1/persistentvolumes/{name}"), &options);
         }
     }
 
     fn set_phase(&mut self, name: &SmolStr, volume: &PersistentVolume, phase: &str) {
         if volume.status.as_ref().and_then(|status| status.phase.as_deref()) != Some(phase) {
-            self.write(&format!("/api/v1/persistentvolumes/{name}/status"), &json!({"status": {"phase": phase}}));
+            self.merge_patch(&format!("/api/v1/persistentvolumes/{name}/status"), &json!({"status": {"phase": phase}}));
         }
     }
 
     /// Writes, and says whether it was carried out. What was not is seen with the next change, since somebody else made it.
-    pub(super) fn write(&self, path: &str, patch: &Value) -> bool {
-        let answer = self.local.merge(path, patch);
+    pub(super) fn merge_patch(&self, path: &str, patch: &Value) -> bool {
+        let answer = self.client.merge_patch(path, patch);
         if let Err(refused) = answer {
             tracing::debug!(path, %refused, "a volume or a claim was not written");
         }
@@ -188,7 +198,7 @@ impl VolumeController {
 }
 
 /// Whether the volume says all there is to say of this claim.
-fn is_complete(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+fn has_complete_claim_ref(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
     reference.is_some_and(|reference| reference.uid.is_some() && reference.uid == claim.metadata.uid)
 }

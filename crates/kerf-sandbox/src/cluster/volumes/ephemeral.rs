@@ -2,41 +2,41 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kerf_referee::placement::{is_terminal, is_terminating};
-use kerf_referee::storage::claim_names;
+use kerf_referee::storage::volume_claim_names;
 use serde_json::json;
 use smol_str::{SmolStr, format_smolstr};
 
-use super::{Dirty, VolumeController, name, read};
-use crate::cluster::in_process_client::Told;
+use super::{Dirty, VolumeController, decode_change, object_key};
+use crate::cluster::in_process_client::RawChange;
 
 impl VolumeController {
-    pub(super) fn take_in_pod(&mut self, told: &Told) {
-        let key = name(told);
-        let mut touched = self.users.remove(&key).unwrap_or_default();
+    pub(super) fn apply_pod_change(&mut self, told: &RawChange) {
+        let key = object_key(told);
+        let mut touched = self.claims_by_pod.remove(&key).unwrap_or_default();
         for claim in &touched {
-            if let Some(count) = self.use_counts.get_mut(claim) {
+            if let Some(count) = self.claim_use_counts.get_mut(claim) {
                 *count -= 1;
                 if *count == 0 {
-                    self.use_counts.remove(claim);
+                    self.claim_use_counts.remove(claim);
                 }
             }
         }
-        self.expectant.remove(&key);
+        self.pods_with_ephemeral_volumes.remove(&key);
         // Most pods have no volumes of this kind, and most of a pod's text has nothing to do with volumes.
         let mentions = |what: &[u8]| told.object.as_ref().is_some_and(|b| b.windows(what.len()).any(|w| w == what));
         let concerned = mentions(b"\"persistentVolumeClaim\"") || mentions(b"\"ephemeral\"");
-        if let Some(pod) = concerned.then(|| read::<Pod>(told)).flatten().filter(|pod| !is_terminal(pod)) {
+        if let Some(pod) = concerned.then(|| decode_change::<Pod>(told)).flatten().filter(|pod| !is_terminal(pod)) {
             let home = pod.metadata.namespace.as_deref().unwrap_or_default();
             let claims: std::collections::BTreeSet<SmolStr> =
-                claim_names(&pod).iter().map(|claim| format_smolstr!("{home}/{claim}")).collect();
+                volume_claim_names(&pod).iter().map(|claim| format_smolstr!("{home}/{claim}")).collect();
             for claim in &claims {
-                *self.use_counts.entry(claim.clone()).or_default() += 1;
+                *self.claim_use_counts.entry(claim.clone()).or_default() += 1;
             }
             touched.extend(claims.iter().cloned());
-            self.users.insert(key.clone(), claims);
+            self.claims_by_pod.insert(key.clone(), claims);
             let brings = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()).any(|v| v.ephemeral.is_some());
             if brings && !is_terminating(&pod) {
-                self.expectant.insert(key.clone(), pod);
+                self.pods_with_ephemeral_volumes.insert(key.clone(), pod);
                 self.dirty.insert(Dirty::Pod(key));
             }
         }
@@ -44,8 +44,8 @@ impl VolumeController {
     }
 
     /// Makes the claims that a pod brings with it.
-    pub(super) fn make_claims_of(&mut self, key: &SmolStr) {
-        let Some(pod) = self.expectant.get(key) else { return };
+    pub(super) fn create_ephemeral_claims(&mut self, key: &SmolStr) {
+        let Some(pod) = self.pods_with_ephemeral_volumes.get(key) else { return };
         let meta = &pod.metadata;
         let (home, pod_name) =
             (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
@@ -70,7 +70,7 @@ impl VolumeController {
                 "spec": template.spec,
             });
             // One that exists by now is looked at when it comes.
-            let _ = self.local.create(&format!("/api/v1/namespaces/{home}/persistentvolumeclaims"), &claim);
+            let _ = self.client.create(&format!("/api/v1/namespaces/{home}/persistentvolumeclaims"), &claim);
         }
     }
 }

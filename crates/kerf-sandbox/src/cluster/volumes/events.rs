@@ -5,47 +5,47 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::json;
 
-use crate::cluster::in_process_client::Local;
+use crate::cluster::in_process_client::InProcessClient;
 
 /// How many sentences are remembered; then all are forgotten, which costs a repetition.
-const REMEMBERED: usize = 4096;
+const MAX_REMEMBERED_EVENTS: usize = 4096;
 
 /// The controller's name in events.
-pub(super) const CONTROLLER: &str = "persistentvolume-controller";
+pub(super) const CONTROLLER_NAME: &str = "persistentvolume-controller";
 
 /// Tells what happens to claims.
-pub(super) struct Teller {
-    local: Local,
-    told: BTreeSet<(String, &'static str, String)>,
+pub(super) struct EventRecorder {
+    client: InProcessClient,
+    published: BTreeSet<(String, &'static str, String)>,
     serial: i128,
 }
 
 /// What is told.
-pub(super) struct Saying<'a> {
-    pub(super) by: &'a str,
-    pub(super) kind: &'static str,
+pub(super) struct EventText<'a> {
+    pub(super) component: &'a str,
+    pub(super) event_type: &'static str,
     pub(super) reason: &'static str,
     pub(super) message: String,
 }
 
-impl Teller {
-    pub(super) fn new(local: Local) -> Self {
-        Self { local, told: BTreeSet::new(), serial: 0 }
+impl EventRecorder {
+    pub(super) fn new(local: InProcessClient) -> Self {
+        Self { client: local, published: BTreeSet::new(), serial: 0 }
     }
 
     /// Tells something about a claim, unless it was told before.
-    pub(super) fn tell(&mut self, claim: &PersistentVolumeClaim, saying: Saying<'_>) {
+    pub(super) fn publish_event(&mut self, claim: &PersistentVolumeClaim, saying: EventText<'_>) {
         let meta = &claim.metadata;
         let (namespace, name) =
             (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
         let uid = meta.uid.clone().unwrap_or_default();
-        if self.told.len() >= REMEMBERED {
-            self.told.clear();
+        if self.published.len() >= MAX_REMEMBERED_EVENTS {
+            self.published.clear();
         }
-        if !self.told.insert((uid.clone(), saying.reason, saying.message.clone())) {
+        if !self.published.insert((uid.clone(), saying.reason, saying.message.clone())) {
             return;
         }
-        let now = self.local.clock().now();
+        let now = self.client.clock().now();
         self.serial += 1;
         let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let event = json!({
@@ -55,10 +55,10 @@ impl Teller {
                 "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": name, "uid": uid,
                 "resourceVersion": meta.resource_version,
             },
-            "reason": saying.reason, "message": saying.message, "type": saying.kind, "count": 1,
-            "source": {"component": saying.by}, "firstTimestamp": at, "lastTimestamp": at,
+            "reason": saying.reason, "message": saying.message, "type": saying.event_type, "count": 1,
+            "source": {"component": saying.component}, "firstTimestamp": at, "lastTimestamp": at,
         });
         // That nobody could be told is no reason to fail.
-        let _ = self.local.create(&format!("/api/v1/namespaces/{namespace}/events"), &event);
+        let _ = self.client.create(&format!("/api/v1/namespaces/{namespace}/events"), &event);
     }
 }

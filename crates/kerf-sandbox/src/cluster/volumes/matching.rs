@@ -3,8 +3,8 @@
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kerf_api::quantity::Quantity;
-use kerf_referee::selectors::{Labels, labels_of, selects};
-use kerf_referee::storage::volume_reaches;
+use kerf_referee::selectors::{Labels, labels_or_empty, selects};
+use kerf_referee::storage::is_volume_usable_on;
 
 /// The annotation by which the scheduler says for which node a volume is to be made.
 pub(crate) const CLAIM_SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
@@ -30,7 +30,7 @@ pub(crate) fn best_match<'a>(
         if taken(name) || !satisfies(claim, volume) {
             continue;
         }
-        if node.is_some_and(|(name, labels)| !volume_reaches(volume, name, labels)) {
+        if node.is_some_and(|(name, labels)| !is_volume_usable_on(volume, name, labels)) {
             continue;
         }
         if is_reserved_for(volume, claim) {
@@ -65,11 +65,11 @@ fn satisfies(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
     let class = |class: &Option<String>| class.as_deref().unwrap_or_default().to_owned();
     let modes = offered.access_modes.as_deref().unwrap_or_default();
     volume.metadata.deletion_timestamp.is_none()
-        && capacity(volume) >= requested(claim)
+        && capacity(volume) >= requested_storage(claim)
         && mode(&wanted.volume_mode) == mode(&offered.volume_mode)
         && class(&wanted.storage_class_name) == class(&offered.storage_class_name)
         && wanted.access_modes.iter().flatten().all(|mode| modes.contains(mode))
-        && wanted.selector.as_ref().is_none_or(|s| selects(Some(s), labels_of(volume.metadata.labels.as_ref())))
+        && wanted.selector.as_ref().is_none_or(|s| selects(Some(s), labels_or_empty(volume.metadata.labels.as_ref())))
 }
 
 fn capacity(volume: &PersistentVolume) -> Quantity {
@@ -78,7 +78,7 @@ fn capacity(volume: &PersistentVolume) -> Quantity {
 }
 
 /// How much a claim asks for.
-pub(crate) fn requested(claim: &PersistentVolumeClaim) -> Quantity {
+pub(crate) fn requested_storage(claim: &PersistentVolumeClaim) -> Quantity {
     let resources = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref());
     let storage = resources.and_then(|r| r.requests.as_ref()).and_then(|requests| requests.get("storage"));
     storage.and_then(|text| text.0.parse().ok()).unwrap_or(Quantity::ZERO)

@@ -8,21 +8,21 @@ use smol_str::SmolStr;
 use super::VolumeController;
 use super::claims::claim_path;
 
-const OF_CLAIMS: &str = "kubernetes.io/pvc-protection";
-const OF_VOLUMES: &str = "kubernetes.io/pv-protection";
+const CLAIM_PROTECTION_FINALIZER: &str = "kubernetes.io/pvc-protection";
+const VOLUME_PROTECTION_FINALIZER: &str = "kubernetes.io/pv-protection";
 
 impl VolumeController {
     /// Protects a claim, or lets it go if it is being deleted and nobody uses it. Whether there is more to be done about it.
     pub(super) fn protect_claim(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim) -> bool {
-        let in_use = self.use_counts.contains_key(key);
-        self.protect(&claim_path(key), &claim.metadata, OF_CLAIMS, in_use)
+        let in_use = self.claim_use_counts.contains_key(key);
+        self.protect(&claim_path(key), &claim.metadata, CLAIM_PROTECTION_FINALIZER, in_use)
     }
 
     /// Protects a volume, or lets it go if it is being deleted and no claim has it. Whether there is more to be done about it.
     pub(super) fn protect_volume(&mut self, name: &SmolStr, volume: &PersistentVolume) -> bool {
         let bound = volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound");
         let path = format!("/api/v1/persistentvolumes/{name}");
-        let more = self.protect(&path, &volume.metadata, OF_VOLUMES, bound);
+        let more = self.protect(&path, &volume.metadata, VOLUME_PROTECTION_FINALIZER, bound);
         // One that is bound must learn that its claim is gone before it can go.
         more || bound
     }
@@ -35,12 +35,12 @@ impl VolumeController {
             (false, true) => true,
             (false, false) => {
                 let all: Vec<&str> = others.map(String::as_str).chain([finalizer]).collect();
-                self.write(path, &json!({"metadata": {"finalizers": all}}));
+                self.merge_patch(path, &json!({"metadata": {"finalizers": all}}));
                 true
             }
             (true, true) if !in_use => {
                 let left: Vec<&String> = others.collect();
-                self.write(path, &json!({"metadata": {"finalizers": left}}));
+                self.merge_patch(path, &json!({"metadata": {"finalizers": left}}));
                 false
             }
             (true, _) => false,

@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 use tokio::time::Instant;
 
 use super::claims::claim_path;
-use super::events::{CONTROLLER, Saying};
+use super::events::{CONTROLLER_NAME, EventText};
 use super::{CLAIM_SELECTED_NODE, VolumeController};
 use crate::rng::Rng;
 
@@ -15,40 +15,44 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 
 impl VolumeController {
     /// Orders a volume for a claim, unless one is in the making.
-    pub(super) fn order_volume(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim, class: &StorageClass) {
-        if self.in_the_making.contains_key(key) {
+    pub(super) fn start_provisioning(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim, class: &StorageClass) {
+        if self.provisioning_done_at.contains_key(key) {
             return;
         }
         let by = class.provisioner.as_str();
         let annotations = json!({"volume.beta.kubernetes.io/storage-provisioner": by, "volume.kubernetes.io/storage-provisioner": by});
-        if !self.write(&claim_path(key), &json!({"metadata": {"annotations": annotations}})) {
+        if !self.merge_patch(&claim_path(key), &json!({"metadata": {"annotations": annotations}})) {
             return;
         }
         let message = format!(
             "Waiting for a volume to be created either by the external provisioner '{by}' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered."
         );
-        self.teller.tell(claim, Saying { by: CONTROLLER, kind: "Normal", reason: "ExternalProvisioning", message });
+        self.event_recorder.publish_event(
+            claim,
+            EventText { component: CONTROLLER_NAME, event_type: "Normal", reason: "ExternalProvisioning", message },
+        );
         let message = format!("External provisioner is provisioning volume for claim {:?}", key.as_str());
-        self.teller.tell(claim, Saying { by, kind: "Normal", reason: "Provisioning", message });
+        self.event_recorder
+            .publish_event(claim, EventText { component: by, event_type: "Normal", reason: "Provisioning", message });
         let now = Instant::now();
-        self.in_the_making.insert(key.clone(), now + self.takes);
-        self.finish_volumes(now);
+        self.provisioning_done_at.insert(key.clone(), now + self.provision_delay);
+        self.finish_provisioning(now);
     }
 
     /// Hands over the volumes that are made by now.
-    pub(super) fn finish_volumes(&mut self, now: Instant) {
-        let made = self.in_the_making.iter().filter(|(_, at)| **at <= now);
+    pub(super) fn finish_provisioning(&mut self, now: Instant) {
+        let made = self.provisioning_done_at.iter().filter(|(_, at)| **at <= now);
         let made: Vec<SmolStr> = made.map(|(key, _)| key.clone()).collect();
         for key in made {
-            self.in_the_making.remove(&key);
+            self.provisioning_done_at.remove(&key);
             let Some(claim) = self.claims.get(&key).cloned() else { continue };
             let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
             let Some(class) = class.and_then(|name| self.classes.get(name)).cloned() else { continue };
-            self.make_volume(&key, &claim, &class);
+            self.create_volume(&key, &claim, &class);
         }
     }
 
-    fn make_volume(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim, class: &StorageClass) {
+    fn create_volume(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim, class: &StorageClass) {
         let by = class.provisioner.as_str();
         let selected = claim.metadata.annotations.as_ref().and_then(|a| a.get(CLAIM_SELECTED_NODE)).cloned();
         if let Some(node) = selected.as_ref().filter(|node| !self.nodes.contains_key(node.as_str())) {
@@ -56,9 +60,12 @@ impl VolumeController {
                 "failed to provision volume with StorageClass {:?}: error getting node {node:?}: node {node:?} not found",
                 class.metadata.name.as_deref().unwrap_or_default()
             );
-            self.teller.tell(claim, Saying { by, kind: "Warning", reason: "ProvisioningFailed", message });
+            self.event_recorder.publish_event(
+                claim,
+                EventText { component: by, event_type: "Warning", reason: "ProvisioningFailed", message },
+            );
             // How a provisioner says that the scheduler must choose again.
-            self.write(&claim_path(key), &json!({"metadata": {"annotations": {CLAIM_SELECTED_NODE: null}}}));
+            self.merge_patch(&claim_path(key), &json!({"metadata": {"annotations": {CLAIM_SELECTED_NODE: null}}}));
             return;
         }
         let uid = claim.metadata.uid.as_deref().unwrap_or_default();
@@ -80,18 +87,21 @@ impl VolumeController {
                 "volumeMode": spec.and_then(|spec| spec.volume_mode.clone()),
             },
         });
-        if let Some(place) = self.place_for(key, class, selected.as_deref()) {
+        if let Some(place) = self.volume_topology(key, class, selected.as_deref()) {
             volume["spec"]["nodeAffinity"] = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": place}]}});
         }
         // One that exists was made before somebody stopped us.
-        let _ = self.local.create("/api/v1/persistentvolumes", &volume);
+        let _ = self.client.create("/api/v1/persistentvolumes", &volume);
         let message = format!("Successfully provisioned volume {name}");
-        self.teller.tell(claim, Saying { by, kind: "Normal", reason: "ProvisioningSucceeded", message });
+        self.event_recorder.publish_event(
+            claim,
+            EventText { component: by, event_type: "Normal", reason: "ProvisioningSucceeded", message },
+        );
     }
 
     /// Where a volume is to be: at the node that was chosen, or in one of the places that the class allows, or in one of the zones
     /// that there are. None if nobody says where anything is.
-    fn place_for(&self, key: &str, class: &StorageClass, node: Option<&str>) -> Option<Vec<Value>> {
+    fn volume_topology(&self, key: &str, class: &StorageClass, node: Option<&str>) -> Option<Vec<Value>> {
         let expression = |name: &str, value: &str| json!({"key": name, "operator": "In", "values": [value]});
         if let Some(node) = node {
             let labels = self.nodes.get(node)?;

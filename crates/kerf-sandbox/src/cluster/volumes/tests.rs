@@ -9,64 +9,64 @@ use serde_json::{Value, json};
 
 use super::VolumeController;
 use crate::api::{ApiServer, ApiServerConfig};
-use crate::cluster::in_process_client::Local;
+use crate::cluster::in_process_client::InProcessClient;
 use crate::cluster::scheduler::Scheduler;
 
-struct Bench {
-    local: Local,
+struct VolumeTestEnv {
+    client: InProcessClient,
 }
 
-impl Bench {
+impl VolumeTestEnv {
     fn new(takes: Duration) -> Self {
         let start = "2026-01-01T00:00:00Z".parse().unwrap();
         let server = ApiServer::new(ApiServerConfig::new(Clock::starting_at(start), 1));
         tokio::spawn(VolumeController::new(&server, takes).run());
         tokio::spawn(Scheduler::new(&server, 7).run());
-        Self { local: Local::new(&server, "test") }
+        Self { client: InProcessClient::new(&server, "test") }
     }
 
-    fn node(&self, name: &str, zone: &str) {
+    fn create_node(&self, name: &str, zone: &str) {
         let labels = json!({"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone});
         let status = json!({"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "110"}});
         let node = json!({"metadata": {"name": name, "labels": labels}, "status": status});
-        self.local.create("/api/v1/nodes", &node).unwrap();
+        self.client.create("/api/v1/nodes", &node).unwrap();
         // New nodes are tainted until their kubelet says that they are ready.
-        self.local.merge(&format!("/api/v1/nodes/{name}"), &json!({"spec": {"taints": null}})).unwrap();
+        self.client.merge_patch(&format!("/api/v1/nodes/{name}"), &json!({"spec": {"taints": null}})).unwrap();
     }
 
-    fn class(&self, name: &str, more: Value) {
+    fn create_class(&self, name: &str, more: Value) {
         let mut class = json!({"metadata": {"name": name}, "provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer"});
         json_patch::merge(&mut class, &more);
-        self.local.create("/apis/storage.k8s.io/v1/storageclasses", &class).unwrap();
+        self.client.create("/apis/storage.k8s.io/v1/storageclasses", &class).unwrap();
     }
 
-    fn claim(&self, name: &str, class: &str) {
+    fn create_claim(&self, name: &str, class: &str) {
         let claim = json!({
             "metadata": {"name": name},
             "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": class, "resources": {"requests": {"storage": "5Gi"}}},
         });
-        self.local.create("/api/v1/namespaces/default/persistentvolumeclaims", &claim).unwrap();
+        self.client.create("/api/v1/namespaces/default/persistentvolumeclaims", &claim).unwrap();
     }
 
-    fn volume(&self, name: &str, size: &str, more: Value) {
+    fn create_volume(&self, name: &str, size: &str, more: Value) {
         let mut volume = json!({
             "metadata": {"name": name},
             "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": size}, "storageClassName": "local", "local": {"path": "/mnt"}},
         });
         json_patch::merge(&mut volume, &more);
-        self.local.create("/api/v1/persistentvolumes", &volume).unwrap();
+        self.client.create("/api/v1/persistentvolumes", &volume).unwrap();
     }
 
-    fn pod(&self, name: &str, volume: Value) {
+    fn create_pod(&self, name: &str, volume: Value) {
         let pod = json!({
             "metadata": {"name": name},
             "spec": {"containers": [{"name": "main", "image": "app:1"}], "volumes": [volume]},
         });
-        self.local.create("/api/v1/namespaces/default/pods", &pod).unwrap();
+        self.client.create("/api/v1/namespaces/default/pods", &pod).unwrap();
     }
 
     fn get(&self, plural: &str, name: &str) -> Option<Value> {
-        let told = self.local.feed("", plural).take();
+        let told = self.client.feed("", plural).take_changes();
         let told = told.into_iter().find(|told| told.key.as_str().rsplit('/').next() == Some(name))?;
         serde_json::from_slice(&told.object?).ok()
     }
@@ -86,8 +86,8 @@ impl Bench {
         self.get("persistentvolumes", claim["spec"]["volumeName"].as_str().unwrap()).unwrap()
     }
 
-    fn reasons(&self, name: &str) -> Vec<String> {
-        let events = self.local.feed("", "events").take();
+    fn event_reasons(&self, name: &str) -> Vec<String> {
+        let events = self.client.feed("", "events").take_changes();
         let events = events.into_iter().map(|told| serde_json::from_slice::<Value>(&told.object.unwrap()).unwrap());
         let about = events.filter(|event| event["involvedObject"]["name"] == name);
         let mut reasons: Vec<(String, String)> = about
@@ -98,7 +98,7 @@ impl Bench {
     }
 }
 
-fn uses(claim: &str) -> Value {
+fn claim_volume(claim: &str) -> Value {
     json!({"name": "data", "persistentVolumeClaim": {"claimName": claim}})
 }
 
@@ -106,23 +106,23 @@ async fn settle() {
     tokio::time::sleep(Duration::from_millis(10)).await;
 }
 
-fn place(volume: &Value) -> &Value {
+fn first_topology_term(volume: &Value) -> &Value {
     &volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_waits_gets_its_volume_where_its_pod_goes() {
-    let bench = Bench::new(Duration::from_secs(5));
-    bench.node("a", "x");
-    bench.node("b", "y");
+    let bench = VolumeTestEnv::new(Duration::from_secs(5));
+    bench.create_node("a", "x");
+    bench.create_node("b", "y");
     let zones = json!([{"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": ["y"]}]}]);
-    bench.class("gp3", json!({"allowedTopologies": zones}));
-    bench.claim("c", "gp3");
+    bench.create_class("gp3", json!({"allowedTopologies": zones}));
+    bench.create_claim("c", "gp3");
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(bench.phase("persistentvolumeclaims", "c"), "Pending");
-    assert_eq!(bench.reasons("c"), ["WaitForFirstConsumer"]);
+    assert_eq!(bench.event_reasons("c"), ["WaitForFirstConsumer"]);
 
-    bench.pod("web", uses("c"));
+    bench.create_pod("web", claim_volume("c"));
     settle().await;
     let claim = bench.get("persistentvolumeclaims", "c").unwrap();
     assert_eq!(claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"], "b");
@@ -145,23 +145,26 @@ async fn a_claim_that_waits_gets_its_volume_where_its_pod_goes() {
     );
     assert_eq!(volume["status"]["phase"], "Bound");
     assert_eq!(volume["spec"]["csi"]["driver"], "ebs.csi.aws.com");
-    assert_eq!(place(&volume), &json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["y"]}));
+    assert_eq!(
+        first_topology_term(&volume),
+        &json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["y"]})
+    );
     let said = ["WaitForFirstConsumer", "ExternalProvisioning", "Provisioning", "ProvisioningSucceeded"];
-    assert_eq!(bench.reasons("c"), said);
+    assert_eq!(bench.event_reasons("c"), said);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_promised_node_is_not_given_to_another() {
-    let bench = Bench::new(Duration::from_mins(1));
-    bench.node("a", "x");
-    bench.class("gp3", json!({}));
-    bench.claim("c", "gp3");
+    let bench = VolumeTestEnv::new(Duration::from_mins(1));
+    bench.create_node("a", "x");
+    bench.create_class("gp3", json!({}));
+    bench.create_claim("c", "gp3");
     let big =
         json!({"spec": {"containers": [{"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "6"}}}]}});
-    for (name, volume) in [("first", uses("c")), ("second", json!({"name": "tmp", "emptyDir": {}}))] {
+    for (name, volume) in [("first", claim_volume("c")), ("second", json!({"name": "tmp", "emptyDir": {}}))] {
         let mut pod = json!({"metadata": {"name": name}, "spec": {"volumes": [volume]}});
         json_patch::merge(&mut pod, &big);
-        bench.local.create("/api/v1/namespaces/default/pods", &pod).unwrap();
+        bench.client.create("/api/v1/namespaces/default/pods", &pod).unwrap();
         settle().await;
     }
     tokio::time::sleep(Duration::from_secs(61)).await;
@@ -170,35 +173,35 @@ async fn a_promised_node_is_not_given_to_another() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_does_not_wait_is_bound_at_once_and_leads_its_pod() {
-    let bench = Bench::new(Duration::ZERO);
-    bench.node("a", "x");
-    bench.node("b", "y");
-    bench.class("now", json!({"volumeBindingMode": "Immediate"}));
-    bench.pod("web", uses("c"));
+    let bench = VolumeTestEnv::new(Duration::ZERO);
+    bench.create_node("a", "x");
+    bench.create_node("b", "y");
+    bench.create_class("now", json!({"volumeBindingMode": "Immediate"}));
+    bench.create_pod("web", claim_volume("c"));
     settle().await;
     assert_eq!(bench.node_of("web"), None, "there is no claim yet");
-    bench.claim("c", "now");
+    bench.create_claim("c", "now");
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(bench.phase("persistentvolumeclaims", "c"), "Bound");
-    let zone = place(&bench.volume_of("c"))["values"][0].as_str().unwrap().to_owned();
+    let zone = first_topology_term(&bench.volume_of("c"))["values"][0].as_str().unwrap().to_owned();
     let expected = if zone == "x" { "a" } else { "b" };
     assert_eq!(bench.node_of("web").as_deref(), Some(expected));
 }
 
 #[tokio::test(start_paused = true)]
 async fn volumes_that_people_made_are_taken_smallest_first_and_by_node() {
-    let bench = Bench::new(Duration::ZERO);
-    bench.node("a", "x");
-    bench.node("b", "y");
-    bench.class("local", json!({"provisioner": "kubernetes.io/no-provisioner"}));
+    let bench = VolumeTestEnv::new(Duration::ZERO);
+    bench.create_node("a", "x");
+    bench.create_node("b", "y");
+    bench.create_class("local", json!({"provisioner": "kubernetes.io/no-provisioner"}));
     let on_b = json!({"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["b"]}]},
     ]}}}});
-    bench.volume("small", "1Gi", on_b.clone());
-    bench.volume("large", "50Gi", on_b.clone());
-    bench.volume("fitting", "5Gi", on_b);
-    bench.claim("c", "local");
-    bench.pod("web", uses("c"));
+    bench.create_volume("small", "1Gi", on_b.clone());
+    bench.create_volume("large", "50Gi", on_b.clone());
+    bench.create_volume("fitting", "5Gi", on_b);
+    bench.create_claim("c", "local");
+    bench.create_pod("web", claim_volume("c"));
     settle().await;
     assert_eq!(bench.node_of("web").as_deref(), Some("b"));
     assert_eq!(bench.volume_of("c")["metadata"]["name"], "fitting");
@@ -207,17 +210,17 @@ async fn volumes_that_people_made_are_taken_smallest_first_and_by_node() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_in_use_stays_and_a_volume_goes_with_its_claim() {
-    let bench = Bench::new(Duration::ZERO);
-    bench.node("a", "x");
-    bench.class("gp3", json!({}));
-    bench.claim("c", "gp3");
-    bench.pod("web", uses("c"));
+    let bench = VolumeTestEnv::new(Duration::ZERO);
+    bench.create_node("a", "x");
+    bench.create_class("gp3", json!({}));
+    bench.create_claim("c", "gp3");
+    bench.create_pod("web", claim_volume("c"));
     settle().await;
     let volume = bench.volume_of("c")["metadata"]["name"].as_str().unwrap().to_owned();
-    bench.local.delete("/api/v1/namespaces/default/persistentvolumeclaims/c", &json!({})).unwrap();
+    bench.client.delete("/api/v1/namespaces/default/persistentvolumeclaims/c", &json!({})).unwrap();
     settle().await;
     assert!(bench.get("persistentvolumeclaims", "c").unwrap()["metadata"]["deletionTimestamp"].is_string());
-    bench.local.delete("/api/v1/namespaces/default/pods/web", &json!({"gracePeriodSeconds": 0})).unwrap();
+    bench.client.delete("/api/v1/namespaces/default/pods/web", &json!({"gracePeriodSeconds": 0})).unwrap();
     settle().await;
     assert_eq!(bench.phase("persistentvolumeclaims", "c"), "gone");
     assert_eq!(bench.phase("persistentvolumes", &volume), "gone");
@@ -225,44 +228,50 @@ async fn what_is_in_use_stays_and_a_volume_goes_with_its_claim() {
 
 #[tokio::test(start_paused = true)]
 async fn a_retained_volume_is_released_and_taken_by_nobody() {
-    let bench = Bench::new(Duration::ZERO);
-    bench.class("local", json!({"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "Immediate"}));
-    bench.volume("v", "5Gi", json!({}));
-    bench.claim("c", "local");
+    let bench = VolumeTestEnv::new(Duration::ZERO);
+    bench.create_class(
+        "local",
+        json!({"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "Immediate"}),
+    );
+    bench.create_volume("v", "5Gi", json!({}));
+    bench.create_claim("c", "local");
     settle().await;
     assert_eq!(bench.phase("persistentvolumes", "v"), "Bound");
-    bench.local.delete("/api/v1/namespaces/default/persistentvolumeclaims/c", &json!({})).unwrap();
+    bench.client.delete("/api/v1/namespaces/default/persistentvolumeclaims/c", &json!({})).unwrap();
     settle().await;
     assert_eq!(bench.phase("persistentvolumes", "v"), "Released");
-    bench.claim("d", "local");
+    bench.create_claim("d", "local");
     settle().await;
     assert_eq!(bench.phase("persistentvolumeclaims", "d"), "Pending");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_volume_vanishes_is_lost() {
-    let bench = Bench::new(Duration::ZERO);
-    bench.class("local", json!({"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "Immediate"}));
-    bench.volume("v", "5Gi", json!({}));
-    bench.claim("c", "local");
+    let bench = VolumeTestEnv::new(Duration::ZERO);
+    bench.create_class(
+        "local",
+        json!({"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "Immediate"}),
+    );
+    bench.create_volume("v", "5Gi", json!({}));
+    bench.create_claim("c", "local");
     settle().await;
     let path = "/api/v1/persistentvolumes/v";
-    bench.local.merge(path, &json!({"metadata": {"finalizers": null}})).unwrap();
-    bench.local.delete(path, &json!({})).unwrap();
-    bench.local.merge(path, &json!({"metadata": {"finalizers": null}})).ok();
+    bench.client.merge_patch(path, &json!({"metadata": {"finalizers": null}})).unwrap();
+    bench.client.delete(path, &json!({})).unwrap();
+    bench.client.merge_patch(path, &json!({"metadata": {"finalizers": null}})).ok();
     settle().await;
     assert_eq!(bench.phase("persistentvolumeclaims", "c"), "Lost");
-    assert!(bench.reasons("c").contains(&"ClaimLost".to_owned()));
+    assert!(bench.event_reasons("c").contains(&"ClaimLost".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_brings_its_claim() {
-    let bench = Bench::new(Duration::ZERO);
-    bench.node("a", "x");
-    bench.class("gp3", json!({}));
+    let bench = VolumeTestEnv::new(Duration::ZERO);
+    bench.create_node("a", "x");
+    bench.create_class("gp3", json!({}));
     let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "gp3", "resources": {"requests": {"storage": "1Gi"}}});
     let template = json!({"metadata": {"labels": {"of": "web"}}, "spec": spec});
-    bench.pod("web", json!({"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}));
+    bench.create_pod("web", json!({"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}));
     tokio::time::sleep(Duration::from_secs(2)).await;
     let claim = bench.get("persistentvolumeclaims", "web-scratch").unwrap();
     assert_eq!(claim["metadata"]["ownerReferences"][0]["name"], "web");
@@ -273,15 +282,15 @@ async fn a_pod_brings_its_claim() {
 
 #[tokio::test(start_paused = true)]
 async fn a_provisioner_that_cannot_lets_the_scheduler_choose_again() {
-    let bench = Bench::new(Duration::from_secs(30));
-    bench.node("a", "x");
-    bench.class("gp3", json!({}));
-    bench.claim("c", "gp3");
-    bench.pod("web", uses("c"));
+    let bench = VolumeTestEnv::new(Duration::from_secs(30));
+    bench.create_node("a", "x");
+    bench.create_class("gp3", json!({}));
+    bench.create_claim("c", "gp3");
+    bench.create_pod("web", claim_volume("c"));
     settle().await;
-    bench.node("b", "y");
-    bench.local.delete("/api/v1/nodes/a", &json!({})).unwrap();
+    bench.create_node("b", "y");
+    bench.client.delete("/api/v1/nodes/a", &json!({})).unwrap();
     tokio::time::sleep(Duration::from_secs(90)).await;
     assert_eq!(bench.node_of("web").as_deref(), Some("b"));
-    assert_eq!(place(&bench.volume_of("c"))["values"], json!(["y"]));
+    assert_eq!(first_topology_term(&bench.volume_of("c"))["values"], json!(["y"]));
 }

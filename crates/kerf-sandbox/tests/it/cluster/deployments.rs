@@ -2,14 +2,14 @@
 
 use kerf_sandbox::Timing;
 
-use super::{DEPLOYMENTS, PODS, SETS, create, deployment, list, pass, phases, start};
+use super::{DEPLOYMENTS, PODS, SETS, advance_seconds, create, deployment, list, phases, start};
 
 #[tokio::test(start_paused = true)]
 async fn a_deployment_makes_a_replica_set_which_makes_pods_which_run() {
     let cluster = start(Timing::INSTANT);
     cluster.add_nodes(1).unwrap();
     create(&cluster, DEPLOYMENTS, deployment("web", 3)).await;
-    pass(1).await;
+    advance_seconds(1).await;
     let sets = list(&cluster, SETS).await;
     assert_eq!(sets.len(), 1);
     assert_eq!(sets[0]["status"]["readyReplicas"], 3, "{}", sets[0]["status"]);

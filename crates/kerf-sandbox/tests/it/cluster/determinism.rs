@@ -7,8 +7,8 @@ use kerf_sandbox::{Cloud, CloudFault, CloudFaultRule, Cluster, Fault, FaultRule,
 use serde_json::json;
 
 use super::{
-    CRON_JOBS, DAEMON_SETS, DEPLOYMENTS, JOBS, PODS, STATEFUL_SETS, create, daemon_set, delete, deployment, job, list,
-    pass, patch, start_with_seed, stateful_set,
+    CRON_JOBS, DAEMON_SETS, DEPLOYMENTS, JOBS, PODS, STATEFUL_SETS, advance_seconds, create, daemon_set, delete,
+    deployment, job, list, patch, start_with_seed, stateful_set,
 };
 
 type ScenarioFn = for<'a> fn(&'a Cluster) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
@@ -23,7 +23,7 @@ fn run(seed: u64, scenario: ScenarioFn) -> (u64, u64) {
     })
 }
 
-fn repeats(name: &str, scenario: ScenarioFn) {
+fn assert_repeats(name: &str, scenario: ScenarioFn) {
     let first = run(7, scenario);
     assert_eq!(first, run(7, scenario), "{name}: one seed, two histories");
     assert_ne!(first, run(8, scenario), "{name}: two seeds, one history");
@@ -32,23 +32,23 @@ fn repeats(name: &str, scenario: ScenarioFn) {
 
 #[test]
 fn rollouts_repeat() {
-    repeats("rollouts", |cluster| {
+    assert_repeats("rollouts", |cluster| {
         Box::pin(async {
             cluster.add_nodes(5).unwrap();
             create(cluster, DEPLOYMENTS, deployment("web", 10)).await;
             create(cluster, DEPLOYMENTS, deployment("api", 7)).await;
-            pass(20).await;
+            advance_seconds(20).await;
             let next = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}}}});
             patch(cluster, &format!("{DEPLOYMENTS}/web"), next).await;
             patch(cluster, &format!("{DEPLOYMENTS}/api"), json!({"spec": {"replicas": 12}})).await;
-            pass(60).await;
+            advance_seconds(60).await;
         })
     });
 }
 
 #[test]
 fn dying_machines_repeat() {
-    repeats("dying machines", |cluster| {
+    assert_repeats("dying machines", |cluster| {
         Box::pin(async {
             let cloud: &Cloud = cluster.cloud();
             let rule = |fault, rate| CloudFaultRule::new(fault, rate);
@@ -65,14 +65,14 @@ fn dying_machines_repeat() {
             cluster.add_nodes(12).unwrap();
             create(cluster, DEPLOYMENTS, deployment("web", 30)).await;
             create(cluster, DAEMON_SETS, daemon_set("agent")).await;
-            pass(1200).await;
+            advance_seconds(1200).await;
         })
     });
 }
 
 #[test]
 fn batch_and_state_repeat() {
-    repeats("batch and state", |cluster| {
+    assert_repeats("batch and state", |cluster| {
         Box::pin(async {
             cluster.add_nodes(4).unwrap();
             create(cluster, STATEFUL_SETS, stateful_set("db", 4)).await;
@@ -80,20 +80,20 @@ fn batch_and_state_repeat() {
             let template = job("tick", 1, 1);
             let cron = json!({"metadata": {"name": "tick"}, "spec": {"schedule": "*/2 * * * *", "jobTemplate": {"spec": template["spec"]}}});
             create(cluster, CRON_JOBS, cron).await;
-            pass(600).await;
+            advance_seconds(600).await;
             delete(cluster, &format!("{PODS}/db-1"), json!({})).await;
-            pass(60).await;
+            advance_seconds(60).await;
         })
     });
 }
 
 #[test]
 fn clients_with_faults_repeat() {
-    repeats("clients with faults", |cluster| {
+    assert_repeats("clients with faults", |cluster| {
         Box::pin(async {
             cluster.add_nodes(3).unwrap();
             create(cluster, DEPLOYMENTS, deployment("web", 6)).await;
-            pass(30).await;
+            advance_seconds(30).await;
             let rules = vec![
                 FaultRule::new(Fault::InternalError, 200_000),
                 FaultRule::new(Fault::LostResponse, 100_000),
@@ -108,7 +108,7 @@ fn clients_with_faults_repeat() {
                 {
                     let _ = pods.evict(&name, &kube::api::EvictParams::default()).await;
                 }
-                pass(3).await;
+                advance_seconds(3).await;
             }
             cluster.api().set_faults(Vec::new(), 0);
             assert!(!list(cluster, PODS).await.is_empty());

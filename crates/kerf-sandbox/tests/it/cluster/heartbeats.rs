@@ -4,14 +4,14 @@
 use kerf_sandbox::Timing;
 use serde_json::{Value, json};
 
-use super::{DEPLOYMENTS, create, deployment, pass, patch, read, start, start_with_seed};
+use super::{DEPLOYMENTS, advance_seconds, create, deployment, patch, read, start, start_with_seed};
 use crate::watch::Watch;
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
 /// An hour of a small cluster in which others write the same objects too; the fingerprint of all bytes that were ever stored, and how many
 /// writes that were.
-fn an_hour(audited: bool) -> (u64, u64) {
+fn run_one_hour(audited: bool) -> (u64, u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let cluster = start_with_seed(Timing::LIFELIKE, 5);
@@ -21,7 +21,7 @@ fn an_hour(audited: bool) -> (u64, u64) {
         }
         cluster.add_nodes(4).unwrap();
         create(&cluster, DEPLOYMENTS, deployment("web", 6)).await;
-        pass(700).await;
+        advance_seconds(700).await;
         let labels = |value: &str| json!({"metadata": {"labels": {"seen": value}}});
         patch(&cluster, "/api/v1/nodes/node-1", labels("once")).await;
         patch(&cluster, &format!("{LEASES}/node-2"), labels("once")).await;
@@ -29,15 +29,16 @@ fn an_hour(audited: bool) -> (u64, u64) {
         let now = "2026-01-01T00:20:00Z";
         let decoys = json!({"metadata": {"annotations": {"time": now, "lastHeartbeatTime": now}}});
         patch(&cluster, "/api/v1/nodes/node-3", decoys).await;
-        pass(500).await;
+        advance_seconds(500).await;
         patch(&cluster, &format!("{DEPLOYMENTS}/web"), json!({"spec": {"replicas": 9}})).await;
-        cluster.machines().kill_kubelet("node-4");
-        pass(900).await;
-        cluster.machines().revive_kubelet("node-4");
+        cluster.instances().kill_kubelet("node-4");
+        advance_seconds(900).await;
+        cluster.instances().restart_kubelet("node-4");
         patch(&cluster, &format!("{LEASES}/node-1"), json!({"spec": {"holderIdentity": "somebody"}})).await;
-        pass(1500).await;
+        advance_seconds(1500).await;
         let writes = cluster.api().take_audit();
-        let renewals = writes.iter().filter(|write| write.resource == "leases" && write.agent == "kubelet").count();
+        let renewals =
+            writes.iter().filter(|write| write.resource == "leases" && write.user_agent == "kubelet").count();
         assert_eq!(renewals > 1000, audited, "{renewals} renewals were noted");
         (cluster.api().fingerprint(), cluster.api().revision())
     })
@@ -45,7 +46,7 @@ fn an_hour(audited: bool) -> (u64, u64) {
 
 #[test]
 fn a_write_in_place_stores_what_the_ordinary_way_stores() {
-    assert_eq!(an_hour(false), an_hour(true));
+    assert_eq!(run_one_hour(false), run_one_hour(true));
 }
 
 #[tokio::test(start_paused = true)]
@@ -53,7 +54,7 @@ async fn every_watcher_hears_of_every_report() {
     let cluster = start(Timing::INSTANT);
     cluster.add_nodes(1).unwrap();
     // The first report after the boot goes the ordinary way, because others have written the Node too.
-    pass(5 * 60 + 15).await;
+    advance_seconds(5 * 60 + 15).await;
     let first = read(&cluster, "/api/v1/nodes/node-1").await.unwrap();
     let since = first["metadata"]["resourceVersion"].as_str().unwrap();
     let path = format!("/api/v1/nodes?watch=true&timeoutSeconds=7200&resourceVersion={since}");

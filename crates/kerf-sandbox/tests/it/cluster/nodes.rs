@@ -5,7 +5,7 @@ use std::time::Duration;
 use kerf_sandbox::{CloudFault, CloudFaultRule, Delay, Timing};
 use serde_json::{Value, json};
 
-use super::{DEPLOYMENTS, PODS, create, delete, deployment, list, pass, patch, phases, read, start};
+use super::{DEPLOYMENTS, PODS, advance_seconds, create, delete, deployment, list, patch, phases, read, start};
 
 fn ready(node: &Value) -> String {
     let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -38,17 +38,17 @@ async fn a_node_that_says_it_is_simulated_comes_to_life() {
     };
     create(&cluster, "/api/v1/nodes", node("simulated", json!({"kwok.x-k8s.io/node": "fake"}))).await;
     create(&cluster, "/api/v1/nodes", node("real", json!({}))).await;
-    pass(19).await;
+    advance_seconds(19).await;
     let simulated = read(&cluster, "/api/v1/nodes/simulated").await.unwrap();
     assert_eq!(ready(&simulated), "");
     assert_eq!(taints(&simulated), ["karpenter.sh/unregistered:NoExecute", "node.kubernetes.io/not-ready:NoSchedule"]);
-    pass(2).await;
+    advance_seconds(2).await;
     let simulated = read(&cluster, "/api/v1/nodes/simulated").await.unwrap();
     assert_eq!(ready(&simulated), "True KubeletReady");
     assert_eq!(taints(&simulated), ["karpenter.sh/unregistered:NoExecute"], "only the provider's taint is left");
     assert_eq!(simulated["status"]["allocatable"]["cpu"], "2");
     assert!(read(&cluster, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/simulated").await.is_some());
-    pass(60).await;
+    advance_seconds(60).await;
     let real = read(&cluster, "/api/v1/nodes/real").await.unwrap();
     assert_eq!(ready(&real), "Unknown NodeStatusNeverUpdated", "nobody stands behind it");
 }
@@ -58,9 +58,9 @@ async fn a_kubelet_renews_its_lease_and_takes_it_back_from_whoever_else_holds_it
     const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-1";
     let cluster = start(Timing::INSTANT);
     cluster.add_nodes(1).unwrap();
-    pass(1).await;
+    advance_seconds(1).await;
     let first = read(&cluster, LEASE).await.unwrap();
-    pass(10).await;
+    advance_seconds(10).await;
     let second = read(&cluster, LEASE).await.unwrap();
     let time = |lease: &Value| lease["spec"]["renewTime"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
     assert_eq!(time(&second).duration_since(time(&first)), jiff::SignedDuration::from_secs(10));
@@ -71,7 +71,7 @@ async fn a_kubelet_renews_its_lease_and_takes_it_back_from_whoever_else_holds_it
     assert_eq!(second["metadata"]["ownerReferences"], first["metadata"]["ownerReferences"]);
 
     patch(&cluster, LEASE, json!({"spec": {"holderIdentity": "somebody", "renewTime": null}})).await;
-    pass(10).await;
+    advance_seconds(10).await;
     let third = read(&cluster, LEASE).await.unwrap();
     assert_eq!(third["spec"]["holderIdentity"], "node-1");
     assert_eq!(time(&third).duration_since(time(&second)), jiff::SignedDuration::from_secs(10));
@@ -82,13 +82,13 @@ async fn a_silent_node_loses_its_pods_after_five_minutes_and_may_come_back() {
     let cluster = start(Timing::INSTANT);
     cluster.add_nodes(1).unwrap();
     create(&cluster, DEPLOYMENTS, deployment("web", 2)).await;
-    pass(60).await;
+    advance_seconds(60).await;
     assert_eq!(phases(&cluster).await, "Running=2");
-    cluster.machines().kill_kubelet("node-1");
-    pass(35).await;
+    cluster.instances().kill_kubelet("node-1");
+    advance_seconds(35).await;
     let node = read(&cluster, "/api/v1/nodes/node-1").await.unwrap();
     assert_eq!(ready(&node), "True KubeletReady", "not silent for long enough");
-    pass(30).await;
+    advance_seconds(30).await;
     let node = read(&cluster, "/api/v1/nodes/node-1").await.unwrap();
     assert_eq!(ready(&node), "Unknown NodeStatusUnknown");
     assert_eq!(
@@ -102,10 +102,10 @@ async fn a_silent_node_loses_its_pods_after_five_minutes_and_may_come_back() {
         .iter()
         .any(|condition| condition["type"] == "Ready" && condition["status"] == "False");
     assert!(unready, "{}", pod["status"]);
-    pass(300).await;
+    advance_seconds(300).await;
     assert_eq!(phases(&cluster).await, "Pending=2 Terminating=2", "evicted, and nobody there to end them");
-    cluster.machines().revive_kubelet("node-1");
-    pass(30).await;
+    cluster.instances().restart_kubelet("node-1");
+    advance_seconds(30).await;
     let node = read(&cluster, "/api/v1/nodes/node-1").await.unwrap();
     assert_eq!((ready(&node), taints(&node)), ("True KubeletReady".into(), vec![]));
     assert_eq!(phases(&cluster).await, "Running=2");
@@ -116,12 +116,12 @@ async fn pods_of_a_node_that_is_gone_are_collected() {
     let cluster = start(Timing::INSTANT);
     cluster.add_nodes(2).unwrap();
     create(&cluster, DEPLOYMENTS, deployment("web", 4)).await;
-    pass(10).await;
+    advance_seconds(10).await;
     delete(&cluster, "/api/v1/nodes/node-1", json!({})).await;
-    pass(30).await;
+    advance_seconds(30).await;
     let on_gone = |pods: Vec<Value>| pods.iter().filter(|pod| pod["spec"]["nodeName"] == "node-1").count();
     assert!(on_gone(list(&cluster, PODS).await) > 0, "in quarantine");
-    pass(30).await;
+    advance_seconds(30).await;
     assert_eq!(on_gone(list(&cluster, PODS).await), 0);
     assert_eq!(phases(&cluster).await, "Running=4");
     assert!(read(&cluster, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-1").await.is_none());
@@ -145,14 +145,14 @@ async fn tolerations_say_how_long_a_pod_may_stay() {
     )
     .await;
     create(&cluster, PODS, pod("long", json!([{"key": "x", "operator": "Exists"}]))).await;
-    pass(5).await;
+    advance_seconds(5).await;
     patch(&cluster, "/api/v1/nodes/node-1", json!({"spec": {"taints": [{"key": "x", "effect": "NoExecute"}]}})).await;
     let names = |pods: Vec<Value>| {
         pods.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap().to_string()).collect::<Vec<_>>()
     };
-    pass(5).await;
+    advance_seconds(5).await;
     assert_eq!(names(list(&cluster, PODS).await), ["long", "short"]);
-    pass(60).await;
+    advance_seconds(60).await;
     assert_eq!(names(list(&cluster, PODS).await), ["long"]);
 }
 
@@ -174,11 +174,11 @@ async fn machines_boot_slowly_never_join_and_are_taken_away() {
         let nodes = list(&cluster, "/api/v1/nodes").await;
         nodes.iter().map(ready).collect::<Vec<_>>()
     };
-    pass(10).await;
+    advance_seconds(10).await;
     assert_eq!(states().await, ["", "", "True KubeletReady"]);
-    pass(40).await;
+    advance_seconds(40).await;
     assert_eq!(states().await, ["", "True KubeletReady", "True KubeletReady"]);
-    pass(200).await;
+    advance_seconds(200).await;
     assert_eq!(states().await, ["Unknown NodeStatusNeverUpdated", "True KubeletReady"], "the third is gone");
 }
 
@@ -193,14 +193,14 @@ async fn a_grace_period_is_honoured_and_can_be_cut_short() {
         });
         create(&cluster, PODS, pod).await;
     }
-    pass(5).await;
+    advance_seconds(5).await;
     delete(&cluster, &format!("{PODS}/slow"), json!({})).await;
     delete(&cluster, &format!("{PODS}/cut"), json!({})).await;
-    pass(60).await;
+    advance_seconds(60).await;
     assert_eq!(phases(&cluster).await, "Terminating=2");
     delete(&cluster, &format!("{PODS}/cut"), json!({"gracePeriodSeconds": 5})).await;
-    pass(10).await;
+    advance_seconds(10).await;
     assert_eq!(phases(&cluster).await, "Terminating=1");
-    pass(60).await;
+    advance_seconds(60).await;
     assert_eq!(phases(&cluster).await, "");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kerf_sandbox::{Delay, Timing};
 use serde_json::{Value, json};
 
-use super::{DEPLOYMENTS, PODS, SETS, create, delete, deployment, list, pass, patch, phases, read, start};
+use super::{DEPLOYMENTS, PODS, SETS, advance_seconds, create, delete, deployment, list, patch, phases, read, start};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
@@ -34,9 +34,9 @@ async fn what_is_owned_goes_with_its_owner_to_the_last_generation() {
     let mother = map(&cluster, "b-mother", Some((&grandmother, true))).await;
     map(&cluster, "c-child", Some((&mother, true))).await;
     map(&cluster, "d-stranger", None).await;
-    pass(1).await;
+    advance_seconds(1).await;
     delete(&cluster, &format!("{MAPS}/a-grandmother"), json!({"propagationPolicy": "Background"})).await;
-    pass(1).await;
+    advance_seconds(1).await;
     assert_eq!(maps(&cluster).await, ["d-stranger"]);
 }
 
@@ -49,10 +49,10 @@ async fn in_the_foreground_an_owner_waits_for_those_that_block_it() {
     patch(&cluster, &format!("{MAPS}/blocks"), json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
     patch(&cluster, &format!("{MAPS}/does-not"), json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
     delete(&cluster, &format!("{MAPS}/owner"), json!({"propagationPolicy": "Foreground"})).await;
-    pass(1).await;
+    advance_seconds(1).await;
     assert_eq!(maps(&cluster).await, ["blocks", "does-not", "owner"]);
     patch(&cluster, &format!("{MAPS}/blocks"), json!({"metadata": {"finalizers": null}})).await;
-    pass(1).await;
+    advance_seconds(1).await;
     assert_eq!(maps(&cluster).await, ["does-not"], "the one that does not block may take its time");
 }
 
@@ -70,7 +70,7 @@ async fn orphans_are_let_go_and_a_second_owner_keeps_what_it_owns() {
     patch(&cluster, &format!("{MAPS}/shared"), json!({"metadata": {"ownerReferences": owners}})).await;
     delete(&cluster, &format!("{MAPS}/one"), json!({"propagationPolicy": "Orphan"})).await;
     delete(&cluster, &format!("{MAPS}/two"), json!({"propagationPolicy": "Background"})).await;
-    pass(1).await;
+    advance_seconds(1).await;
     assert_eq!(maps(&cluster).await, ["orphan", "shared"]);
     let orphan = read(&cluster, &format!("{MAPS}/orphan")).await.unwrap();
     assert!(orphan["metadata"]["ownerReferences"].is_null(), "{orphan}");
@@ -83,7 +83,7 @@ async fn an_object_whose_owner_never_was_goes_too() {
     let cluster = start(Timing::INSTANT);
     let ghost = json!({"metadata": {"name": "ghost", "uid": "11111111-1111-4111-8111-111111111111"}});
     map(&cluster, "haunted", Some((&ghost, true))).await;
-    pass(1).await;
+    advance_seconds(1).await;
     assert!(maps(&cluster).await.is_empty());
 }
 
@@ -93,14 +93,14 @@ async fn a_namespace_is_emptied_before_it_goes() {
     cluster.add_nodes(1).unwrap();
     create(&cluster, "/api/v1/namespaces", json!({"metadata": {"name": "shop"}})).await;
     create(&cluster, "/apis/apps/v1/namespaces/shop/deployments", deployment("web", 2)).await;
-    pass(5).await;
+    advance_seconds(5).await;
     assert!(read(&cluster, "/api/v1/namespaces/shop/serviceaccounts/default").await.is_some());
     delete(&cluster, "/api/v1/namespaces/shop", json!({})).await;
-    pass(5).await;
+    advance_seconds(5).await;
     let namespace = read(&cluster, "/api/v1/namespaces/shop").await.unwrap();
     assert_eq!(namespace["status"]["phase"], "Terminating");
     assert_eq!(list(&cluster, "/api/v1/namespaces/shop/pods").await.len(), 2, "the pods are still ending");
-    pass(10).await;
+    advance_seconds(10).await;
     assert!(read(&cluster, "/api/v1/namespaces/shop").await.is_none());
 }
 
@@ -113,7 +113,7 @@ async fn a_budget_counts_what_its_owners_want() {
     create(&cluster, BUDGETS, budget("percent", "maxUnavailable", json!("30%"))).await;
     create(&cluster, BUDGETS, budget("least", "minAvailable", json!(4))).await;
     create(&cluster, BUDGETS, budget("share", "minAvailable", json!("50%"))).await;
-    pass(2).await;
+    advance_seconds(2).await;
     let numbers = async |name: &str| {
         let status = read(&cluster, &format!("{BUDGETS}/{name}")).await.unwrap()["status"].clone();
         ["expectedPods", "currentHealthy", "desiredHealthy", "disruptionsAllowed"]
@@ -123,7 +123,7 @@ async fn a_budget_counts_what_its_owners_want() {
     assert_eq!(numbers("least").await, [5, 5, 4, 1]);
     assert_eq!(numbers("share").await, [5, 5, 3, 2]);
     patch(&cluster, &format!("{DEPLOYMENTS}/web"), json!({"spec": {"replicas": 3}})).await;
-    pass(2).await;
+    advance_seconds(2).await;
     assert_eq!(numbers("percent").await, [3, 3, 2, 1]);
     assert_eq!(numbers("least").await, [3, 3, 4, 0]);
 }
@@ -135,12 +135,12 @@ async fn recreation_never_mixes_old_and_new() {
     let mut object = deployment("web", 3);
     object["spec"]["strategy"] = json!({"type": "Recreate"});
     create(&cluster, DEPLOYMENTS, object).await;
-    pass(2).await;
+    advance_seconds(2).await;
     let next = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}}}});
     patch(&cluster, &format!("{DEPLOYMENTS}/web"), next).await;
-    pass(5).await;
+    advance_seconds(5).await;
     assert_eq!(phases(&cluster).await, "Terminating=3");
-    pass(10).await;
+    advance_seconds(10).await;
     assert_eq!(phases(&cluster).await, "Running=3");
     assert_eq!(list(&cluster, SETS).await.len(), 2);
     assert!(list(&cluster, PODS).await.iter().all(|pod| pod["spec"]["containers"][0]["image"] == "nginx:2"));
@@ -165,15 +165,15 @@ async fn a_volume_is_attached_before_the_pod_starts_and_detached_after_it() {
         },
     });
     create(&cluster, PODS, pod).await;
-    pass(35).await;
+    advance_seconds(35).await;
     let attachments = "/apis/storage.k8s.io/v1/volumeattachments";
     let there = list(&cluster, attachments).await;
     assert_eq!(there.len(), 1, "{there:?}");
     assert_eq!(phases(&cluster).await, "Pending=1", "it is not attached yet");
-    pass(20).await;
+    advance_seconds(20).await;
     assert_eq!(phases(&cluster).await, "Running=1");
     assert_eq!(list(&cluster, attachments).await[0]["status"]["attached"], true);
     delete(&cluster, &format!("{PODS}/db"), json!({})).await;
-    pass(5).await;
+    advance_seconds(5).await;
     assert!(list(&cluster, attachments).await.is_empty());
 }

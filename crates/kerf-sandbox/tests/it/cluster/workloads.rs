@@ -6,8 +6,8 @@ use kerf_sandbox::{Delay, Timing};
 use serde_json::json;
 
 use super::{
-    CRON_JOBS, DAEMON_SETS, JOBS, PODS, STATEFUL_SETS, create, daemon_set, delete, job, list, pass, patch, phases,
-    read, start, stateful_set,
+    CRON_JOBS, DAEMON_SETS, JOBS, PODS, STATEFUL_SETS, advance_seconds, create, daemon_set, delete, job, list, patch,
+    phases, read, start, stateful_set,
 };
 
 fn names(objects: &[serde_json::Value]) -> Vec<&str> {
@@ -19,16 +19,16 @@ async fn a_stateful_set_is_made_in_order_and_replaced_from_the_end() {
     let cluster = start(Timing { pod_start: Delay::fixed(Duration::from_secs(10)), ..Timing::INSTANT });
     cluster.add_nodes(2).unwrap();
     create(&cluster, STATEFUL_SETS, stateful_set("db", 3)).await;
-    pass(15).await;
+    advance_seconds(15).await;
     assert_eq!(names(&list(&cluster, PODS).await), ["db-0", "db-1"], "one after the other");
-    pass(30).await;
+    advance_seconds(30).await;
     assert_eq!(names(&list(&cluster, PODS).await), ["db-0", "db-1", "db-2"]);
     let set = read(&cluster, &format!("{STATEFUL_SETS}/db")).await.unwrap();
     assert_eq!(set["status"]["readyReplicas"], 3, "{}", set["status"]);
     assert_eq!(set["status"]["currentRevision"], set["status"]["updateRevision"]);
     let next = json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 1}}, "template": {"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}}}});
     patch(&cluster, &format!("{STATEFUL_SETS}/db"), next).await;
-    pass(60).await;
+    advance_seconds(60).await;
     let images: Vec<String> = list(&cluster, PODS)
         .await
         .iter()
@@ -36,7 +36,7 @@ async fn a_stateful_set_is_made_in_order_and_replaced_from_the_end() {
         .collect();
     assert_eq!(images, ["nginx:1", "nginx:2", "nginx:2"], "the partition is kept");
     delete(&cluster, &format!("{PODS}/db-0"), json!({})).await;
-    pass(60).await;
+    advance_seconds(60).await;
     let pod = read(&cluster, &format!("{PODS}/db-0")).await.unwrap();
     assert_eq!(pod["spec"]["containers"][0]["image"], "nginx:1", "what is below the partition comes back as it was");
 }
@@ -46,18 +46,18 @@ async fn a_daemon_set_follows_the_nodes() {
     let cluster = start(Timing::INSTANT);
     cluster.add_nodes(2).unwrap();
     create(&cluster, DAEMON_SETS, daemon_set("agent")).await;
-    pass(1).await;
+    advance_seconds(1).await;
     assert_eq!(phases(&cluster).await, "Running=2");
     let node = json!({
         "metadata": {"name": "late", "annotations": {"kwok.x-k8s.io/node": "fake"}},
         "status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
     });
     create(&cluster, "/api/v1/nodes", node).await;
-    pass(1).await;
+    advance_seconds(1).await;
     assert_eq!(phases(&cluster).await, "Running=3");
     let taint = json!({"spec": {"taints": [{"key": "team", "value": "a", "effect": "NoExecute"}]}});
     patch(&cluster, "/api/v1/nodes/late", taint).await;
-    pass(1).await;
+    advance_seconds(1).await;
     let set = read(&cluster, &format!("{DAEMON_SETS}/agent")).await.unwrap();
     assert_eq!(set["status"]["desiredNumberScheduled"], 2, "{}", set["status"]);
     assert_eq!(phases(&cluster).await, "Running=2");
@@ -70,7 +70,7 @@ async fn a_job_counts_its_pods_even_if_they_go() {
     let mut object = job("sums", 4, 2);
     object["spec"]["template"]["metadata"] = json!({"annotations": {"pod-complete.stage.kwok.x-k8s.io/delay": "30s"}});
     create(&cluster, JOBS, object).await;
-    pass(40).await;
+    advance_seconds(40).await;
     let path = format!("{JOBS}/sums");
     assert_eq!(read(&cluster, &path).await.unwrap()["status"]["succeeded"], 2);
     for pod in list(&cluster, PODS).await {
@@ -78,7 +78,7 @@ async fn a_job_counts_its_pods_even_if_they_go() {
             delete(&cluster, &format!("{PODS}/{}", pod["metadata"]["name"].as_str().unwrap()), json!({})).await;
         }
     }
-    pass(40).await;
+    advance_seconds(40).await;
     let status = read(&cluster, &path).await.unwrap()["status"].clone();
     assert_eq!(status["succeeded"], 4, "{status}");
     assert_eq!(status["conditions"][1]["type"], "Complete", "{status}");
@@ -93,13 +93,13 @@ async fn a_job_that_fails_gives_up_and_an_old_one_goes() {
     object["spec"]["ttlSecondsAfterFinished"] = json!(100);
     object["spec"]["template"]["metadata"] = json!({"annotations": {"sandbox.kerf.sh/exit-code": "1"}});
     create(&cluster, JOBS, object).await;
-    pass(5).await;
+    advance_seconds(5).await;
     assert_eq!(phases(&cluster).await, "Failed=1", "the second waits a little");
-    pass(60).await;
+    advance_seconds(60).await;
     let status = read(&cluster, &format!("{JOBS}/broken")).await.unwrap()["status"].clone();
     assert_eq!(status["failed"], 3, "{status}");
     assert_eq!(status["conditions"][1]["reason"], "BackoffLimitExceeded", "{status}");
-    pass(110).await;
+    advance_seconds(110).await;
     assert!(read(&cluster, &format!("{JOBS}/broken")).await.is_none(), "its time is over");
     assert_eq!(phases(&cluster).await, "", "and its pods went with it");
 }
@@ -111,7 +111,7 @@ async fn an_indexed_job_does_every_part_once() {
     let mut object = job("parts", 5, 2);
     object["spec"]["completionMode"] = json!("Indexed");
     create(&cluster, JOBS, object).await;
-    pass(5).await;
+    advance_seconds(5).await;
     let status = read(&cluster, &format!("{JOBS}/parts")).await.unwrap()["status"].clone();
     assert_eq!(status["completedIndexes"], "0-4", "{status}");
 }
@@ -125,13 +125,13 @@ async fn a_cron_job_keeps_its_times_and_a_short_history() {
         "spec": {"schedule": "*/10 * * * *", "jobTemplate": {"spec": job("tick", 1, 1)["spec"]}},
     });
     create(&cluster, CRON_JOBS, cron).await;
-    pass(3 * 3600 + 1).await;
+    advance_seconds(3 * 3600 + 1).await;
     let jobs = list(&cluster, JOBS).await;
     assert_eq!(jobs.len(), 3, "{:?}", names(&jobs));
     let cron = read(&cluster, &format!("{CRON_JOBS}/tick")).await.unwrap();
     assert_eq!(cron["status"]["lastScheduleTime"], "2026-01-01T03:00:00Z");
     patch(&cluster, &format!("{CRON_JOBS}/tick"), json!({"spec": {"suspend": true}})).await;
-    pass(3600).await;
+    advance_seconds(3600).await;
     let cron = read(&cluster, &format!("{CRON_JOBS}/tick")).await.unwrap();
     assert_eq!(cron["status"]["lastScheduleTime"], "2026-01-01T03:00:00Z", "suspended");
 }

@@ -96,7 +96,7 @@ fn matches(pattern: &str, text: &str) -> bool {
 }
 
 /// The rows of the table. Each has its step and its field in backticks, and a reason.
-pub(super) fn known() -> Vec<KnownDifference> {
+pub(super) fn known_differences() -> Vec<KnownDifference> {
     let page = std::fs::read_to_string(PAGE).unwrap();
     let section = page.lines().skip_while(|line| *line != HEADING).skip(1).take_while(|line| !line.starts_with("## "));
     let rows = section.filter(|line| line.starts_with("| `"));

@@ -30,21 +30,21 @@ pub(super) async fn run(client: &kube::Client, script: &[RequestStep]) -> Vec<Re
     let mut kept = BTreeMap::new();
     let mut answers = Vec::new();
     for step in script {
-        let (code, mut body) = ask(client, step, &kept).await;
-        for (name, pointer) in &step.kept {
+        let (code, mut body) = send_until_done(client, step, &kept).await;
+        for (name, pointer) in &step.captures {
             let value = body.pointer(pointer).unwrap_or_else(|| panic!("{}: no {pointer} in {body:#}", step.id));
             kept.insert(*name, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         }
-        for pointer in &step.without {
+        for pointer in &step.ignored_pointers {
             remove(&mut body, pointer);
         }
-        even_out(&mut body, "", step.managers);
+        normalize(&mut body, "", step.compares_managed_fields);
         answers.push(RecordedResponse { step: step.id.clone(), code, body });
     }
     answers
 }
 
-async fn ask(client: &kube::Client, step: &RequestStep, kept: &BTreeMap<&str, String>) -> (u16, Value) {
+async fn send_until_done(client: &kube::Client, step: &RequestStep, kept: &BTreeMap<&str, String>) -> (u16, Value) {
     let mut last = (0, Value::Null);
     for _ in 0..if step.until.is_some() { MAX_POLLS } else { 1 } {
         last = send(client, step, kept).await;
@@ -118,7 +118,7 @@ fn remove(value: &mut Value, pointer: &str) {
 }
 
 /// Puts the same word for everything that no two runs share.
-fn even_out(value: &mut Value, name: &str, managers: bool) {
+fn normalize(value: &mut Value, name: &str, managers: bool) {
     match value {
         Value::Object(fields) => {
             if !managers {
@@ -130,9 +130,9 @@ fn even_out(value: &mut Value, name: &str, managers: bool) {
             {
                 *name = format!("{prefix}<suffix>");
             }
-            fields.iter_mut().for_each(|(name, field)| even_out(field, name, managers));
+            fields.iter_mut().for_each(|(name, field)| normalize(field, name, managers));
         }
-        Value::Array(elements) => elements.iter_mut().for_each(|element| even_out(element, name, managers)),
+        Value::Array(elements) => elements.iter_mut().for_each(|element| normalize(element, name, managers)),
         Value::String(text) => {
             if name == "resourceVersion" {
                 // An empty one means something.

@@ -22,14 +22,14 @@ pub(super) struct RequestStep {
     pub(super) accept: String,
     pub(super) body: String,
     /// What to keep of the answer for later steps: a name, and a JSON pointer.
-    pub(super) kept: Vec<(&'static str, &'static str)>,
+    pub(super) captures: Vec<(&'static str, &'static str)>,
     pub(super) until: Option<Until>,
     /// Whether who manages which field is compared too.
-    pub(super) managers: bool,
+    pub(super) compares_managed_fields: bool,
     /// What is left out of the comparison, as JSON pointers.
-    pub(super) without: Vec<&'static str>,
+    pub(super) ignored_pointers: Vec<&'static str>,
     /// What any server must say, where a specification fixes it.
-    pub(super) demand: Option<SpecExpectation>,
+    pub(super) spec_expectation: Option<SpecExpectation>,
 }
 
 /// When an answer that takes a while is there: it is asked for again until then.
@@ -48,18 +48,18 @@ pub(super) enum SpecExpectation {
 }
 
 impl RequestStep {
-    pub(super) fn keep(&mut self, name: &'static str, pointer: &'static str) -> &mut Self {
-        self.kept.push((name, pointer));
+    pub(super) fn capture(&mut self, name: &'static str, pointer: &'static str) -> &mut Self {
+        self.captures.push((name, pointer));
         self
     }
 
-    pub(super) fn managers(&mut self) -> &mut Self {
-        self.managers = true;
+    pub(super) fn compare_managed_fields(&mut self) -> &mut Self {
+        self.compares_managed_fields = true;
         self
     }
 
-    pub(super) fn without(&mut self, pointers: &[&'static str]) -> &mut Self {
-        self.without.extend(pointers);
+    pub(super) fn ignore(&mut self, pointers: &[&'static str]) -> &mut Self {
+        self.ignored_pointers.extend(pointers);
         self
     }
 
@@ -116,11 +116,11 @@ impl Section {
             content: media.to_owned(),
             accept: JSON.to_owned(),
             body: if body.is_null() { String::new() } else { body.to_string() },
-            kept: Vec::new(),
+            captures: Vec::new(),
             until: None,
-            managers: false,
-            without: Vec::new(),
-            demand: None,
+            compares_managed_fields: false,
+            ignored_pointers: Vec::new(),
+            spec_expectation: None,
         });
         let last = self.steps.len() - 1;
         &mut self.steps[last]
@@ -144,7 +144,7 @@ impl Section {
 
     /// Server-side apply; the path names the manager.
     pub(super) fn apply(&mut self, title: &str, path: &str, body: Value) -> &mut RequestStep {
-        self.step(title, "PATCH", path, APPLY, &body).managers()
+        self.step(title, "PATCH", path, APPLY, &body).compare_managed_fields()
     }
 
     pub(super) fn delete(&mut self, title: &str, path: &str, options: Value) -> &mut RequestStep {

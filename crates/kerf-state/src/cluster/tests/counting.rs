@@ -1,9 +1,10 @@
-//! What counts on a node besides cpus: volumes, ports, daemons, and pods that are being resized. Every decision is made by books that were
-//! made anew and by books that followed the events.
+//! Tests of what counts on a node besides CPU: volumes, ports, daemons, and pods that are being
+//! resized. Each decision is made by a newly prepared solver and by the cached one that followed
+//! the events; both must agree.
 
 use super::*;
 
-/// A pod that waits, or runs on a node, with these changes.
+/// Returns a pending pod, or a running one if `node` is given, with `more` merged into it.
 fn pod_with(name: &str, node: Option<&str>, more: Value) -> Pod {
     let phase = if node.is_some() { "Running" } else { "Pending" };
     let mut pod = json!({
@@ -15,19 +16,19 @@ fn pod_with(name: &str, node: Option<&str>, more: Value) -> Pod {
     from_json(pod)
 }
 
-/// Whether a pod that waits would be put on the node `n`.
+/// Returns true if the pending pod would be placed on the node `n`.
 fn fits_on_node(cluster: &mut Cluster, pod: Pod) -> bool {
-    let (ask, settings, key) = (input_context(), settings(), pod.key());
-    let _ = cluster.solve(&ask, &settings);
+    let (context, settings, key) = (input_context(), settings(), pod.key());
+    let _ = cluster.solve(&context, &settings);
     cluster.apply(pod.clone());
-    let fresh = kerf_engine::solve(&cluster.input(&ask), &settings);
-    let followed = cluster.solve(&ask, &settings);
-    assert_eq!(solution_text(&followed), solution_text(&fresh));
+    let fresh = kerf_engine::solve(&cluster.input(&context), &settings);
+    let incremental = cluster.solve(&context, &settings);
+    assert_eq!(solution_text(&incremental), solution_text(&fresh));
     cluster.delete(&pod);
-    followed.nodes.iter().any(|placement| placement.node == "n" && placement.pods.contains(&key))
+    incremental.nodes.iter().any(|placement| placement.node == "n" && placement.pods.contains(&key))
 }
 
-/// A cluster with the node `n`, which is big enough for anything.
+/// Returns a cluster with the node `n`, which has 64 CPUs.
 fn with_node() -> Cluster {
     let mut cluster = cluster_with_pool();
     cluster.apply(claim("c", "i-1", 1, json!({"spec": {"taints": null, "startupTaints": null}})));
@@ -63,7 +64,7 @@ fn a_volume_counts_once_however_many_pods_use_it() {
     for version in 2..4 {
         assert!(!fits_on_node(&mut cluster, pod_with("eleventh", None, volume(11))), "version {version}");
         assert!(fits_on_node(&mut cluster, pod_with("again", None, volume(3))), "version {version}");
-        // What the claim has to say later changes nothing of it.
+        // A later version of the claim does not change the count.
         cluster.apply(claim("c", "i-1", version, json!({"spec": {"taints": null, "startupTaints": null}})));
     }
     cluster.delete(&pod_with("p7", Some("n"), volume(7)));
@@ -72,14 +73,14 @@ fn a_volume_counts_once_however_many_pods_use_it() {
 
 // spec 04 #13
 #[test]
-fn a_port_of_the_host_is_used_by_one_pod() {
+fn a_host_port_is_used_by_one_pod() {
     let mut cluster = with_node();
     let port = |protocol: &str, ip: &str| {
         json!({"spec": {"containers": [{"name": "c", "ports": [
             {"containerPort": 5, "hostPort": 5, "protocol": protocol, "hostIP": ip}]}]}})
     };
     for _ in 0..2 {
-        // Hearing of it again does not make it collide with itself.
+        // Applying the same pod again does not make it conflict with its own port.
         cluster.apply(pod_with("user", Some("n"), port("TCP", "0.0.0.0")));
     }
     for ip in ["", "0.0.0.0", "10.0.0.1"] {
@@ -92,9 +93,9 @@ fn a_port_of_the_host_is_used_by_one_pod() {
 
 // spec 04 #31
 #[test]
-fn the_newest_pod_of_a_daemon_set_says_what_it_needs() {
+fn the_newest_pod_of_a_daemon_set_defines_its_requests() {
     let mut cluster = cluster_with_pool();
-    let set: DaemonSet =
+    let daemon_set: DaemonSet =
         from_json(json!({"metadata": {"name": "d", "namespace": "default", "uid": "d"}, "spec": {"template":
         {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]}}}}));
     let daemon = |name: &str, created: &str, cpu: &str| {
@@ -107,8 +108,8 @@ fn the_newest_pod_of_a_daemon_set_says_what_it_needs() {
             "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}}),
         )
     };
-    // How many machines of four cpus three pods take says how much of each the daemon has.
-    let machines = |cluster: &mut Cluster, cpu: &str| {
+    // The number of 4-CPU nodes for three pods shows how much of each node the daemon takes.
+    let claims_and_unplaced = |cluster: &mut Cluster, cpu: &str| {
         let pods: Vec<Pod> = (0..3)
             .map(|n| {
                 pod_with(
@@ -128,24 +129,24 @@ fn the_newest_pod_of_a_daemon_set_says_what_it_needs() {
         }
         (solution.claims.len(), solution.unplaced.len())
     };
-    cluster.apply(set.clone());
-    assert_eq!(machines(&mut cluster, "1"), (3, 0), "the template: one cpu of four is left");
+    cluster.apply(daemon_set.clone());
+    assert_eq!(claims_and_unplaced(&mut cluster, "1"), (3, 0), "the template: one cpu of four is left");
     cluster.apply(daemon("old", "2026-01-01T00:00:00Z", "3"));
     cluster.apply(daemon("new", "2026-01-02T00:00:00Z", "1"));
     for n in 0..1000 {
         cluster.apply(pod_with(&format!("other-{n}"), Some("elsewhere"), json!({})));
     }
-    assert_eq!(machines(&mut cluster, "1"), (1, 0), "three cpus of four are left");
-    assert_eq!(machines(&mut cluster, "4"), (0, 3));
-    cluster.delete(&set);
-    assert_eq!(machines(&mut cluster, "4"), (3, 0), "nothing is needed for a set that is gone");
+    assert_eq!(claims_and_unplaced(&mut cluster, "1"), (1, 0), "three cpus of four are left");
+    assert_eq!(claims_and_unplaced(&mut cluster, "4"), (0, 3));
+    cluster.delete(&daemon_set);
+    assert_eq!(claims_and_unplaced(&mut cluster, "4"), (3, 0), "nothing is needed for a set that is gone");
 }
 
 // spec 04 #136, #137
 #[test]
-fn a_pod_counts_with_the_most_that_it_may_have() {
+fn a_resized_pod_counts_at_the_larger_size() {
     let resources = |cpu: &str| json!({"requests": {"cpu": cpu}});
-    let counted = |more: Value| {
+    let counted_cpu = |more: Value| {
         let mut cluster = with_node();
         cluster.apply(pod_with("p", Some("n"), more));
         cpu(&cluster.requests_on("n").pods)
@@ -154,10 +155,10 @@ fn a_pod_counts_with_the_most_that_it_may_have() {
         json!({"spec": {"containers": [{"name": "c", "resources": resources(spec)}]}, "status": {"containerStatuses": [
             {"name": "c", "allocatedResources": {"cpu": allocated}, "resources": resources(allocated)}]}})
     };
-    assert_eq!(counted(resized("2", "6")), "6");
-    assert_eq!(counted(resized("8", "2")), "8");
-    assert_eq!(counted(json!({"spec": {"containers": [{"name": "c", "resources": resources("3")}]}})), "3");
-    let whole =
+    assert_eq!(counted_cpu(resized("2", "6")), "6");
+    assert_eq!(counted_cpu(resized("8", "2")), "8");
+    assert_eq!(counted_cpu(json!({"spec": {"containers": [{"name": "c", "resources": resources("3")}]}})), "3");
+    let pod_level =
         json!({"spec": {"resources": resources("2"), "containers": [{"name": "c", "resources": resources("1")}]}});
-    assert_eq!(counted(whole), "2");
+    assert_eq!(counted_cpu(pod_level), "2");
 }

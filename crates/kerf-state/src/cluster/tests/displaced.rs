@@ -1,8 +1,8 @@
-//! Pods whose place somebody else has taken.
+//! Tests of pods that no longer fit on the node that was launched for them.
 
 use super::*;
 
-/// Four CPUs, launched for two pods.
+/// Returns a cluster with a node of 4 CPUs that was launched for the pods `a` and `b`.
 fn cluster_with_launched_claim() -> Cluster {
     let mut cluster = synced_empty_cluster();
     cluster.apply(claim("c", "i-1", 1, json!({})));
@@ -21,7 +21,7 @@ fn bind_pod(cluster: &mut Cluster, name: &str, node: &str) -> Option<Str> {
 }
 
 #[test]
-fn who_comes_first_displaces_whoever_has_no_room_left() {
+fn a_bound_pod_displaces_a_pending_pod_that_no_longer_fits() {
     let mut cluster = cluster_with_launched_claim();
     assert_eq!(bind_pod(&mut cluster, "x", "n"), None, "three of four are taken or meant for somebody");
     assert_eq!(bind_pod(&mut cluster, "y", "n"), None, "it is full now, with those that are to come");
@@ -29,19 +29,19 @@ fn who_comes_first_displaces_whoever_has_no_room_left() {
 }
 
 #[test]
-fn who_comes_as_expected_displaces_nobody() {
+fn an_expected_pod_displaces_no_pod() {
     let mut cluster = cluster_with_launched_claim();
     for name in ["x", "y", "a"] {
         assert_eq!(bind_pod(&mut cluster, name, "n"), None, "{name}");
     }
-    // Told again, it is no news.
+    // A later event of a bound pod displaces no pod.
     let change = cluster.apply(pod("a", Some("n"), "Running", "ReplicaSet")).unwrap();
     assert_eq!(cluster.displaced_by(&change), None);
     assert_eq!(bind_pod(&mut cluster, "b", "n"), None);
 }
 
 #[test]
-fn who_has_found_another_place_is_not_displaced() {
+fn a_pod_that_is_placed_elsewhere_is_not_displaced() {
     let mut cluster = cluster_with_launched_claim();
     cluster.apply(pod("a", Some("elsewhere"), "Pending", "ReplicaSet"));
     cluster.record_launched_for("default/b".into(), "another".into());

@@ -22,11 +22,11 @@ use super::*;
 use crate::args::FeatureGates;
 
 /// What a claim is for and what it may become: pool, instance types, requests.
-type Wanted = (String, Vec<String>, Vec<(String, String)>);
+type ClaimSummary = (String, Vec<String>, Vec<(String, String)>);
 
 const CLUSTERS: u64 = 200;
 const ZONE: &str = "topology.kubernetes.io/zone";
-const TYPE: &str = "node.kubernetes.io/instance-type";
+const INSTANCE_TYPE_LABEL: &str = "node.kubernetes.io/instance-type";
 
 fn settings() -> Settings {
     let settings = crate::args::Settings {
@@ -50,71 +50,71 @@ where
 }
 
 /// One of some values.
-fn one<'v>(chance: &mut Rng, values: &[&'v str]) -> &'v str {
+fn pick_one<'v>(chance: &mut Rng, values: &[&'v str]) -> &'v str {
     values[usize::try_from(chance.below(values.len() as u64)).unwrap()]
 }
 
-fn pool(chance: &mut Rng, name: &str) -> Value {
+fn random_pool(chance: &mut Rng, name: &str) -> Value {
     let mut requirements = vec![json!({"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]})];
-    if chance.happens(500_000) {
+    if chance.happens_per_million(500_000) {
         requirements.push(json!({"key": "karpenter.sh/capacity-type", "operator": "In",
-            "values": [one(chance, &["spot", "on-demand"])]}));
+            "values": [pick_one(chance, &["spot", "on-demand"])]}));
     }
-    if chance.happens(300_000) {
+    if chance.happens_per_million(300_000) {
         requirements.push(json!({"key": ZONE, "operator": "In", "values": ["test-zone-a", "test-zone-b"]}));
     }
-    if chance.happens(500_000) {
+    if chance.happens_per_million(500_000) {
         requirements.push(json!({"key": "karpenter.kwok.sh/instance-cpu", "operator": "Lt", "values": ["17"]}));
     }
     let mut spec = json!({"template": {"spec": {
         "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
         "requirements": requirements,
     }}, "weight": 1 + chance.below(50)});
-    if chance.happens(300_000) {
+    if chance.happens_per_million(300_000) {
         spec["limits"] = json!({"cpu": (2 + chance.below(40)).to_string()});
     }
-    if chance.happens(250_000) {
+    if chance.happens_per_million(250_000) {
         spec["template"]["spec"]["taints"] = json!([{"key": "team", "value": "a", "effect": "NoSchedule"}]);
     }
     json!({"metadata": {"name": name}, "spec": spec})
 }
 
-fn pod(chance: &mut Rng, number: u64) -> Value {
-    let app = one(chance, &["x", "y", "z"]);
+fn random_pod(chance: &mut Rng, number: u64) -> Value {
+    let app = pick_one(chance, &["x", "y", "z"]);
     let mut spec = json!({"containers": [{"name": "c", "image": "i", "resources": {"requests": {
-        "cpu": one(chance, &["100m", "500m", "1", "1700m", "3", "40", "900"]),
-        "memory": one(chance, &["64Mi", "1Gi", "3Gi"]),
+        "cpu": pick_one(chance, &["100m", "500m", "1", "1700m", "3", "40", "900"]),
+        "memory": pick_one(chance, &["64Mi", "1Gi", "3Gi"]),
     }}}]});
-    if chance.happens(250_000) {
+    if chance.happens_per_million(250_000) {
         spec["tolerations"] = json!([{"key": "team", "operator": "Exists"}]);
     }
-    if chance.happens(200_000) {
-        spec["nodeSelector"] = json!({ZONE: one(chance, &["test-zone-a", "test-zone-c", "nowhere"])});
+    if chance.happens_per_million(200_000) {
+        spec["nodeSelector"] = json!({ZONE: pick_one(chance, &["test-zone-a", "test-zone-c", "nowhere"])});
     }
-    if chance.happens(250_000) {
-        let key = one(chance, &[ZONE, "kubernetes.io/hostname"]);
+    if chance.happens_per_million(250_000) {
+        let key = pick_one(chance, &[ZONE, "kubernetes.io/hostname"]);
         spec["topologySpreadConstraints"] = json!([{"maxSkew": 1, "topologyKey": key,
-            "whenUnsatisfiable": one(chance, &["DoNotSchedule", "ScheduleAnyway"]),
+            "whenUnsatisfiable": pick_one(chance, &["DoNotSchedule", "ScheduleAnyway"]),
             "labelSelector": {"matchLabels": {"app": app}}}]);
     }
-    if chance.happens(150_000) {
+    if chance.happens_per_million(150_000) {
         spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
             {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}]}});
     }
     json!({"metadata": {"name": format!("pod-{number}"), "labels": {"app": app}}, "spec": spec})
 }
 
-fn beginning() -> Clock {
+fn start_clock() -> Clock {
     Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap())
 }
 
 /// A server with the definitions and a node class, of which each cluster is a copy: to judge the definitions takes longer than all the rest.
-async fn furnished() -> &'static ApiServer {
+async fn installed_server() -> &'static ApiServer {
     static FURNISHED: OnceCell<ApiServer> = OnceCell::const_new();
     let furnish = async || {
         // A seed of its own, so that no cluster makes the uids of the definitions once more.
-        let server = ApiServer::new(ApiServerConfig::new(beginning(), CLUSTERS));
-        super::super::sandbox::install(&server).await.unwrap();
+        let server = ApiServer::new(ApiServerConfig::new(start_clock(), CLUSTERS));
+        super::super::sandbox::install_kwok_crds(&server).await.unwrap();
         create::<KWOKNodeClass>(&server, json!({"metadata": {"name": "default"}, "spec": {}})).await;
         server
     };
@@ -122,12 +122,12 @@ async fn furnished() -> &'static ApiServer {
 }
 
 /// A cluster with pools, a few nodes and pods that wait.
-async fn cluster(seed: u64) -> ApiServer {
-    let server = furnished().await.fork(beginning());
+async fn random_cluster(seed: u64) -> ApiServer {
+    let server = installed_server().await.fork(start_clock());
     server.reseed(seed);
     let mut chance = Rng::new(seed).fork("plan");
     for number in 0..=chance.below(3) {
-        let pool = pool(&mut chance, &format!("pool-{number}"));
+        let pool = random_pool(&mut chance, &format!("pool-{number}"));
         create::<NodePool>(&server, pool).await;
     }
     for number in 0..chance.below(3) {
@@ -141,7 +141,7 @@ async fn cluster(seed: u64) -> ApiServer {
     }
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     for number in 0..=chance.below(12) {
-        let pod = serde_json::from_value(pod(&mut chance, number)).unwrap();
+        let pod = serde_json::from_value(random_pod(&mut chance, number)).unwrap();
         pods.create(&PostParams::default(), &pod).await.unwrap();
         let waiting = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
         let status = Patch::Merge(json!({"status": {"conditions": [waiting]}}));
@@ -151,9 +151,9 @@ async fn cluster(seed: u64) -> ApiServer {
 }
 
 /// What a plan of the live cluster says: claims, and pods that find no place.
-async fn planned(server: &ApiServer) -> (Vec<Wanted>, Vec<String>) {
-    let objects = input::load_by(server.client(), Selectors::Unwanted).await.unwrap().objects;
-    let world = World::new(objects, kerf_kwok::built_in_catalogue(), server.clock().now());
+async fn planned_claims(server: &ApiServer) -> (Vec<ClaimSummary>, Vec<String>) {
+    let objects = input::load_with_client(server.client(), SelectorKinds::Skip).await.unwrap().objects;
+    let world = PlanInput::new(objects, kerf_kwok::built_in_catalogue(), server.clock().now());
     let solution = kerf_engine::solve(&world.input, &settings());
     let claims = solution.claims.iter().map(|claim| {
         let mut types: Vec<String> = claim.launch.instance_types.iter().map(ToString::to_string).collect();
@@ -161,13 +161,13 @@ async fn planned(server: &ApiServer) -> (Vec<Wanted>, Vec<String>) {
         let requests = claim.requests.iter().map(|(name, amount)| (name.to_string(), amount.to_string())).collect();
         (claim.pool.to_string(), types, requests)
     });
-    let mut claims: Vec<Wanted> = claims.collect();
+    let mut claims: Vec<ClaimSummary> = claims.collect();
     claims.sort();
     (claims, solution.unplaced.iter().map(|unplaced| unplaced.pod.to_string()).collect())
 }
 
 /// What the controllers do: claims, and pods of which they say that they find no place.
-async fn done(server: &ApiServer) -> (Vec<Wanted>, Vec<String>) {
+async fn created_claims(server: &ApiServer) -> (Vec<ClaimSummary>, Vec<String>) {
     let (client, clock) = (server.client_as("kerf"), server.clock());
     let recorder = Arc::new(Recorder::new(client.clone(), clock, 0));
     let ctx = Context {
@@ -188,13 +188,13 @@ async fn done(server: &ApiServer) -> (Vec<Wanted>, Vec<String>) {
     let claims: Api<NodeClaim> = Api::all(server.client());
     let claims = claims.list(&ListParams::default()).await.unwrap().items.into_iter().map(|claim| {
         let pool = claim.metadata.labels.unwrap()["karpenter.sh/nodepool"].clone();
-        let types = claim.spec.requirements.into_iter().find(|requirement| requirement.key == TYPE);
+        let types = claim.spec.requirements.into_iter().find(|requirement| requirement.key == INSTANCE_TYPE_LABEL);
         let mut types = types.and_then(|requirement| requirement.values).unwrap_or_default();
         types.sort();
         let requests = claim.spec.resources.unwrap().requests.unwrap();
         (pool, types, requests.into_iter().map(|(name, amount)| (name, amount.to_string())).collect())
     });
-    let mut claims: Vec<Wanted> = claims.collect();
+    let mut claims: Vec<ClaimSummary> = claims.collect();
     claims.sort();
     let events: Api<Event> = Api::default_namespaced(server.client());
     let events = events.list(&ListParams::default()).await.unwrap().items;
@@ -207,12 +207,12 @@ async fn done(server: &ApiServer) -> (Vec<Wanted>, Vec<String>) {
 }
 
 /// Compares plan and action on some clusters. Two tests share the work, so that it takes half as long.
-async fn compare(seeds: std::ops::Range<u64>) {
+async fn compare_plan_with_controllers(seeds: std::ops::Range<u64>) {
     let (mut machines, mut left_out) = (0, 0);
     for seed in seeds {
-        let server = cluster(seed).await;
-        let plan = planned(&server).await;
-        assert_eq!(done(&server).await, plan, "cluster {seed}");
+        let server = random_cluster(seed).await;
+        let plan = planned_claims(&server).await;
+        assert_eq!(created_claims(&server).await, plan, "cluster {seed}");
         machines += plan.0.len();
         left_out += plan.1.len();
     }
@@ -224,10 +224,10 @@ async fn compare(seeds: std::ops::Range<u64>) {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_plan_says_is_what_the_controllers_do() {
-    compare(0..CLUSTERS / 2).await;
+    compare_plan_with_controllers(0..CLUSTERS / 2).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_plan_says_is_what_the_controllers_do_on_other_clusters() {
-    compare(CLUSTERS / 2..CLUSTERS).await;
+    compare_plan_with_controllers(CLUSTERS / 2..CLUSTERS).await;
 }

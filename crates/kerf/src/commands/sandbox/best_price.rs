@@ -12,29 +12,29 @@ use kube::Client;
 
 use crate::args;
 use crate::commands::plan;
-use crate::input::{Selectors, World, load_by};
+use crate::input::{PlanInput, SelectorKinds, load_with_client};
 
 /// Knows what a cluster might cost.
-pub(super) struct Appraiser {
+pub(super) struct BestPriceCalculator {
     client: Client,
     clock: kerf_runtime::Clock,
     settings: Settings,
-    selectors: Selectors,
+    selectors: SelectorKinds,
     catalogue: Catalogue,
 }
 
-impl Appraiser {
+impl BestPriceCalculator {
     pub(super) fn new(cluster: &Cluster, settings: &args::Settings, catalogue: Catalogue) -> Self {
         let (client, clock) = (cluster.api().client_as("appraiser"), cluster.api().clock());
-        let selectors = Selectors::of(settings);
+        let selectors = SelectorKinds::needed_by(settings);
         Self { client, clock, settings: plan::engine_settings(settings, false, 1), selectors, catalogue }
     }
 
     /// The price of the best plan in millionths of a dollar an hour; none if some pod has no place in it.
     pub(super) async fn best_price(&self) -> Option<u64> {
-        let loaded = load_by(self.client.clone(), self.selectors).await.ok()?;
-        let world = World::new(loaded.objects, self.catalogue.clone(), self.clock.now());
-        let solution = solve(&from_scratch(world.input), &self.settings);
+        let loaded = load_with_client(self.client.clone(), self.selectors).await.ok()?;
+        let world = PlanInput::new(loaded.objects, self.catalogue.clone(), self.clock.now());
+        let solution = solve(&without_launched_nodes(world.input), &self.settings);
         if !solution.unplaced.is_empty() {
             return None;
         }
@@ -45,7 +45,7 @@ impl Appraiser {
 }
 
 /// The same pods, none of them on a machine that Kerf has launched.
-fn from_scratch(mut input: Input) -> Input {
+fn without_launched_nodes(mut input: Input) -> Input {
     let is_launched = |node: &Arc<Node>| node.metadata.labels.get(labels::NODEPOOL).is_some();
     let (launched, others): (Vec<Arc<Node>>, Vec<Arc<Node>>) = input.nodes.into_iter().partition(is_launched);
     input.nodes = others;

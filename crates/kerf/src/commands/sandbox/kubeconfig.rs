@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::exit::{Failure, Problem};
+use crate::exit::{CommandFailure, Problem};
 
 /// The file, as long as the cluster lives.
 #[derive(Debug)]
@@ -20,11 +20,11 @@ pub(super) struct KubeconfigFile {
 
 impl KubeconfigFile {
     /// Writes it to `wished`, or to a new private folder.
-    pub(super) fn write(wished: Option<&Path>, text: &str) -> Result<Self, Failure> {
+    pub(super) fn write(wished: Option<&Path>, text: &str) -> Result<Self, CommandFailure> {
         let file = match wished {
             Some(path) => Self { path: std::path::absolute(path).unwrap_or_else(|_| path.into()), folder: None },
             None => {
-                let folder = private_folder().map_err(Failure::Work)?;
+                let folder = private_folder().map_err(CommandFailure::ExecutionFailed)?;
                 Self { path: folder.join("kubeconfig"), folder: Some(folder) }
             }
         };
@@ -40,11 +40,11 @@ impl KubeconfigFile {
                 let problem = Problem::new(format!("{} exists already", file.path.display()));
                 // It is not ours to take away.
                 std::mem::forget(file);
-                Err(Failure::bad_input(problem.with_hint("name another file, or remove this one")))
+                Err(CommandFailure::bad_input(problem.with_hint("name another file, or remove this one")))
             }
             Err(cause) => {
                 let path = file.path.display().to_string();
-                Err(Failure::Work(anyhow::Error::new(cause).context(format!("cannot write {path}"))))
+                Err(CommandFailure::ExecutionFailed(anyhow::Error::new(cause).context(format!("cannot write {path}"))))
             }
         }
     }

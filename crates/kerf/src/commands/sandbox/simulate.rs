@@ -8,30 +8,30 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kerf_kwok::Catalogue;
 use kerf_runtime::{Clock, Shutdown};
-use kerf_sandbox::sim::{Line, Report, Scenario, Simulation};
+use kerf_sandbox::sim::{ProgressLine, Scenario, Simulation, SimulationReport};
 use kerf_sandbox::{Cluster, ClusterConfig, Timing};
 use tokio::sync::oneshot;
 use tracing::error;
 
-use super::best_price::Appraiser;
-use super::{Kerf, install, show_log};
-use crate::args::{Format, SandboxRun};
+use super::best_price::BestPriceCalculator;
+use super::{SandboxController, install_kwok_crds, start_stderr_log};
+use crate::args::{Format, SandboxRunOptions};
 use crate::commands::plan;
-use crate::exit::{Exit, Failure, Problem};
-use crate::output::{self, Reader};
+use crate::exit::{CommandFailure, Exit, Problem};
+use crate::output::{self, StdoutState};
 
 /// The story of the demonstration.
-const STORY: &str = include_str!("../../../../../scenarios/story.yaml");
+const DEMO_SCENARIO: &str = include_str!("../../../../../scenarios/story.yaml");
 /// When virtual time begins: any instant would do, and it is always the same.
-const BEGINNING: &str = "2026-01-01T00:00:00Z";
+const VIRTUAL_START_TIME: &str = "2026-01-01T00:00:00Z";
 
 /// Runs a scenario and shows what came of it.
-pub(in crate::commands) fn simulate(wish: &SandboxRun) -> Result<Exit, Failure> {
+pub(in crate::commands) fn simulate(wish: &SandboxRunOptions) -> Result<Exit, CommandFailure> {
     let catalogue = plan::instance_types(wish.instance_types.as_deref())?;
     let text = std::fs::read_to_string(&wish.scenario).map_err(|cause| {
-        Failure::bad_input(Problem::new(format!("{}: cannot be read: {cause}", wish.scenario.display())))
+        CommandFailure::bad_input(Problem::new(format!("{}: cannot be read: {cause}", wish.scenario.display())))
     })?;
-    let mut scenario = read(&text, &wish.scenario)?;
+    let mut scenario = read_scenario(&text, &wish.scenario)?;
     scenario.faults.extend(wish.faults.iter().copied());
     if let Some(until) = wish.until {
         scenario.until = until;
@@ -39,24 +39,25 @@ pub(in crate::commands) fn simulate(wish: &SandboxRun) -> Result<Exit, Failure> 
     }
     // Time stands still while anybody works, and jumps when everybody waits.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
-    let runtime = runtime.context("cannot start the runtime").map_err(Failure::Work)?;
+    let runtime = runtime.context("cannot start the runtime").map_err(CommandFailure::ExecutionFailed)?;
     let is_told = wish.format == Format::Table;
     let report = runtime.block_on(async {
-        let start = BEGINNING.parse().context("the beginning of time").map_err(Failure::Work)?;
+        let start =
+            VIRTUAL_START_TIME.parse().context("the beginning of time").map_err(CommandFailure::ExecutionFailed)?;
         let clock = Clock::starting_at(start);
-        show_log(wish.log_level, clock)?;
+        start_stderr_log(wish.log_level, clock)?;
         let timing = if scenario.instant { Timing::INSTANT } else { Timing::LIFELIKE };
         let cluster = Cluster::start(ClusterConfig { clock, seed: wish.seed, timing });
-        let kerf = Kerf { settings: wish.settings.clone(), seed: wish.seed, metrics_port: None, cores: 1 };
-        play(&cluster, Simulation { scenario, seed: wish.seed }, kerf, catalogue, is_told).await
+        let kerf = SandboxController { settings: wish.settings.clone(), seed: wish.seed, metrics_port: None, cores: 1 };
+        run_simulation(&cluster, Simulation { scenario, seed: wish.seed }, kerf, catalogue, is_told).await
     })?;
     // What was not played to its end has no verdict, and must not be taken for one that passed.
-    let Played::ToTheEnd(report) = report else {
+    let PlayOutcome::Completed(report) = report else {
         let cause = anyhow::anyhow!("the scenario was not played to its end: whoever read stdout has gone");
-        return Err(Failure::Work(cause));
+        return Err(CommandFailure::ExecutionFailed(cause));
     };
     match wish.format {
-        Format::Table => output::print_text(&format!("\n{}", output::report(&report))),
+        Format::Table => output::print_text(&format!("\n{}", output::render_report(&report))),
         Format::Json => output::print(|to| output::json::write(&report, to)),
         Format::Yaml => output::print(|to| serde_yaml_ng::to_writer(to, &report).map_err(std::io::Error::other)),
     }?;
@@ -64,53 +65,60 @@ pub(in crate::commands) fn simulate(wish: &SandboxRun) -> Result<Exit, Failure> 
 }
 
 /// The story of the demonstration, on a cluster that others may look at meanwhile.
-pub(super) async fn demonstrate(cluster: &Cluster, kerf: Kerf, catalogue: Catalogue) -> Result<Exit, Failure> {
-    let scenario = read(STORY, Path::new("the story"))?;
+pub(super) async fn run_demo(
+    cluster: &Cluster,
+    kerf: SandboxController,
+    catalogue: Catalogue,
+) -> Result<Exit, CommandFailure> {
+    let scenario = read_scenario(DEMO_SCENARIO, Path::new("the story"))?;
     let seed = kerf.seed;
-    let played = play(cluster, Simulation { scenario, seed }, kerf, catalogue, true).await?;
-    let Played::ToTheEnd(report) = played else { return Ok(Exit::Done) };
-    output::print_text(&format!("\n{}", output::report(&report)))?;
+    let played = run_simulation(cluster, Simulation { scenario, seed }, kerf, catalogue, true).await?;
+    let PlayOutcome::Completed(report) = played else { return Ok(Exit::Done) };
+    output::print_text(&format!("\n{}", output::render_report(&report)))?;
     Ok(if report.violations.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
 /// How far a scenario was played.
-enum Played {
-    ToTheEnd(Box<Report>),
+enum PlayOutcome {
+    Completed(Box<SimulationReport>),
     /// As far as somebody listened.
-    UntilReaderWent,
+    StdoutClosed,
 }
 
-async fn play(
+async fn run_simulation(
     cluster: &Cluster,
     simulation: Simulation,
-    kerf: Kerf,
+    kerf: SandboxController,
     catalogue: Catalogue,
     is_told: bool,
-) -> Result<Played, Failure> {
-    install(cluster.api()).await.map_err(Failure::Work)?;
-    cluster.add_nodes(simulation.scenario.nodes).context("cannot make the nodes").map_err(Failure::Work)?;
+) -> Result<PlayOutcome, CommandFailure> {
+    install_kwok_crds(cluster.api()).await.map_err(CommandFailure::ExecutionFailed)?;
+    cluster
+        .add_nodes(simulation.scenario.nodes)
+        .context("cannot make the nodes")
+        .map_err(CommandFailure::ExecutionFailed)?;
     let (unheard, mut outcome) = oneshot::channel();
     let mut unheard = Some(unheard);
-    let tell = |line: Line| {
+    let tell = |line: ProgressLine| {
         let Some(send) = unheard.take_if(|_| is_told) else { return };
         match output::print_text(&format!("{line}\n")) {
-            Ok(Reader::Listens) => unheard = Some(send),
-            Ok(Reader::HasGone) => drop(send.send(Ok(Played::UntilReaderWent))),
+            Ok(StdoutState::Open) => unheard = Some(send),
+            Ok(StdoutState::Closed) => drop(send.send(Ok(PlayOutcome::StdoutClosed))),
             Err(failure) => drop(send.send(Err(failure))),
         }
     };
-    let appraiser = Appraiser::new(cluster, &kerf.settings, catalogue.clone());
-    let system = system(cluster, kerf, catalogue);
+    let appraiser = BestPriceCalculator::new(cluster, &kerf.settings, catalogue.clone());
+    let system = controllers_under_test(cluster, kerf, catalogue);
     let playing = simulation.run(cluster, system, async || appraiser.best_price().await, tell);
     tokio::select! {
         biased;
         Ok(ended) = &mut outcome => ended,
-        report = playing => Ok(Played::ToTheEnd(Box::new(report))),
+        report = playing => Ok(PlayOutcome::Completed(Box::new(report))),
     }
 }
 
 /// Kerf, as the one that is tried.
-fn system(cluster: &Cluster, kerf: Kerf, catalogue: Catalogue) -> BoxFuture<'static, ()> {
+fn controllers_under_test(cluster: &Cluster, kerf: SandboxController, catalogue: Catalogue) -> BoxFuture<'static, ()> {
     let (shutdown, stop) = Shutdown::new();
     let working = kerf.run(cluster, catalogue, stop);
     async move {
@@ -123,14 +131,15 @@ fn system(cluster: &Cluster, kerf: Kerf, catalogue: Catalogue) -> BoxFuture<'sta
 }
 
 /// Reads a scenario, or says everything that is wrong with it.
-fn read(text: &str, path: &Path) -> Result<Scenario, Failure> {
+fn read_scenario(text: &str, path: &Path) -> Result<Scenario, CommandFailure> {
     let problem = |why: String| Problem::new(format!("{}: {why}", path.display()));
     // YAML's own tree minds a key that is given twice.
     let tree: serde_yaml_ng::Value =
-        serde_yaml_ng::from_str(text).map_err(|cause| Failure::bad_input(problem(cause.to_string())))?;
-    let tree = serde_json::to_value(tree).map_err(|cause| Failure::bad_input(problem(cause.to_string())))?;
-    Scenario::read(tree)
-        .map_err(|mistakes| Failure::BadInput(mistakes.iter().map(|mistake| problem(mistake.to_string())).collect()))
+        serde_yaml_ng::from_str(text).map_err(|cause| CommandFailure::bad_input(problem(cause.to_string())))?;
+    let tree = serde_json::to_value(tree).map_err(|cause| CommandFailure::bad_input(problem(cause.to_string())))?;
+    Scenario::read(tree).map_err(|mistakes| {
+        CommandFailure::BadInput(mistakes.iter().map(|mistake| problem(mistake.to_string())).collect())
+    })
 }
 
 #[cfg(test)]
@@ -141,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_story_of_the_demonstration_is_sound() {
-        let scenario = read(STORY, Path::new("story")).unwrap_or_else(|failure| panic!("{failure:?}"));
+        let scenario = read_scenario(DEMO_SCENARIO, Path::new("story")).unwrap_or_else(|failure| panic!("{failure:?}"));
         assert!(scenario.until <= Duration::from_mins(30), "nobody watches for longer");
     }
 }

@@ -8,7 +8,10 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Body, Found, LIST_DEPTH_MAX, Origin, Split, TOO_DEEP, list_of, without_position};
+use super::{
+    LIST_DEPTH_MAX, LISTS_TOO_DEEP_MESSAGE, ObjectBody, ObjectOrigin, RawObject, SplitText, list_item_kind,
+    without_position,
+};
 
 /// The outside of a document.
 #[derive(Deserialize)]
@@ -23,25 +26,26 @@ struct Outside<'s> {
 }
 
 /// The objects of a JSON text.
-pub(super) fn split(source: u32, text: &str) -> Split<'_> {
-    let mut splitter = Splitter { lines: Lines { text, at: 0, line: 1 }, items: 0, split: Split::default() };
+pub(super) fn split(source: u32, text: &str) -> SplitText<'_> {
+    let mut splitter =
+        JsonSplitter { lines: LineCounter { text, at: 0, line: 1 }, items: 0, split: SplitText::default() };
     let mut rest = text;
     for document in 1.. {
         rest = rest.trim_start();
         let start = text.len() - rest.len();
-        let origin = Origin { source, document, item: 0, line: splitter.lines.line_of(start) };
+        let origin = ObjectOrigin { source, document, item: 0, line: splitter.lines.line_of_byte(start) };
         let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<Outside<'_>>();
         match stream.next() {
             Some(Ok(outside)) => {
                 let body = &rest[..stream.byte_offset()];
                 splitter.items = 0;
-                splitter.open(origin, outside, body, 0);
+                splitter.add_object_or_items(origin, outside, body, 0);
                 rest = &rest[stream.byte_offset()..];
             }
             Some(Err(cause)) => {
                 // After a syntax error nobody knows where the next document begins.
                 let line = origin.line + (cause.line() as u32).saturating_sub(1);
-                splitter.split.refuse(Origin { line, ..origin }, in_words(&cause));
+                splitter.split.add_unreadable(ObjectOrigin { line, ..origin }, describe_error(&cause));
                 break;
             }
             None => break,
@@ -50,56 +54,56 @@ pub(super) fn split(source: u32, text: &str) -> Split<'_> {
     splitter.split
 }
 
-struct Splitter<'s> {
-    lines: Lines<'s>,
+struct JsonSplitter<'s> {
+    lines: LineCounter<'s>,
     /// How many objects the lists of this document have given so far.
     items: u32,
-    split: Split<'s>,
+    split: SplitText<'s>,
 }
 
-impl<'s> Splitter<'s> {
+impl<'s> JsonSplitter<'s> {
     /// Takes an object, or all that its list holds.
-    fn open(&mut self, origin: Origin, outside: Outside<'s>, body: &'s str, depth: usize) {
+    fn add_object_or_items(&mut self, origin: ObjectOrigin, outside: Outside<'s>, body: &'s str, depth: usize) {
         let Outside { api_version, kind, items } = outside;
-        let (Some(of), Some(items)) = (list_of(&kind), items) else {
-            self.split.objects.push(Found { origin, api_version, kind, body: Body::Json(body) });
+        let (Some(of), Some(items)) = (list_item_kind(&kind), items) else {
+            self.split.objects.push(RawObject { origin, api_version, kind, body: ObjectBody::Json(body) });
             return;
         };
         if depth == LIST_DEPTH_MAX {
-            self.split.refuse(origin, TOO_DEEP.to_owned());
+            self.split.add_unreadable(origin, LISTS_TOO_DEEP_MESSAGE.to_owned());
             return;
         }
         for item in items {
             let text = item.get();
             let line = self.lines.line_of_piece(text);
             self.items += 1;
-            let origin = Origin { item: self.items, line, ..origin };
-            let head = match head(text) {
+            let origin = ObjectOrigin { item: self.items, line, ..origin };
+            let head = match read_head(text) {
                 Ok(head) => head,
                 Err(cause) => {
-                    self.split.refuse(origin, in_words(&cause));
+                    self.split.add_unreadable(origin, describe_error(&cause));
                     continue;
                 }
             };
             // A typed list of the API server does not repeat the kind in its items.
             let kind = head.kind.unwrap_or_else(|| Cow::Owned(of.to_owned()));
             let api_version = head.api_version.unwrap_or_else(|| api_version.clone());
-            if list_of(&kind).is_none() {
-                self.split.objects.push(Found { origin, api_version, kind, body: Body::Json(text) });
+            if list_item_kind(&kind).is_none() {
+                self.split.objects.push(RawObject { origin, api_version, kind, body: ObjectBody::Json(text) });
                 continue;
             }
             match serde_json::from_str::<Outside<'s>>(text) {
                 Ok(inside) => {
                     self.items -= 1;
-                    self.open(origin, inside, text, depth + 1);
+                    self.add_object_or_items(origin, inside, text, depth + 1);
                 }
-                Err(cause) => self.split.refuse(origin, in_words(&cause)),
+                Err(cause) => self.split.add_unreadable(origin, describe_error(&cause)),
             }
         }
     }
 }
 
-fn in_words(cause: &serde_json::Error) -> String {
+fn describe_error(cause: &serde_json::Error) -> String {
     use serde_json::error::Category;
     let words = without_position(&cause.to_string());
     match cause.classify() {
@@ -118,7 +122,7 @@ struct Head<'s> {
 }
 
 /// Reads `apiVersion` and `kind` and stops as soon as both are known: they usually come first.
-fn head(text: &str) -> Result<Head<'_>, serde_json::Error> {
+fn read_head(text: &str) -> Result<Head<'_>, serde_json::Error> {
     let mut head = Head::default();
     let outcome = HeadSeed(&mut head).deserialize(&mut serde_json::Deserializer::from_str(text));
     match outcome {
@@ -173,15 +177,15 @@ enum Key {
 struct Text<'s>(#[serde(borrow)] Cow<'s, str>);
 
 /// Line numbers of places that are asked for in rising order, so that the text is counted through once.
-struct Lines<'s> {
+struct LineCounter<'s> {
     text: &'s str,
     at: usize,
     line: u32,
 }
 
-impl Lines<'_> {
+impl LineCounter<'_> {
     /// The line of a byte.
-    fn line_of(&mut self, byte: usize) -> u32 {
+    fn line_of_byte(&mut self, byte: usize) -> u32 {
         let ahead = self.text.as_bytes().get(self.at..byte).unwrap_or_default();
         self.line += ahead.split(|byte| *byte == b'\n').skip(1).count() as u32;
         self.at = self.at.max(byte);
@@ -191,6 +195,6 @@ impl Lines<'_> {
     /// The line on which a piece of this text begins.
     fn line_of_piece(&mut self, piece: &str) -> u32 {
         let offset = (piece.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
-        self.line_of(offset.min(self.text.len()))
+        self.line_of_byte(offset.min(self.text.len()))
     }
 }

@@ -5,12 +5,12 @@
 use super::*;
 
 /// Kind, document, item and line of an object.
-type Row = (String, u32, u32, u32);
+type ObjectRow = (String, u32, u32, u32);
 /// Document, line and message of what cannot be read.
-type Trouble = (u32, u32, String);
+type UnreadableRow = (u32, u32, String);
 
-fn outline(text: &str) -> (Vec<Row>, Vec<Trouble>) {
-    let Split { objects, unreadable } = split(0, text);
+fn outline(text: &str) -> (Vec<ObjectRow>, Vec<UnreadableRow>) {
+    let SplitText { objects, unreadable } = split(0, text);
     let objects = objects
         .iter()
         .map(|found| (found.kind.to_string(), found.origin.document, found.origin.item, found.origin.line));
@@ -19,27 +19,36 @@ fn outline(text: &str) -> (Vec<Row>, Vec<Trouble>) {
     (objects.collect(), unreadable.collect())
 }
 
-fn objects(text: &str) -> Vec<Row> {
+fn objects(text: &str) -> Vec<ObjectRow> {
     let (objects, unreadable) = outline(text);
     assert_eq!(unreadable, [], "{text}");
     objects
 }
 
-fn row(kind: &str, document: u32, item: u32, line: u32) -> Row {
+fn object_row(kind: &str, document: u32, item: u32, line: u32) -> ObjectRow {
     (kind.to_owned(), document, item, line)
 }
 
 #[test]
 fn yaml_documents_are_numbered_and_know_their_line() {
     let text = "# head\n---\nkind: A\n---\n\n# note\nkind: B\n--- {kind: C}\n---\n# only a comment\n---\nkind: D\n";
-    assert_eq!(objects(text), [row("A", 1, 0, 3), row("B", 2, 0, 7), row("C", 3, 0, 8), row("D", 5, 0, 12)]);
-    assert_eq!(objects("kind: A\r\n---\r\nkind: B\r\n"), [row("A", 1, 0, 1), row("B", 2, 0, 3)]);
-    assert_eq!(objects("%YAML 1.2\n---\nkind: A\n...\n---\nkind: B\n"), [row("A", 1, 0, 3), row("B", 2, 0, 6)]);
+    assert_eq!(
+        objects(text),
+        [object_row("A", 1, 0, 3), object_row("B", 2, 0, 7), object_row("C", 3, 0, 8), object_row("D", 5, 0, 12)]
+    );
+    assert_eq!(objects("kind: A\r\n---\r\nkind: B\r\n"), [object_row("A", 1, 0, 1), object_row("B", 2, 0, 3)]);
+    assert_eq!(
+        objects("%YAML 1.2\n---\nkind: A\n...\n---\nkind: B\n"),
+        [object_row("A", 1, 0, 3), object_row("B", 2, 0, 6)]
+    );
 }
 
 #[test]
 fn a_marker_in_a_block_scalar_is_one_only_at_the_beginning_of_a_line() {
-    assert_eq!(objects("kind: A\ntext: |\n  ---\n  more\n---\nkind: B\n"), [row("A", 1, 0, 1), row("B", 2, 0, 6)]);
+    assert_eq!(
+        objects("kind: A\ntext: |\n  ---\n  more\n---\nkind: B\n"),
+        [object_row("A", 1, 0, 1), object_row("B", 2, 0, 6)]
+    );
 }
 
 // spec 09 #2: files without an object
@@ -54,7 +63,7 @@ fn nothing_is_found_in_nothing() {
 #[test]
 fn a_syntax_error_names_document_and_line_and_hides_no_other_document() {
     let (objects, unreadable) = outline("kind: A\n---\nkind: B\n---\nkind: C\nmeta:\n  - x\n bad: [\n---\nkind: D\n");
-    assert_eq!(objects, [row("A", 1, 0, 1), row("B", 2, 0, 3), row("D", 4, 0, 10)]);
+    assert_eq!(objects, [object_row("A", 1, 0, 1), object_row("B", 2, 0, 3), object_row("D", 4, 0, 10)]);
     let (document, line, message) = &unreadable[0];
     assert_eq!((*document, *line, unreadable.len()), (3, 8, 1), "{message}");
     assert!(message.starts_with("is not valid YAML: "), "{message}");
@@ -64,9 +73,17 @@ fn a_syntax_error_names_document_and_line_and_hides_no_other_document() {
 fn lists_are_opened_in_yaml_and_json() {
     let yaml =
         "kind: List\napiVersion: v1\nitems:\n- kind: Pod\n- {kind: Node}\n- kind: List\n  items: [{kind: Job}]\n";
-    assert_eq!(objects(yaml), [row("Pod", 1, 1, 1), row("Node", 1, 2, 1), row("Job", 1, 3, 1)]);
+    assert_eq!(objects(yaml), [object_row("Pod", 1, 1, 1), object_row("Node", 1, 2, 1), object_row("Job", 1, 3, 1)]);
     let json = "\n{\"kind\": \"List\", \"items\": [\n{\"kind\":\"Pod\",\"apiVersion\":\"v1\"},\n{\"metadata\":{},\"kind\":\"Node\"},\n{\"kind\":\"List\",\"items\":[\n{\"kind\":\"Job\"}]}]}\n{\"kind\":\"Last\"}";
-    assert_eq!(objects(json), [row("Pod", 1, 1, 3), row("Node", 1, 2, 4), row("Job", 1, 3, 6), row("Last", 2, 0, 7)]);
+    assert_eq!(
+        objects(json),
+        [
+            object_row("Pod", 1, 1, 3),
+            object_row("Node", 1, 2, 4),
+            object_row("Job", 1, 3, 6),
+            object_row("Last", 2, 0, 7)
+        ]
+    );
 }
 
 #[test]
@@ -88,13 +105,16 @@ fn empty_lists_are_no_objects_and_no_problem() {
 
 #[test]
 fn json_documents_may_stand_between_yaml_markers() {
-    assert_eq!(objects("{\"kind\": \"A\"}\n---\n{\"kind\": \"B\"}\n"), [row("A", 1, 0, 1), row("B", 2, 0, 3)]);
-    assert_eq!(objects("{kind: A, note: flow}\n---\nkind: B\n"), [row("A", 1, 0, 1), row("B", 2, 0, 3)]);
+    assert_eq!(
+        objects("{\"kind\": \"A\"}\n---\n{\"kind\": \"B\"}\n"),
+        [object_row("A", 1, 0, 1), object_row("B", 2, 0, 3)]
+    );
+    assert_eq!(objects("{kind: A, note: flow}\n---\nkind: B\n"), [object_row("A", 1, 0, 1), object_row("B", 2, 0, 3)]);
 }
 
 #[test]
 fn merge_keys_and_anchors_are_resolved() {
-    let Split { objects: found, unreadable } = split(0, "base: &b {x: 1}\nkind: A\nmore:\n  <<: *b\n  z: 2\n");
+    let SplitText { objects: found, unreadable } = split(0, "base: &b {x: 1}\nkind: A\nmore:\n  <<: *b\n  z: 2\n");
     assert_eq!(unreadable, []);
     assert_eq!(found[0].body.tree().unwrap()["more"], serde_json::json!({"x": 1, "z": 2}));
 }

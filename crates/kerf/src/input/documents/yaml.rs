@@ -4,7 +4,7 @@
 use kerf_api::yaml;
 use serde_json::Value;
 
-use super::{Body, Found, LIST_DEPTH_MAX, Origin, Split, TOO_DEEP, list_of};
+use super::{LIST_DEPTH_MAX, LISTS_TOO_DEEP_MESSAGE, ObjectBody, ObjectOrigin, RawObject, SplitText, list_item_kind};
 
 /// One document of a stream.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,25 +16,25 @@ struct Document<'s> {
 
 /// Whether the text has a document marker after its first line.
 pub(super) fn has_several_documents(text: &str) -> bool {
-    text.lines().skip(1).any(|line| marker(line).is_some())
+    text.lines().skip(1).any(|line| after_document_marker(line).is_some())
 }
 
 /// The objects of a YAML text.
-pub(super) fn split(source: u32, text: &str) -> Split<'_> {
-    let mut splitter = Splitter { items: 0, split: Split::default() };
+pub(super) fn split(source: u32, text: &str) -> SplitText<'_> {
+    let mut splitter = YamlSplitter { items: 0, split: SplitText::default() };
     for (index, document) in documents(text).into_iter().enumerate() {
         let skipped = document.text.lines().take_while(|line| is_blank(line)).count() as u32;
-        let origin = Origin { source, document: index as u32 + 1, item: 0, line: document.line + skipped };
+        let origin = ObjectOrigin { source, document: index as u32 + 1, item: 0, line: document.line + skipped };
         match yaml::parse(document.text) {
             Ok(Value::Null) => {}
             Ok(tree) => {
                 splitter.items = 0;
-                splitter.open(origin, tree, None, 0);
+                splitter.add_object_or_items(origin, tree, None, 0);
             }
             Err(errors) => {
                 for error in errors {
                     let line = (document.line + error.line).saturating_sub(1);
-                    splitter.split.refuse(Origin { line, ..origin }, error.to_string());
+                    splitter.split.add_unreadable(ObjectOrigin { line, ..origin }, error.to_string());
                 }
             }
         }
@@ -43,62 +43,69 @@ pub(super) fn split(source: u32, text: &str) -> Split<'_> {
 }
 
 /// A list that items stand in, for what they do not say themselves.
-struct List<'l> {
+struct ParentList<'l> {
     api_version: &'l str,
-    of: &'l str,
+    item_kind: &'l str,
 }
 
-struct Splitter<'s> {
+struct YamlSplitter<'s> {
     /// How many objects the lists of this document have given so far.
     items: u32,
-    split: Split<'s>,
+    split: SplitText<'s>,
 }
 
-impl Splitter<'_> {
+impl YamlSplitter<'_> {
     /// Takes an object, or all that its list holds.
-    fn open(&mut self, origin: Origin, mut tree: Value, list: Option<&List<'_>>, depth: usize) {
-        let (api_version, kind) = match head(&tree, list) {
+    fn add_object_or_items(
+        &mut self,
+        origin: ObjectOrigin,
+        mut tree: Value,
+        list: Option<&ParentList<'_>>,
+        depth: usize,
+    ) {
+        let (api_version, kind) = match read_head(&tree, list) {
             Ok(head) => head,
             Err(message) => {
-                self.split.refuse(origin, format!("is not a Kubernetes object: {message}"));
+                self.split.add_unreadable(origin, format!("is not a Kubernetes object: {message}"));
                 return;
             }
         };
-        let Some((of, Value::Array(items))) = list_of(&kind).zip(tree.get_mut("items")) else {
-            let found = Found { origin, api_version: api_version.into(), kind: kind.into(), body: Body::Tree(tree) };
+        let Some((of, Value::Array(items))) = list_item_kind(&kind).zip(tree.get_mut("items")) else {
+            let found =
+                RawObject { origin, api_version: api_version.into(), kind: kind.into(), body: ObjectBody::Tree(tree) };
             self.split.objects.push(found);
             return;
         };
         if depth == LIST_DEPTH_MAX {
-            self.split.refuse(origin, TOO_DEEP.to_owned());
+            self.split.add_unreadable(origin, LISTS_TOO_DEEP_MESSAGE.to_owned());
             return;
         }
-        let list = List { api_version: &api_version, of };
+        let list = ParentList { api_version: &api_version, item_kind: of };
         for item in std::mem::take(items) {
-            let is_list = item.get("kind").and_then(Value::as_str).is_some_and(|kind| list_of(kind).is_some());
+            let is_list = item.get("kind").and_then(Value::as_str).is_some_and(|kind| list_item_kind(kind).is_some());
             if !is_list {
                 self.items += 1;
             }
-            self.open(Origin { item: self.items.max(1), ..origin }, item, Some(&list), depth + 1);
+            self.add_object_or_items(ObjectOrigin { item: self.items.max(1), ..origin }, item, Some(&list), depth + 1);
         }
     }
 }
 
 /// What an object says that it is, or what its list says for it.
-fn head(tree: &Value, list: Option<&List<'_>>) -> Result<(String, String), String> {
+fn read_head(tree: &Value, list: Option<&ParentList<'_>>) -> Result<(String, String), String> {
     let Value::Object(fields) = tree else {
-        return Err(format!("expected fields like `apiVersion` and `kind`, found {}", shape(tree)));
+        return Err(format!("expected fields like `apiVersion` and `kind`, found {}", describe_type(tree)));
     };
     let text = |name: &str, otherwise: Option<&str>| match fields.get(name) {
         None | Some(Value::Null) => Ok(otherwise.unwrap_or_default().to_owned()),
         Some(Value::String(text)) => Ok(text.clone()),
-        Some(other) => Err(format!("{name}: expected a string, found {}", shape(other))),
+        Some(other) => Err(format!("{name}: expected a string, found {}", describe_type(other))),
     };
-    Ok((text("apiVersion", list.map(|list| list.api_version))?, text("kind", list.map(|list| list.of))?))
+    Ok((text("apiVersion", list.map(|list| list.api_version))?, text("kind", list.map(|list| list.item_kind))?))
 }
 
 /// What a value is, for a sentence.
-fn shape(value: &Value) -> &'static str {
+fn describe_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
         Value::Bool(_) => "a boolean",
@@ -117,19 +124,19 @@ fn documents(text: &str) -> Vec<Document<'_>> {
     let mut is_preamble = true;
     let mut at = 0;
     for (line, number) in text.split_inclusive('\n').zip(1..) {
-        if let Some(same_line) = marker(line) {
-            push(&mut documents, &text[start..at], start_line, is_preamble);
+        if let Some(same_line) = after_document_marker(line) {
+            push_document(&mut documents, &text[start..at], start_line, is_preamble);
             start = at + line.len() - same_line.len();
             start_line = number;
             is_preamble = false;
         }
         at += line.len();
     }
-    push(&mut documents, &text[start..], start_line, is_preamble);
+    push_document(&mut documents, &text[start..], start_line, is_preamble);
     documents
 }
 
-fn push<'s>(documents: &mut Vec<Document<'s>>, text: &'s str, line: u32, is_preamble: bool) {
+fn push_document<'s>(documents: &mut Vec<Document<'s>>, text: &'s str, line: u32, is_preamble: bool) {
     // `...` ends a document; what follows it before the next marker can only be comments.
     if !is_preamble || !text.lines().all(|line| is_blank(line) || line.starts_with('%')) {
         documents.push(Document { text, line });
@@ -137,7 +144,7 @@ fn push<'s>(documents: &mut Vec<Document<'s>>, text: &'s str, line: u32, is_prea
 }
 
 /// What follows a document marker on its line, if the line is one.
-fn marker(line: &str) -> Option<&str> {
+fn after_document_marker(line: &str) -> Option<&str> {
     line.strip_prefix("---").filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
 }
 

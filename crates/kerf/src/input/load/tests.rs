@@ -10,7 +10,7 @@ const ONE: NonZeroUsize = NonZeroUsize::MIN;
 fn load_texts(texts: &[(&str, &str)]) -> Result<Loaded, Vec<String>> {
     let sources: Vec<Source> =
         texts.iter().map(|(name, text)| Source { name: (*name).to_owned(), text: (*text).to_owned() }).collect();
-    let (loaded, problems) = load_sources(&sources, Scrutiny::OfDoubtful, ONE, Workers::Absent);
+    let (loaded, problems) = load_sources(&sources, ValidationScope::SuspiciousOnly, ONE, WorkloadControllers::Absent);
     if problems.is_empty() { Ok(loaded) } else { Err(problems.iter().map(Problem::to_string).collect()) }
 }
 
@@ -29,7 +29,7 @@ fn objects_come_out_by_name_whatever_the_order_of_documents() {
     assert_eq!(pod_names(&forward), ["default/a", "default/b", "z/a"]);
     assert_eq!(pod_names(&backward), pod_names(&forward));
     assert_eq!(forward.objects.nodes[0].object.metadata.namespace, "");
-    assert_eq!((forward.counts[&Kind::Pod], &backward.counts), (3, &forward.counts));
+    assert_eq!((forward.counts[&InputKind::Pod], &backward.counts), (3, &forward.counts));
 }
 
 // spec 09 #7
@@ -59,7 +59,7 @@ fn different_duplicates_name_both_places() {
 #[test]
 fn objects_of_one_name_in_two_namespaces_or_kinds_are_no_duplicates() {
     let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: b}\n---\napiVersion: v1\nkind: Node\nmetadata: {name: a}\n";
-    assert_eq!(load_texts(&[("x", text)]).unwrap().counts, BTreeMap::from([(Kind::Pod, 2), (Kind::Node, 1)]));
+    assert_eq!(load_texts(&[("x", text)]).unwrap().counts, BTreeMap::from([(InputKind::Pod, 2), (InputKind::Node, 1)]));
 }
 
 #[test]
@@ -105,8 +105,12 @@ fn any_number_of_threads_reads_the_same() {
     let text = format!(r#"{{"apiVersion":"v1","kind":"List","items":[{}]}}"#, items.join(",\n"));
     let sources = [Source { name: "x".to_owned(), text }];
     let read = |threads: usize| {
-        let (loaded, problems) =
-            load_sources(&sources, Scrutiny::OfDoubtful, NonZeroUsize::new(threads).unwrap(), Workers::Absent);
+        let (loaded, problems) = load_sources(
+            &sources,
+            ValidationScope::SuspiciousOnly,
+            NonZeroUsize::new(threads).unwrap(),
+            WorkloadControllers::Absent,
+        );
         (pod_names(&loaded), problems)
     };
     let (names, problems) = read(1);

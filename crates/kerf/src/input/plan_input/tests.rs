@@ -16,9 +16,9 @@ spec: {nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: defau
 status: {providerID: \"kwok://n\"}
 ";
 
-fn world(manifest: &str) -> World {
+fn plan_input_of(manifest: &str) -> PlanInput {
     let objects = load_text(manifest, NonZeroUsize::MIN).unwrap();
-    World::new(objects, kerf_kwok::built_in_catalogue(), Timestamp::UNIX_EPOCH)
+    PlanInput::new(objects, kerf_kwok::built_in_catalogue(), Timestamp::UNIX_EPOCH)
 }
 
 fn node(rest: &str) -> String {
@@ -27,7 +27,7 @@ fn node(rest: &str) -> String {
 
 #[test]
 fn managed_machines_have_their_catalogue_price() {
-    let price = |manifest: &str| world(manifest).current_price;
+    let price = |manifest: &str| plan_input_of(manifest).current_price;
     assert_eq!(price(CLAIM), Price::from_nanos(27_147_484));
     // The node says what the machine has become.
     let labels = ", labels: {node.kubernetes.io/instance-type: c-2x-amd64-linux, topology.kubernetes.io/zone: test-zone-b, karpenter.sh/capacity-type: on-demand}";
@@ -37,7 +37,7 @@ fn managed_machines_have_their_catalogue_price() {
     // A claim that was never launched costs nothing yet.
     let waiting =
         CLAIM.replace("status: {providerID: \"kwok://n\"}", "status: {}").replace("c-1x-amd64-linux", "unknown");
-    let waiting = world(&waiting);
+    let waiting = plan_input_of(&waiting);
     assert!(waiting.current_price == Price::ZERO && waiting.warnings.is_empty());
 }
 
@@ -45,7 +45,7 @@ fn managed_machines_have_their_catalogue_price() {
 fn a_machine_that_is_not_in_the_catalogue_is_named() {
     let unknown = CLAIM.replace("c-1x-amd64-linux", "m5.large");
     assert_eq!(
-        world(&unknown).warnings,
+        plan_input_of(&unknown).warnings,
         ["no instance type and offering is known for 1 managed node (c): their price is not counted"]
     );
 }
@@ -53,7 +53,7 @@ fn a_machine_that_is_not_in_the_catalogue_is_named() {
 #[test]
 fn namespaces_of_pods_exist_and_carry_their_name() {
     let manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: x}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: z, labels: {team: t}}\n";
-    let namespaces = world(manifest).input.namespaces;
+    let namespaces = plan_input_of(manifest).input.namespaces;
     let seen: Vec<_> = namespaces
         .iter()
         .map(|namespace| (namespace.metadata.name.as_str(), namespace.metadata.labels.get(NAMESPACE_NAME)))
@@ -68,7 +68,7 @@ fn pods_on_unknown_nodes_are_named_a_few_at_a_time() {
     let pods: Vec<String> = (0..7)
         .map(|n| format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: p{n}}}\nspec: {{nodeName: gone}}\n"))
         .collect();
-    let world = world(&pods.join("---\n"));
+    let world = plan_input_of(&pods.join("---\n"));
     assert!(world.input.pods.is_empty());
     assert!(world.warnings[0].ends_with("7 pods (default/p0 on gone, default/p1 on gone, default/p2 on gone, default/p3 on gone, default/p4 on gone, …)"), "{:?}", world.warnings);
 }

@@ -7,32 +7,36 @@ use crate::input::decode::decode;
 use crate::input::documents;
 
 /// The pods that the workloads of a text lack, with their owner; then the claims that come with them.
-fn created(text: &str) -> (Vec<String>, Vec<String>) {
+fn created_names(text: &str) -> (Vec<String>, Vec<String>) {
     let split = documents::split(0, text);
     assert_eq!(split.unreadable, []);
-    fn all<T>(found: &[documents::Found<'_>], kind: Kind, read: impl Fn(&Body<'_>) -> T) -> Vec<Given<T>> {
-        let of_kind = found.iter().filter(|found| Kind::of(&found.api_version, &found.kind) == Some(kind));
-        of_kind.map(|found| Given { origin: found.origin, object: read(&found.body) }).collect()
+    fn all<T>(
+        found: &[documents::RawObject<'_>],
+        kind: InputKind,
+        read: impl Fn(&ObjectBody<'_>) -> T,
+    ) -> Vec<WithOrigin<T>> {
+        let of_kind = found.iter().filter(|found| InputKind::of(&found.api_version, &found.kind) == Some(kind));
+        of_kind.map(|found| WithOrigin { origin: found.origin, object: read(&found.body) }).collect()
     }
     let of_workloads =
         |kind| all(&split.objects, kind, |body| read(kind, body, &PodDefaults::default()).unwrap().object);
     let workloads = Workloads {
-        deployments: of_workloads(Kind::Deployment),
-        replica_sets: of_workloads(Kind::ReplicaSet),
-        stateful_sets: of_workloads(Kind::StatefulSet),
-        replication_controllers: of_workloads(Kind::ReplicationController),
-        jobs: of_workloads(Kind::Job),
+        deployments: of_workloads(InputKind::Deployment),
+        replica_sets: of_workloads(InputKind::ReplicaSet),
+        stateful_sets: of_workloads(InputKind::StatefulSet),
+        replication_controllers: of_workloads(InputKind::ReplicationController),
+        jobs: of_workloads(InputKind::Job),
     };
-    let pods = all(&split.objects, Kind::Pod, |body| decode(body).unwrap());
-    let claims = all(&split.objects, Kind::PersistentVolumeClaim, |body| decode(body).unwrap());
-    let created = create_lacking(&workloads, &pods, &claims).unwrap();
-    let pod = |given: &Given<Pod>| given.object.metadata.name.to_string();
-    let claim = |given: &Given<PersistentVolumeClaim>| given.object.metadata.name.to_string();
+    let pods = all(&split.objects, InputKind::Pod, |body| decode(body).unwrap());
+    let claims = all(&split.objects, InputKind::PersistentVolumeClaim, |body| decode(body).unwrap());
+    let created = create_missing_pods(&workloads, &pods, &claims).unwrap();
+    let pod = |given: &WithOrigin<Pod>| given.object.metadata.name.to_string();
+    let claim = |given: &WithOrigin<PersistentVolumeClaim>| given.object.metadata.name.to_string();
     (created.pods.iter().map(pod).collect(), created.volume_claims.iter().map(claim).collect())
 }
 
-fn pods(text: &str) -> Vec<String> {
-    created(text).0
+fn created_pod_names(text: &str) -> Vec<String> {
+    created_names(text).0
 }
 
 const DEPLOYMENT: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, uid: u1}\nspec: {replicas: 3, template: {metadata: {labels: {app: web}}}}\n";
@@ -43,20 +47,20 @@ fn pod(name: &str, owner: &str, rest: &str) -> String {
     )
 }
 
-const BY_DEPLOYMENT: &str = "{apiVersion: apps/v1, kind: Deployment, name: web}";
-const BY_REPLICA_SET: &str = "{apiVersion: apps/v1, kind: ReplicaSet, name: web-5d4f, controller: true}";
+const OWNED_BY_DEPLOYMENT: &str = "{apiVersion: apps/v1, kind: Deployment, name: web}";
+const OWNED_BY_REPLICA_SET: &str = "{apiVersion: apps/v1, kind: ReplicaSet, name: web-5d4f, controller: true}";
 const REPLICA_SET: &str = "---\napiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: web-5d4f, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: u1}]}\nspec: {replicas: 3}\n";
 
 #[test]
 fn spec_09_16_a_deployment_of_three_with_two_pods_lacks_one() {
-    assert_eq!(pods(DEPLOYMENT), ["web-0", "web-1", "web-2"]);
-    for owner in [BY_DEPLOYMENT, BY_REPLICA_SET] {
+    assert_eq!(created_pod_names(DEPLOYMENT), ["web-0", "web-1", "web-2"]);
+    for owner in [OWNED_BY_DEPLOYMENT, OWNED_BY_REPLICA_SET] {
         let two = format!("{DEPLOYMENT}{}{}", pod("web-0", owner, ""), pod("web-x", owner, ""));
-        assert_eq!(pods(&two), ["web-1"], "{owner}");
+        assert_eq!(created_pod_names(&two), ["web-1"], "{owner}");
         // The replica set between them makes no difference, and lacks nothing on its own account.
-        assert_eq!(pods(&format!("{two}{REPLICA_SET}")), ["web-1"], "{owner}");
+        assert_eq!(created_pod_names(&format!("{two}{REPLICA_SET}")), ["web-1"], "{owner}");
     }
-    assert_eq!(pods(&format!("{DEPLOYMENT}{REPLICA_SET}")), ["web-0", "web-1", "web-2"]);
+    assert_eq!(created_pod_names(&format!("{DEPLOYMENT}{REPLICA_SET}")), ["web-0", "web-1", "web-2"]);
 }
 
 // spec 09 #16: a pod of someone else does not count
@@ -69,7 +73,7 @@ fn only_owned_pods_count() {
         "{apiVersion: apps/v1, kind: StatefulSet, name: web}",
         "{apiVersion: v1, kind: Deployment, name: web}",
     ] {
-        assert_eq!(pods(&format!("{DEPLOYMENT}{}", pod("x", owner, ""))).len(), 3, "{owner}");
+        assert_eq!(created_pod_names(&format!("{DEPLOYMENT}{}", pod("x", owner, ""))).len(), 3, "{owner}");
     }
 }
 
@@ -77,35 +81,42 @@ fn only_owned_pods_count() {
 #[test]
 fn a_workload_that_is_going_lacks_nothing() {
     let going = |text: &str| text.replace("metadata: {", "metadata: {deletionTimestamp: 2026-03-04T11:00:00Z, ");
-    assert_eq!(pods(&going(DEPLOYMENT)), Vec::<String>::new());
-    assert_eq!(pods(&format!("{}{REPLICA_SET}", going(DEPLOYMENT))), Vec::<String>::new());
+    assert_eq!(created_pod_names(&going(DEPLOYMENT)), Vec::<String>::new());
+    assert_eq!(created_pod_names(&format!("{}{REPLICA_SET}", going(DEPLOYMENT))), Vec::<String>::new());
     let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec: {parallelism: 2}\n";
-    assert_eq!((pods(job).len(), pods(&going(job)).len()), (2, 0));
+    assert_eq!((created_pod_names(job).len(), created_pod_names(&going(job)).len()), (2, 0));
 }
 
 #[test]
 fn pods_that_are_over_or_going_are_replaced() {
     for rest in ["status: {phase: Succeeded}", "status: {phase: Failed}"] {
-        assert_eq!(pods(&format!("{DEPLOYMENT}{}", pod("x", BY_DEPLOYMENT, rest))).len(), 3, "{rest}");
+        assert_eq!(
+            created_pod_names(&format!("{DEPLOYMENT}{}", pod("x", OWNED_BY_DEPLOYMENT, rest))).len(),
+            3,
+            "{rest}"
+        );
     }
-    let going =
-        pod("x", BY_DEPLOYMENT, "").replace("metadata: {", "metadata: {deletionTimestamp: \"2026-03-04T12:00:00Z\", ");
-    assert_eq!(pods(&format!("{DEPLOYMENT}{going}")).len(), 3);
+    let going = pod("x", OWNED_BY_DEPLOYMENT, "")
+        .replace("metadata: {", "metadata: {deletionTimestamp: \"2026-03-04T12:00:00Z\", ");
+    assert_eq!(created_pod_names(&format!("{DEPLOYMENT}{going}")).len(), 3);
     let set = DEPLOYMENT.replace("Deployment", "StatefulSet");
-    assert_eq!(pods(&format!("{set}{}", going.replace("Deployment", "StatefulSet"))).len(), 2);
+    assert_eq!(created_pod_names(&format!("{set}{}", going.replace("Deployment", "StatefulSet"))).len(), 2);
 }
 
 #[test]
 fn a_replica_set_of_its_own_stands_for_its_pods() {
     let alone = "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: r}\nspec: {replicas: 2}\n";
-    assert_eq!(pods(alone), ["r-0", "r-1"]);
-    assert_eq!(pods(&REPLICA_SET.replace("---\n", "")), ["web-5d4f-0", "web-5d4f-1", "web-5d4f-2"]);
+    assert_eq!(created_pod_names(alone), ["r-0", "r-1"]);
+    assert_eq!(created_pod_names(&REPLICA_SET.replace("---\n", "")), ["web-5d4f-0", "web-5d4f-1", "web-5d4f-2"]);
 }
 
 #[test]
 fn replicas_default_to_one_and_may_be_none() {
-    assert_eq!(pods("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {}\n"), ["d-0"]);
-    assert_eq!(pods("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {replicas: 0}\n"), [""; 0]);
+    assert_eq!(created_pod_names("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {}\n"), ["d-0"]);
+    assert_eq!(
+        created_pod_names("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {replicas: 0}\n"),
+        [""; 0]
+    );
 }
 
 fn job(spec: &str, status: &str) -> String {
@@ -115,26 +126,27 @@ fn job(spec: &str, status: &str) -> String {
 #[test]
 fn spec_09_17_a_job_lacks_what_it_may_run_now() {
     let by_job = "{apiVersion: batch/v1, kind: Job, name: j}";
-    assert_eq!(pods(&job("parallelism: 5, completions: 3", "")), ["j-0", "j-1", "j-2"]);
-    assert_eq!(pods(&job("parallelism: 5, completions: 3, suspend: true", "")), [""; 0]);
+    assert_eq!(created_pod_names(&job("parallelism: 5, completions: 3", "")), ["j-0", "j-1", "j-2"]);
+    assert_eq!(created_pod_names(&job("parallelism: 5, completions: 3, suspend: true", "")), [""; 0]);
     for end in ["Complete", "Failed"] {
         let status = format!("conditions: [{{type: {end}, status: \"True\"}}]");
-        assert_eq!(pods(&job("parallelism: 5, completions: 3", &status)), [""; 0]);
+        assert_eq!(created_pod_names(&job("parallelism: 5, completions: 3", &status)), [""; 0]);
     }
     assert_eq!(
-        pods(&job("parallelism: 5, completions: 3", "conditions: [{type: Complete, status: \"False\"}]")).len(),
+        created_pod_names(&job("parallelism: 5, completions: 3", "conditions: [{type: Complete, status: \"False\"}]"))
+            .len(),
         3
     );
-    assert_eq!(pods(&job("", "")), ["j-0"]);
-    assert_eq!(pods(&job("parallelism: 0, completions: 3", "")), [""; 0]);
-    assert_eq!(pods(&job("parallelism: 2, completions: 3", "succeeded: 2")).len(), 1);
+    assert_eq!(created_pod_names(&job("", "")), ["j-0"]);
+    assert_eq!(created_pod_names(&job("parallelism: 0, completions: 3", "")), [""; 0]);
+    assert_eq!(created_pod_names(&job("parallelism: 2, completions: 3", "succeeded: 2")).len(), 1);
     // A work queue runs at its width until one of its pods succeeds.
-    assert_eq!(pods(&job("parallelism: 4", "")).len(), 4);
-    assert_eq!(pods(&job("parallelism: 4", "succeeded: 1")), [""; 0]);
+    assert_eq!(created_pod_names(&job("parallelism: 4", "")).len(), 4);
+    assert_eq!(created_pod_names(&job("parallelism: 4", "succeeded: 1")), [""; 0]);
     let running = job("parallelism: 2, completions: 3", "") + &pod("a", by_job, "status: {phase: Running}");
-    assert_eq!(pods(&running).len(), 1);
+    assert_eq!(created_pod_names(&running).len(), 1);
     let done = job("parallelism: 5, completions: 3", "") + &pod("a", by_job, "status: {phase: Succeeded}");
-    assert_eq!(pods(&done).len(), 2);
+    assert_eq!(created_pod_names(&done).len(), 2);
 }
 
 #[test]
@@ -142,7 +154,7 @@ fn stateful_sets_fill_their_gaps_and_bring_their_claims() {
     let set = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\nspec: {replicas: 3, ordinals: {start: 5}, volumeClaimTemplates: [{metadata: {name: data}, spec: {storageClassName: fast}}]}\n";
     let owner = "{apiVersion: apps/v1, kind: StatefulSet, name: db}";
     let claim = "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data-db-7}\n";
-    let (pods, claims) = created(&format!("{set}{}{claim}", pod("db-6", owner, "")));
+    let (pods, claims) = created_names(&format!("{set}{}{claim}", pod("db-6", owner, "")));
     assert_eq!((pods, claims), (vec!["db-5".to_owned(), "db-7".to_owned()], vec!["data-db-5".to_owned()]));
 }
 
@@ -150,21 +162,21 @@ fn stateful_sets_fill_their_gaps_and_bring_their_claims() {
 fn a_replication_controller_lacks_pods_like_a_replica_set() {
     let controller = "apiVersion: v1\nkind: ReplicationController\nmetadata: {name: old}\nspec: {replicas: 2, selector: {app: old}}\n";
     let owner = "{apiVersion: v1, kind: ReplicationController, name: old}";
-    assert_eq!(pods(&format!("{controller}{}", pod("x", owner, ""))), ["old-0"]);
+    assert_eq!(created_pod_names(&format!("{controller}{}", pod("x", owner, ""))), ["old-0"]);
 }
 
 #[test]
 fn two_workloads_of_one_name_share_the_names_of_pods() {
     let both = format!("{DEPLOYMENT}---\n{}", DEPLOYMENT.replace("Deployment", "StatefulSet"));
-    assert_eq!(pods(&both), ["web-0", "web-1", "web-2", "web-3", "web-4", "web-5"]);
+    assert_eq!(created_pod_names(&both), ["web-0", "web-1", "web-2", "web-3", "web-4", "web-5"]);
 }
 
 #[test]
 fn created_pods_look_like_their_template_and_name_their_owner() {
     let split = documents::split(0, DEPLOYMENT);
-    let deployment = read(Kind::Deployment, &split.objects[0].body, &PodDefaults::default()).unwrap().object;
-    let deployments = vec![Given { origin: split.objects[0].origin, object: deployment }];
-    let created = create_lacking(&Workloads { deployments, ..Workloads::default() }, &[], &[]).unwrap();
+    let deployment = read(InputKind::Deployment, &split.objects[0].body, &PodDefaults::default()).unwrap().object;
+    let deployments = vec![WithOrigin { origin: split.objects[0].origin, object: deployment }];
+    let created = create_missing_pods(&Workloads { deployments, ..Workloads::default() }, &[], &[]).unwrap();
     let metadata = &created.pods[0].object.metadata;
     assert!(metadata.labels.has_value("app", "web") && metadata.is_owned_by("apps/v1", "ReplicaSet"));
     assert_eq!(metadata.controller().unwrap().uid, "u1");
@@ -174,8 +186,8 @@ fn created_pods_look_like_their_template_and_name_their_owner() {
 fn a_slip_of_the_pen_is_no_cluster() {
     let text = DEPLOYMENT.replace("replicas: 3", "replicas: 2000000000");
     let split = documents::split(0, &text);
-    let deployment = read(Kind::Deployment, &split.objects[0].body, &PodDefaults::default()).unwrap().object;
-    let deployments = vec![Given { origin: split.objects[0].origin, object: deployment }];
-    let (_, message) = create_lacking(&Workloads { deployments, ..Workloads::default() }, &[], &[]).unwrap_err();
+    let deployment = read(InputKind::Deployment, &split.objects[0].body, &PodDefaults::default()).unwrap().object;
+    let deployments = vec![WithOrigin { origin: split.objects[0].origin, object: deployment }];
+    let (_, message) = create_missing_pods(&Workloads { deployments, ..Workloads::default() }, &[], &[]).unwrap_err();
     assert_eq!(message, "Deployment `web` lacks 2000000000 pods; with them the input has more than 1000000");
 }

@@ -6,19 +6,22 @@ use std::fmt::Write as _;
 
 use kerf_api::slim::Str;
 
-use super::{Blocked, Command, Cost, ExistingNode, NodeClaim, Plan, Unschedulable};
+use super::{
+    PublishedBlock, PublishedCommand, PublishedCost, PublishedNodeClaim, PublishedPlacement, PublishedPlan,
+    PublishedUnschedulable,
+};
 use crate::output::table;
 
 /// The most rows of a table; what is beyond is counted.
 const ROWS_MAX: usize = 20;
 
-pub(super) fn render(plan: &Plan<'_>) -> String {
+pub(super) fn render(plan: &PublishedPlan<'_>) -> String {
     let sections = [
-        ("New nodes", new_nodes(&plan.provisioning.node_claims)),
-        ("Pods for nodes that are there", existing(&plan.provisioning.existing_nodes)),
-        ("No place", unschedulable(&plan.provisioning.unschedulable)),
-        ("Nodes that go", going(&plan.disruption.commands)),
-        ("Nodes that stay", staying(&plan.disruption.blocked)),
+        ("New nodes", new_nodes_table(&plan.provisioning.node_claims)),
+        ("Pods for nodes that are there", existing_nodes_table(&plan.provisioning.existing_nodes)),
+        ("No place", unschedulable_table(&plan.provisioning.unschedulable)),
+        ("Nodes that go", commands_table(&plan.disruption.commands)),
+        ("Nodes that stay", blocked_nodes_table(&plan.disruption.blocked)),
     ];
     let mut text = String::new();
     for (title, table) in sections.iter().filter(|(_, table)| !table.is_empty()) {
@@ -27,12 +30,12 @@ pub(super) fn render(plan: &Plan<'_>) -> String {
     if text.is_empty() {
         text.push_str("Nothing to do.\n\n");
     }
-    let _ = writeln!(text, "{}", money(plan.cost));
+    let _ = writeln!(text, "{}", cost_line(plan.cost));
     text
 }
 
 /// Machines of the same kind are one row.
-fn new_nodes(claims: &[NodeClaim<'_>]) -> String {
+fn new_nodes_table(claims: &[PublishedNodeClaim<'_>]) -> String {
     let mut rows: BTreeMap<[String; 5], (usize, usize)> = BTreeMap::new();
     for claim in claims {
         let [kind, zone, capacity, price] = claim.estimate.as_ref().map_or_else(Default::default, |estimate| {
@@ -48,16 +51,16 @@ fn new_nodes(claims: &[NodeClaim<'_>]) -> String {
         vec![nodes.to_string(), pool, kind, zone, capacity, price, pods.to_string()]
     };
     let head = ["NODES", "POOL", "TYPE", "ZONE", "CAPACITY", "$/HOUR EACH", "PODS"];
-    cut(&head, rows.iter().map(row).collect())
+    truncated_table(&head, rows.iter().map(row).collect())
 }
 
-fn existing(nodes: &[ExistingNode<'_>]) -> String {
-    let row = |node: &ExistingNode<'_>| vec![node.node.to_owned(), first_of(node.pods)];
-    cut(&["NODE", "PODS"], nodes.iter().map(row).collect())
+fn existing_nodes_table(nodes: &[PublishedPlacement<'_>]) -> String {
+    let row = |node: &PublishedPlacement<'_>| vec![node.node.to_owned(), first_name_and_count(node.pods)];
+    truncated_table(&["NODE", "PODS"], nodes.iter().map(row).collect())
 }
 
 /// Pods that wait for the same reason are one row.
-fn unschedulable(pods: &[Unschedulable<'_>]) -> String {
+fn unschedulable_table(pods: &[PublishedUnschedulable<'_>]) -> String {
     let mut rows: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for pod in pods {
         rows.entry((pod.code, &pod.message)).or_default().push(pod.pod);
@@ -65,12 +68,12 @@ fn unschedulable(pods: &[Unschedulable<'_>]) -> String {
     let row = |((code, message), pods): (&(&str, &str), &Vec<&str>)| {
         vec![abbreviated(pods[0], pods.len()), (*code).to_owned(), (*message).to_owned()]
     };
-    cut(&["PODS", "CODE", "WHY"], rows.iter().map(row).collect())
+    truncated_table(&["PODS", "CODE", "WHY"], rows.iter().map(row).collect())
 }
 
 /// Commands in the order of execution.
-fn going(commands: &[Command<'_>]) -> String {
-    let row = |command: &Command<'_>| {
+fn commands_table(commands: &[PublishedCommand<'_>]) -> String {
+    let row = |command: &PublishedCommand<'_>| {
         let new = command.replacements.iter().map(|replacement| match &replacement.estimate {
             Some(estimate) => abbreviated(estimate.instance_type, replacement.instance_types.len()),
             None => replacement.node_pool.to_owned(),
@@ -84,11 +87,14 @@ fn going(commands: &[Command<'_>]) -> String {
             dollars(command.savings_per_hour),
         ]
     };
-    cut(&["REASON", "DECISION", "NODES", "PODS", "NEW NODES", "$/HOUR SAVED"], commands.iter().map(row).collect())
+    truncated_table(
+        &["REASON", "DECISION", "NODES", "PODS", "NEW NODES", "$/HOUR SAVED"],
+        commands.iter().map(row).collect(),
+    )
 }
 
 /// Nodes that stay for the same reason are one row.
-fn staying(nodes: &[Blocked<'_>]) -> String {
+fn blocked_nodes_table(nodes: &[PublishedBlock<'_>]) -> String {
     let mut rows: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for node in nodes {
         rows.entry((node.code, &node.message)).or_default().push(node.node);
@@ -96,11 +102,11 @@ fn staying(nodes: &[Blocked<'_>]) -> String {
     let row = |((code, message), nodes): (&(&str, &str), &Vec<&str>)| {
         vec![abbreviated(nodes[0], nodes.len()), (*code).to_owned(), (*message).to_owned()]
     };
-    cut(&["NODES", "CODE", "WHY"], rows.iter().map(row).collect())
+    truncated_table(&["NODES", "CODE", "WHY"], rows.iter().map(row).collect())
 }
 
 /// A table with no more rows than a screen, and a line that counts the rest.
-fn cut(head: &[&str], rows: Vec<Vec<String>>) -> String {
+fn truncated_table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     let more = rows.len().saturating_sub(ROWS_MAX);
     let mut text = table(head, rows.into_iter().take(ROWS_MAX));
     if more > 0 {
@@ -114,11 +120,11 @@ fn abbreviated(first: &str, count: usize) -> String {
     if count > 1 { format!("{first} +{}", count - 1) } else { first.to_owned() }
 }
 
-fn first_of(names: &[Str]) -> String {
+fn first_name_and_count(names: &[Str]) -> String {
     abbreviated(names.first().map_or("", Str::as_str), names.len())
 }
 
-fn money(cost: Cost) -> String {
+fn cost_line(cost: PublishedCost) -> String {
     let change = cost.planned_per_hour - cost.current_per_hour;
     let sign = if change < 0.0 { "-" } else { "+" };
     format!(

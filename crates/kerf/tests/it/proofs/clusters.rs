@@ -5,26 +5,28 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kerf_referee::differential::{ClusterReport, RecordedClusters, compare_cluster};
-use kerf_referee::generator::cluster;
-use kerf_referee::properties::{ClusterTrial, examine_cluster};
+use kerf_referee::generator::disruption_cluster;
+use kerf_referee::properties::{ClusterPropertyResult, check_cluster_properties};
 
-use super::kerf;
+use super::in_process_kerf;
 
 /// How many clusters are tried; those before are on record.
-const CLUSTERS: std::ops::Range<u64> = 50..150;
+const CLUSTER_SEEDS: std::ops::Range<u64> = 50..150;
 
 #[test]
 fn no_rule_is_broken_nothing_is_left_to_do_and_unnamed_types_do_not_matter() {
-    let (kerf, _scratch) = kerf();
-    let next = AtomicU64::new(CLUSTERS.start);
-    let trials: Mutex<Vec<ClusterTrial>> = Mutex::default();
+    let (kerf, _scratch) = in_process_kerf();
+    let next = AtomicU64::new(CLUSTER_SEEDS.start);
+    let trials: Mutex<Vec<ClusterPropertyResult>> = Mutex::default();
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= CLUSTERS.end {
+            if seed >= CLUSTER_SEEDS.end {
                 return;
             }
-            let trial = examine_cluster(&cluster(seed), &|manifests, types| kerf.answer(manifests, types));
+            let trial = check_cluster_properties(&disruption_cluster(seed), &|manifests, types| {
+                kerf.plan_json(manifests, types)
+            });
             trials.lock().unwrap().push(trial);
         }
     };
@@ -32,7 +34,7 @@ fn no_rule_is_broken_nothing_is_left_to_do_and_unnamed_types_do_not_matter() {
     let trials = trials.into_inner().unwrap();
     let faults: Vec<String> = trials
         .iter()
-        .flat_map(|trial| trial.faults.iter().map(|fault| format!("cluster {}: {fault}", trial.seed)))
+        .flat_map(|trial| trial.violations.iter().map(|fault| format!("cluster {}: {fault}", trial.seed)))
         .collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     for reason in ["Empty", "Drifted", "Underutilized"] {
@@ -45,8 +47,8 @@ fn no_rule_is_broken_nothing_is_left_to_do_and_unnamed_types_do_not_matter() {
 fn karpenter_saves_no_more_and_what_is_forbidden_to_it_is_forbidden() {
     let recorded = RecordedClusters::read(include_str!("../../recorded/clusters.json")).unwrap();
     assert_eq!(recorded.clusters.len(), 50);
-    let (kerf, _scratch) = kerf();
-    let plan = |manifests: &str, types: &str| kerf.answer(manifests, types);
+    let (kerf, _scratch) = in_process_kerf();
+    let plan = |manifests: &str, types: &str| kerf.plan_json(manifests, types);
     let comparisons = recorded.clusters.iter().map(|theirs| compare_cluster(&plan, theirs)).collect();
     let report = ClusterReport { comparisons };
     assert!(report.is_clean(), "{report}");

@@ -1,15 +1,16 @@
 //! Karpenter's own answers to fifty random worlds, recorded: Kerf places whatever Karpenter places, lawfully, and for no more money.
 
-use kerf_referee::differential::{Answers, Recorded, differential};
+use kerf_referee::differential::{KarpenterAnswers, RecordedWorlds, compare_with_karpenter};
 
-use super::kerf;
+use super::in_process_kerf;
 
 #[test]
 fn never_fewer_pods_and_never_dearer_than_karpenter() {
-    let recorded = Recorded::read(include_str!("../../recorded/karpenter.json")).unwrap();
-    let (kerf, _scratch) = kerf();
-    let plan =
-        |manifests: &str, types: &str| serde_json::from_slice(&kerf.plan(manifests, types, &[]).unwrap()).unwrap();
-    let report = differential(&plan, &Answers::Recorded(&recorded));
+    let recorded = RecordedWorlds::read(include_str!("../../recorded/karpenter.json")).unwrap();
+    let (kerf, _scratch) = in_process_kerf();
+    let plan = |manifests: &str, types: &str| {
+        serde_json::from_slice(&kerf.plan_output(manifests, types, &[]).unwrap()).unwrap()
+    };
+    let report = compare_with_karpenter(&plan, &KarpenterAnswers::Recorded(&recorded));
     assert!(report.is_clean(), "{report}");
 }

@@ -5,38 +5,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kerf_referee::catalogue;
 use kerf_referee::check::check;
-use kerf_referee::generator::{Size, world};
-use kerf_referee::manifests::World;
+use kerf_referee::generator::{ClusterSize, provisioning_cluster};
+use kerf_referee::manifests::ClusterManifests;
 use kerf_referee::plan::Plan;
-use kerf_referee::properties::{Care, Trial, describe_gaps, examine};
+use kerf_referee::properties::{CheckOptions, PropertyResult, check_properties, describe_gaps};
 
-use super::kerf;
+use super::in_process_kerf;
 
 /// How many worlds are tried.
-const WORLDS: u64 = 500;
+const WORLD_COUNT: u64 = 500;
 
 /// How many steps of exhaustive search a world is worth in an unoptimised build.
-const STEPS: u64 = 2_000;
+const SEARCH_STEPS: u64 = 2_000;
 
 /// Mostly small worlds, which the exhaustive search can judge and which are quick; every tenth is a medium one.
-fn size_of(seed: u64) -> Size {
-    if seed % 10 == 9 { Size::Medium } else { Size::Small }
+fn size_of(seed: u64) -> ClusterSize {
+    if seed % 10 == 9 { ClusterSize::Medium } else { ClusterSize::Small }
 }
 
 #[test]
 fn plans_are_lawful_complete_and_the_same_however_they_are_asked_for() {
-    let (kerf, _scratch) = kerf();
+    let (kerf, _scratch) = in_process_kerf();
     let next = AtomicU64::new(0);
-    let trials: Mutex<Vec<Trial>> = Mutex::default();
+    let trials: Mutex<Vec<PropertyResult>> = Mutex::default();
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= WORLDS {
+            if seed >= WORLD_COUNT {
                 return;
             }
             // Asking three times costs three times as much.
-            let care = Care { again: seed % 6 == 3, steps: STEPS };
-            let trial = examine(&world(seed, size_of(seed)), &kerf, care);
+            let care = CheckOptions { repeat_runs: seed % 6 == 3, search_steps: SEARCH_STEPS };
+            let trial = check_properties(&provisioning_cluster(seed, size_of(seed)), &kerf, care);
             trials.lock().unwrap().push(trial);
         }
     };
@@ -44,7 +44,9 @@ fn plans_are_lawful_complete_and_the_same_however_they_are_asked_for() {
     let trials = trials.into_inner().unwrap();
     let faults: Vec<String> = trials
         .iter()
-        .flat_map(|trial| trial.faults.iter().map(|fault| format!("world {} ({:?}): {fault}", trial.seed, trial.size)))
+        .flat_map(|trial| {
+            trial.violations.iter().map(|fault| format!("world {} ({:?}): {fault}", trial.seed, trial.size))
+        })
         .collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     let gaps: Vec<f64> = trials.iter().filter_map(|trial| Some(trial.cost?.gap())).collect();
@@ -56,10 +58,10 @@ fn plans_are_lawful_complete_and_the_same_however_they_are_asked_for() {
 // no harm.
 #[test]
 fn a_spread_that_counts_pods_in_open_zones_is_kept() {
-    let (kerf, _scratch) = kerf();
-    let made = world(127, Size::Large);
-    let bytes = kerf.plan(&made.manifests, &made.types, &["--only", "provisioning"]).unwrap();
+    let (kerf, _scratch) = in_process_kerf();
+    let made = provisioning_cluster(127, ClusterSize::Large);
+    let bytes = kerf.plan_output(&made.manifests, &made.types, &["--only", "provisioning"]).unwrap();
     let plan = Plan::read(&serde_json::from_slice(&bytes).unwrap()).unwrap();
     let types = catalogue::read(&made.types).unwrap();
-    assert_eq!(check(&World::read(&made.manifests).unwrap(), &types, &plan), []);
+    assert_eq!(check(&ClusterManifests::read(&made.manifests).unwrap(), &types, &plan), []);
 }

@@ -6,86 +6,86 @@ use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use super::scenario_cluster::{label, pool_condition, scenario};
+use super::scenario_cluster::{node_label, pool_condition, run_scenario};
 
 #[test]
 fn the_heavier_pool_is_asked_first() {
-    scenario(async |g| {
-        g.pool("light", json!({"weight": 1})).await;
-        g.pool("heavy", json!({"weight": 50})).await;
-        g.start();
-        g.deployment("web", 2, "1", json!({})).await;
-        g.until_running("web", 2).await;
-        assert!(g.nodes().await.iter().all(|node| label(node, "karpenter.sh/nodepool") == "heavy"));
+    run_scenario(async |g| {
+        g.create_pool("light", json!({"weight": 1})).await;
+        g.create_pool("heavy", json!({"weight": 50})).await;
+        g.start_kerf();
+        g.create_deployment("web", 2, "1", json!({})).await;
+        g.wait_until_running("web", 2).await;
+        assert!(g.nodes().await.iter().all(|node| node_label(node, "karpenter.sh/nodepool") == "heavy"));
     });
 }
 
 #[test]
 fn a_tainted_pool_is_for_those_who_tolerate_it() {
-    scenario(async |g| {
-        g.pool(
+    run_scenario(async |g| {
+        g.create_pool(
             "special",
             json!({"template": {"spec": {"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]}}}),
         )
         .await;
-        g.start();
-        g.deployment("stranger", 1, "1", json!({})).await;
-        g.until_refused().await;
+        g.start_kerf();
+        g.create_deployment("stranger", 1, "1", json!({})).await;
+        g.wait_until_unschedulable().await;
         assert!(g.claims().await.is_empty());
-        g.deployment("member", 1, "1", json!({"tolerations": [{"key": "team", "operator": "Exists"}]})).await;
-        g.until_running("member", 1).await;
-        assert_eq!(g.running("stranger").await, 0);
-        let taints = g.node().await.spec.and_then(|spec| spec.taints).unwrap_or_default();
+        g.create_deployment("member", 1, "1", json!({"tolerations": [{"key": "team", "operator": "Exists"}]})).await;
+        g.wait_until_running("member", 1).await;
+        assert_eq!(g.running_pods("stranger").await, 0);
+        let taints = g.only_node().await.spec.and_then(|spec| spec.taints).unwrap_or_default();
         assert!(taints.iter().any(|taint| taint.key == "team"), "{taints:?}");
     });
 }
 
 #[test]
 fn labels_and_annotations_of_the_template_reach_the_node() {
-    scenario(async |g| {
-        g.pool(
+    run_scenario(async |g| {
+        g.create_pool(
             "general",
             json!({"template": {"metadata": {"labels": {"team": "a"}, "annotations": {"example.com/note": "hello"}}}}),
         )
         .await;
-        g.start();
-        g.deployment("web", 1, "1", json!({"nodeSelector": {"team": "a"}})).await;
-        g.until_running("web", 1).await;
-        let node = g.node().await;
-        assert_eq!(label(&node, "team"), "a");
+        g.start_kerf();
+        g.create_deployment("web", 1, "1", json!({"nodeSelector": {"team": "a"}})).await;
+        g.wait_until_running("web", 1).await;
+        let node = g.only_node().await;
+        assert_eq!(node_label(&node, "team"), "a");
         assert_eq!(node.annotations()["example.com/note"], "hello");
     });
 }
 
 #[test]
 fn a_pool_without_its_class_is_not_ready_until_the_class_comes() {
-    scenario(async |g| {
-        g.all::<KWOKNodeClass>().delete("default", &DeleteParams::default()).await.unwrap();
-        g.pool("general", json!({})).await;
-        g.start();
-        g.until("the pool says that its class is missing", async || {
-            let pool = g.all::<NodePool>().get("general").await.unwrap();
+    run_scenario(async |g| {
+        g.cluster_scoped::<KWOKNodeClass>().delete("default", &DeleteParams::default()).await.unwrap();
+        g.create_pool("general", json!({})).await;
+        g.start_kerf();
+        g.wait_until("the pool says that its class is missing", async || {
+            let pool = g.cluster_scoped::<NodePool>().get("general").await.unwrap();
             pool_condition(&pool, "NodeClassReady") == "False/NodeClassNotFound"
         })
         .await;
-        g.deployment("web", 1, "1", json!({})).await;
-        g.wait(5).await;
+        g.create_deployment("web", 1, "1", json!({})).await;
+        g.sleep_seconds(5).await;
         assert!(g.claims().await.is_empty());
         g.create::<KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
-        g.until_running("web", 1).await;
-        let pool = g.all::<NodePool>().get("general").await.unwrap();
+        g.wait_until_running("web", 1).await;
+        let pool = g.cluster_scoped::<NodePool>().get("general").await.unwrap();
         assert!(pool_condition(&pool, "Ready").starts_with("True"));
     });
 }
 
 #[test]
 fn a_pool_has_its_hash_and_its_claims_inherit_it() {
-    scenario(async |g| {
-        g.pool("general", json!({})).await;
-        g.start();
-        g.deployment("web", 1, "1", json!({})).await;
-        g.until_running("web", 1).await;
-        let pool = g.all::<NodePool>().get("general").await.unwrap();
+    run_scenario(async |g| {
+        g.create_pool("general", json!({})).await;
+        g.start_kerf();
+        g.create_deployment("web", 1, "1", json!({})).await;
+        g.wait_until_running("web", 1).await;
+        let pool = g.cluster_scoped::<NodePool>().get("general").await.unwrap();
         let claim = g.claims().await.remove(0);
         for key in ["karpenter.sh/nodepool-hash", "karpenter.sh/nodepool-hash-version"] {
             assert_eq!(claim.annotations().get(key), pool.annotations().get(key), "{key}");
@@ -97,12 +97,12 @@ fn a_pool_has_its_hash_and_its_claims_inherit_it() {
 // spec 01 section 1: what `kubectl get nodepools,nodeclaims -o wide` shows are these columns.
 #[test]
 fn tables_have_karpenters_columns() {
-    scenario(async |g| {
-        g.pool("general", json!({})).await;
-        g.start();
-        g.deployment("web", 1, "1", json!({})).await;
-        g.until_running("web", 1).await;
-        g.until_initialized(1).await;
+    run_scenario(async |g| {
+        g.create_pool("general", json!({})).await;
+        g.start_kerf();
+        g.create_deployment("web", 1, "1", json!({})).await;
+        g.wait_until_running("web", 1).await;
+        g.wait_until_initialized(1).await;
         for (plural, columns) in [
             ("nodepools", &["Name", "NodeClass", "Nodes", "Ready", "Age", "Weight", "CPU", "Memory"][..]),
             (

@@ -5,13 +5,13 @@ use kerf_api::nodeclaim::NodeClaim;
 use kube::ResourceExt as _;
 use serde_json::json;
 
-use super::scenario_cluster::{condition, scenario};
+use super::scenario_cluster::{claim_condition, run_scenario};
 
 #[test]
 fn a_claim_written_by_hand_becomes_a_node() {
-    scenario(async |g| {
-        g.pool("general", json!({})).await;
-        g.start();
+    run_scenario(async |g| {
+        g.create_pool("general", json!({})).await;
+        g.start_kerf();
         g.create::<NodeClaim>(
             json!({"metadata": {"name": "by-hand", "labels": {"karpenter.sh/nodepool": "general"}}, "spec": {
             "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
@@ -19,8 +19,8 @@ fn a_claim_written_by_hand_becomes_a_node() {
             "resources": {"requests": {"cpu": "3"}}}}),
         )
         .await;
-        g.until_initialized(1).await;
-        let (claim, node) = (g.claims().await.remove(0), g.node().await);
+        g.wait_until_initialized(1).await;
+        let (claim, node) = (g.claims().await.remove(0), g.only_node().await);
         assert_eq!(claim.status.as_ref().and_then(|status| status.node_name.clone()), Some(node.name_any()));
         assert_eq!(
             claim.status.and_then(|status| status.provider_id),
@@ -31,13 +31,13 @@ fn a_claim_written_by_hand_becomes_a_node() {
 
 #[test]
 fn node_and_claim_hold_each_other() {
-    scenario(async |g| {
-        g.pool("general", json!({})).await;
-        g.start();
-        g.deployment("web", 1, "1", json!({})).await;
-        g.until_running("web", 1).await;
-        g.until_initialized(1).await;
-        let (claim, node) = (g.claims().await.remove(0), g.node().await);
+    run_scenario(async |g| {
+        g.create_pool("general", json!({})).await;
+        g.start_kerf();
+        g.create_deployment("web", 1, "1", json!({})).await;
+        g.wait_until_running("web", 1).await;
+        g.wait_until_initialized(1).await;
+        let (claim, node) = (g.claims().await.remove(0), g.only_node().await);
         assert!(claim.finalizers().iter().any(|name| name == "karpenter.sh/termination"));
         assert!(node.finalizers().iter().any(|name| name == "karpenter.sh/termination"));
         let owners = node.owner_references();
@@ -51,32 +51,32 @@ fn node_and_claim_hold_each_other() {
 
 #[test]
 fn a_startup_taint_keeps_a_node_from_being_initialized() {
-    scenario(async |g| {
-        g.pool(
+    run_scenario(async |g| {
+        g.create_pool(
             "general",
             json!({"template": {"spec": {"startupTaints": [{"key": "example.com/booting", "effect": "NoSchedule"}]}}}),
         )
         .await;
-        g.start();
-        g.deployment("web", 1, "1", json!({})).await;
-        g.until("the node is registered", async || {
-            g.claims().await.iter().any(|claim| condition(claim, "Registered") == "True")
+        g.start_kerf();
+        g.create_deployment("web", 1, "1", json!({})).await;
+        g.wait_until("the node is registered", async || {
+            g.claims().await.iter().any(|claim| claim_condition(claim, "Registered") == "True")
         })
         .await;
-        g.wait(3).await;
+        g.sleep_seconds(3).await;
         let claim = g.claims().await.remove(0);
-        assert_ne!(condition(&claim, "Initialized"), "True");
-        assert_eq!(g.running("web").await, 0);
-        let node = g.node().await;
+        assert_ne!(claim_condition(&claim, "Initialized"), "True");
+        assert_eq!(g.running_pods("web").await, 0);
+        let node = g.only_node().await;
         let left: Vec<_> = node
             .spec
             .iter()
             .flat_map(|spec| spec.taints.iter().flatten())
             .filter(|taint| taint.key != "example.com/booting")
             .collect();
-        g.change(g.all::<Node>(), &node.name_any(), json!({"spec": {"taints": left}})).await;
-        g.until_running("web", 1).await;
-        g.until_initialized(1).await;
+        g.patch(g.cluster_scoped::<Node>(), &node.name_any(), json!({"spec": {"taints": left}})).await;
+        g.wait_until_running("web", 1).await;
+        g.wait_until_initialized(1).await;
         assert_eq!(g.claims().await.len(), 1);
     });
 }

@@ -26,43 +26,43 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 /// How long anything may take that a scenario waits for.
-const PATIENCE: Duration = Duration::from_mins(2);
-const PAUSE: Duration = Duration::from_millis(250);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A cluster and those who work on it.
-pub(crate) struct Ground {
+pub(crate) struct ScenarioCluster {
     client: Client,
     clock: Clock,
     sandbox: Option<Cluster>,
-    working: Vec<(String, Working)>,
+    kerf_tasks: Vec<(String, KerfTask)>,
 }
 
 /// Kerf at work; dropping it is a crash.
-struct Working {
+struct KerfTask {
     shutdown: Shutdown,
     task: JoinHandle<()>,
 }
 
-impl Drop for Working {
+impl Drop for KerfTask {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 /// There is one real cluster.
-static REAL: Mutex<()> = Mutex::new(());
+static REAL_CLUSTER_LOCK: Mutex<()> = Mutex::new(());
 
 /// Plays a scenario on the ground at hand.
-pub(crate) fn scenario(play: impl AsyncFnOnce(&mut Ground)) {
+pub(crate) fn run_scenario(play: impl AsyncFnOnce(&mut ScenarioCluster)) {
     if std::env::var_os("KERF_CONTROLPLANE").is_some() {
-        let _alone = REAL.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = REAL_CLUSTER_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         tokio::runtime::Runtime::new().unwrap().block_on(async {
             let mut config = kube::Config::infer().await.unwrap();
             config.default_retry = false;
             let client = Client::try_from(config).unwrap();
-            let mut ground = Ground { client, clock: Clock::system(), sandbox: None, working: Vec::new() };
-            ground.clear().await;
-            ground.prepare().await;
+            let mut ground = ScenarioCluster { client, clock: Clock::system(), sandbox: None, kerf_tasks: Vec::new() };
+            ground.delete_leftovers().await;
+            ground.install_crds_and_class().await;
             play(&mut ground).await;
         });
     } else {
@@ -71,15 +71,15 @@ pub(crate) fn scenario(play: impl AsyncFnOnce(&mut Ground)) {
             let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
             let cluster = Cluster::start(ClusterConfig { clock, seed: 7, timing: Timing::LIFELIKE });
             let client = cluster.api().client_as("kerf");
-            let mut ground = Ground { client, clock, sandbox: Some(cluster), working: Vec::new() };
-            ground.prepare().await;
+            let mut ground = ScenarioCluster { client, clock, sandbox: Some(cluster), kerf_tasks: Vec::new() };
+            ground.install_crds_and_class().await;
             play(&mut ground).await;
         });
     }
 }
 
 /// A pool's manifest with these changes to its spec.
-pub(crate) fn pool(name: &str, spec: Value) -> Value {
+pub(crate) fn pool_manifest(name: &str, spec: Value) -> Value {
     let mut pool = json!({"metadata": {"name": name}, "spec": {
         "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]},
         "template": {"spec": {
@@ -107,7 +107,7 @@ pub(crate) fn merge(object: &mut Value, change: Value) {
     }
 }
 
-impl Ground {
+impl ScenarioCluster {
     pub(crate) fn client(&self) -> Client {
         self.client.clone()
     }
@@ -118,38 +118,38 @@ impl Ground {
     }
 
     /// Kerf's API, and a node class.
-    async fn prepare(&self) {
+    async fn install_crds_and_class(&self) {
         install_crds(&self.client, CrdVariant::Kwok).await.unwrap();
-        self.until("the definitions are served", async || {
-            self.all::<KWOKNodeClass>().list(&ListParams::default()).await.is_ok()
-                && self.all::<NodePool>().list(&ListParams::default()).await.is_ok()
-                && self.all::<NodeClaim>().list(&ListParams::default()).await.is_ok()
+        self.wait_until("the definitions are served", async || {
+            self.cluster_scoped::<KWOKNodeClass>().list(&ListParams::default()).await.is_ok()
+                && self.cluster_scoped::<NodePool>().list(&ListParams::default()).await.is_ok()
+                && self.cluster_scoped::<NodeClaim>().list(&ListParams::default()).await.is_ok()
         })
         .await;
         self.create::<KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
     }
 
     /// Takes everything away that an earlier scenario left.
-    async fn clear(&self) {
-        self.drop_all::<Deployment>(self.own()).await;
-        self.drop_all::<DaemonSet>(self.own()).await;
-        self.drop_all::<Job>(self.own()).await;
-        self.drop_all::<ReplicaSet>(self.own()).await;
-        self.drop_all::<PodDisruptionBudget>(self.own()).await;
-        self.drop_all::<Lease>(self.own()).await;
-        self.drop_all::<Event>(self.own()).await;
-        self.drop_all::<NodePool>(self.all()).await;
-        self.drop_all::<NodeClaim>(self.all()).await;
-        self.drop_all::<KWOKNodeClass>(self.all()).await;
-        self.drop_all::<Node>(self.all()).await;
-        self.drop_all::<Pod>(self.own()).await;
+    async fn delete_leftovers(&self) {
+        self.delete_all::<Deployment>(self.namespaced()).await;
+        self.delete_all::<DaemonSet>(self.namespaced()).await;
+        self.delete_all::<Job>(self.namespaced()).await;
+        self.delete_all::<ReplicaSet>(self.namespaced()).await;
+        self.delete_all::<PodDisruptionBudget>(self.namespaced()).await;
+        self.delete_all::<Lease>(self.namespaced()).await;
+        self.delete_all::<Event>(self.namespaced()).await;
+        self.delete_all::<NodePool>(self.cluster_scoped()).await;
+        self.delete_all::<NodeClaim>(self.cluster_scoped()).await;
+        self.delete_all::<KWOKNodeClass>(self.cluster_scoped()).await;
+        self.delete_all::<Node>(self.cluster_scoped()).await;
+        self.delete_all::<Pod>(self.namespaced()).await;
     }
 
-    async fn drop_all<K>(&self, api: Api<K>)
+    async fn delete_all<K>(&self, api: Api<K>)
     where
         K: kube::Resource + Clone + Debug + DeserializeOwned,
     {
-        self.until("an empty cluster", async || {
+        self.wait_until("an empty cluster", async || {
             // A kind that is not defined yet has no objects.
             let Ok(left) = api.list(&ListParams::default()).await else { return true };
             for object in &left.items {
@@ -164,18 +164,18 @@ impl Ground {
     }
 
     /// Puts Kerf to work.
-    pub(crate) fn start(&mut self) {
-        self.start_as("kerf", None);
+    pub(crate) fn start_kerf(&mut self) {
+        self.spawn_kerf("kerf", None);
     }
 
     /// Puts Kerf to work under a name, if it gets the lease.
-    pub(crate) fn start_elected(&mut self, identity: &str) {
+    pub(crate) fn start_kerf_with_lease(&mut self, identity: &str) {
         let election =
             LeaderElection { name: "kerf".into(), namespace: "default".into(), identity: identity.to_owned() };
-        self.start_as(identity, Some(election));
+        self.spawn_kerf(identity, Some(election));
     }
 
-    fn start_as(&mut self, name: &str, leader_election: Option<LeaderElection>) {
+    fn spawn_kerf(&mut self, name: &str, leader_election: Option<LeaderElection>) {
         let (client, clock) = (self.client.clone(), self.clock);
         let recorder = Arc::new(Recorder::new(client.clone(), clock, 7));
         let ctx = Context {
@@ -193,23 +193,23 @@ impl Ground {
             // Losing the lease ends a process; the scenario sees that by what is no longer done.
             let _ = kerf_controllers::run(ctx, &settings, client, Some(recorder), stop).await;
         });
-        self.working.push((name.to_owned(), Working { shutdown, task }));
+        self.kerf_tasks.push((name.to_owned(), KerfTask { shutdown, task }));
     }
 
     /// Ends Kerf as SIGTERM does.
-    pub(crate) async fn stop(&mut self, name: &str) {
-        let place = self.working.iter().position(|(other, _)| other == name).unwrap();
-        let (_, mut working) = self.working.remove(place);
+    pub(crate) async fn stop_kerf(&mut self, name: &str) {
+        let place = self.kerf_tasks.iter().position(|(other, _)| other == name).unwrap();
+        let (_, mut working) = self.kerf_tasks.remove(place);
         working.shutdown.request();
         let _ = (&mut working.task).await;
     }
 
     /// Ends Kerf as SIGKILL does.
-    pub(crate) fn kill(&mut self, name: &str) {
-        self.working.retain(|(other, _)| other != name);
+    pub(crate) fn kill_kerf(&mut self, name: &str) {
+        self.kerf_tasks.retain(|(other, _)| other != name);
     }
 
-    pub(crate) fn all<K>(&self) -> Api<K>
+    pub(crate) fn cluster_scoped<K>(&self) -> Api<K>
     where
         K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope>,
         K::DynamicType: Default,
@@ -218,7 +218,7 @@ impl Ground {
     }
 
     /// The objects of the namespace that scenarios use.
-    pub(crate) fn own<K>(&self) -> Api<K>
+    pub(crate) fn namespaced<K>(&self) -> Api<K>
     where
         K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
         K::DynamicType: Default,
@@ -231,22 +231,25 @@ impl Ground {
         K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope> + Serialize + DeserializeOwned + Clone + Debug,
         K::DynamicType: Default,
     {
-        self.all::<K>().create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
+        self.cluster_scoped::<K>()
+            .create(&PostParams::default(), &serde_json::from_value(object).unwrap())
+            .await
+            .unwrap()
     }
 
-    pub(crate) async fn place<K>(&self, object: Value) -> K
+    pub(crate) async fn create_namespaced<K>(&self, object: Value) -> K
     where
         K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope> + Serialize + DeserializeOwned + Clone + Debug,
         K::DynamicType: Default,
     {
-        self.own::<K>().create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
+        self.namespaced::<K>().create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
     }
 
-    pub(crate) async fn pool(&self, name: &str, spec: Value) {
-        self.create::<NodePool>(pool(name, spec)).await;
+    pub(crate) async fn create_pool(&self, name: &str, spec: Value) {
+        self.create::<NodePool>(pool_manifest(name, spec)).await;
     }
 
-    pub(crate) async fn change<K>(&self, api: Api<K>, name: &str, change: Value)
+    pub(crate) async fn patch<K>(&self, api: Api<K>, name: &str, change: Value)
     where
         K: kube::Resource + DeserializeOwned + Clone + Debug,
     {
@@ -254,95 +257,95 @@ impl Ground {
     }
 
     /// So many pods of a name, each of so much CPU, with these changes to their spec.
-    pub(crate) async fn deployment(&self, name: &str, replicas: usize, cpu: &str, spec: Value) {
+    pub(crate) async fn create_deployment(&self, name: &str, replicas: usize, cpu: &str, spec: Value) {
         let mut pod = json!({
             "terminationGracePeriodSeconds": 1,
             "containers": [{"name": "c", "image": "i:1", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}],
         });
         merge(&mut pod, spec);
-        self.place::<Deployment>(json!({"metadata": {"name": name}, "spec": {
+        self.create_namespaced::<Deployment>(json!({"metadata": {"name": name}, "spec": {
             "replicas": replicas, "selector": {"matchLabels": {"app": name}},
             "template": {"metadata": {"labels": {"app": name}}, "spec": pod}}}))
             .await;
     }
 
     pub(crate) async fn scale(&self, name: &str, replicas: usize) {
-        self.change(self.own::<Deployment>(), name, json!({"spec": {"replicas": replicas}})).await;
+        self.patch(self.namespaced::<Deployment>(), name, json!({"spec": {"replicas": replicas}})).await;
     }
 
     /// The pods of a name that are not on their way out.
     pub(crate) async fn pods(&self, name: &str) -> Vec<Pod> {
         let of = ListParams::default().labels(&format!("app={name}"));
-        let pods = self.own::<Pod>().list(&of).await.unwrap().items;
+        let pods = self.namespaced::<Pod>().list(&of).await.unwrap().items;
         pods.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect()
     }
 
-    pub(crate) async fn running(&self, name: &str) -> usize {
+    pub(crate) async fn running_pods(&self, name: &str) -> usize {
         let runs = |pod: &&Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
         self.pods(name).await.iter().filter(runs).count()
     }
 
-    pub(crate) async fn until_running(&self, name: &str, count: usize) {
-        self.until(&format!("{count} pods of {name} run"), async || self.running(name).await == count).await;
+    pub(crate) async fn wait_until_running(&self, name: &str, count: usize) {
+        self.wait_until(&format!("{count} pods of {name} run"), async || self.running_pods(name).await == count).await;
     }
 
     pub(crate) async fn claims(&self) -> Vec<NodeClaim> {
-        self.all::<NodeClaim>().list(&ListParams::default()).await.unwrap().items
+        self.cluster_scoped::<NodeClaim>().list(&ListParams::default()).await.unwrap().items
     }
 
     pub(crate) async fn nodes(&self) -> Vec<Node> {
-        self.all::<Node>().list(&ListParams::default()).await.unwrap().items
+        self.cluster_scoped::<Node>().list(&ListParams::default()).await.unwrap().items
     }
 
     /// The only node.
-    pub(crate) async fn node(&self) -> Node {
+    pub(crate) async fn only_node(&self) -> Node {
         let mut nodes = self.nodes().await;
         assert_eq!(nodes.len(), 1, "{:?}", nodes.iter().map(kube::ResourceExt::name_any).collect::<Vec<_>>());
         nodes.remove(0)
     }
 
     /// The messages of events of a reason.
-    pub(crate) async fn events(&self, reason: &str) -> Vec<String> {
+    pub(crate) async fn event_messages(&self, reason: &str) -> Vec<String> {
         let of = ListParams::default().fields(&format!("reason={reason}"));
         let events: Api<Event> = Api::all(self.client.clone());
         events.list(&of).await.unwrap().items.into_iter().filter_map(|event| event.message).collect()
     }
 
     /// Waits until Kerf has said of some pod that it has no place for it.
-    pub(crate) async fn until_refused(&self) {
-        self.until("a pod is told that there is no place for it", async || {
-            self.events("FailedScheduling").await.iter().any(|text| text.starts_with("Failed to schedule pod"))
+    pub(crate) async fn wait_until_unschedulable(&self) {
+        self.wait_until("a pod is told that there is no place for it", async || {
+            self.event_messages("FailedScheduling").await.iter().any(|text| text.starts_with("Failed to schedule pod"))
         })
         .await;
     }
 
     /// Lets time go by. On the real ground every second is one.
-    pub(crate) async fn wait(&self, seconds: u64) {
+    pub(crate) async fn sleep_seconds(&self, seconds: u64) {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
 
     /// Waits until something is so.
-    pub(crate) async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
-        let waited = tokio::time::timeout(PATIENCE, async {
+    pub(crate) async fn wait_until(&self, what: &str, holds: impl AsyncFn() -> bool) {
+        let waited = tokio::time::timeout(WAIT_TIMEOUT, async {
             while !holds().await {
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         });
         let is_so = waited.await.is_ok();
-        assert!(is_so, "not so after {PATIENCE:?}: {what}\n{}", self.told().await);
+        assert!(is_so, "not so after {WAIT_TIMEOUT:?}: {what}\n{}", self.describe_cluster().await);
     }
 
     /// Waits until all claims are ready nodes.
-    pub(crate) async fn until_initialized(&self, count: usize) {
-        self.until(&format!("{count} claims are initialized"), async || {
+    pub(crate) async fn wait_until_initialized(&self, count: usize) {
+        self.wait_until(&format!("{count} claims are initialized"), async || {
             let claims = self.claims().await;
-            claims.len() == count && claims.iter().all(|claim| condition(claim, "Initialized") == "True")
+            claims.len() == count && claims.iter().all(|claim| claim_condition(claim, "Initialized") == "True")
         })
         .await;
     }
 
     /// What there is, for whoever reads a failure.
-    async fn told(&self) -> String {
+    async fn describe_cluster(&self) -> String {
         let mut lines = Vec::new();
         for claim in self.claims().await {
             let conditions = claim.status.iter().flat_map(|status| &status.conditions);
@@ -354,7 +357,7 @@ impl Ground {
         for node in self.nodes().await {
             lines.push(format!("node {} {:?}", node.name_any(), node.spec.and_then(|spec| spec.taints)));
         }
-        for pod in self.own::<Pod>().list(&ListParams::default()).await.unwrap().items {
+        for pod in self.namespaced::<Pod>().list(&ListParams::default()).await.unwrap().items {
             let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
             let phase = pod.status.as_ref().and_then(|status| status.phase.clone());
             let going = pod.metadata.deletion_timestamp.is_some();
@@ -374,7 +377,7 @@ impl Ground {
 }
 
 /// The status of a claim's condition.
-pub(crate) fn condition(claim: &NodeClaim, kind: &str) -> String {
+pub(crate) fn claim_condition(claim: &NodeClaim, kind: &str) -> String {
     let mut conditions = claim.status.iter().flat_map(|status| &status.conditions);
     conditions.find(|condition| condition.condition_type == kind).map_or_else(String::new, |c| c.status.to_string())
 }
@@ -387,7 +390,7 @@ pub(crate) fn pool_condition(pool: &NodePool, kind: &str) -> String {
 }
 
 /// A label of a node.
-pub(crate) fn label(node: &Node, key: &str) -> String {
+pub(crate) fn node_label(node: &Node, key: &str) -> String {
     node.labels().get(key).cloned().unwrap_or_default()
 }
 

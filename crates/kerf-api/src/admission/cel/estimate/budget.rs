@@ -1,4 +1,5 @@
-//! What the rules of a definition may cost, each on all values that it applies to and all together.
+//! Limits on the estimated cost of the rules of a definition: of each rule on all its values, and
+//! of all rules together.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
 
@@ -10,14 +11,15 @@ use super::declared::{MAX_REQUEST_BYTES, min_bytes};
 const ESTIMATED_RULE_COST_MAX: u64 = 10_000_000;
 const ESTIMATED_DEFINITION_COST_MAX: u64 = 100_000_000;
 
-/// How often a node can occur in one object, by the bounds of the lists and maps around it; `None` where one of them has no bound.
+/// Maximum number of occurrences of a node in one object, by the bounds of the lists and maps
+/// around it; `None` if one of them has no bound.
 #[derive(Clone, Copy)]
 pub(crate) struct Cardinality(Option<u64>);
 
 impl Cardinality {
     pub(crate) const ONE: Self = Self(Some(1));
 
-    /// For the children of a node of this cardinality.
+    /// Returns the cardinality of the children of a node.
     pub(crate) fn below(self, schema: &JSONSchemaProps) -> Self {
         let bound = |bound: Option<i64>| bound.map(|bound| u64::try_from(bound).unwrap_or(0));
         let elements = match schema.type_.as_deref() {
@@ -28,9 +30,9 @@ impl Cardinality {
         Self(self.0.zip(elements).map(|(outer, inner)| outer.saturating_mul(inner)))
     }
 
-    /// What a rule costs on all values of a schema together.
-    pub(in super::super) fn total(self, cost: u64, schema: &Schema, resource: bool) -> u64 {
-        let occurrences = self.0.unwrap_or_else(|| MAX_REQUEST_BYTES / (min_bytes(schema, resource) + 1));
+    /// Returns the cost of a rule on all values of a schema together.
+    pub(in super::super) fn total(self, cost: u64, schema: &Schema, is_resource: bool) -> u64 {
+        let occurrences = self.0.unwrap_or_else(|| MAX_REQUEST_BYTES / (min_bytes(schema, is_resource) + 1));
         cost.saturating_mul(occurrences)
     }
 }
@@ -43,7 +45,7 @@ pub(crate) struct CostTotal {
 }
 
 impl CostTotal {
-    /// Counts a rule, and says if it is too expensive by itself.
+    /// Adds the cost of a rule, and reports an error if the rule alone is too expensive.
     pub(in super::super) fn add_rule_cost(
         &mut self,
         at: &Path<'_>,
@@ -62,7 +64,7 @@ impl CostTotal {
         }
     }
 
-    /// What is wrong if all rules together are too expensive.
+    /// Returns errors if all rules together are too expensive.
     pub(crate) fn errors(&self, at: &Path<'_>) -> Vec<FieldError> {
         if self.total <= ESTIMATED_DEFINITION_COST_MAX {
             return Vec::new();

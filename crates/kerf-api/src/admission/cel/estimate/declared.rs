@@ -1,12 +1,13 @@
-//! How large the values of a schema can be at most, and how small as JSON: where the schema sets no bound, the largest request does.
+//! Maximum sizes of the values of a schema, and their minimum size as JSON. Where the schema sets
+//! no bound, the maximum size of a request does.
 
 use super::super::super::schema::{Schema, SchemaType};
 use super::super::types::{ObjectType, Type};
 
-/// The largest request that the API server takes.
+/// The largest request that the API server accepts.
 pub(super) const MAX_REQUEST_BYTES: u64 = 3 << 20;
 
-/// A node of the declared types, as far as sizes go.
+/// A node of the declared types, as far as sizes are concerned.
 #[derive(Clone, Copy)]
 pub(super) enum DeclaredNode<'s> {
     Value(&'s Schema, bool),
@@ -15,7 +16,7 @@ pub(super) enum DeclaredNode<'s> {
 
 impl DeclaredNode<'_> {
     pub(super) fn child(self, name: &str) -> Option<Self> {
-        let Self::Value(schema, resource) = self else { return None };
+        let Self::Value(schema, is_resource) = self else { return None };
         match name {
             "@items" | "@values" => {
                 let element = match schema.type_ {
@@ -29,7 +30,7 @@ impl DeclaredNode<'_> {
                 if schema.map_values().is_some() {
                     return None;
                 }
-                let object = ObjectType { schema, is_resource: resource };
+                let object = ObjectType { schema, is_resource };
                 object.field(field)?;
                 let property = object.property(&super::super::escape::unescape(field)?)?;
                 Some(Self::Value(property, property.is_embedded_resource))
@@ -37,7 +38,7 @@ impl DeclaredNode<'_> {
         }
     }
 
-    /// The most elements, entries, characters or bytes that a valid value has.
+    /// Returns the maximum number of elements, entries, characters or bytes of a valid value.
     pub(super) fn max_elements(self) -> u64 {
         let Self::Value(schema, _) = self else { return 0 };
         let bound = |bound: Option<i64>| bound.map(|bound| u64::try_from(bound).unwrap_or(0));
@@ -73,14 +74,14 @@ impl DeclaredNode<'_> {
     }
 }
 
-/// The fewest bytes that a valid value takes as JSON.
-pub(super) fn min_bytes(schema: &Schema, resource: bool) -> u64 {
+/// Returns the minimum number of bytes of a valid value as JSON.
+pub(super) fn min_bytes(schema: &Schema, is_resource: bool) -> u64 {
     if schema.int_or_string {
         return 1;
     }
     match schema.type_ {
         Some(SchemaType::Object) if schema.map_values().is_none() => {
-            let object = ObjectType { schema, is_resource: resource };
+            let object = ObjectType { schema, is_resource };
             let required = schema.required.iter().filter_map(|name| Some((name, object.property(name)?)));
             required
                 .filter(|(_, property)| {

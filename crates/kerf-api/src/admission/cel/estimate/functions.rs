@@ -1,4 +1,5 @@
-//! What calls cost at worst: CEL's own functions, those of its list and set extensions, and those that Kubernetes prices itself.
+//! Estimated cost of calls: CEL's own functions, its list and set extensions, and the functions for
+//! which Kubernetes defines the cost.
 
 use cel::common::ast::{Expr, IdedExpr, LiteralValue};
 
@@ -20,13 +21,13 @@ impl Estimator<'_, '_> {
         arg_costs: &[EstimateRange],
     ) -> CallEstimate {
         let args_cost = arg_costs.iter().fold(EstimateRange::ZERO, |sum, cost| sum.add(*cost));
-        if let Some(called) =
+        if let Some(estimate) =
             self.list_library(name, params, target, args).or_else(|| self.kubernetes(name, params, target, args))
         {
-            return CallEstimate { cost: called.cost.add(args_cost), size: called.size };
+            return CallEstimate { cost: estimate.cost.add(args_cost), size: estimate.size };
         }
         let param = |at: usize| params.get(at);
-        let texts = matches!(param(0), Some(Type::String | Type::Bytes));
+        let is_text = matches!(param(0), Some(Type::String | Type::Bytes));
         match (name, target, args) {
             ("format", Some(target), _) => {
                 CallEstimate::with_cost(self.size_or_unknown(target).scale(TRAVERSAL_COST_FACTOR).add(args_cost))
@@ -63,15 +64,15 @@ impl Estimator<'_, '_> {
                     text.times(self.size_or_unknown(part).scale(TRAVERSAL_COST_FACTOR)).add(args_cost),
                 )
             }
-            ("_+_", None, [left, right]) if texts || matches!(param(0), Some(Type::List(_))) => {
+            ("_+_", None, [left, right]) if is_text || matches!(param(0), Some(Type::List(_))) => {
                 let size = self.size_or_unknown(left).add(self.size_or_unknown(right));
                 if let Some(entry) = EntrySizes::union(self.entry(left), self.entry(right)) {
                     self.entries.insert(expr.id, entry);
                 }
-                let cost = if texts { size.scale(TRAVERSAL_COST_FACTOR) } else { EstimateRange::fixed(1) };
+                let cost = if is_text { size.scale(TRAVERSAL_COST_FACTOR) } else { EstimateRange::fixed(1) };
                 CallEstimate::with_cost_and_size(cost.add(args_cost), size)
             }
-            ("_<_" | "_<=_" | "_>_" | "_>=_", None, [left, right]) if texts => {
+            ("_<_" | "_<=_" | "_>_" | "_>=_", None, [left, right]) if is_text => {
                 CallEstimate::with_cost(self.comparison(left, right).add(args_cost))
             }
             ("_==_" | "_!=_", None, [left, right]) => {
@@ -97,7 +98,8 @@ impl Estimator<'_, '_> {
         EstimateRange { min: u64::from(max > 0), max }.scale(TRAVERSAL_COST_FACTOR)
     }
 
-    /// The functions on lists and sets that came with cel-go's extensions.
+    /// Estimates the list and set functions of cel-go's extensions. Returns `None` for other
+    /// functions.
     fn list_library(
         &mut self,
         name: &str,
@@ -151,7 +153,8 @@ impl Estimator<'_, '_> {
         })
     }
 
-    /// How large the elements of a list are, by its path; and whether they are texts.
+    /// Returns the size of a list's elements by the path of the list, and true if they are text or
+    /// bytes.
     fn element(&mut self, list: &IdedExpr) -> Option<(EstimateRange, bool)> {
         let element_type = match self.types.get(&list.id)? {
             Type::List(element) => (**element).clone(),
@@ -172,7 +175,8 @@ impl Estimator<'_, '_> {
         Some((size.unwrap_or(EstimateRange::UNKNOWN), matches!(element_type, Type::String | Type::Bytes)))
     }
 
-    /// The functions that Kubernetes adds, and those of strings, which it prices itself.
+    /// Estimates the functions that Kubernetes adds, and the string functions, for which it defines
+    /// the cost. Returns `None` for other functions.
     fn kubernetes(
         &mut self,
         name: &str,
@@ -180,18 +184,18 @@ impl Estimator<'_, '_> {
         target: Option<&IdedExpr>,
         args: &[IdedExpr],
     ) -> Option<CallEstimate> {
-        let one = || CallEstimate::with_cost(EstimateRange::fixed(1));
+        let unit_cost = || CallEstimate::with_cost(EstimateRange::fixed(1));
         Some(match (name, target, args) {
             ("isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf", Some(target), _) => {
                 let size = self.size_or_unknown(target);
                 match self.element(target) {
                     Some((element, is_text)) => {
-                        let each = if is_text {
+                        let element_cost = if is_text {
                             EstimateRange::fixed(1).add(element.scale(TRAVERSAL_COST_FACTOR))
                         } else {
                             EstimateRange::fixed(1)
                         };
-                        CallEstimate::with_cost(size.times(each))
+                        CallEstimate::with_cost(size.times(element_cost))
                     }
                     None => CallEstimate::with_cost(size.scale(TRAVERSAL_COST_FACTOR)),
                 }
@@ -207,7 +211,7 @@ impl Estimator<'_, '_> {
             ("replace", Some(text), [from, to, ..]) => {
                 let (text, from, to) =
                     (self.size_or_unknown(text), self.size_or_unknown(from), self.size_or_unknown(to));
-                CallEstimate::with_cost_and_size(text.scale(2.0 * TRAVERSAL_COST_FACTOR), replaced(text, from, to))
+                CallEstimate::with_cost_and_size(text.scale(2.0 * TRAVERSAL_COST_FACTOR), replaced_size(text, from, to))
             }
             ("split", Some(text), _) => {
                 let size = self.size_or_unknown(text);
@@ -221,8 +225,9 @@ impl Estimator<'_, '_> {
                 let count = self.size_or_unknown(list);
                 let mut size = self.element(list).map_or(EstimateRange::ZERO, |(element, _)| count.times(element));
                 if let Some(separator) = args.first() {
-                    let between = EstimateRange { min: count.min.saturating_sub(1), max: count.max.saturating_sub(1) };
-                    size = size.add(self.size_or_unknown(separator).times(between));
+                    let separators =
+                        EstimateRange { min: count.min.saturating_sub(1), max: count.max.saturating_sub(1) };
+                    size = size.add(self.size_or_unknown(separator).times(separators));
                 }
                 CallEstimate::with_cost_and_size(size.scale(TRAVERSAL_COST_FACTOR), size)
             }
@@ -234,7 +239,7 @@ impl Estimator<'_, '_> {
                     .times(self.size_or_unknown(pattern).scale(PATTERN_COST_FACTOR));
                 CallEstimate::with_cost_and_size(cost, EstimateRange { min: 0, max: size.max })
             }
-            ("ip", Some(_), _) => one(),
+            ("ip", Some(_), _) => unit_cost(),
             (
                 "cidr" | "isIP" | "isCIDR" | "ip" | "quantity" | "isQuantity" | "semver" | "isSemver",
                 None,
@@ -287,10 +292,10 @@ impl Estimator<'_, '_> {
                 | "getQuery",
                 _,
                 _,
-            ) => one(),
+            ) => unit_cost(),
             ("_==_", None, [left, right]) => match (self.types.get(&left.id), self.types.get(&right.id)) {
                 (Some(Type::Opaque(a)), Some(Type::Opaque(b))) if a == b => match a {
-                    OpaqueType::Ip | OpaqueType::Cidr | OpaqueType::Quantity | OpaqueType::Semver => one(),
+                    OpaqueType::Ip | OpaqueType::Cidr | OpaqueType::Quantity | OpaqueType::Semver => unit_cost(),
                     OpaqueType::Format => {
                         CallEstimate::with_cost(EstimateRange { min: 1, max: 64 }.scale(TRAVERSAL_COST_FACTOR))
                     }
@@ -306,8 +311,8 @@ impl Estimator<'_, '_> {
     }
 }
 
-/// How long a text can be after a replacement.
-fn replaced(text: EstimateRange, from: EstimateRange, to: EstimateRange) -> EstimateRange {
+/// Returns the possible lengths of a text after a replacement.
+fn replaced_size(text: EstimateRange, from: EstimateRange, to: EstimateRange) -> EstimateRange {
     let (mut count, mut kept) = (EstimateRange::ZERO, EstimateRange::ZERO);
     if from.min == 0 {
         count.max = text.max.saturating_add(1);

@@ -1,6 +1,6 @@
-//! Sizes and costs as ranges, with arithmetic that ends at the largest number instead of wrapping.
+//! Ranges of sizes and costs, with saturating arithmetic.
 
-/// From the least to the most, of a size or of a cost; what cannot be known ends at the largest number.
+/// The minimum and maximum of a size or a cost. An unknown maximum is `u64::MAX`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EstimateRange {
     pub(super) min: u64,
@@ -24,7 +24,7 @@ impl EstimateRange {
     }
 
     pub(super) fn scale(self, factor: f64) -> Self {
-        // Casting saturates, as it must.
+        // The cast saturates, as required.
         Self { min: (self.min as f64 * factor).ceil() as u64, max: (self.max as f64 * factor).ceil() as u64 }
     }
 
@@ -33,7 +33,7 @@ impl EstimateRange {
     }
 }
 
-/// How large the keys and values in a list or map are.
+/// Sizes of the keys and values in a list or map.
 #[derive(Clone, Copy)]
 pub(super) struct EntrySizes {
     pub(super) is_list: bool,

@@ -1,4 +1,4 @@
-//! From one type to another. What cannot be converted is an error that names both types.
+//! Type conversions. The error of an impossible conversion names both types.
 
 use super::super::super::number::whole_i64;
 use super::super::super::text;
@@ -54,7 +54,7 @@ pub(in super::super) fn to_double<'a>(args: Arguments<'a, '_>) -> EvalResult<'a>
     }
 }
 
-/// Go's syntax of floats: Rust's, plus `Inf` with a sign and underscores nowhere.
+/// Parses a decimal float. Rust's syntax is that of Go, with `Inf` and `NaN`.
 fn parse_double(text: &str) -> Option<f64> {
     if text.starts_with(char::is_whitespace) || text.ends_with(char::is_whitespace) {
         return None;
@@ -77,7 +77,7 @@ pub(in super::super) fn to_int<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     }
 }
 
-/// Go's decimal integers: an optional sign and digits.
+/// Parses a decimal integer as Go does: an optional sign and digits.
 fn parse_integer(text: &str) -> Option<i64> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -121,7 +121,7 @@ pub(in super::super) fn to_string<'a>(args: Arguments<'a, '_>) -> EvalResult<'a>
     })
 }
 
-/// A duration in seconds, with as many decimals as it has.
+/// Formats a duration in seconds, with as many decimals as necessary.
 pub(in super::super) fn seconds_text(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let (seconds, rest) = (nanoseconds.unsigned_abs() / SECOND as u64, nanoseconds.unsigned_abs() % SECOND as u64);
@@ -159,7 +159,8 @@ pub(in super::super) fn to_timestamp<'a>(args: Arguments<'a, '_>) -> EvalResult<
     }
 }
 
-/// The bytes of a base64 text in the alphabet for URLs, as the `byte` format is read (the standard one passes where the two agree).
+/// Decodes base64 in the URL alphabet, as Kubernetes decodes the `byte` format. Text in the
+/// standard alphabet is accepted if it contains neither `+` nor `/`.
 pub(in super::super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let body = text.trim_end_matches('=');
     if !text.len().is_multiple_of(4) || text.len() - body.len() > 2 {

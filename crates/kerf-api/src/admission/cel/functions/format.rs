@@ -3,7 +3,7 @@
 use super::super::super::{format::Format as SchemaFormat, names, text, url};
 use super::super::value::{Arguments, EvalResult, Value, no_such_overload};
 
-/// A format by its name, with the sentences for what it refuses.
+/// A format by its name, with the function that returns the messages for an invalid text.
 pub(in super::super) struct NamedFormat {
     pub(in super::super) name: &'static str,
     problems: fn(&str) -> Vec<String>,
@@ -19,7 +19,8 @@ fn error_unless(holds: bool, sentence: &str) -> Vec<String> {
     if holds { Vec::new() } else { vec![sentence.to_owned()] }
 }
 
-/// A name that will have something appended: a trailing dash is fine.
+/// Prepares a name prefix for validation: a trailing dash is allowed, because characters are
+/// appended to it.
 fn replace_trailing_dash(prefix: &str) -> String {
     match prefix.strip_suffix('-') {
         Some(head) if !head.is_empty() => {

@@ -1,4 +1,4 @@
-//! Lists: searching (shared with strings), folding, slicing, sorting.
+//! Functions on lists: search (also in strings), aggregation, slices, sorting.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ pub(in super::super) fn index_of<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> 
     Ok(Value::Int(match &args.values[..] {
         [Value::String(text), Value::String(part)] => strings::index_of(text, part, 0)?,
         [Value::String(text), Value::String(part), Value::Int(offset)] => strings::index_of(text, part, *offset)?,
-        [Value::List(list), value] => position(list.iter().enumerate(), value),
+        [Value::List(list), value] => index_or_minus_one(list.iter().enumerate(), value),
         _ => return no_such_overload(),
     }))
 }
@@ -23,13 +23,13 @@ pub(in super::super) fn last_index_of<'a>(args: Arguments<'a, '_>) -> EvalResult
         }
         [Value::List(list), value] => {
             let last = list.len();
-            position(list.iter().rev().enumerate().map(|(i, item)| (last - 1 - i, item)), value)
+            index_or_minus_one(list.iter().rev().enumerate().map(|(i, item)| (last - 1 - i, item)), value)
         }
         _ => return no_such_overload(),
     }))
 }
 
-fn position<'a>(items: impl Iterator<Item = (usize, EvalResult<'a>)>, value: &Value<'a>) -> i64 {
+fn index_or_minus_one<'a>(items: impl Iterator<Item = (usize, EvalResult<'a>)>, value: &Value<'a>) -> i64 {
     let mut items = items;
     items
         .find(|(_, item)| item.as_ref().is_ok_and(|item| item.equals(value).unwrap_or(false)))
@@ -62,7 +62,7 @@ pub(in super::super) fn sum<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
             Some(total) => operators::add(Arguments { values: vec![total, item], pattern: None })?,
         });
     }
-    // Of no elements only the schema knows the type; zero as an integer equals zero as any number.
+    // An empty list has a type only in the schema. The integer zero equals zero of any number type.
     Ok(total.unwrap_or_else(|| match &args.values[..] {
         [Value::List(List { items: Items::Json(_, schema), .. })] if schema.format_name == "duration" => {
             Value::Duration(0)
@@ -71,7 +71,7 @@ pub(in super::super) fn sum<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     }))
 }
 
-fn extreme<'a>(args: &Arguments<'a, '_>, name: &str, better: Ordering) -> EvalResult<'a> {
+fn best_element<'a>(args: &Arguments<'a, '_>, name: &str, better: Ordering) -> EvalResult<'a> {
     let mut best: Option<Value<'a>> = None;
     for item in receiver(args)?.iter() {
         let item = item?;
@@ -84,11 +84,11 @@ fn extreme<'a>(args: &Arguments<'a, '_>, name: &str, better: Ordering) -> EvalRe
 }
 
 pub(in super::super) fn max<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    extreme(&args, "max", Ordering::Greater)
+    best_element(&args, "max", Ordering::Greater)
 }
 
 pub(in super::super) fn min<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    extreme(&args, "min", Ordering::Less)
+    best_element(&args, "min", Ordering::Less)
 }
 
 pub(in super::super) fn slice<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
@@ -131,7 +131,7 @@ fn flatten_into<'a>(list: &List<'a>, depth: i64, out: &mut Vec<Value<'a>>) -> Re
 
 pub(in super::super) fn sort<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let items = receiver(&args)?.values()?;
-    sorted(items.clone(), items)
+    sort_items(items.clone(), items)
 }
 
 pub(in super::super) fn sort_by_keys<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
@@ -143,12 +143,13 @@ pub(in super::super) fn sort_by_keys<'a>(args: Arguments<'a, '_>) -> EvalResult<
             keys.len()
         ));
     }
-    sorted(list.values()?, keys.values()?)
+    sort_items(list.values()?, keys.values()?)
 }
 
-/// The items in the order of their keys; equal keys keep theirs.
-fn sorted<'a>(items: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> EvalResult<'a> {
-    // All keys are compared with the first, so that what cannot be ordered is found before sorting starts.
+/// Returns the items in the order of their keys. Items with equal keys keep their order.
+fn sort_items<'a>(items: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> EvalResult<'a> {
+    // All keys are compared with the first one, so that keys without an order are found before
+    // sorting starts.
     if let Some(first) = keys.first() {
         for key in &keys {
             if first.type_name() != key.type_name() {
@@ -203,7 +204,8 @@ pub(in super::super) fn last<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     }
 }
 
-/// The two-variable comprehensions that build maps, where they could not do it in place.
+/// Implements `cel.@mapInsert` for comprehensions that build maps and could not be evaluated in
+/// place.
 pub(in super::super) fn map_insert<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let (Some(Value::Map(Map::Built(map))), added) = (args.values.first(), args.values.get(1..).unwrap_or_default())
     else {

@@ -1,4 +1,5 @@
-//! Addresses, networks and URLs. Addresses with a zone and IPv4 addresses dressed as IPv6 are refused, as Kubernetes refuses them.
+//! IP addresses, networks and URLs. As in Kubernetes, addresses with a zone and IPv4-mapped IPv6
+//! addresses are rejected.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +11,7 @@ use super::super::super::text;
 use super::super::super::url::Url;
 use super::super::value::{Arguments, CelMapKey, EvalFailure, EvalResult, Map, Value, error, no_such_overload};
 
-/// An address and how many of its bits name the network.
+/// An IP address and the length of its network prefix in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Cidr {
     address: IpAddr,
@@ -62,16 +63,16 @@ fn parse_ip(raw: &str) -> Result<IpAddr, String> {
 
 fn parse_cidr(raw: &str) -> Result<Cidr, String> {
     let quoted = text::quote(raw);
-    let broken = |why: &str| {
+    let parse_error = |why: &str| {
         Err(format!("network address parse error during conversion from string: netip.ParsePrefix({quoted}): {why}"))
     };
-    let Some((address, bits)) = raw.rsplit_once('/') else { return broken("no '/'") };
-    let Ok(address) = IpAddr::from_str(address) else { return broken("unable to parse IP") };
+    let Some((address, bits)) = raw.rsplit_once('/') else { return parse_error("no '/'") };
+    let Ok(address) = IpAddr::from_str(address) else { return parse_error("unable to parse IP") };
     let canonical =
         bits == "0" || (!bits.starts_with('0') && !bits.is_empty() && bits.bytes().all(|b| b.is_ascii_digit()));
-    let Some(bits) = bits.parse::<u8>().ok().filter(|_| canonical) else { return broken("bad bits after slash") };
+    let Some(bits) = bits.parse::<u8>().ok().filter(|_| canonical) else { return parse_error("bad bits after slash") };
     if bits > if address.is_ipv4() { 32 } else { 128 } {
-        return broken("prefix length out of range");
+        return parse_error("prefix length out of range");
     }
     if let IpAddr::V6(v6) = address
         && v6.to_ipv4_mapped().is_some()
@@ -105,7 +106,7 @@ pub(in super::super) fn is_canonical<'a>(args: Arguments<'a, '_>) -> EvalResult<
     }
 }
 
-fn address(args: &Arguments<'_, '_>) -> Result<IpAddr, EvalFailure> {
+fn ip_argument(args: &Arguments<'_, '_>) -> Result<IpAddr, EvalFailure> {
     match &args.values[..] {
         [Value::Ip(address)] => Ok(*address),
         _ => no_such_overload(),
@@ -113,19 +114,19 @@ fn address(args: &Arguments<'_, '_>) -> Result<IpAddr, EvalFailure> {
 }
 
 pub(in super::super) fn family<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    Ok(Value::Int(if address(&args)?.is_ipv4() { 4 } else { 6 }))
+    Ok(Value::Int(if ip_argument(&args)?.is_ipv4() { 4 } else { 6 }))
 }
 
 pub(in super::super) fn is_unspecified<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    Ok(Value::Bool(address(&args)?.is_unspecified()))
+    Ok(Value::Bool(ip_argument(&args)?.is_unspecified()))
 }
 
 pub(in super::super) fn is_loopback<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    Ok(Value::Bool(address(&args)?.is_loopback()))
+    Ok(Value::Bool(ip_argument(&args)?.is_loopback()))
 }
 
 pub(in super::super) fn is_link_local_multicast<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    Ok(Value::Bool(match address(&args)? {
+    Ok(Value::Bool(match ip_argument(&args)? {
         IpAddr::V4(address) => matches!(address.octets(), [224, 0, 0, _]),
         IpAddr::V6(address) => address.segments()[0] & 0xff0f == 0xff02,
     }))
@@ -139,11 +140,11 @@ fn link_local_unicast(address: IpAddr) -> bool {
 }
 
 pub(in super::super) fn is_link_local_unicast<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    Ok(Value::Bool(link_local_unicast(address(&args)?)))
+    Ok(Value::Bool(link_local_unicast(ip_argument(&args)?)))
 }
 
 pub(in super::super) fn is_global_unicast<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    let address = address(&args)?;
+    let address = ip_argument(&args)?;
     let broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
     let special =
         address.is_unspecified() || address.is_loopback() || address.is_multicast() || link_local_unicast(address);

@@ -1,4 +1,4 @@
-//! Arithmetic, comparison, membership, indexing. Integers never wrap: what does not fit is an error.
+//! Arithmetic, comparison, membership and indexing. Integers never wrap: an overflow is an error.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -157,7 +157,8 @@ pub(in super::super) fn is_in<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     }
 }
 
-/// The element or entry, or the error of its absence; `None` where only the place is wrong.
+/// Returns the element or entry. The inner error is the message for an absent element, which
+/// optional indexing turns into none.
 fn element_or_entry<'a>(container: &Value<'a>, key: &Value<'a>) -> Result<Result<Value<'a>, Rc<str>>, EvalFailure> {
     match (container, key) {
         (Value::List(list), key) => {

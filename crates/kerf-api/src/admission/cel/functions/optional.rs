@@ -1,4 +1,6 @@
-//! Values that may be absent. (`or` and `orValue` are not here: they do not always look at both operands, so the run does them itself.)
+//! Optional values. `or` and `orValue` evaluate their second operand only if necessary, so the
+//! evaluator handles them itself (`ProgramNode::OptionalOr`); the functions here complete the
+//! function table.
 
 use super::super::value::{Arguments, EvalResult, Value, error, no_such_overload};
 

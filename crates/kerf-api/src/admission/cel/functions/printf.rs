@@ -1,12 +1,12 @@
-//! `string.format`, CEL's printf. Kubernetes has switched on an early version of it, whose floats are printed for American readers: commas
-//! between thousands, and `×10⁰³` for an exponent.
+//! `string.format`, CEL's printf. Kubernetes enables an early version of it, which prints floats in
+//! the US format: commas between thousands, and `×10⁰³` for an exponent.
 
 use super::super::super::text;
 use super::super::value::{Arguments, EvalFailure, EvalResult, Value, error, no_such_overload};
 use super::conversion::seconds_text;
 use super::strings::TEXT_MAX_BYTES;
 
-/// What a clause prints.
+/// The conversion of a formatting clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Verb {
     Text,
@@ -18,7 +18,7 @@ pub(in super::super) enum Verb {
     Octal,
 }
 
-/// The text before the next clause, and what follows its `%`. `%%` is no clause.
+/// Returns the text before the next clause, and the text after its `%`. `%%` is not a clause.
 pub(in super::super) fn next_clause(text: &str) -> Option<(String, &str)> {
     let mut before = String::new();
     let mut rest = text;
@@ -36,30 +36,30 @@ pub(in super::super) fn next_clause(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// A clause after its `%`: what it prints, how precisely, and what follows it.
+/// Parses a clause after its `%`. Returns its conversion, its precision, and the text after it.
 pub(in super::super) fn parse_clause(text: &str) -> Result<(Verb, Option<usize>, &str), String> {
     if text.is_empty() {
         return Err("unexpected end of string".to_owned());
     }
-    let broken = |why: &str| format!("could not parse formatting clause: {why}");
+    let clause_error = |why: &str| format!("could not parse formatting clause: {why}");
     let mut rest = text;
     let mut precision = None;
     if let Some(digits) = text.strip_prefix('.') {
         let end = digits
             .find(|c: char| !c.is_ascii_digit())
-            .ok_or_else(|| broken("error while parsing precision: could not find end of precision specifier"))?;
-        let written = &digits[..end];
-        precision = Some(written.parse::<usize>().map_err(|_| {
-            let why = if written.is_empty() { "invalid syntax" } else { "value out of range" };
-            broken(&format!(
+            .ok_or_else(|| clause_error("error while parsing precision: could not find end of precision specifier"))?;
+        let precision_text = &digits[..end];
+        precision = Some(precision_text.parse::<usize>().map_err(|_| {
+            let why = if precision_text.is_empty() { "invalid syntax" } else { "value out of range" };
+            clause_error(&format!(
                 "error while parsing precision: error while converting precision to integer: strconv.Atoi: parsing {}: {why}",
-                text::quote(written)
+                text::quote(precision_text)
             ))
         })?);
         rest = &digits[end..];
     }
-    let verb = rest.chars().next().unwrap_or_default();
-    let kind = match verb {
+    let letter = rest.chars().next().unwrap_or_default();
+    let verb = match letter {
         's' => Verb::Text,
         'd' => Verb::Decimal,
         'f' => Verb::Fixed,
@@ -68,12 +68,12 @@ pub(in super::super) fn parse_clause(text: &str) -> Result<(Verb, Option<usize>,
         'x' => Verb::Hex { upper: false },
         'X' => Verb::Hex { upper: true },
         'o' => Verb::Octal,
-        other => return Err(broken(&format!("unrecognized formatting clause \"{other}\""))),
+        other => return Err(clause_error(&format!("unrecognized formatting clause \"{other}\""))),
     };
-    Ok((kind, precision, &rest[verb.len_utf8()..]))
+    Ok((verb, precision, &rest[letter.len_utf8()..]))
 }
 
-/// The sentence for an argument that a clause cannot print.
+/// Returns the message for an argument that a clause cannot print.
 pub(in super::super) fn wrong_type(verb: Verb, type_name: &str) -> String {
     let rule = match verb {
         Verb::Text => {
@@ -89,7 +89,7 @@ pub(in super::super) fn wrong_type(verb: Verb, type_name: &str) -> String {
     format!("{rule}, was given {type_name}")
 }
 
-/// `'%s has %d'.format([a, b])`.
+/// Implements `'%s has %d'.format([a, b])`.
 pub(in super::super) fn format<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let [Value::String(pattern), Value::List(list)] = &args.values[..] else { return no_such_overload() };
     let mut out = String::new();
@@ -147,7 +147,7 @@ fn hex(bytes: &[u8], verb: Verb) -> String {
     bytes.iter().map(digits).collect()
 }
 
-/// A double, or one of the three texts that stand for one.
+/// Returns a double, or the value of one of the three texts that represent a double.
 fn float(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Double(d) => Some(*d),
@@ -190,7 +190,7 @@ fn fixed(number: f64, precision: usize) -> String {
     }
 }
 
-/// Always six decimals: the precision that a clause writes is taken for a width.
+/// Formats with six decimals always: as upstream, the precision of the clause is taken for a width.
 fn scientific(number: f64) -> String {
     if !number.is_finite() {
         return format_non_finite(number);
@@ -198,11 +198,11 @@ fn scientific(number: f64) -> String {
     let plain = format!("{number:.6e}");
     let (digits, exponent) = plain.split_once('e').unwrap_or((&plain, "0"));
     let (sign, exponent) = exponent.strip_prefix('-').map_or(("", exponent), |exponent| ("⁻", exponent));
-    let raised: String = format!("{exponent:0>2}")
+    let superscript: String = format!("{exponent:0>2}")
         .chars()
         .map(|digit| digit.to_digit(10).and_then(|digit| "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().nth(digit as usize)).unwrap_or(digit))
         .collect();
-    format!("{digits}×10{sign}{raised}")
+    format!("{digits}×10{sign}{superscript}")
 }
 
 fn as_text(value: &Value<'_>) -> Result<String, EvalFailure> {
@@ -235,7 +235,7 @@ fn as_text(value: &Value<'_>) -> Result<String, EvalFailure> {
     })
 }
 
-/// Inside of lists and maps values are printed as CEL writes them.
+/// Formats a value inside a list or map as CEL writes it.
 fn nested(value: &Value<'_>) -> Result<String, EvalFailure> {
     Ok(match value {
         Value::String(text) => text::quote(text),

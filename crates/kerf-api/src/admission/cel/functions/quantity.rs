@@ -1,4 +1,4 @@
-//! Kubernetes quantities; and the comparisons that they share with versions.
+//! Kubernetes quantities, and the comparison functions that they share with semantic versions.
 
 use std::cmp::Ordering;
 use std::str::FromStr;
@@ -42,7 +42,7 @@ pub(in super::super) fn as_approximate_float<'a>(args: Arguments<'a, '_>) -> Eva
     Ok(Value::Double(receiver(&args)?.nanos() as f64 / NANOS_PER_UNIT as f64))
 }
 
-/// The whole number that the quantity is, if it is one and fits.
+/// Returns the quantity as a whole number; `None` if it has a fraction or does not fit.
 fn whole(quantity: Quantity) -> Option<i64> {
     (quantity.nanos() % NANOS_PER_UNIT == 0).then(|| i64::try_from(quantity.nanos() / NANOS_PER_UNIT).ok())?
 }

@@ -1,19 +1,21 @@
-//! Regular expressions. A pattern that is a literal was compiled with the rule; any other is compiled when it is used.
+//! Functions with regular expressions. A literal pattern is compiled with the rule, any other when
+//! it is used.
 
 use super::super::super::regexp::Regexp;
 use super::super::value::{Arguments, EvalFailure, EvalResult, Value, error, no_such_overload};
 
-/// The pattern, and how its mistake reads where there is one.
+/// Calls `run` with the pattern. If the pattern does not compile, the error text begins with
+/// `wording`.
 fn with_pattern<T>(
     compiled: Option<&Regexp>,
     pattern: &str,
     wording: &str,
-    run: impl FnOnce(&Regexp) -> T,
+    apply: impl FnOnce(&Regexp) -> T,
 ) -> Result<T, EvalFailure> {
     match compiled {
-        Some(regexp) => Ok(run(regexp)),
+        Some(regexp) => Ok(apply(regexp)),
         None => match Regexp::new(pattern) {
-            Ok(regexp) => Ok(run(&regexp)),
+            Ok(regexp) => Ok(apply(&regexp)),
             Err(text) => error(format!("{wording}{text}")),
         },
     }

@@ -1,11 +1,11 @@
-//! Semantic versions: strict, or normalised (`v1.2` is `1.2.0`) where the caller asks for it. Build metadata does not count in comparisons.
+//! Semantic versions: strict, or normalised (`v1.2` is `1.2.0`) if the caller requests it.
+//! Comparisons ignore build metadata.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
 
 use super::super::value::{Arguments, EvalFailure, EvalResult, Value, error, no_such_overload};
 
-/// A version.
 #[derive(Debug)]
 pub(in super::super) struct SemanticVersion {
     numbers: [u64; 3],
@@ -14,7 +14,7 @@ pub(in super::super) struct SemanticVersion {
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Identifier {
-    // Numbers come before words.
+    // Derived order: numbers sort before words.
     Number(u64),
     Word(String),
 }
@@ -44,7 +44,8 @@ impl SemanticVersion {
         Ok(Self { numbers, prerelease })
     }
 
-    /// Without a `v`, leading zeros, or the need for three numbers.
+    /// Parses a version leniently: a leading `v` and leading zeros are removed, and missing numbers
+    /// are 0.
     fn parse_normalized(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let mut parts: Vec<String> = text.splitn(3, '.').map(without_leading_zeros).collect();

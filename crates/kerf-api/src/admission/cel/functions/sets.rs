@@ -1,4 +1,4 @@
-//! Lists taken as sets.
+//! Set functions on lists (`sets.*`).
 
 use super::super::value::{Arguments, EvalFailure, EvalResult, List, Value, no_such_overload};
 

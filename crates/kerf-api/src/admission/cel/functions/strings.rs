@@ -1,11 +1,13 @@
-//! Strings, counted in characters. Results that would not fit any object are refused before they are built.
+//! Functions on strings, indexed by character. A result that exceeds `TEXT_MAX_BYTES` is rejected
+//! before it is built.
 
 use super::super::value::{Arguments, EvalFailure, EvalResult, Value, error, no_such_overload};
 
-/// No object is larger than 3 MiB, so no text that is worth building is.
+/// Limit on the size of a text that a rule creates. No object is larger than 3 MiB, so a larger
+/// text has no use.
 pub(super) const TEXT_MAX_BYTES: usize = 4 << 20;
 
-fn boolean<'a>(args: Arguments<'a, '_>, holds: impl Fn(&str, &str) -> bool) -> EvalResult<'a> {
+fn compare_texts<'a>(args: Arguments<'a, '_>, holds: impl Fn(&str, &str) -> bool) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::String(text), Value::String(part)] => Ok(Value::Bool(holds(text, part))),
         _ => no_such_overload(),
@@ -13,22 +15,22 @@ fn boolean<'a>(args: Arguments<'a, '_>, holds: impl Fn(&str, &str) -> bool) -> E
 }
 
 pub(in super::super) fn contains<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    boolean(args, |text, part| text.contains(part))
+    compare_texts(args, |text, part| text.contains(part))
 }
 
 pub(in super::super) fn starts_with<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    boolean(args, |text, part| text.starts_with(part))
+    compare_texts(args, |text, part| text.starts_with(part))
 }
 
 pub(in super::super) fn ends_with<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    boolean(args, |text, part| text.ends_with(part))
+    compare_texts(args, |text, part| text.ends_with(part))
 }
 
 fn out_of_range<T>(index: i64) -> Result<T, EvalFailure> {
     error(format!("index out of range: {index}"))
 }
 
-/// The byte at which a character starts; `None` outside of the text.
+/// Returns the byte offset of a character; `None` if the index is outside the text.
 fn byte_of(text: &str, index: i64) -> Option<usize> {
     let index = usize::try_from(index).ok()?;
     text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(index)
@@ -44,7 +46,8 @@ pub(in super::super) fn char_at<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     }
 }
 
-/// The character at which `part` first stands, from `offset` on.
+/// Returns the character index of the first occurrence of `part` at or after `offset`; -1 if there
+/// is none.
 pub(super) fn index_of(text: &str, part: &str, offset: i64) -> Result<i64, EvalFailure> {
     if part.is_empty() {
         return Ok(offset);
@@ -56,7 +59,8 @@ pub(super) fn index_of(text: &str, part: &str, offset: i64) -> Result<i64, EvalF
     Ok(text[start..].find(part).map_or(-1, |at| text[..start + at].chars().count() as i64))
 }
 
-/// The character at which `part` last stands, at `offset` or before.
+/// Returns the character index of the last occurrence of `part` at or before `offset`; -1 if there
+/// is none.
 pub(super) fn last_index_of(text: &str, part: &str, offset: Option<i64>) -> Result<i64, EvalFailure> {
     let length = text.chars().count() as i64;
     let offset = match offset {
@@ -99,11 +103,11 @@ pub(in super::super) fn replace<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
         }
         _ => return no_such_overload(),
     };
-    let found = text.matches(&**from).take(count).count();
-    if text.len().saturating_add(found.saturating_mul(to.len())) > TEXT_MAX_BYTES {
+    let occurrences = text.matches(&**from).take(count).count();
+    if text.len().saturating_add(occurrences.saturating_mul(to.len())) > TEXT_MAX_BYTES {
         return Err(EvalFailure::OverBudget);
     }
-    Ok(Value::text(text.replacen(&**from, to, found)))
+    Ok(Value::text(text.replacen(&**from, to, occurrences)))
 }
 
 pub(in super::super) fn split<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
@@ -116,7 +120,7 @@ pub(in super::super) fn split<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let parts: Vec<Value<'a>> = if limit == 0 {
         Vec::new()
     } else if separator.is_empty() {
-        // Go splits into characters, the last part taking the rest.
+        // Go splits into characters; the last part is the rest of the text.
         let mut parts = Vec::new();
         let mut rest = &**text;
         while let Some(c) = rest.chars().next() {

@@ -1,5 +1,5 @@
-//! The parts of instants and durations. Without a zone an instant is in UTC; a zone is a fixed offset or `UTC`, since a database of zones
-//! would have to be read from somewhere.
+//! Parts of timestamps and durations. A timestamp without a zone is in UTC. A zone is `UTC` or a
+//! fixed offset, because named zones would need a time zone database.
 
 use jiff::Zoned;
 use jiff::tz::TimeZone;
@@ -46,7 +46,7 @@ pub(in super::super) fn day_of_week<'a>(args: Arguments<'a, '_>) -> EvalResult<'
     part(&args, |at| at.weekday().to_sunday_zero_offset().into())
 }
 
-/// A part of the time of day, or the whole of a duration in that unit.
+/// Returns a part of the time of day, or a whole duration in the given unit.
 fn unit<'a>(args: &Arguments<'a, '_>, nanoseconds_each: i64, of: impl Fn(&Zoned) -> i64) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Duration(nanoseconds)] => Ok(Value::Int(nanoseconds / nanoseconds_each)),

@@ -1,4 +1,5 @@
-//! From JSON to values, by the schema: what the type says, what the format makes of it, and what is wrong if the two do not agree.
+//! Conversion of JSON into CEL values by the schema's type and format, with an error if the JSON
+//! does not match the schema.
 
 use serde_json::Value as Json;
 
@@ -11,8 +12,8 @@ use super::super::types::ObjectType;
 use super::{EvalResult, Items, List, ListKind, Map, Text, Value, error};
 
 impl<'a> Value<'a> {
-    /// Reads a value of the object through its schema.
-    pub(in super::super) fn from_json(json: &'a Json, schema: &'a Schema, resource: bool) -> EvalResult<'a> {
+    /// Converts a value of the object by its schema.
+    pub(in super::super) fn from_json(json: &'a Json, schema: &'a Schema, is_resource: bool) -> EvalResult<'a> {
         if json.is_null() {
             return if schema.nullable {
                 Ok(Self::Null)
@@ -32,7 +33,7 @@ impl<'a> Value<'a> {
             Some(SchemaType::Object) => match json {
                 Json::Object(fields) => Ok(Self::Map(Map::Json(
                     fields,
-                    ObjectType { schema, is_resource: resource || schema.is_embedded_resource },
+                    ObjectType { schema, is_resource: is_resource || schema.is_embedded_resource },
                 ))),
                 _ => error("invalid data, expected a map for the provided schema with type=object"),
             },

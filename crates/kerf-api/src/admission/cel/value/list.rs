@@ -1,4 +1,5 @@
-//! Lists: of the object, where a set or map list compares and adds as such, or made by a rule.
+//! Lists of the object or created by a rule. Sets and map lists of the object have their own
+//! equality and concatenation.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -8,7 +9,7 @@ use serde_json::Value as Json;
 use super::super::super::schema::Schema;
 use super::{CelMapKey, EvalFailure, EvalResult, Value, no_such_overload};
 
-/// A list: of the object, or made by the rule.
+/// A list with its comparison semantics.
 #[derive(Clone, Debug)]
 pub(in super::super) struct List<'a> {
     pub(in super::super) items: Items<'a>,
@@ -21,7 +22,7 @@ pub(in super::super) enum Items<'a> {
     Built(Rc<Vec<Value<'a>>>),
 }
 
-/// How a list of the object compares and adds.
+/// How a list is compared and concatenated.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) enum ListKind<'a> {
     Atomic,
@@ -48,7 +49,7 @@ impl<'a> List<'a> {
         (0..self.len()).filter_map(|index| self.get(index))
     }
 
-    /// All elements, or the first error among them.
+    /// Returns all elements, or the first error among them.
     pub(in super::super) fn values(&self) -> Result<Vec<Value<'a>>, EvalFailure> {
         self.iter().collect()
     }
@@ -88,11 +89,11 @@ impl<'a> List<'a> {
                 Ok(true)
             }
             ListKind::Map(keys) => {
-                let mine = self.by_key(keys)?;
+                let own_by_key = self.by_key(keys)?;
                 for item in other.iter() {
                     let item = item?;
-                    let Some(same) = mine.get(&element_key(&item, keys)?) else { return Ok(false) };
-                    if !same.equals(&item)? {
+                    let Some(own_item) = own_by_key.get(&element_key(&item, keys)?) else { return Ok(false) };
+                    if !own_item.equals(&item)? {
                         return Ok(false);
                     }
                 }
@@ -110,7 +111,8 @@ impl<'a> List<'a> {
         Ok(map)
     }
 
-    /// Concatenation; sets stay sets and maps stay maps.
+    /// Concatenates two lists. The result has the kind of `self`: sets stay sets and map lists stay
+    /// map lists.
     pub(in super::super) fn add(&self, other: &List<'a>) -> EvalResult<'a> {
         let mut items = self.values()?;
         match self.kind {
@@ -126,14 +128,14 @@ impl<'a> List<'a> {
                 }
             }
             ListKind::Map(keys) => {
-                let mut places = BTreeMap::new();
+                let mut indices = BTreeMap::new();
                 for (i, item) in items.iter().enumerate() {
-                    places.insert(element_key(item, keys)?, i);
+                    indices.insert(element_key(item, keys)?, i);
                 }
                 for item in other.iter() {
                     let item = item?;
-                    match places.get(&element_key(&item, keys)?) {
-                        Some(place) => items[*place] = item,
+                    match indices.get(&element_key(&item, keys)?) {
+                        Some(index) => items[*index] = item,
                         None => items.push(item),
                     }
                 }

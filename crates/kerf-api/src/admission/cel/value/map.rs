@@ -1,4 +1,4 @@
-//! Maps: objects and maps of the object, read through their schema, or made by a rule.
+//! Maps: objects and maps of the object, read through their schema, or maps created by a rule.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -9,14 +9,14 @@ use super::super::escape::{escape, unescape};
 use super::super::types::ObjectType;
 use super::{EvalFailure, EvalResult, Text, Value, no_such_overload};
 
-/// A map: of the object, or made by the rule.
+/// A map of the object, or a map created by the rule.
 #[derive(Clone, Debug)]
 pub(in super::super) enum Map<'a> {
     Json(&'a serde_json::Map<String, Json>, ObjectType<'a>),
     Built(Rc<BTreeMap<CelMapKey, Value<'a>>>),
 }
 
-/// A key of a map. Numbers of one value are one key, whatever their type.
+/// A key of a map. Numbers of equal value are the same key, whatever their type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in super::super) enum CelMapKey {
     Bool(bool),
@@ -32,7 +32,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Whether this is an object with declared fields rather than a map.
+    /// Returns true if this is an object with declared fields and not a map.
     pub(in super::super) fn is_object(&self) -> bool {
         match self {
             Self::Json(_, object) => !object.schema.properties.is_empty() || object.is_resource,
@@ -40,7 +40,8 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The entry of a property or key as the object spells it. A null field of an object counts as absent.
+    /// Returns the entry of a property or key by its name in the object; `None` if it is absent. A
+    /// null field of an object counts as absent.
     pub(in super::super) fn get_by_name(&self, name: &str) -> Option<EvalResult<'a>> {
         match self {
             Self::Json(fields, object) => {
@@ -55,7 +56,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The entry of a key, as an expression spells it: identifiers of objects are escaped.
+    /// Returns the entry of a key as an expression writes it. Field names of objects are escaped.
     pub(in super::super) fn get(&self, key: &Value<'a>) -> Result<Option<EvalResult<'a>>, EvalFailure> {
         match self {
             Self::Json(..) => match key {
@@ -67,7 +68,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The keys, in order: what a comprehension over the map sees.
+    /// Returns the keys in the order in which a comprehension visits them.
     pub(in super::super) fn keys(&self) -> Vec<Value<'a>> {
         match self {
             Self::Json(fields, object) => {
@@ -100,7 +101,8 @@ impl<'a> Map<'a> {
             Self::Json(fields, object) => {
                 for (name, json) in *fields {
                     if object.property(name).is_none() && object.schema.map_values().is_none() {
-                        // A preserved field without a schema is compared as it is, if the other side has it at all.
+                        // A preserved field without a schema is compared as JSON, if the other map
+                        // has it.
                         if let Self::Json(others, _) = other
                             && others.get(name).is_some_and(|other| other != json)
                         {
@@ -122,10 +124,10 @@ impl<'a> Map<'a> {
             }
             Self::Built(entries) => {
                 for key in self.keys() {
-                    let (Some(mine), Some(theirs)) = (entries.get(&key.as_key()?), other.get(&key)?) else {
+                    let (Some(own_value), Some(other_value)) = (entries.get(&key.as_key()?), other.get(&key)?) else {
                         return Ok(false);
                     };
-                    if !mine.equals(&theirs?)? {
+                    if !own_value.equals(&other_value?)? {
                         return Ok(false);
                     }
                 }

@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::PodAffinityTerm;
 use rustc_hash::FxHashSet;
 
-use super::{Plugin, Rejection};
-use crate::cluster::scheduler::classes::{Class, speaks_of};
+use super::{FilterRejection, Plugin};
+use crate::cluster::scheduler::classes::{PodClass, affinity_term_selects};
 use crate::cluster::scheduler::node::NodeInfo;
 use crate::cluster::scheduler::pod::PodInfo;
 use crate::cluster::scheduler::view::View;
@@ -16,88 +16,96 @@ struct Domains<'a> {
 }
 
 /// What the pods of the cluster mean for one pod.
-pub(super) struct State<'a> {
-    near: &'a [PodAffinityTerm],
+pub(super) struct AffinityFilter<'a> {
+    required_terms: &'a [PodAffinityTerm],
     /// Where there is a pod that all affinity terms speak of, for each term.
-    wanted: Vec<Domains<'a>>,
+    affinity_domains: Vec<Domains<'a>>,
     /// Where there is a pod that an anti-affinity term speaks of.
-    unwanted: Vec<Domains<'a>>,
+    anti_affinity_domains: Vec<Domains<'a>>,
     /// Where there is a pod that wants to be away from this one.
-    unwelcome: Vec<Domains<'a>>,
+    existing_anti_affinity_domains: Vec<Domains<'a>>,
     /// No pod anywhere is one that all affinity terms speak of, but this pod itself is: it may be the first.
     may_be_first: bool,
 }
 
-impl<'a> State<'a> {
+impl<'a> AffinityFilter<'a> {
     pub(super) fn new(view: &'a View, pod: &PodInfo) -> Self {
-        let mut state =
-            Self { near: &[], wanted: Vec::new(), unwanted: Vec::new(), unwelcome: Vec::new(), may_be_first: false };
+        let mut state = Self {
+            required_terms: &[],
+            affinity_domains: Vec::new(),
+            anti_affinity_domains: Vec::new(),
+            existing_anti_affinity_domains: Vec::new(),
+            may_be_first: false,
+        };
         let Some(ours) = view.classes.get(pod.class) else { return state };
-        for theirs in view.classes.with_away() {
-            for term in &theirs.terms.away {
-                if speaks_of(term, &theirs.namespace, &ours.namespace, &ours.labels, &view.namespaces) {
-                    collect(view, &mut state.unwelcome, &term.topology_key, theirs);
+        for theirs in view.classes.with_anti_affinity() {
+            for term in &theirs.terms.required_anti {
+                if affinity_term_selects(term, &theirs.namespace, &ours.namespace, &ours.labels, &view.namespaces) {
+                    add_domains(view, &mut state.existing_anti_affinity_domains, &term.topology_key, theirs);
                 }
             }
         }
-        let (near, away) = (&ours.terms.near, &ours.terms.away);
+        let (near, away) = (&ours.terms.required, &ours.terms.required_anti);
         if near.is_empty() && away.is_empty() {
             return state;
         }
-        let speaks = |term: &PodAffinityTerm, class: &Class| {
-            speaks_of(term, &ours.namespace, &class.namespace, &class.labels, &view.namespaces)
+        let speaks = |term: &PodAffinityTerm, class: &PodClass| {
+            affinity_term_selects(term, &ours.namespace, &class.namespace, &class.labels, &view.namespaces)
         };
-        state.near = near;
+        state.required_terms = near;
         for class in view.classes.all() {
             if !near.is_empty() && near.iter().all(|term| speaks(term, class)) {
                 for term in near {
-                    collect(view, &mut state.wanted, &term.topology_key, class);
+                    add_domains(view, &mut state.affinity_domains, &term.topology_key, class);
                 }
             }
             for term in away.iter().filter(|term| speaks(term, class)) {
-                collect(view, &mut state.unwanted, &term.topology_key, class);
+                add_domains(view, &mut state.anti_affinity_domains, &term.topology_key, class);
             }
         }
-        let nowhere = state.wanted.iter().all(|domains| domains.values.is_empty());
+        let nowhere = state.affinity_domains.iter().all(|domains| domains.values.is_empty());
         state.may_be_first = nowhere && !near.is_empty() && near.iter().all(|term| speaks(term, ours));
         state
     }
 
-    pub(super) fn check(&self, node: &NodeInfo) -> Result<(), Rejection> {
+    pub(super) fn check(&self, node: &NodeInfo) -> Result<(), FilterRejection> {
         let plugin = Plugin::InterPodAffinity;
-        if !self.is_near(node) {
-            return Err(Rejection::final_(plugin, "node(s) didn't match pod affinity rules"));
+        if !self.satisfies_affinity(node) {
+            return Err(FilterRejection::unresolvable(plugin, "node(s) didn't match pod affinity rules"));
         }
-        if here(&self.unwanted, node) {
-            return Err(Rejection::passing(plugin, "node(s) didn't match pod anti-affinity rules"));
+        if is_in_domains(&self.anti_affinity_domains, node) {
+            return Err(FilterRejection::resolvable(plugin, "node(s) didn't match pod anti-affinity rules"));
         }
-        if here(&self.unwelcome, node) {
-            return Err(Rejection::passing(plugin, "node(s) didn't satisfy existing pods anti-affinity rules"));
+        if is_in_domains(&self.existing_anti_affinity_domains, node) {
+            return Err(FilterRejection::resolvable(
+                plugin,
+                "node(s) didn't satisfy existing pods anti-affinity rules",
+            ));
         }
         Ok(())
     }
 
     /// Whether what the pod must be near to is in every domain of the node that its terms speak of. A node that lacks a key is in no
     /// domain.
-    fn is_near(&self, node: &NodeInfo) -> bool {
+    fn satisfies_affinity(&self, node: &NodeInfo) -> bool {
         let mut all_there = true;
-        for term in self.near {
+        for term in self.required_terms {
             let Some(value) = node.labels.get(&term.topology_key) else { return false };
-            let domains = self.wanted.iter().find(|domains| domains.key == term.topology_key);
+            let domains = self.affinity_domains.iter().find(|domains| domains.key == term.topology_key);
             all_there &= domains.is_some_and(|domains| domains.values.contains(value.as_str()));
         }
         all_there || self.may_be_first
     }
 }
 
-fn here(domains: &[Domains<'_>], node: &NodeInfo) -> bool {
+fn is_in_domains(domains: &[Domains<'_>], node: &NodeInfo) -> bool {
     domains
         .iter()
         .any(|domains| node.labels.get(domains.key).is_some_and(|value| domains.values.contains(value.as_str())))
 }
 
 /// Notes the domains of `key` in which there are pods of the class.
-fn collect<'a>(view: &'a View, into: &mut Vec<Domains<'a>>, key: &'a str, class: &Class) {
+fn add_domains<'a>(view: &'a View, into: &mut Vec<Domains<'a>>, key: &'a str, class: &PodClass) {
     let place = into.iter().position(|domains| domains.key == key).unwrap_or_else(|| {
         into.push(Domains { key, values: FxHashSet::default() });
         into.len() - 1

@@ -33,22 +33,22 @@ pub(crate) enum Plugin {
 
 /// A node's no, or with the same words that of all nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rejection {
+pub(crate) struct FilterRejection {
     pub(crate) plugin: Plugin,
     /// What the events say, each with the number of nodes that it holds for.
     pub(crate) reasons: Vec<Cow<'static, str>>,
     /// Whether it could be otherwise if pods left the node.
-    pub(crate) resolvable: bool,
+    pub(crate) is_resolvable: bool,
 }
 
-impl Rejection {
+impl FilterRejection {
     /// A no that holds whatever leaves the node.
-    pub(super) fn final_(plugin: Plugin, reason: impl Into<Cow<'static, str>>) -> Self {
-        Self { plugin, reasons: vec![reason.into()], resolvable: false }
+    pub(super) fn unresolvable(plugin: Plugin, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self { plugin, reasons: vec![reason.into()], is_resolvable: false }
     }
 
     /// A no that may be over when pods leave the node.
-    pub(super) fn passing(plugin: Plugin, reason: impl Into<Cow<'static, str>>) -> Self {
-        Self { plugin, reasons: vec![reason.into()], resolvable: true }
+    pub(super) fn resolvable(plugin: Plugin, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self { plugin, reasons: vec![reason.into()], is_resolvable: true }
     }
 }

@@ -5,98 +5,98 @@ use k8s_openapi::api::core::v1::{Pod, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kerf_referee::placement::{namespace, spread_constraints, spread_selects};
 use kerf_referee::selectors::selects;
-use kerf_referee::taints::untolerated;
+use kerf_referee::taints::first_untolerated_taint;
 use rustc_hash::FxHashMap;
 
-use super::{Plugin, Rejection};
-use crate::cluster::scheduler::classes::Class;
+use super::{FilterRejection, Plugin};
+use crate::cluster::scheduler::classes::PodClass;
 use crate::cluster::scheduler::node::NodeInfo;
 use crate::cluster::scheduler::view::{NodeIx, View};
 
 /// The constraints of one pod, counted.
-pub(super) struct State<'a> {
-    constraints: Vec<Counted<'a>>,
+pub(super) struct SpreadFilter<'a> {
+    constraints: Vec<CountedConstraint<'a>>,
 }
 
-struct Counted<'a> {
+struct CountedConstraint<'a> {
     constraint: &'a TopologySpreadConstraint,
     /// Selected pods in each domain.
     domains: FxHashMap<&'a str, i64>,
     /// In the emptiest.
     minimum: i64,
     /// Whether the pod is one of those that are counted.
-    itself: i64,
+    self_match: i64,
 }
 
-impl<'a> State<'a> {
+impl<'a> SpreadFilter<'a> {
     pub(super) fn new(view: &'a View, pod: &'a Pod, wanted: Option<&[bool]>) -> Self {
         let all: Vec<&TopologySpreadConstraint> = spread_constraints(pod).collect();
-        let constraints = all.iter().map(|constraint| count(view, pod, wanted, &all, constraint)).collect();
+        let constraints = all.iter().map(|constraint| count_constraint(view, pod, wanted, &all, constraint)).collect();
         Self { constraints }
     }
 
-    pub(super) fn check(&self, node: &NodeInfo) -> Result<(), Rejection> {
+    pub(super) fn check(&self, node: &NodeInfo) -> Result<(), FilterRejection> {
         for counted in &self.constraints {
             let Some(domain) = node.labels.get(&counted.constraint.topology_key) else {
                 let reason = "node(s) didn't match pod topology spread constraints (missing required label)";
-                return Err(Rejection::final_(Plugin::PodTopologySpread, reason));
+                return Err(FilterRejection::unresolvable(Plugin::PodTopologySpread, reason));
             };
             let there = counted.domains.get(domain.as_str()).copied().unwrap_or_default();
-            if there + counted.itself - counted.minimum > i64::from(counted.constraint.max_skew) {
+            if there + counted.self_match - counted.minimum > i64::from(counted.constraint.max_skew) {
                 let reason = "node(s) didn't match pod topology spread constraints";
-                return Err(Rejection::passing(Plugin::PodTopologySpread, reason));
+                return Err(FilterRejection::resolvable(Plugin::PodTopologySpread, reason));
             }
         }
         Ok(())
     }
 }
 
-fn count<'a>(
+fn count_constraint<'a>(
     view: &'a View,
     pod: &'a Pod,
     wanted: Option<&[bool]>,
     all: &[&'a TopologySpreadConstraint],
     constraint: &'a TopologySpreadConstraint,
-) -> Counted<'a> {
+) -> CountedConstraint<'a> {
     let mut domains: FxHashMap<&'a str, i64> = FxHashMap::default();
-    let mut domain_of: Vec<Option<&'a str>> = vec![None; view.places()];
-    for node in view.existing() {
+    let mut domain_of: Vec<Option<&'a str>> = vec![None; view.slot_count()];
+    for node in view.existing_nodes() {
         let info = view.node(node);
         let has_all_keys = all.iter().all(|constraint| info.labels.contains_key(&constraint.topology_key));
-        if has_all_keys && includes(constraint, pod, node, info, wanted) {
+        if has_all_keys && counts_node(constraint, pod, node, info, wanted) {
             let domain = info.labels.get(&constraint.topology_key).map(String::as_str);
-            domain_of[node.place()] = domain;
+            domain_of[node.index()] = domain;
             domains.entry(domain.unwrap_or_default()).or_default();
         }
     }
-    for class in selected(view, namespace(pod), constraint.label_selector.as_ref()) {
+    for class in selected_classes(view, namespace(pod), constraint.label_selector.as_ref()) {
         for (node, count) in &class.nodes {
-            if let Some(domain) = domain_of[node.place()] {
-                *domains.entry(domain).or_default() += i64::from(count.staying);
+            if let Some(domain) = domain_of[node.index()] {
+                *domains.entry(domain).or_default() += i64::from(count.not_deleting);
             }
         }
     }
     let too_few = domains.len() < usize::try_from(constraint.min_domains.unwrap_or(1)).unwrap_or_default();
     let minimum = if too_few { 0 } else { domains.values().copied().min().unwrap_or_default() };
-    Counted { constraint, domains, minimum, itself: i64::from(spread_selects(constraint, pod, pod)) }
+    CountedConstraint { constraint, domains, minimum, self_match: i64::from(spread_selects(constraint, pod, pod)) }
 }
 
 /// The classes of a namespace that a constraint counts. A selector that selects everything counts nobody: kube-scheduler's way.
-pub(in crate::cluster::scheduler) fn selected<'a>(
+pub(in crate::cluster::scheduler) fn selected_classes<'a>(
     view: &'a View,
     namespace: &str,
     selector: Option<&'a LabelSelector>,
-) -> impl Iterator<Item = &'a Class> {
+) -> impl Iterator<Item = &'a PodClass> {
     let says_something = selector.is_some_and(|selector| {
         selector.match_labels.iter().flatten().next().is_some()
             || selector.match_expressions.iter().flatten().next().is_some()
     });
-    let classes = view.classes.of(namespace);
+    let classes = view.classes.in_namespace(namespace);
     classes.filter(move |class| says_something && selects(selector, &class.labels))
 }
 
 /// Whether the constraint looks at a node: by default only at those that the pod's selector and affinity want, whatever their taints.
-pub(in crate::cluster::scheduler) fn includes(
+pub(in crate::cluster::scheduler) fn counts_node(
     constraint: &TopologySpreadConstraint,
     pod: &Pod,
     node: NodeIx,
@@ -105,6 +105,6 @@ pub(in crate::cluster::scheduler) fn includes(
 ) -> bool {
     let ignores_affinity = constraint.node_affinity_policy.as_deref() == Some("Ignore");
     let honours_taints = constraint.node_taints_policy.as_deref() == Some("Honor");
-    (ignores_affinity || wanted.is_none_or(|wanted| wanted[node.place()]))
-        && (!honours_taints || untolerated(pod, &info.taints).is_none())
+    (ignores_affinity || wanted.is_none_or(|wanted| wanted[node.index()]))
+        && (!honours_taints || first_untolerated_taint(pod, &info.taints).is_none())
 }

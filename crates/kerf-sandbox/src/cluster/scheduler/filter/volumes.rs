@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Volume};
 use k8s_openapi::api::storage::v1::StorageClass;
-use kerf_referee::selectors::{Labels, labels_of};
-use kerf_referee::storage::{class_reaches, volume_reaches};
+use kerf_referee::selectors::{Labels, labels_or_empty};
+use kerf_referee::storage::{can_class_provision_for, is_volume_usable_on};
 use smol_str::SmolStr;
 
-use super::{Plugin, Rejection};
+use super::{FilterRejection, Plugin};
 use crate::cluster::scheduler::node::NodeInfo;
 use crate::cluster::scheduler::pod::PodInfo;
 use crate::cluster::scheduler::storage::{Attachable, class_name, count_by_driver};
@@ -20,7 +20,7 @@ use crate::cluster::volumes::{CLAIM_SELECTED_NODE, best_match, is_bound};
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 /// The labels of a volume that say where it is, and what nodes call the same; a value may list several places, joined by `__`.
-const PLACES: [(&str, &str); 4] = [
+const VOLUME_TOPOLOGY_LABELS: [(&str, &str); 4] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
     ("topology.kubernetes.io/zone", "topology.kubernetes.io/zone"),
@@ -28,41 +28,41 @@ const PLACES: [(&str, &str); 4] = [
 ];
 
 /// The claims of one pod, looked up.
-pub(super) struct State<'a> {
+pub(super) struct VolumeFilter<'a> {
     view: &'a View,
-    refusal: Option<Rejection>,
+    rejection: Option<FilterRejection>,
     bound: Vec<&'a PersistentVolume>,
     /// Claims that wait for their first consumer, smallest first.
     waiting: Vec<(SmolStr, &'a PersistentVolumeClaim, Option<&'a StorageClass>)>,
     /// A claim for one pod alone is another's.
-    in_use: bool,
-    wanted: BTreeSet<Attachable>,
+    is_exclusive_claim_in_use: bool,
+    volumes_to_attach: BTreeSet<Attachable>,
 }
 
 /// What must happen to a pod's claims before it can run on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Bindings {
+pub(crate) struct VolumeBindings {
     /// Claims, each with the volume that it gets.
     pub(crate) existing: Vec<(SmolStr, SmolStr)>,
     /// Claims for which a volume is to be made.
     pub(crate) provisioned: Vec<SmolStr>,
 }
 
-impl Bindings {
+impl VolumeBindings {
     pub(crate) fn is_empty(&self) -> bool {
         self.existing.is_empty() && self.provisioned.is_empty()
     }
 }
 
-impl<'a> State<'a> {
+impl<'a> VolumeFilter<'a> {
     pub(super) fn new(view: &'a View, pod: &Pod, info: &PodInfo) -> Self {
         let mut state = Self {
             view,
-            refusal: None,
+            rejection: None,
             bound: Vec::new(),
             waiting: Vec::new(),
-            in_use: false,
-            wanted: BTreeSet::new(),
+            is_exclusive_claim_in_use: false,
+            volumes_to_attach: BTreeSet::new(),
         };
         if info.claims.is_empty() {
             return state;
@@ -70,20 +70,22 @@ impl<'a> State<'a> {
         for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
             let Some((name, ephemeral)) = claim_of(pod, volume) else { continue };
             let key = claim_key(info, &name);
-            if let Err(why) = state.look_up(key, &name, ephemeral, pod) {
+            if let Err(why) = state.add_claim(key, &name, ephemeral, pod) {
                 // The first reason is the one that is told.
-                state.refusal.get_or_insert(Rejection::final_(Plugin::VolumeBinding, why));
+                state.rejection.get_or_insert(FilterRejection::unresolvable(Plugin::VolumeBinding, why));
             }
         }
         let unbound = "pod has unbound immediate PersistentVolumeClaims";
-        if state.refusal.is_none() && state.waiting.iter().any(|(_, claim, class)| !waits(claim, *class)) {
-            state.refusal = Some(Rejection::final_(Plugin::VolumeBinding, unbound));
+        if state.rejection.is_none()
+            && state.waiting.iter().any(|(_, claim, class)| !waits_for_first_consumer(claim, *class))
+        {
+            state.rejection = Some(FilterRejection::unresolvable(Plugin::VolumeBinding, unbound));
         }
-        state.waiting.sort_by_key(|(key, claim, _)| (crate::cluster::volumes::requested(claim), key.clone()));
+        state.waiting.sort_by_key(|(key, claim, _)| (crate::cluster::volumes::requested_storage(claim), key.clone()));
         state
     }
 
-    fn look_up(&mut self, key: SmolStr, name: &str, ephemeral: bool, pod: &Pod) -> Result<(), String> {
+    fn add_claim(&mut self, key: SmolStr, name: &str, ephemeral: bool, pod: &Pod) -> Result<(), String> {
         let storage = &self.view.storage;
         let Some(claim) = storage.claims.get(&key) else {
             return Err(if ephemeral {
@@ -108,8 +110,8 @@ impl<'a> State<'a> {
         }
         let alone = spec.and_then(|spec| spec.access_modes.as_ref());
         let alone = alone.is_some_and(|modes| modes.iter().any(|mode| mode == "ReadWriteOncePod"));
-        self.in_use |= alone && self.view.claim_in_use(&key);
-        self.wanted.extend(storage.attachable_for(&key));
+        self.is_exclusive_claim_in_use |= alone && self.view.is_claim_in_use(&key);
+        self.volumes_to_attach.extend(storage.attachable_for(&key));
         if is_bound(claim) {
             let Some(volume) = storage.volumes.get(volume_name) else {
                 return Err(format!("persistentvolume {volume_name:?} not found"));
@@ -123,44 +125,44 @@ impl<'a> State<'a> {
     }
 
     /// What stands in the way on every node.
-    pub(super) fn outset(&self) -> Option<Rejection> {
-        self.refusal.clone()
+    pub(super) fn pre_filter(&self) -> Option<FilterRejection> {
+        self.rejection.clone()
     }
 
-    pub(super) fn check(&self, node: &NodeInfo) -> Result<(), Rejection> {
-        if self.in_use {
+    pub(super) fn check(&self, node: &NodeInfo) -> Result<(), FilterRejection> {
+        if self.is_exclusive_claim_in_use {
             let reason = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
-            return Err(Rejection::passing(Plugin::VolumeRestrictions, reason));
+            return Err(FilterRejection::resolvable(Plugin::VolumeRestrictions, reason));
         }
-        if self.wanted.is_empty() && self.bound.is_empty() && self.waiting.is_empty() {
+        if self.volumes_to_attach.is_empty() && self.bound.is_empty() && self.waiting.is_empty() {
             return Ok(());
         }
-        if self.over_limit(node) {
-            return Err(Rejection::passing(Plugin::NodeVolumeLimits, "node(s) exceed max volume count"));
+        if self.exceeds_attach_limit(node) {
+            return Err(FilterRejection::resolvable(Plugin::NodeVolumeLimits, "node(s) exceed max volume count"));
         }
         let mut reasons = Vec::new();
-        if self.bound.iter().any(|volume| !volume_reaches(volume, &node.name, &node.labels)) {
+        if self.bound.iter().any(|volume| !is_volume_usable_on(volume, &node.name, &node.labels)) {
             reasons.push("node(s) didn't match PersistentVolume's node affinity".into());
         }
-        if self.place(node).is_none() {
+        if self.plan_bindings(node).is_none() {
             reasons.push("node(s) didn't find available persistent volumes to bind".into());
         }
         if !reasons.is_empty() {
-            return Err(Rejection { plugin: Plugin::VolumeBinding, reasons, resolvable: false });
+            return Err(FilterRejection { plugin: Plugin::VolumeBinding, reasons, is_resolvable: false });
         }
-        if self.bound.iter().any(|volume| !in_zone_of(volume, &node.labels)) {
-            return Err(Rejection::final_(Plugin::VolumeZone, "node(s) had no available volume zone"));
+        if self.bound.iter().any(|volume| !is_in_zone_of(volume, &node.labels)) {
+            return Err(FilterRejection::unresolvable(Plugin::VolumeZone, "node(s) had no available volume zone"));
         }
         Ok(())
     }
 
-    pub(super) fn bindings(&self, node: &NodeInfo) -> Bindings {
-        self.place(node).unwrap_or_default()
+    pub(super) fn bindings(&self, node: &NodeInfo) -> VolumeBindings {
+        self.plan_bindings(node).unwrap_or_default()
     }
 
     /// How the waiting claims get their volumes on the node; none if one cannot.
-    fn place(&self, node: &NodeInfo) -> Option<Bindings> {
-        let mut bindings = Bindings::default();
+    fn plan_bindings(&self, node: &NodeInfo) -> Option<VolumeBindings> {
+        let mut bindings = VolumeBindings::default();
         for (key, claim, class) in &self.waiting {
             let class = (*class)?;
             let class_name = class.metadata.name.as_deref().unwrap_or_default();
@@ -170,7 +172,7 @@ impl<'a> State<'a> {
                 Some(_) => {}
                 None => {
                     let taken = |name: &str| bindings.existing.iter().any(|(_, volume)| volume == name);
-                    let candidates = self.view.storage.unclaimed(class_name);
+                    let candidates = self.view.storage.volumes_of_class(class_name);
                     let found = best_match(claim, candidates, Some((&node.name, &node.labels)), taken);
                     if let Some(volume) = found {
                         let name = volume.metadata.name.as_deref().unwrap_or_default();
@@ -179,7 +181,9 @@ impl<'a> State<'a> {
                     }
                 }
             }
-            if matches!(class.provisioner.as_str(), "" | NO_PROVISIONER) || !class_reaches(class, &node.labels) {
+            if matches!(class.provisioner.as_str(), "" | NO_PROVISIONER)
+                || !can_class_provision_for(class, &node.labels)
+            {
                 return None;
             }
             bindings.provisioned.push(key.clone());
@@ -187,13 +191,15 @@ impl<'a> State<'a> {
         Some(bindings)
     }
 
-    fn over_limit(&self, node: &NodeInfo) -> bool {
+    fn exceeds_attach_limit(&self, node: &NodeInfo) -> bool {
         let storage = &self.view.storage;
-        let Some(limits) = storage.limits(&node.name).filter(|_| !self.wanted.is_empty()) else { return false };
+        let Some(limits) = storage.limits(&node.name).filter(|_| !self.volumes_to_attach.is_empty()) else {
+            return false;
+        };
         let claims = node.pods.values().flat_map(|pod| pod.claims.iter().map(|claim| claim_key(pod, claim)));
         let mut there: BTreeSet<Attachable> = claims.filter_map(|key| storage.attachable_for(&key)).collect();
         there.extend(storage.attached(&node.name));
-        let new: BTreeSet<Attachable> = self.wanted.difference(&there).cloned().collect();
+        let new: BTreeSet<Attachable> = self.volumes_to_attach.difference(&there).cloned().collect();
         let attached = count_by_driver(&there);
         count_by_driver(&new).into_iter().any(|(driver, count)| {
             limits.get(driver).is_some_and(|limit| attached.get(driver).copied().unwrap_or_default() + count > *limit)
@@ -202,7 +208,7 @@ impl<'a> State<'a> {
 }
 
 /// Whether a claim without a volume may wait until its pod has a node.
-fn waits(claim: &PersistentVolumeClaim, class: Option<&StorageClass>) -> bool {
+fn waits_for_first_consumer(claim: &PersistentVolumeClaim, class: Option<&StorageClass>) -> bool {
     let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).is_some_and(|name| !name.is_empty());
     !named && class.is_some_and(|class| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"))
 }
@@ -222,11 +228,11 @@ fn belongs_to(claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
 }
 
 /// Whether the node is in the zone and region that the volume's labels name, if both say where they are.
-fn in_zone_of(volume: &PersistentVolume, labels: &Labels) -> bool {
-    let theirs = labels_of(volume.metadata.labels.as_ref());
-    let nowhere = PLACES.iter().all(|(key, _)| !labels.contains_key(*key));
+fn is_in_zone_of(volume: &PersistentVolume, labels: &Labels) -> bool {
+    let theirs = labels_or_empty(volume.metadata.labels.as_ref());
+    let nowhere = VOLUME_TOPOLOGY_LABELS.iter().all(|(key, _)| !labels.contains_key(*key));
     nowhere
-        || PLACES.iter().all(|(old, new)| {
+        || VOLUME_TOPOLOGY_LABELS.iter().all(|(old, new)| {
             theirs.get(*old).is_none_or(|places| {
                 let here = labels.get(*old).or_else(|| labels.get(*new));
                 here.is_some_and(|here| places.split("__").any(|place| place == here))

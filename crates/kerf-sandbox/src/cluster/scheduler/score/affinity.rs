@@ -5,41 +5,42 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::MOST;
-use crate::cluster::scheduler::classes::{Class, speaks_of};
+use super::MAX_NODE_SCORE;
+use crate::cluster::scheduler::classes::{PodClass, affinity_term_selects};
 use crate::cluster::scheduler::pod::PodInfo;
 use crate::cluster::scheduler::view::{NodeIx, View};
 
 /// What a demand of another pod counts that this one would satisfy.
-const HARD_AFFINITY: i64 = 1;
+const HARD_AFFINITY_WEIGHT: i64 = 1;
 
 /// Points for each value of each topology key.
-type Points<'a> = BTreeMap<&'a str, FxHashMap<&'a str, i64>>;
+type DomainPoints<'a> = BTreeMap<&'a str, FxHashMap<&'a str, i64>>;
 
 /// The score of each node; none if nobody has a wish.
 pub(super) fn scores(view: &View, pod: &PodInfo, nodes: &[NodeIx]) -> Option<Vec<i64>> {
     let ours = view.classes.get(pod.class)?;
-    let mut points = Points::new();
+    let mut points = DomainPoints::new();
     for theirs in view.classes.with_terms() {
-        let about_us = |term| speaks_of(term, &theirs.namespace, &ours.namespace, &ours.labels, &view.namespaces);
-        for term in theirs.terms.near.iter().filter(|term| about_us(term)) {
-            note(view, &mut points, &term.topology_key, theirs, HARD_AFFINITY);
+        let about_us =
+            |term| affinity_term_selects(term, &theirs.namespace, &ours.namespace, &ours.labels, &view.namespaces);
+        for term in theirs.terms.required.iter().filter(|term| about_us(term)) {
+            add_points(view, &mut points, &term.topology_key, theirs, HARD_AFFINITY_WEIGHT);
         }
-        for wish in theirs.terms.rather_near.iter().filter(|wish| about_us(&wish.pod_affinity_term)) {
-            note(view, &mut points, &wish.pod_affinity_term.topology_key, theirs, i64::from(wish.weight));
+        for wish in theirs.terms.preferred.iter().filter(|wish| about_us(&wish.pod_affinity_term)) {
+            add_points(view, &mut points, &wish.pod_affinity_term.topology_key, theirs, i64::from(wish.weight));
         }
-        for wish in theirs.terms.rather_away.iter().filter(|wish| about_us(&wish.pod_affinity_term)) {
-            note(view, &mut points, &wish.pod_affinity_term.topology_key, theirs, -i64::from(wish.weight));
+        for wish in theirs.terms.preferred_anti.iter().filter(|wish| about_us(&wish.pod_affinity_term)) {
+            add_points(view, &mut points, &wish.pod_affinity_term.topology_key, theirs, -i64::from(wish.weight));
         }
     }
-    let (near, away) = (&ours.terms.rather_near, &ours.terms.rather_away);
+    let (near, away) = (&ours.terms.preferred, &ours.terms.preferred_anti);
     if !near.is_empty() || !away.is_empty() {
         for theirs in view.classes.all() {
             let wishes = near.iter().map(|wish| (wish, 1)).chain(away.iter().map(|wish| (wish, -1)));
             for (wish, sign) in wishes {
                 let term = &wish.pod_affinity_term;
-                if speaks_of(term, &ours.namespace, &theirs.namespace, &theirs.labels, &view.namespaces) {
-                    note(view, &mut points, &term.topology_key, theirs, sign * i64::from(wish.weight));
+                if affinity_term_selects(term, &ours.namespace, &theirs.namespace, &theirs.labels, &view.namespaces) {
+                    add_points(view, &mut points, &term.topology_key, theirs, sign * i64::from(wish.weight));
                 }
             }
         }
@@ -59,12 +60,13 @@ pub(super) fn scores(view: &View, pod: &PodInfo, nodes: &[NodeIx]) -> Option<Vec
         .collect();
     let least = raw.iter().copied().min().unwrap_or_default();
     let span = raw.iter().copied().max().unwrap_or_default() - least;
-    let score = |raw: &i64| if span == 0 { 0 } else { (MOST as f64 * ((raw - least) as f64 / span as f64)) as i64 };
+    let score =
+        |raw: &i64| if span == 0 { 0 } else { (MAX_NODE_SCORE as f64 * ((raw - least) as f64 / span as f64)) as i64 };
     Some(raw.iter().map(score).collect())
 }
 
 /// Gives points to the domains in which there are pods of a class, for each pod.
-fn note<'a>(view: &'a View, points: &mut Points<'a>, key: &'a str, class: &Class, weight: i64) {
+fn add_points<'a>(view: &'a View, points: &mut DomainPoints<'a>, key: &'a str, class: &PodClass, weight: i64) {
     for (node, count) in &class.nodes {
         if let Some(value) = view.node(*node).labels.get(key) {
             *points.entry(key).or_default().entry(value.as_str()).or_default() += weight * i64::from(count.all);

@@ -5,15 +5,15 @@
 use k8s_openapi::api::core::v1::{Pod, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kerf_referee::placement::namespace;
-use kerf_referee::selectors::{node_wanted, required_terms};
+use kerf_referee::selectors::{node_affinity_matches, required_node_affinity_terms};
 use rustc_hash::FxHashMap;
 
-use super::MOST;
-use crate::cluster::scheduler::filter::{includes, selected};
+use super::MAX_NODE_SCORE;
+use crate::cluster::scheduler::filter::{counts_node, selected_classes};
 use crate::cluster::scheduler::node::{HOSTNAME, NodeInfo, ZONE};
 use crate::cluster::scheduler::view::{NodeIx, View};
 
-struct Wish<'a> {
+struct SoftConstraint<'a> {
     key: &'a str,
     max_skew: i64,
     weight: f64,
@@ -36,34 +36,36 @@ pub(super) fn scores(view: &View, pod: &Pod, nodes: &[NodeIx]) -> Option<Vec<i64
     // Nodes that lack a key are not scored, unless the constraints are those that everybody has.
     let scored = |node: &NodeInfo| !strict || constraints.iter().all(|c| node.labels.contains_key(&c.topology_key));
     let candidates = nodes.iter().filter(|node| scored(view.node(**node))).count();
-    let wanted = wanted(view, pod);
-    let wishes: Vec<Wish<'_>> = constraints
+    let wanted = affinity_matches(view, pod);
+    let wishes: Vec<SoftConstraint<'_>> = constraints
         .iter()
         .map(|constraint| {
-            let mut wish = wish(view, pod, nodes, constraint, &scored, wanted.as_deref());
+            let mut wish = soft_constraint(view, pod, nodes, constraint, &scored, wanted.as_deref());
             let size = if constraint.topology_key == HOSTNAME { candidates } else { wish.domains.len() };
             wish.weight = ((size + 2) as f64).ln();
             wish
         })
         .collect();
-    let raw: Vec<Option<i64>> =
-        nodes.iter().map(|node| scored(view.node(*node)).then(|| crowding(&wishes, *node, view.node(*node)))).collect();
+    let raw: Vec<Option<i64>> = nodes
+        .iter()
+        .map(|node| scored(view.node(*node)).then(|| spread_penalty(&wishes, *node, view.node(*node))))
+        .collect();
     let least = raw.iter().flatten().copied().min().unwrap_or_default();
     let most = raw.iter().flatten().copied().max().unwrap_or_default();
     let score = |raw: Option<i64>| match raw {
         None => 0,
-        Some(_) if most == 0 => MOST,
-        Some(raw) => MOST * (most + least - raw) / most,
+        Some(_) if most == 0 => MAX_NODE_SCORE,
+        Some(raw) => MAX_NODE_SCORE * (most + least - raw) / most,
     };
     Some(raw.into_iter().map(score).collect())
 }
 
-fn crowding(wishes: &[Wish<'_>], place: NodeIx, node: &NodeInfo) -> i64 {
+fn spread_penalty(wishes: &[SoftConstraint<'_>], place: NodeIx, node: &NodeInfo) -> i64 {
     let mut sum = 0.0;
     for wish in wishes {
         let Some(domain) = node.labels.get(wish.key) else { continue };
         let count = if wish.key == HOSTNAME {
-            wish.on_node[place.place()]
+            wish.on_node[place.index()]
         } else {
             wish.domains.get(domain.as_str()).copied().unwrap_or_default()
         };
@@ -72,14 +74,14 @@ fn crowding(wishes: &[Wish<'_>], place: NodeIx, node: &NodeInfo) -> i64 {
     sum.round() as i64
 }
 
-fn wish<'a>(
+fn soft_constraint<'a>(
     view: &'a View,
     pod: &Pod,
     nodes: &[NodeIx],
     constraint: &'a TopologySpreadConstraint,
     scored: &dyn Fn(&NodeInfo) -> bool,
     wanted: Option<&[bool]>,
-) -> Wish<'a> {
+) -> SoftConstraint<'a> {
     let key = constraint.topology_key.as_str();
     let mut domains: FxHashMap<&'a str, i64> = FxHashMap::default();
     if key != HOSTNAME {
@@ -87,13 +89,13 @@ fn wish<'a>(
             domains.entry(node.labels.get(key).map_or("", String::as_str)).or_default();
         }
     }
-    let mut on_node = vec![0; view.places()];
-    for class in selected(view, namespace(pod), constraint.label_selector.as_ref()) {
+    let mut on_node = vec![0; view.slot_count()];
+    for class in selected_classes(view, namespace(pod), constraint.label_selector.as_ref()) {
         for (node, count) in &class.nodes {
             let info = view.node(*node);
-            let staying = i64::from(count.staying);
-            on_node[node.place()] += staying;
-            if key != HOSTNAME && info.exists && scored(info) && includes(constraint, pod, *node, info, wanted) {
+            let staying = i64::from(count.not_deleting);
+            on_node[node.index()] += staying;
+            if key != HOSTNAME && info.exists && scored(info) && counts_node(constraint, pod, *node, info, wanted) {
                 let domain = info.labels.get(key).map_or("", String::as_str);
                 if let Some(count) = domains.get_mut(domain) {
                     *count += staying;
@@ -101,16 +103,17 @@ fn wish<'a>(
             }
         }
     }
-    Wish { key, max_skew: i64::from(constraint.max_skew), weight: 0.0, domains, on_node }
+    SoftConstraint { key, max_skew: i64::from(constraint.max_skew), weight: 0.0, domains, on_node }
 }
 
-fn wanted(view: &View, pod: &Pod) -> Option<Vec<bool>> {
-    let asks = pod.spec.as_ref().is_some_and(|spec| spec.node_selector.is_some()) || required_terms(pod).is_some();
+fn affinity_matches(view: &View, pod: &Pod) -> Option<Vec<bool>> {
+    let asks = pod.spec.as_ref().is_some_and(|spec| spec.node_selector.is_some())
+        || required_node_affinity_terms(pod).is_some();
     asks.then(|| {
-        let mut wanted = vec![false; view.places()];
-        for node in view.existing() {
+        let mut wanted = vec![false; view.slot_count()];
+        for node in view.existing_nodes() {
             let info = view.node(node);
-            wanted[node.place()] = node_wanted(pod, &info.name, &info.labels);
+            wanted[node.index()] = node_affinity_matches(pod, &info.name, &info.labels);
         }
         wanted
     })
@@ -118,7 +121,7 @@ fn wanted(view: &View, pod: &Pod) -> Option<Vec<bool>> {
 
 /// What is wished of every pod that belongs with others, if it says nothing itself.
 fn default_constraints(view: &View, pod: &Pod) -> Vec<TopologySpreadConstraint> {
-    let Some(companions) = view.workloads.companions(pod) else { return Vec::new() };
+    let Some(companions) = view.workloads.default_spread_selector(pod) else { return Vec::new() };
     let wish = |key: &str, max_skew: i32, selector: LabelSelector| TopologySpreadConstraint {
         topology_key: key.to_owned(),
         max_skew,

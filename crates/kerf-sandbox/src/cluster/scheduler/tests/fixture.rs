@@ -12,22 +12,22 @@ use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::cluster::scheduler::node::Description;
+use crate::cluster::scheduler::node::NodeDescription;
 use crate::cluster::scheduler::pod;
 use crate::cluster::scheduler::view::View;
-use crate::cluster::scheduler::workloads::Owner;
+use crate::cluster::scheduler::workloads::OwnerKind;
 
 /// The objects of a cluster, in the order in which they were written down.
 #[derive(Debug, Default)]
-pub(super) struct World {
+pub(super) struct ClusterFixture {
     pub(super) nodes: Vec<Value>,
     pub(super) pods: Vec<Value>,
     pub(super) others: Vec<Value>,
 }
 
-impl World {
+impl ClusterFixture {
     /// Reads a cluster. A word that means nothing stops the test.
-    pub(super) fn read(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         let mut world = Self::default();
         for statement in text.split('|').map(str::trim).filter(|statement| !statement.is_empty()) {
             let mut words = statement.split_whitespace();
@@ -58,7 +58,7 @@ impl World {
                 "StorageClass" => drop(view.storage.classes.insert(key.into(), decode(object))),
                 "CSINode" => view.storage.put_csi_node(key.into(), Some(&decode::<CSINode>(object))),
                 "Service" => view.workloads.put_service(key.into(), Some(bytes)),
-                "ReplicaSet" => view.workloads.put_owner(Owner::ReplicaSet, key.into(), Some(bytes)),
+                "ReplicaSet" => view.workloads.put_owner(OwnerKind::ReplicaSet, key.into(), Some(bytes)),
                 "PodDisruptionBudget" => {
                     drop(view.budgets.insert(key.into(), decode::<PodDisruptionBudget>(object)));
                 }
@@ -66,19 +66,19 @@ impl World {
             }
         }
         for node in &self.nodes {
-            let described = Description::read(node.to_string().as_bytes(), &mut view.names).unwrap();
+            let described = NodeDescription::decode(node.to_string().as_bytes(), &mut view.resource_names).unwrap();
             view.put_node(described);
         }
         for pod in &self.pods {
-            view.put_pod(pod::read(pod.to_string().as_bytes()).unwrap());
+            view.put_pod(pod::decode_pod(pod.to_string().as_bytes()).unwrap());
         }
         view
     }
 
     /// The same objects, decoded, for the referee.
-    pub(super) fn decoded(&self) -> Decoded {
+    pub(super) fn decoded(&self) -> RefereeInput {
         let of = |kind: &str| self.others.iter().filter(move |object| object["kind"] == kind).collect::<Vec<_>>();
-        Decoded {
+        RefereeInput {
             nodes: self.nodes.iter().map(decode).collect(),
             pods: self.pods.iter().map(decode).collect(),
             namespaces: of("Namespace").into_iter().map(decode).collect(),
@@ -91,7 +91,7 @@ impl World {
 }
 
 /// What the referee reads.
-pub(super) struct Decoded {
+pub(super) struct RefereeInput {
     pub(super) nodes: Vec<Node>,
     pub(super) pods: Vec<Pod>,
     pub(super) namespaces: Vec<Namespace>,

@@ -1,28 +1,28 @@
 //! What people read when a pod finds no node, word for word.
 
-use super::fixture::World;
-use crate::cluster::scheduler::attempt::{Outcome, Rotation, attempt};
-use crate::cluster::scheduler::message::as_note;
+use super::fixture::ClusterFixture;
+use crate::cluster::scheduler::attempt::{AttemptOutcome, Rotation, attempt};
+use crate::cluster::scheduler::message::truncate_note;
 use crate::cluster::scheduler::preempt::preempt;
 use crate::rng::Rng;
 
 /// The clusters of the tables.
-pub(super) fn worlds() -> impl Iterator<Item = &'static str> {
+pub(super) fn cluster_texts() -> impl Iterator<Item = &'static str> {
     FILTERS.iter().chain(PREEMPTION).map(|(text, _)| *text)
 }
 
 /// What the filters say, and what is added after that (nothing if others leave).
-pub(super) fn words(text: &str) -> (String, Option<String>) {
-    let mut view = World::read(text).view();
+pub(super) fn message_parts(text: &str) -> (String, Option<String>) {
+    let mut view = ClusterFixture::parse(text).view();
     let info = view.pod("default/new").unwrap().clone();
-    let pod = info.whole.clone().unwrap();
+    let pod = info.unscheduled_pod.clone().unwrap();
     let mut chance = Rng::new(1);
     let diagnosis = match attempt(&mut view, &pod, &info, &mut Rotation::default(), &mut chance) {
-        Outcome::Nowhere(diagnosis) => diagnosis,
+        AttemptOutcome::Unschedulable(diagnosis) => diagnosis,
         other => panic!("{other:?} for {text}"),
     };
     let preemption = preempt(&mut view, &pod, &info, &diagnosis, &mut chance);
-    (diagnosis.message(), preemption.words())
+    (diagnosis.message(), preemption.message_suffix())
 }
 
 const FILTERS: &[(&str, &str)] = &[
@@ -114,7 +114,7 @@ const FILTERS: &[(&str, &str)] = &[
 #[test]
 fn filters_say_why() {
     for (text, expected) in FILTERS.iter().copied() {
-        assert_eq!(words(text).0, expected, "{text}");
+        assert_eq!(message_parts(text).0, expected, "{text}");
     }
 }
 
@@ -140,15 +140,15 @@ const PREEMPTION: &[(&str, &str)] = &[
 fn preemption_says_why_not() {
     for (text, expected) in PREEMPTION.iter().copied() {
         let devices = "no new claims to deallocate, preemption: ";
-        let words = words(text).1.unwrap();
+        let words = message_parts(text).1.unwrap();
         assert_eq!(words.strip_prefix(devices).unwrap_or(&words), expected, "{text}");
     }
 }
 
 #[test]
 fn a_note_is_not_longer_than_an_event_may_say() {
-    assert_eq!(as_note("short"), "short");
+    assert_eq!(truncate_note("short"), "short");
     let long = "ü".repeat(1000);
-    let note = as_note(&long);
+    let note = truncate_note(&long);
     assert!(note.len() <= 1024 && note.ends_with(" ..."), "{}", note.len());
 }

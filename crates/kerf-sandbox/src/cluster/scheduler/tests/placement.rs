@@ -1,41 +1,41 @@
 //! Which nodes may take a pod: a row for each rule of each filter, with the exact set of nodes. Each row is also put to the referee,
 //! which knows the same rules by other code.
 
-use super::fixture::World;
+use super::fixture::ClusterFixture;
 use super::referee;
-use crate::cluster::scheduler::filter::{Outset, Question};
+use crate::cluster::scheduler::filter::{PodFilter, PreFilterResult};
 use crate::cluster::scheduler::view::View;
 
 /// What it shows, the cluster, the nodes that may take `new` (`-` for none).
-pub(super) type Row = (&'static str, &'static str, &'static str);
+pub(super) type PlacementCase = (&'static str, &'static str, &'static str);
 
 /// The clusters of all tables.
-pub(super) fn worlds() -> impl Iterator<Item = &'static str> {
-    let tables = [RESOURCES, TAINTS, NODE_AFFINITY, PORTS, SPREAD, POD_AFFINITY, VOLUMES, LEFT_OUT];
+pub(super) fn cluster_texts() -> impl Iterator<Item = &'static str> {
+    let tables = [RESOURCES, TAINTS, NODE_AFFINITY, PORTS, SPREAD, POD_AFFINITY, VOLUMES, UNKNOWN_TO_REFEREE];
     tables.into_iter().flatten().map(|(_, text, _)| *text)
 }
 
 /// The nodes that may take the pod `new`, by name.
 pub(super) fn feasible(view: &View) -> Vec<String> {
     let info = view.pod("default/new").unwrap();
-    let pod = info.whole.clone().unwrap();
-    let question = Question::new(view, &pod, info);
-    let named = match question.outset() {
-        Outset::None(_) => return Vec::new(),
-        Outset::Named(names) => Some(names),
-        Outset::AllNodes => None,
+    let pod = info.unscheduled_pod.clone().unwrap();
+    let question = PodFilter::new(view, &pod, info);
+    let named = match question.pre_filter() {
+        PreFilterResult::None(_) => return Vec::new(),
+        PreFilterResult::Named(names) => Some(names),
+        PreFilterResult::AllNodes => None,
     };
     let asked =
-        view.existing().filter(|node| named.as_ref().is_none_or(|names| names.contains(&view.node(*node).name)));
+        view.existing_nodes().filter(|node| named.as_ref().is_none_or(|names| names.contains(&view.node(*node).name)));
     let mut nodes: Vec<String> =
         asked.filter(|node| question.check(*node).is_ok()).map(|node| view.node(node).name.to_string()).collect();
     nodes.sort();
     nodes
 }
 
-fn check(rows: &[Row]) {
+fn check(rows: &[PlacementCase]) {
     for (name, text, expected) in rows {
-        let world = World::read(text);
+        let world = ClusterFixture::parse(text);
         let found = feasible(&world.view());
         let mut wanted: Vec<&str> = expected.split_whitespace().filter(|node| *node != "-").collect();
         wanted.sort_unstable();
@@ -46,7 +46,7 @@ fn check(rows: &[Row]) {
     }
 }
 
-const RESOURCES: &[Row] = &[
+const RESOURCES: &[PlacementCase] = &[
     ("room is allocatable less requests", "node a cpu=1 | node b cpu=4 | new cpu=2", "b"),
     ("exactly what is left fits", "node a cpu=2 | pod x on=a cpu=1 | new cpu=1", "a"),
     ("a milli more does not", "node a cpu=2 | pod x on=a cpu=1 | new cpu=1001m", "-"),
@@ -91,7 +91,7 @@ fn node_resources_fit() {
     check(RESOURCES);
 }
 
-const TAINTS: &[Row] = &[
+const TAINTS: &[PlacementCase] = &[
     ("NoSchedule keeps away", "node a taint=k=v:NoSchedule | node b | new", "b"),
     ("NoExecute keeps away", "node a taint=k=v:NoExecute | node b | new", "b"),
     ("PreferNoSchedule does not", "node a taint=k=v:PreferNoSchedule | node b | new", "a b"),
@@ -121,7 +121,7 @@ fn taints_and_cordons() {
     check(TAINTS);
 }
 
-const NODE_AFFINITY: &[Row] = &[
+const NODE_AFFINITY: &[PlacementCase] = &[
     ("a label", "node a label:disk=ssd | node b | new select:disk=ssd", "a"),
     (
         "all labels",
@@ -159,7 +159,7 @@ fn node_affinity_and_selector() {
     check(NODE_AFFINITY);
 }
 
-const PORTS: &[Row] = &[
+const PORTS: &[PlacementCase] = &[
     ("the same port", "node a | node b | pod x on=a port=80 | new port=80", "b"),
     ("another port", "node a | pod x on=a port=80 | new port=81", "a"),
     ("another protocol", "node a | pod x on=a port=80/UDP | new port=80", "a"),
@@ -179,11 +179,11 @@ fn host_ports() {
 
 #[test]
 fn ports_of_sidecars_are_ports() {
-    let world = World::read("node a | node b | pod x on=a sidecar=80 | new port=80");
+    let world = ClusterFixture::parse("node a | node b | pod x on=a sidecar=80 | new port=80");
     assert_eq!(feasible(&world.view()), ["b"], "the referee leaves these out");
 }
 
-const SPREAD: &[Row] = &[
+const SPREAD: &[PlacementCase] = &[
     ("the emptier zone", "node a zone=x | node b zone=y | pod p on=a app=w | new app=w spread=1*app:w@zone", "b"),
     ("within the skew", "node a zone=x | node b zone=y | pod p on=a app=w | new app=w spread=2*app:w@zone", "a b"),
     ("all alike", "node a zone=x | node b zone=y | new app=w spread=1*app:w@zone", "a b"),
@@ -306,7 +306,7 @@ fn topology_spread() {
     check(SPREAD);
 }
 
-const POD_AFFINITY: &[Row] = &[
+const POD_AFFINITY: &[PlacementCase] = &[
     ("near a pod, by host", "node a | node b | pod p on=a app=db | new near=app:db@host", "a"),
     (
         "near a pod, by zone",
@@ -395,7 +395,7 @@ fn pod_affinity() {
     check(POD_AFFINITY);
 }
 
-const VOLUMES: &[Row] = &[
+const VOLUMES: &[PlacementCase] = &[
     ("a claim that does not exist", "node a | new vol=c", "-"),
     ("a claim that is being deleted", "node a | claim c to=v deleting | pv v for=c | new vol=c", "-"),
     ("a claim that has lost its volume", "node a | claim c to=v lost | new vol=c", "-"),
@@ -479,7 +479,7 @@ fn volumes() {
 }
 
 /// What the referee leaves out: claims for one pod alone, volumes that wait to be matched, claims of other pods' making.
-const LEFT_OUT: &[Row] = &[
+const UNKNOWN_TO_REFEREE: &[PlacementCase] = &[
     ("for one pod alone, free", "node a | claim c to=v mode=ReadWriteOncePod | pv v for=c | new vol=c", "a"),
     (
         "for one pod alone, taken",
@@ -546,8 +546,8 @@ const LEFT_OUT: &[Row] = &[
 
 #[test]
 fn volumes_that_the_referee_leaves_out() {
-    for (name, text, expected) in LEFT_OUT {
+    for (name, text, expected) in UNKNOWN_TO_REFEREE {
         let wanted: Vec<&str> = expected.split_whitespace().filter(|node| *node != "-").collect();
-        assert_eq!(feasible(&World::read(text).view()), wanted, "{name}: {text}");
+        assert_eq!(feasible(&ClusterFixture::parse(text).view()), wanted, "{name}: {text}");
     }
 }

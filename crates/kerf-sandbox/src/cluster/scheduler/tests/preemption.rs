@@ -1,19 +1,19 @@
 //! Who must leave for whom.
 
-use super::fixture::World;
-use crate::cluster::scheduler::attempt::{Outcome, Rotation, attempt};
+use super::fixture::ClusterFixture;
+use crate::cluster::scheduler::attempt::{AttemptOutcome, Rotation, attempt};
 use crate::cluster::scheduler::preempt::{Preemption, preempt};
 use crate::rng::Rng;
 
 /// `node: victims`, the most important first; or why not.
 pub(super) fn victims(text: &str) -> String {
-    let world = World::read(text);
+    let world = ClusterFixture::parse(text);
     let mut view = world.view();
     let info = view.pod("default/new").unwrap().clone();
-    let pod = info.whole.clone().unwrap();
+    let pod = info.unscheduled_pod.clone().unwrap();
     let mut chance = Rng::new(1);
     let diagnosis = match attempt(&mut view, &pod, &info, &mut Rotation::default(), &mut chance) {
-        Outcome::Nowhere(diagnosis) => diagnosis,
+        AttemptOutcome::Unschedulable(diagnosis) => diagnosis,
         other => panic!("{other:?} for {text}"),
     };
     let answer = match preempt(&mut view, &pod, &info, &diagnosis, &mut chance) {
@@ -22,12 +22,12 @@ pub(super) fn victims(text: &str) -> String {
             format!("{node}: {}", names.join(" "))
         }
         Preemption::NotEligible(why) => why.to_owned(),
-        Preemption::Nowhere(why) => why,
-        Preemption::NotAsked => "not asked".to_owned(),
+        Preemption::NoCandidates(why) => why,
+        Preemption::NotAttempted => "not asked".to_owned(),
     };
     // What was imagined must be undone.
     let untouched = world.view();
-    for node in untouched.existing() {
+    for node in untouched.existing_nodes() {
         let after = view.node(view.find_node(&untouched.node(node).name).unwrap());
         assert_eq!(after.used, untouched.node(node).used, "{text}");
         assert_eq!(after.pods.len(), untouched.node(node).pods.len(), "{text}");
@@ -154,7 +154,7 @@ const VICTIMS: &[(&str, &str, &str)] = &[
 ];
 
 /// The clusters of the table.
-pub(super) fn worlds() -> impl Iterator<Item = &'static str> {
+pub(super) fn cluster_texts() -> impl Iterator<Item = &'static str> {
     VICTIMS.iter().map(|(_, text, _)| *text)
 }
 
@@ -168,13 +168,13 @@ fn victims_are_chosen_by_the_published_order() {
 #[test]
 fn a_nominated_pod_goes_before_those_that_are_not_more_important() {
     let place = |text: &str| {
-        let mut view = World::read(text).view();
+        let mut view = ClusterFixture::parse(text).view();
         let info = view.pod("default/new").unwrap().clone();
-        let pod = info.whole.clone().unwrap();
+        let pod = info.unscheduled_pod.clone().unwrap();
         match attempt(&mut view, &pod, &info, &mut Rotation::default(), &mut Rng::new(1)) {
-            Outcome::Node(node, _) => view.node(node).name.to_string(),
-            Outcome::Nowhere(diagnosis) => diagnosis.message(),
-            Outcome::NoNodes => String::new(),
+            AttemptOutcome::Node(node, _) => view.node(node).name.to_string(),
+            AttemptOutcome::Unschedulable(diagnosis) => diagnosis.message(),
+            AttemptOutcome::NoNodes => String::new(),
         }
     };
     let crowded = "0/1 nodes are available: 1 Insufficient cpu.";

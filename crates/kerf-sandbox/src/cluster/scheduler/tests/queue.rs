@@ -7,26 +7,26 @@ use smol_str::SmolStr;
 use tokio::time::{Instant, advance};
 
 use crate::cluster::scheduler::filter::Plugin;
-use crate::cluster::scheduler::scheduling_queue::Queue;
+use crate::cluster::scheduler::scheduling_queue::SchedulingQueue;
 
-fn add(queue: &mut Queue, name: &str, priority: i32) {
+fn add(queue: &mut SchedulingQueue, name: &str, priority: i32) {
     queue.add(&name.into(), &name.into(), priority, Instant::now());
 }
 
-fn pop(queue: &mut Queue) -> Option<SmolStr> {
+fn pop(queue: &mut SchedulingQueue) -> Option<SmolStr> {
     queue.advance(Instant::now());
     queue.pop().map(|(key, _)| key)
 }
 
 /// Tries the pod whose turn it is, in vain.
-fn refuse(queue: &mut Queue, plugin: Plugin) {
+fn reject_next(queue: &mut SchedulingQueue, plugin: Plugin) {
     let (key, entry) = queue.pop().unwrap();
-    queue.park(key, entry, BTreeSet::from([plugin]), Instant::now());
+    queue.add_unschedulable(key, entry, BTreeSet::from([plugin]), Instant::now());
 }
 
 #[tokio::test(start_paused = true)]
 async fn priority_comes_first_then_age() {
-    let mut queue = Queue::default();
+    let mut queue = SchedulingQueue::default();
     add(&mut queue, "a", 0);
     add(&mut queue, "b", 10);
     advance(Duration::from_secs(1)).await;
@@ -38,53 +38,53 @@ async fn priority_comes_first_then_age() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_pod_waits_for_an_event_that_concerns_it() {
-    let mut queue = Queue::default();
+    let mut queue = SchedulingQueue::default();
     add(&mut queue, "a", 0);
-    refuse(&mut queue, Plugin::NodeResourcesFit);
+    reject_next(&mut queue, Plugin::NodeResourcesFit);
     advance(Duration::from_mins(1)).await;
     assert_eq!(pop(&mut queue), None);
-    queue.wake(&[Plugin::TaintToleration], Instant::now(), |_, _| true);
+    queue.requeue_if(&[Plugin::TaintToleration], Instant::now(), |_, _| true);
     assert_eq!(pop(&mut queue), None, "nobody was refused for a taint");
-    queue.wake(&[Plugin::NodeResourcesFit], Instant::now(), |_, _| false);
+    queue.requeue_if(&[Plugin::NodeResourcesFit], Instant::now(), |_, _| false);
     assert_eq!(pop(&mut queue), None, "the event does not help");
-    queue.wake(&[Plugin::NodeResourcesFit], Instant::now(), |_, _| true);
+    queue.requeue_if(&[Plugin::NodeResourcesFit], Instant::now(), |_, _| true);
     assert_eq!(pop(&mut queue).as_deref(), Some("a"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn back_off_doubles_from_one_second_to_ten() {
-    let mut queue = Queue::default();
+    let mut queue = SchedulingQueue::default();
     add(&mut queue, "a", 0);
     for expected in [1, 2, 4, 8, 10, 10] {
-        refuse(&mut queue, Plugin::NodeResourcesFit);
-        queue.wake(&[Plugin::NodeResourcesFit], Instant::now(), |_, _| true);
-        let wait = queue.next_turn().unwrap() - Instant::now();
+        reject_next(&mut queue, Plugin::NodeResourcesFit);
+        queue.requeue_if(&[Plugin::NodeResourcesFit], Instant::now(), |_, _| true);
+        let wait = queue.next_due().unwrap() - Instant::now();
         assert_eq!(wait, Duration::from_secs(expected));
         advance(wait.checked_sub(Duration::from_millis(1)).unwrap()).await;
         queue.advance(Instant::now());
-        assert!(!queue.is_ready(), "before its time");
+        assert!(!queue.has_ready(), "before its time");
         advance(Duration::from_millis(1)).await;
         queue.advance(Instant::now());
-        assert!(queue.is_ready());
+        assert!(queue.has_ready());
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_back_off_that_is_over_costs_nothing() {
-    let mut queue = Queue::default();
+    let mut queue = SchedulingQueue::default();
     add(&mut queue, "a", 0);
-    refuse(&mut queue, Plugin::NodeResourcesFit);
+    reject_next(&mut queue, Plugin::NodeResourcesFit);
     advance(Duration::from_secs(2)).await;
-    queue.wake(&[Plugin::NodeResourcesFit], Instant::now(), |_, _| true);
-    assert!(queue.is_ready());
+    queue.requeue_if(&[Plugin::NodeResourcesFit], Instant::now(), |_, _| true);
+    assert!(queue.has_ready());
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_is_parked_for_five_minutes_is_tried_again() {
-    let mut queue = Queue::default();
+    let mut queue = SchedulingQueue::default();
     add(&mut queue, "a", 0);
-    refuse(&mut queue, Plugin::InterPodAffinity);
-    assert_eq!(queue.next_turn(), Some(Instant::now() + Duration::from_mins(5)));
+    reject_next(&mut queue, Plugin::InterPodAffinity);
+    assert_eq!(queue.next_due(), Some(Instant::now() + Duration::from_mins(5)));
     advance(Duration::from_secs(299)).await;
     assert_eq!(pop(&mut queue), None);
     advance(Duration::from_secs(1)).await;
@@ -93,10 +93,10 @@ async fn whoever_is_parked_for_five_minutes_is_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn an_error_backs_off_without_an_event() {
-    let mut queue = Queue::default();
+    let mut queue = SchedulingQueue::default();
     add(&mut queue, "a", 0);
     let (key, entry) = queue.pop().unwrap();
-    queue.fail(key, entry, Instant::now());
+    queue.add_failed(key, entry, Instant::now());
     assert_eq!(pop(&mut queue), None);
     advance(Duration::from_secs(1)).await;
     assert_eq!(pop(&mut queue).as_deref(), Some("a"));
@@ -104,30 +104,30 @@ async fn an_error_backs_off_without_an_event() {
 
 #[tokio::test(start_paused = true)]
 async fn another_pod_of_the_same_name_begins_anew() {
-    let mut queue = Queue::default();
+    let mut queue = SchedulingQueue::default();
     add(&mut queue, "a", 0);
-    refuse(&mut queue, Plugin::NodeResourcesFit);
+    reject_next(&mut queue, Plugin::NodeResourcesFit);
     queue.add(&"a".into(), &"another".into(), 0, Instant::now());
     let (_, entry) = queue.pop().unwrap();
     assert_eq!(entry.uid, "another");
-    queue.wake(&[Plugin::NodeResourcesFit], Instant::now(), |_, _| true);
-    assert!(!queue.is_ready(), "nothing of the first is left");
+    queue.requeue_if(&[Plugin::NodeResourcesFit], Instant::now(), |_, _| true);
+    assert!(!queue.has_ready(), "nothing of the first is left");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_removed_pod_is_nowhere() {
-    let mut queue = Queue::default();
+    let mut queue = SchedulingQueue::default();
     for name in ["ready", "parked", "failed"] {
         add(&mut queue, name, 0);
     }
     let (ready, entry) = queue.pop().unwrap();
     queue.add(&ready, &entry.uid, 0, Instant::now());
-    refuse(&mut queue, Plugin::NodePorts);
+    reject_next(&mut queue, Plugin::NodePorts);
     let (key, entry) = queue.pop().unwrap();
-    queue.fail(key, entry, Instant::now());
+    queue.add_failed(key, entry, Instant::now());
     for name in ["ready", "parked", "failed"] {
         queue.remove(&name.into());
     }
-    assert_eq!(queue.next_turn(), None);
-    assert!(!queue.is_ready() && !queue.waits_for(&[Plugin::NodePorts]));
+    assert_eq!(queue.next_due(), None);
+    assert!(!queue.has_ready() && !queue.has_rejected_by(&[Plugin::NodePorts]));
 }

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::fixture::World;
+use super::fixture::ClusterFixture;
 use super::placement::feasible;
 use super::scores::ranking;
 use super::{messages, placement, preemption, scores};
 
 /// One answer.
 #[derive(Debug, Deserialize)]
-struct Answer {
+struct RecordedAnswer {
     node: Option<String>,
     message: Option<String>,
     nominated: Option<String>,
@@ -22,38 +22,41 @@ struct Answer {
 }
 
 /// The clusters that can be put to a real scheduler: those in which nobody else waits for a node.
-fn worlds() -> BTreeSet<&'static str> {
-    let tables = placement::worlds().chain(scores::worlds()).chain(messages::worlds()).chain(preemption::worlds());
+fn recordable_clusters() -> BTreeSet<&'static str> {
+    let tables = placement::cluster_texts()
+        .chain(scores::cluster_texts())
+        .chain(messages::cluster_texts())
+        .chain(preemption::cluster_texts());
     tables.filter(|text| !text.contains("nominated=")).collect()
 }
 
 #[test]
 fn recorded_answers_of_kube_scheduler_are_ours() {
     if let Ok(file) = std::env::var("KERF_WRITE_WORLDS") {
-        let written: BTreeMap<&str, _> = worlds()
+        let written: BTreeMap<&str, _> = recordable_clusters()
             .into_iter()
             .map(|text| {
-                let world = World::read(text);
+                let world = ClusterFixture::parse(text);
                 (text, json!({"nodes": world.nodes, "pods": world.pods, "others": world.others}))
             })
             .collect();
         std::fs::write(file, serde_json::to_string(&written).unwrap()).unwrap();
         return;
     }
-    let answers: BTreeMap<String, Answer> = serde_json::from_str(include_str!("answers.json")).unwrap();
-    let unasked: Vec<&str> = worlds().into_iter().filter(|text| !answers.contains_key(*text)).collect();
+    let answers: BTreeMap<String, RecordedAnswer> = serde_json::from_str(include_str!("answers.json")).unwrap();
+    let unasked: Vec<&str> = recordable_clusters().into_iter().filter(|text| !answers.contains_key(*text)).collect();
     assert!(unasked.is_empty(), "kube-scheduler has not been asked about {unasked:#?}");
     let mut wrong = Vec::new();
     for (text, answer) in &answers {
-        if let Err(how) = agrees(text, answer) {
+        if let Err(how) = check_answer(text, answer) {
             wrong.push(format!("{text}\n    {how}"));
         }
     }
     assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), answers.len(), wrong.join("\n"));
 }
 
-fn agrees(text: &str, answer: &Answer) -> Result<(), String> {
-    let view = World::read(text).view();
+fn check_answer(text: &str, answer: &RecordedAnswer) -> Result<(), String> {
+    let view = ClusterFixture::parse(text).view();
     let ours = feasible(&view);
     if let Some(node) = &answer.node {
         if !ours.contains(node) {
@@ -67,7 +70,7 @@ fn agrees(text: &str, answer: &Answer) -> Result<(), String> {
     if !ours.is_empty() {
         return Err(format!("it went nowhere: {:?}; ours are {ours:?}", answer.message));
     }
-    let (filters, more) = messages::words(text);
+    let (filters, more) = messages::message_parts(text);
     let words = more.map_or(filters.clone(), |more| format!("{filters} {more}"));
     if answer.message.as_deref() != Some(&words) {
         return Err(format!("it said {:?}; we say {words:?}", answer.message.as_deref().unwrap_or_default()));

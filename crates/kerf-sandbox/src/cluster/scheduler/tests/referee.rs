@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use k8s_openapi::api::core::v1::Pod;
 use kerf_referee::filters::{ClusterView, Filters, NodeView};
 use kerf_referee::placement::Namespaces;
-use kerf_referee::storage::Storage;
+use kerf_referee::storage::VolumeObjects;
 
-use super::fixture::World;
+use super::fixture::ClusterFixture;
 use super::placement::feasible as fast;
 use crate::rng::Rng;
 
 /// The nodes that may take `new`, says the referee. None if the world is one of which it leaves something out.
-pub(super) fn feasible(world: &World) -> Option<Vec<String>> {
+pub(super) fn feasible(world: &ClusterFixture) -> Option<Vec<String>> {
     let objects = world.decoded();
     let on = |pod: &&Pod, node: &str| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
     let nodes = objects.nodes.iter().map(|node| {
@@ -31,7 +31,7 @@ pub(super) fn feasible(world: &World) -> Option<Vec<String>> {
     let cluster = ClusterView {
         nodes: nodes.collect(),
         namespaces,
-        storage: Storage::new(&objects.claims, &objects.volumes, &objects.classes),
+        storage: VolumeObjects::new(&objects.claims, &objects.volumes, &objects.classes),
     };
     let pod = objects.pods.iter().find(|pod| pod.metadata.name.as_deref() == Some("new"))?;
     let filters = Filters::new(pod, &cluster);
@@ -42,7 +42,7 @@ pub(super) fn feasible(world: &World) -> Option<Vec<String>> {
 }
 
 /// A cluster in the fixture's language, drawn by chance.
-fn random_world(chance: &mut Rng) -> String {
+fn random_cluster(chance: &mut Rng) -> String {
     let mut text = String::from("ns default | ns other team=x");
     let nodes = 1 + chance.below(6);
     for node in 0..nodes {
@@ -57,15 +57,15 @@ fn random_world(chance: &mut Rng) -> String {
             "cordoned",
             "pods=2",
         ];
-        sprinkle(&mut text, chance, &words, 6);
+        append_random_words(&mut text, chance, &words, 6);
     }
     for pod in 0..chance.below(14) {
         write!(text, " | pod p{pod} on=n{} cpu={}m", chance.below(nodes), chance.below(1200)).unwrap();
-        describe(&mut text, chance, 12);
+        append_random_traits(&mut text, chance, 12);
     }
     text.push_str(" | new");
     write!(text, " cpu={}m", chance.below(2000)).unwrap();
-    describe(&mut text, chance, 5);
+    append_random_traits(&mut text, chance, 5);
     let demands = [
         "select:g=1",
         "want=zone:In:x,y",
@@ -80,11 +80,11 @@ fn random_world(chance: &mut Rng) -> String {
         "near=tier:t@host/?team:x",
         "away=app:v@host/?*",
     ];
-    sprinkle(&mut text, chance, &demands, 10);
+    append_random_words(&mut text, chance, &demands, 10);
     text
 }
 
-fn describe(text: &mut String, chance: &mut Rng, rarity: u64) {
+fn append_random_traits(text: &mut String, chance: &mut Rng, rarity: u64) {
     let traits = [
         "app=w",
         "app=v",
@@ -101,10 +101,10 @@ fn describe(text: &mut String, chance: &mut Rng, rarity: u64) {
         "near=app:w@zone",
     ];
     let traits = if text.ends_with('m') && text.contains("| new") { &traits[..3] } else { &traits[..] };
-    sprinkle(text, chance, traits, rarity);
+    append_random_words(text, chance, traits, rarity);
 }
 
-fn sprinkle(text: &mut String, chance: &mut Rng, words: &[&str], rarity: u64) {
+fn append_random_words(text: &mut String, chance: &mut Rng, words: &[&str], rarity: u64) {
     for word in words {
         let key = |word: &str| word.split_once(['=', ':']).map_or(word, |(key, _)| key).to_owned();
         let last = text.rsplit('|').next().unwrap_or_default();
@@ -122,8 +122,8 @@ fn random_clusters_are_seen_alike() {
     let mut chance = Rng::new(2026);
     let (mut some, mut all, mut none) = (0, 0, 0);
     for round in 0..600 {
-        let text = random_world(&mut chance);
-        let world = World::read(&text);
+        let text = random_cluster(&mut chance);
+        let world = ClusterFixture::parse(&text);
         let found = fast(&world.view());
         assert_eq!(Some(&found), feasible(&world).as_ref(), "round {round}: {text}");
         match found.len() {

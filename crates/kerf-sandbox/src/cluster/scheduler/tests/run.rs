@@ -6,50 +6,50 @@ use kerf_runtime::Clock;
 use serde_json::{Value, json};
 
 use crate::api::{ApiServer, ApiServerConfig};
-use crate::cluster::in_process_client::Local;
+use crate::cluster::in_process_client::InProcessClient;
 use crate::cluster::scheduler::Scheduler;
 
 /// A cluster with a scheduler and nothing else.
-pub(super) struct Bench {
+pub(super) struct SchedulerTestEnv {
     pub(super) server: ApiServer,
-    local: Local,
+    client: InProcessClient,
 }
 
-impl Bench {
+impl SchedulerTestEnv {
     pub(super) fn new() -> Self {
         let start = "2026-01-01T00:00:00Z".parse().unwrap();
         let server = ApiServer::new(ApiServerConfig::new(Clock::starting_at(start), 1));
-        let local = Local::new(&server, "test");
+        let local = InProcessClient::new(&server, "test");
         for value in [1, 2, 100] {
             let class = json!({"metadata": {"name": format!("p{value}")}, "value": value});
             local.create("/apis/scheduling.k8s.io/v1/priorityclasses", &class).unwrap();
         }
         tokio::spawn(Scheduler::new(&server, 7).run());
-        Self { server, local }
+        Self { server, client: local }
     }
 
-    pub(super) fn node(&self, name: &str, cpu: &str) {
+    pub(super) fn create_node(&self, name: &str, cpu: &str) {
         let node = json!({
             "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
             "status": {"allocatable": {"cpu": cpu, "memory": "64Gi", "pods": "110"}},
         });
-        self.local.create("/api/v1/nodes", &node).unwrap();
+        self.client.create("/api/v1/nodes", &node).unwrap();
         // New nodes are tainted until their kubelet says that they are ready.
-        self.local.merge(&format!("/api/v1/nodes/{name}"), &json!({"spec": {"taints": null}})).unwrap();
+        self.client.merge_patch(&format!("/api/v1/nodes/{name}"), &json!({"spec": {"taints": null}})).unwrap();
     }
 
-    pub(super) fn pod(&self, name: &str, cpu: &str, more: Value) {
+    pub(super) fn create_pod(&self, name: &str, cpu: &str, more: Value) {
         let mut pod = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
             "spec": {"containers": [{"name": "main", "image": "app:1", "resources": {"requests": {"cpu": cpu}}}]},
         });
         json_patch::merge(&mut pod, &more);
-        self.local.create("/api/v1/namespaces/default/pods", &pod).unwrap();
+        self.client.create("/api/v1/namespaces/default/pods", &pod).unwrap();
     }
 
     pub(super) fn get(&self, plural: &str, name: &str) -> Option<Value> {
-        let mut feed = self.local.feed("", plural);
-        let told = feed.take().into_iter().find(|told| told.key.as_str().rsplit('/').next() == Some(name))?;
+        let mut feed = self.client.feed("", plural);
+        let told = feed.take_changes().into_iter().find(|told| told.key.as_str().rsplit('/').next() == Some(name))?;
         serde_json::from_slice(&told.object?).ok()
     }
 
@@ -60,7 +60,7 @@ impl Bench {
 
     /// What was said about a pod: reason and note.
     pub(super) fn events(&self, pod: &str) -> Vec<(String, String)> {
-        let events = self.local.feed("", "events").take();
+        let events = self.client.feed("", "events").take_changes();
         let events = events.into_iter().map(|told| serde_json::from_slice::<Value>(&told.object.unwrap()).unwrap());
         let mut about: Vec<Value> = events.filter(|event| event["involvedObject"]["name"] == pod).collect();
         about.sort_by_key(|event| event["metadata"]["name"].as_str().unwrap().to_owned());
@@ -76,10 +76,10 @@ pub(super) async fn settle() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_is_bound_to_a_node_that_fits() {
-    let bench = Bench::new();
-    bench.node("small", "1");
-    bench.node("large", "8");
-    bench.pod("web", "2", json!({}));
+    let bench = SchedulerTestEnv::new();
+    bench.create_node("small", "1");
+    bench.create_node("large", "8");
+    bench.create_pod("web", "2", json!({}));
     settle().await;
     assert_eq!(bench.node_of("web").as_deref(), Some("large"));
     let said = bench.events("web");
@@ -91,9 +91,9 @@ async fn a_pod_is_bound_to_a_node_that_fits() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_fits_nowhere_says_why_and_goes_when_a_node_comes() {
-    let bench = Bench::new();
-    bench.node("small", "1");
-    bench.pod("web", "2", json!({}));
+    let bench = SchedulerTestEnv::new();
+    bench.create_node("small", "1");
+    bench.create_pod("web", "2", json!({}));
     settle().await;
     assert_eq!(bench.node_of("web"), None);
     let condition = bench.get("pods", "web").unwrap()["status"]["conditions"][0].clone();
@@ -102,27 +102,27 @@ async fn a_pod_that_fits_nowhere_says_why_and_goes_when_a_node_comes() {
     assert_eq!(condition["message"], message);
     assert_eq!(bench.events("web"), [("FailedScheduling".to_owned(), message.to_owned())]);
     tokio::time::sleep(Duration::from_mins(1)).await;
-    bench.node("large", "8");
+    bench.create_node("large", "8");
     settle().await;
     assert_eq!(bench.node_of("web").as_deref(), Some("large"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn more_important_pods_go_first() {
-    let bench = Bench::new();
+    let bench = SchedulerTestEnv::new();
     for (name, class) in [("low", "p1"), ("high", "p100")] {
-        bench.pod(name, "1", json!({"spec": {"priorityClassName": class}}));
+        bench.create_pod(name, "1", json!({"spec": {"priorityClassName": class}}));
     }
     settle().await;
-    bench.node("only", "1");
+    bench.create_node("only", "1");
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!((bench.node_of("high").as_deref(), bench.node_of("low")), (Some("only"), None));
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_nodes_is_said_in_its_own_words() {
-    let bench = Bench::new();
-    bench.pod("web", "1", json!({}));
+    let bench = SchedulerTestEnv::new();
+    bench.create_pod("web", "1", json!({}));
     settle().await;
     let said = [("FailedScheduling".to_owned(), "no nodes available to schedule pods".to_owned())];
     assert_eq!(bench.events("web"), said);
@@ -130,24 +130,27 @@ async fn no_nodes_is_said_in_its_own_words() {
 
 #[tokio::test(start_paused = true)]
 async fn a_gated_pod_waits_until_its_gates_are_gone() {
-    let bench = Bench::new();
-    bench.node("a", "4");
-    bench.pod("web", "1", json!({"spec": {"schedulingGates": [{"name": "example.com/wait"}]}}));
+    let bench = SchedulerTestEnv::new();
+    bench.create_node("a", "4");
+    bench.create_pod("web", "1", json!({"spec": {"schedulingGates": [{"name": "example.com/wait"}]}}));
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(bench.node_of("web"), None);
     let condition = bench.get("pods", "web").unwrap()["status"]["conditions"][0].clone();
     assert_eq!((condition["reason"].as_str(), condition["status"].as_str()), (Some("SchedulingGated"), Some("False")));
     assert_eq!(bench.events("web"), []);
-    bench.local.merge("/api/v1/namespaces/default/pods/web", &json!({"spec": {"schedulingGates": null}})).unwrap();
+    bench
+        .client
+        .merge_patch("/api/v1/namespaces/default/pods/web", &json!({"spec": {"schedulingGates": null}}))
+        .unwrap();
     settle().await;
     assert_eq!(bench.node_of("web").as_deref(), Some("a"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_other_schedulers_are_left_alone() {
-    let bench = Bench::new();
-    bench.node("a", "4");
-    bench.pod("web", "1", json!({"spec": {"schedulerName": "mine"}}));
+    let bench = SchedulerTestEnv::new();
+    bench.create_node("a", "4");
+    bench.create_pod("web", "1", json!({"spec": {"schedulerName": "mine"}}));
     tokio::time::sleep(Duration::from_mins(6)).await;
     assert_eq!(bench.node_of("web"), None);
     assert_eq!(bench.events("web"), []);
@@ -155,11 +158,11 @@ async fn pods_of_other_schedulers_are_left_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_more_important_pod_makes_room_and_is_nominated() {
-    let bench = Bench::new();
-    bench.node("a", "2");
-    bench.pod("low", "2", json!({}));
+    let bench = SchedulerTestEnv::new();
+    bench.create_node("a", "2");
+    bench.create_pod("low", "2", json!({}));
     settle().await;
-    bench.pod("high", "2", json!({"spec": {"priorityClassName": "p100"}}));
+    bench.create_pod("high", "2", json!({"spec": {"priorityClassName": "p100"}}));
     settle().await;
     let high = bench.get("pods", "high").unwrap();
     assert_eq!(high["status"]["nominatedNodeName"], "a");
@@ -175,24 +178,24 @@ async fn a_more_important_pod_makes_room_and_is_nominated() {
     assert_eq!(bench.events("low").last(), Some(&preempted));
 
     // While the victim goes, nobody else takes the room, and nobody else is made to leave.
-    bench.pod("late", "2", json!({}));
+    bench.create_pod("late", "2", json!({}));
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!((bench.node_of("high"), bench.node_of("late")), (None, None));
-    bench.local.delete("/api/v1/namespaces/default/pods/low", &json!({"gracePeriodSeconds": 0})).unwrap();
+    bench.client.delete("/api/v1/namespaces/default/pods/low", &json!({"gracePeriodSeconds": 0})).unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!((bench.node_of("high").as_deref(), bench.node_of("late")), (Some("a"), None));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_same_failure_is_one_event_with_a_count() {
-    let bench = Bench::new();
-    bench.node("a", "1");
-    bench.pod("web", "2", json!({}));
+    let bench = SchedulerTestEnv::new();
+    bench.create_node("a", "1");
+    bench.create_pod("web", "2", json!({}));
     tokio::time::sleep(Duration::from_mins(16)).await;
     let said = bench.events("web");
     // The first attempt saw the pod before its condition was written, the later ones after.
     assert_eq!(said.len(), 2, "{said:?}");
-    let events = bench.local.feed("", "events").take();
+    let events = bench.client.feed("", "events").take_changes();
     let counts: Vec<Value> = events
         .iter()
         .map(|told| serde_json::from_slice::<Value>(told.object.as_ref().unwrap()).unwrap()["series"]["count"].clone())
@@ -202,14 +205,14 @@ async fn the_same_failure_is_one_event_with_a_count() {
 
 #[tokio::test(start_paused = true)]
 async fn replicas_of_a_service_are_spread() {
-    let bench = Bench::new();
+    let bench = SchedulerTestEnv::new();
     for node in ["a", "b", "c", "d"] {
-        bench.node(node, "16");
+        bench.create_node(node, "16");
     }
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
-    bench.local.create("/api/v1/namespaces/default/services", &service).unwrap();
+    bench.client.create("/api/v1/namespaces/default/services", &service).unwrap();
     for pod in 0..8 {
-        bench.pod(&format!("web-{pod}"), "100m", json!({"metadata": {"labels": {"app": "web"}}}));
+        bench.create_pod(&format!("web-{pod}"), "100m", json!({"metadata": {"labels": {"app": "web"}}}));
     }
     settle().await;
     let mut nodes: Vec<String> = (0..8).map(|pod| bench.node_of(&format!("web-{pod}")).unwrap()).collect();
@@ -222,17 +225,17 @@ async fn replicas_of_a_service_are_spread() {
 async fn two_runs_with_one_seed_write_the_same() {
     let mut prints = Vec::new();
     for _ in 0..2 {
-        let bench = Bench::new();
+        let bench = SchedulerTestEnv::new();
         for node in 0..5 {
-            bench.node(&format!("n{node}"), "4");
+            bench.create_node(&format!("n{node}"), "4");
         }
         for pod in 0..30 {
             let class = ["p1", "p2", "p100"][pod % 3];
             let labels = json!({"metadata": {"labels": {"app": format!("app-{}", pod % 6)}}, "spec": {"priorityClassName": class}});
-            bench.pod(&format!("p{pod}"), "900m", labels);
+            bench.create_pod(&format!("p{pod}"), "900m", labels);
         }
         tokio::time::sleep(Duration::from_mins(7)).await;
-        bench.node("late", "8");
+        bench.create_node("late", "8");
         tokio::time::sleep(Duration::from_mins(1)).await;
         prints.push(bench.server.fingerprint());
     }

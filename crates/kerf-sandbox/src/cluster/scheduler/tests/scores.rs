@@ -1,15 +1,15 @@
 //! Which of the nodes that would do is best: rows with a single winner, one for each score and for their weights against each other.
 
-use super::fixture::World;
-use crate::cluster::scheduler::score::points;
+use super::fixture::ClusterFixture;
+use crate::cluster::scheduler::score::score_nodes;
 use crate::cluster::scheduler::view::{NodeIx, View};
 
 /// Each node with its points, best first; all nodes must be ones that would do.
 pub(super) fn ranking(view: &View) -> Vec<(i64, String)> {
     let info = view.pod("default/new").unwrap();
-    let pod = info.whole.clone().unwrap();
-    let nodes: Vec<NodeIx> = view.existing().collect();
-    let points = points(view, &pod, info, &nodes);
+    let pod = info.unscheduled_pod.clone().unwrap();
+    let nodes: Vec<NodeIx> = view.existing_nodes().collect();
+    let points = score_nodes(view, &pod, info, &nodes);
     let mut ranking: Vec<(i64, String)> =
         points.into_iter().zip(nodes).map(|(points, node)| (points, view.node(node).name.to_string())).collect();
     ranking.sort_by(|one, two| two.0.cmp(&one.0).then_with(|| one.1.cmp(&two.1)));
@@ -109,14 +109,14 @@ const BEST: &[(&str, &str, &str)] = &[
 ];
 
 /// The clusters of the table.
-pub(super) fn worlds() -> impl Iterator<Item = &'static str> {
+pub(super) fn cluster_texts() -> impl Iterator<Item = &'static str> {
     BEST.iter().map(|(_, text, _)| *text)
 }
 
 #[test]
 fn the_best_node() {
     for (name, text, winner) in BEST.iter().copied() {
-        let ranking = ranking(&World::read(text).view());
+        let ranking = ranking(&ClusterFixture::parse(text).view());
         assert_eq!(ranking[0].1, winner, "{name}: {ranking:?} of {text}");
         assert!(ranking[0].0 > ranking[1].0, "{name} has no single winner: {ranking:?}");
     }
@@ -143,7 +143,7 @@ fn points_are_those_of_the_formulas() {
             [640, 450],
         ),
     ] {
-        let view = World::read(text).view();
+        let view = ClusterFixture::parse(text).view();
         let mut found = ranking(&view);
         found.sort_by(|one, two| one.1.cmp(&two.1));
         let found: Vec<i64> = found.into_iter().map(|(points, _)| points).collect();

@@ -35,7 +35,7 @@ impl AdmissionCases {
     fn request(&mut self, case: &str, path: &str, object: &Value, demand: SpecExpectation) {
         self.serial += 1;
         let title = format!("{:03} {case}", self.serial);
-        self.section.post(&title, path, object.clone()).demand = Some(demand);
+        self.section.post(&title, path, object.clone()).spec_expectation = Some(demand);
     }
 
     /// An object that is taken; nothing of it remains.
@@ -59,7 +59,7 @@ impl AdmissionCases {
     pub(super) fn changes(&mut self, case: &str, kind: &str, name: &str, change: Value, demand: SpecExpectation) {
         self.serial += 1;
         let path = format!("{}/{name}?dryRun=All", collection(kind));
-        self.section.patch(&format!("{:03} {case}", self.serial), &path, MERGE, change).demand = Some(demand);
+        self.section.patch(&format!("{:03} {case}", self.serial), &path, MERGE, change).spec_expectation = Some(demand);
     }
 
     /// A change of an object's status.
@@ -67,7 +67,7 @@ impl AdmissionCases {
         self.serial += 1;
         let path = format!("{}/{name}/status", collection(kind));
         let title = format!("{:03} {case}", self.serial);
-        self.section.patch(&title, &path, MERGE, json!({"status": status})).demand = Some(demand);
+        self.section.patch(&title, &path, MERGE, json!({"status": status})).spec_expectation = Some(demand);
     }
 }
 
@@ -91,8 +91,8 @@ pub(super) fn section() -> Section {
         // The server's own word for the whole definition is long and says little; that it takes it says much.
         section
             .post(&format!("the definition of {}", definition.kind()), DEFINITIONS, definition.json().clone())
-            .without(&["/spec", "/status", "/metadata/annotations"])
-            .demand = Some(SpecExpectation::Accepted);
+            .ignore(&["/spec", "/status", "/metadata/annotations"])
+            .spec_expectation = Some(SpecExpectation::Accepted);
     }
     for definition in crds::all(CrdVariant::Aws) {
         let path = format!("{}?limit=1", collection(definition.kind()));

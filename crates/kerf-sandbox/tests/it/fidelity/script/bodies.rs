@@ -12,11 +12,12 @@ pub(super) fn section() -> Section {
     let mut s = Section::new("bodies");
     s.namespace("bodies");
     s.post("a map", MAPS, config_map("a"))
-        .keep("bodies-rv", "/metadata/resourceVersion")
-        .keep("bodies-uid", "/metadata/uid");
+        .capture("bodies-rv", "/metadata/resourceVersion")
+        .capture("bodies-uid", "/metadata/uid");
     s.post("the same map again", MAPS, config_map("a"));
     s.get("the map", &format!("{MAPS}/a"));
-    s.put("replaced", &format!("{MAPS}/a"), json!({"metadata": {"name": "a"}, "data": {"a": "2"}})).managers();
+    s.put("replaced", &format!("{MAPS}/a"), json!({"metadata": {"name": "a"}, "data": {"a": "2"}}))
+        .compare_managed_fields();
     s.put(
         "replaced, of an old version",
         &format!("{MAPS}/a"),
@@ -62,7 +63,7 @@ pub(super) fn section() -> Section {
     s.post("where there is no namespace", "/api/v1/namespaces/nowhere/configmaps", config_map("a"));
     s.post("with a generated name", MAPS, json!({"metadata": {"generateName": "gen-"}}));
     s.post("with a generated name that is too long", MAPS, json!({"metadata": {"generateName": "g".repeat(260)}}))
-        .without(&["/details/name", "/message"]);
+        .ignore(&["/details/name", "/message"]);
     s.post("with long labels", MAPS, json!({"metadata": {"name": "l", "labels": {"a".repeat(64): "b".repeat(64)}}}));
     s.post("without a name", MAPS, json!({"metadata": {}}));
     s.post("with a bad name", MAPS, json!({"metadata": {"name": "A_b"}}));

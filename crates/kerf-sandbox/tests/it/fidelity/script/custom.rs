@@ -40,14 +40,14 @@ fn scales(s: &mut Section) {
     for replicas in &odd {
         s.put(&format!("scaled to {replicas}"), stat, scale("stat", replicas));
         s.patch(&format!("scaled by a patch to {replicas}"), stat, MERGE, json!({"spec": {"replicas": replicas}}))
-            .without(whole);
+            .ignore(whole);
     }
-    s.put("scaled below zero", stat, scale("stat", &json!(-1))).demand = Some(SpecExpectation::Refused(
+    s.put("scaled below zero", stat, scale("stat", &json!(-1))).spec_expectation = Some(SpecExpectation::Refused(
         ".spec.replicas: Invalid value: -1: should be a non-negative integer".to_owned(),
     ));
     s.patch("scaled by a patch below zero", stat, MERGE, json!({"spec": {"replicas": -1}}));
     s.put("scaled by another kind", stat, json!({"kind": "Foo", "apiVersion": "v1"}));
-    s.patch("scaled by a patch of another kind", stat, MERGE, json!({"kind": "Foo"})).without(whole);
+    s.patch("scaled by a patch of another kind", stat, MERGE, json!({"kind": "Foo"})).ignore(whole);
     s.put("scaled by a list", stat, json!([]));
     s.put("scaled by nothing", stat, json!({}));
     s.put("scaled under another name", stat, scale("other", &json!(5)));
@@ -64,7 +64,7 @@ fn scales(s: &mut Section) {
         MERGE,
         json!({"spec": {"foo": 1}}),
     )
-    .without(whole);
+    .ignore(whole);
     s.patch("scaled by a strategic patch", stat, STRATEGIC, json!({"spec": {"replicas": 4}}));
     s.get("its scale is what it was", stat);
     s.patch(
@@ -97,13 +97,13 @@ fn bodies(s: &mut Section) {
         with(&pool("dyn"), "/status", json!({"nodes": 3})),
     );
     s.put("replaced where there is nothing", &format!("{POOLS}/zz"), pool("zz"));
-    s.get("the pool", dynamic).keep("custom-rv", "/metadata/resourceVersion");
+    s.get("the pool", dynamic).capture("custom-rv", "/metadata/resourceVersion");
     s.put(
         "replaced, of its version",
         dynamic,
         with(&with(&pool("dyn"), "/spec/weight", json!(7)), "/metadata/resourceVersion", json!("{custom-rv}")),
     );
-    s.get("the pool again", dynamic).keep("custom-now", "/metadata/resourceVersion");
+    s.get("the pool again", dynamic).capture("custom-now", "/metadata/resourceVersion");
     for (title, key, value) in [
         ("a time that is none", "creationTimestamp", json!("x")),
         ("a time of another zone", "creationTimestamp", json!("2020-01-01T00:00:00+02:00")),
@@ -124,7 +124,7 @@ fn bodies(s: &mut Section) {
     s.post("of another kind", dry, with(&pool("odd"), "/kind", json!("NodeClaim")));
     s.post("of another version", dry, with(&pool("odd"), "/apiVersion", json!("karpenter.sh/v1beta1")));
     s.post("of another group", dry, with(&pool("odd"), "/apiVersion", json!("example.com/v1")));
-    s.post("of no kind", dry, with(&pool("odd"), "/kind", json!(""))).without(&["/message"]);
+    s.post("of no kind", dry, with(&pool("odd"), "/kind", json!(""))).ignore(&["/message"]);
     s.put(
         "replaced by another kind",
         dynamic,
@@ -153,25 +153,25 @@ fn patches(s: &mut Section) {
     let whole = &["/message", "/details"];
     let dynamic = &format!("{POOLS}/dyn");
     let strict = &format!("{dynamic}?fieldValidation=Strict");
-    s.patch("merge: an unknown field, strictly", strict, MERGE, json!({"spec": {"foo": 1}})).without(whole);
+    s.patch("merge: an unknown field, strictly", strict, MERGE, json!({"spec": {"foo": 1}})).ignore(whole);
     s.patch(
         "merge: an unknown field of a status, strictly",
         &format!("{dynamic}/status?fieldValidation=Strict"),
         MERGE,
         json!({"status": {"foo": 1}}),
     )
-    .without(whole);
+    .ignore(whole);
     s.patch(
         "JSON: an unknown field, strictly",
         strict,
         JSON_PATCH,
         json!([{"op": "add", "path": "/spec/foo", "value": 1}]),
     )
-    .without(whole);
+    .ignore(whole);
     s.patch("merge: an unknown field", dynamic, MERGE, json!({"spec": {"foo": 1}}));
-    s.patch("merge: another kind", dynamic, MERGE, json!({"kind": "NodeClaim"})).without(whole);
+    s.patch("merge: another kind", dynamic, MERGE, json!({"kind": "NodeClaim"})).ignore(whole);
     s.patch("merge: a time that is none", dynamic, MERGE, json!({"metadata": {"creationTimestamp": "x"}}))
-        .without(whole);
+        .ignore(whole);
     s.patch("merge: a wrong type", dynamic, MERGE, json!({"spec": {"weight": "x"}}));
     s.patch("merge: no version", dynamic, MERGE, json!({"metadata": {"resourceVersion": null}}));
     s.patch("strategic", dynamic, STRATEGIC, json!({"spec": {"weight": 8}}));

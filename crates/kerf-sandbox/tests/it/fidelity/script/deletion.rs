@@ -17,8 +17,8 @@ pub(super) fn section() -> Section {
     let mut s = Section::new("deletion");
     s.namespace("deletion");
     s.post("a map", MAPS, config_map("a"))
-        .keep("deletion-uid", "/metadata/uid")
-        .keep("deletion-rv", "/metadata/resourceVersion");
+        .capture("deletion-uid", "/metadata/uid")
+        .capture("deletion-rv", "/metadata/resourceVersion");
     s.delete(
         "of another uid",
         &format!("{MAPS}/a"),
@@ -97,7 +97,7 @@ pub(super) fn section() -> Section {
     s.delete("many by field", &format!("{MAPS}?fieldSelector=metadata.name%3Dm3"), json!(null));
     s.delete("all of nothing", &format!("{MAPS}?labelSelector=many"), json!(null));
 
-    s.post("an owner", MAPS, config_map("owner")).keep("owner", "/metadata/uid");
+    s.post("an owner", MAPS, config_map("owner")).capture("owner", "/metadata/uid");
     s.post("a child", MAPS, owned("child", "owner", "{owner}", true));
     s.delete(
         "the owner, children in the background",
@@ -105,12 +105,12 @@ pub(super) fn section() -> Section {
         json!({"propagationPolicy": "Background"}),
     );
     s.get("the child follows", &format!("{MAPS}/child")).until_code(404);
-    s.post("a second owner", MAPS, config_map("owner")).keep("owner2", "/metadata/uid");
+    s.post("a second owner", MAPS, config_map("owner")).capture("owner2", "/metadata/uid");
     s.post("a second child", MAPS, owned("child", "owner", "{owner2}", true));
     s.delete("the owner, children first", &format!("{MAPS}/owner?propagationPolicy=Foreground"), json!(null));
     s.get("both are gone", &format!("{MAPS}/owner")).until_code(404);
     s.get("the child too", &format!("{MAPS}/child"));
-    s.post("a third owner", MAPS, config_map("owner")).keep("owner3", "/metadata/uid");
+    s.post("a third owner", MAPS, config_map("owner")).capture("owner3", "/metadata/uid");
     s.post("a third child", MAPS, owned("child", "owner", "{owner3}", true));
     s.delete("the owner, children stay", &format!("{MAPS}/owner?propagationPolicy=Orphan"), json!(null));
     s.get("the owner is gone", &format!("{MAPS}/owner")).until_code(404);
@@ -124,7 +124,7 @@ pub(super) fn section() -> Section {
         "/api/v1/namespaces/doomed/configmaps",
         json!({"metadata": {"name": "x", "finalizers": ["example.com/hold"]}}),
     );
-    s.delete("the namespace goes", "/api/v1/namespaces/doomed", json!(null)).without(&["/metadata/managedFields"]);
+    s.delete("the namespace goes", "/api/v1/namespaces/doomed", json!(null)).ignore(&["/metadata/managedFields"]);
     s.get("the map is told", "/api/v1/namespaces/doomed/configmaps/x").until("/metadata/deletionGracePeriodSeconds", 0);
     s.post("nothing new in it", "/api/v1/namespaces/doomed/configmaps", config_map("y"));
     s.patch("the map goes", "/api/v1/namespaces/doomed/configmaps/x", MERGE, json!({"metadata": {"finalizers": null}}));

@@ -41,13 +41,13 @@ pub(super) fn section() -> Section {
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}]}]}}},
     });
-    s.post("a pod", &at("", "pods"), pod("a")).managers();
+    s.post("a pod", &at("", "pods"), pod("a")).compare_managed_fields();
     s.post(
         "a pod with much in it",
         &at("", "pods"),
         json!({"metadata": {"name": "busy", "labels": {"app": "a"}}, "spec": busy}),
     )
-    .managers();
+    .compare_managed_fields();
     s.post(
         "a gated pod",
         &at("", "pods"),
@@ -63,7 +63,7 @@ pub(super) fn section() -> Section {
         &at("", "configmaps"),
         json!({"metadata": {"name": "a"}, "data": {"b": "c"}, "binaryData": {"d": "AAE="}}),
     )
-    .managers();
+    .compare_managed_fields();
     s.post(
         "a secret",
         &at("", "secrets"),
@@ -75,7 +75,7 @@ pub(super) fn section() -> Section {
         &at("", "services"),
         json!({"metadata": {"name": "b"}, "spec": {"ports": [{"port": 80}, {"name": "x", "port": 81}]}}),
     )
-    .without(&["/spec/clusterIP", "/spec/clusterIPs"]);
+    .ignore(&["/spec/clusterIP", "/spec/clusterIPs"]);
     s.post("a service with names for its ports", &at("", "services"), json!({"metadata": {"name": "c"},
         "spec": {"clusterIP": "None", "ports": [{"name": "w", "port": 80, "targetPort": "http"}, {"name": "x", "port": 81}]}}));
     s.post("a service account", &at("", "serviceaccounts"), json!({"metadata": {"name": "a"}}));
@@ -112,7 +112,7 @@ pub(super) fn section() -> Section {
         &at("apps/v1", "deployments"),
         json!({"metadata": {"name": "a"}, "spec": {"replicas": 0, "selector": selector(), "template": template()}}),
     )
-    .managers();
+    .compare_managed_fields();
     s.post(
         "a replica set",
         &at("apps/v1", "replicasets"),
@@ -159,7 +159,7 @@ pub(super) fn section() -> Section {
     s.post("a role binding", &at("rbac.authorization.k8s.io/v1", "rolebindings"), json!({"metadata": {"name": "a"}, "roleRef": {"kind": "Role", "name": "a"}, "subjects": [{"kind": "User", "name": "u"}]}));
 
     s.post("a node", "/api/v1/nodes", json!({"metadata": {"name": "kinds-node", "labels": {"a": "b"}}, "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]},
-        "status": {"capacity": {"cpu": "4", "memory": "8Gi"}}})).managers();
+        "status": {"capacity": {"cpu": "4", "memory": "8Gi"}}})).compare_managed_fields();
     s.post("a volume", "/api/v1/persistentvolumes", json!({"metadata": {"name": "kinds-volume"}, "spec": {"storageClassName": "none", "capacity": {"storage": "1Gi"},
         "accessModes": ["ReadWriteOnce"], "csi": {"driver": "d.example.com", "volumeHandle": "h"}}}));
     s.post(
@@ -203,6 +203,6 @@ pub(super) fn section() -> Section {
         "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
         json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}),
     )
-    .without(&["/status/reason"]);
+    .ignore(&["/status/reason"]);
     s
 }

@@ -42,7 +42,7 @@ pub(super) fn section() -> Section {
         ("greater than a word", "track%3Ex"),
         ("an empty set", "tier%20in%20()"),
     ] {
-        s.get(&format!("label {title}"), &format!("{MAPS}?labelSelector={selector}")).without(&names);
+        s.get(&format!("label {title}"), &format!("{MAPS}?labelSelector={selector}")).ignore(&names);
     }
     for (title, selector) in [
         ("by name", "metadata.name%3Da"),
@@ -54,10 +54,10 @@ pub(super) fn section() -> Section {
         ("by a set", "metadata.name%20in%20(a)"),
     ] {
         s.get(&format!("field {title}"), &format!("{MAPS}?labelSelector=track&fieldSelector={selector}"))
-            .without(&names);
+            .ignore(&names);
     }
     s.get("both selectors", &format!("{MAPS}?fieldSelector=metadata.name%3Da&labelSelector=tier%3Dfront"))
-        .without(&names);
+        .ignore(&names);
 
     for (name, node, phase) in [("p", "", "Always"), ("q", "reading-node", "Never")] {
         let mut pod = super::pod(name);
@@ -79,23 +79,23 @@ pub(super) fn section() -> Section {
         ("by host network", "spec.hostNetwork%3Dfalse"),
         ("by account", "spec.serviceAccountName%3Ddefault"),
     ] {
-        s.get(&format!("pods {title}"), &format!("{PODS}?fieldSelector={selector}")).without(&[
+        s.get(&format!("pods {title}"), &format!("{PODS}?fieldSelector={selector}")).ignore(&[
             "/items/*/spec",
             "/items/*/status",
             "/items/*/metadata/labels",
         ]);
     }
-    s.get("pods as a table", PODS).accept(TABLE).without(&[
+    s.get("pods as a table", PODS).accept(TABLE).ignore(&[
         "/rows/*/cells",
         "/columnDefinitions/*/description",
         "/rows/*/object/metadata/creationTimestamp",
     ]);
     s.get("a pod as a table", &format!("{PODS}/p?includeObject=None"))
         .accept(TABLE)
-        .without(&["/columnDefinitions/*/description", "/rows/*/cells"]);
+        .ignore(&["/columnDefinitions/*/description", "/rows/*/cells"]);
     s.get("maps as a table with objects", &format!("{MAPS}?includeObject=Object&labelSelector=tier%3Dfront"))
         .accept(TABLE)
-        .without(&["/columnDefinitions/*/description", "/rows/*/cells"]);
+        .ignore(&["/columnDefinitions/*/description", "/rows/*/cells"]);
     s.get("metadata alone", &format!("{MAPS}/a"))
         .accept("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io");
     s.get("metadata of all", &format!("{MAPS}?labelSelector=track"))
@@ -103,15 +103,15 @@ pub(super) fn section() -> Section {
     s.get("an unknown shape", &format!("{MAPS}/a")).accept("application/json;as=Poem;v=v1;g=meta.k8s.io");
 
     s.get("the first page", &format!("{MAPS}?limit=2&labelSelector=track"))
-        .keep("reading-token", "/metadata/continue")
-        .without(&names);
-    s.get("the second page", &format!("{MAPS}?limit=2&labelSelector=track&continue={{reading-token}}")).without(&names);
-    s.get("a page that ends it", &format!("{MAPS}?limit=3&labelSelector=tier")).without(&names);
+        .capture("reading-token", "/metadata/continue")
+        .ignore(&names);
+    s.get("the second page", &format!("{MAPS}?limit=2&labelSelector=track&continue={{reading-token}}")).ignore(&names);
+    s.get("a page that ends it", &format!("{MAPS}?limit=3&labelSelector=tier")).ignore(&names);
     s.get("a token that is none", &format!("{MAPS}?limit=2&continue=nonsense"));
     s.get("a limit that is none", &format!("{MAPS}?limit=many"));
-    s.get("a negative limit", &format!("{MAPS}?limit=-1&labelSelector=tier%3Dfront")).without(&names);
+    s.get("a negative limit", &format!("{MAPS}?limit=-1&labelSelector=tier%3Dfront")).ignore(&names);
     s.get("from the cache", &format!("{MAPS}?resourceVersion=0&labelSelector=tier%3Dfront"))
-        .without(&names)
+        .ignore(&names)
         .until("/items/1/metadata/name", "b");
     s.get("a version that is none", &format!("{MAPS}?resourceVersion=x"));
     s.get("exactly what", &format!("{MAPS}?resourceVersionMatch=Exact"));
@@ -122,7 +122,7 @@ pub(super) fn section() -> Section {
         &format!("{MAPS}?limit=2&resourceVersionMatch=NotOlderThan&resourceVersion=1&continue={{reading-token}}"),
     );
     s.get("of one object, at a version that is none", &format!("{MAPS}/a?resourceVersion=x"));
-    s.get("maps of all namespaces", "/api/v1/configmaps?labelSelector=tier%3Dback").without(&names);
+    s.get("maps of all namespaces", "/api/v1/configmaps?labelSelector=tier%3Dback").ignore(&names);
     s.get("a namespace without objects", "/api/v1/namespaces/nowhere/configmaps");
     s.get("a missing object", &format!("{MAPS}/zz"));
     s.get("a missing object of a group", "/apis/apps/v1/namespaces/reading/deployments/zz");
@@ -132,7 +132,7 @@ pub(super) fn section() -> Section {
     s.get("a missing subresource", &format!("{MAPS}/a/status"));
     s.get("nothing at all", "/nowhere");
     s.get("the namespace", "/api/v1/namespaces/reading").until("/status/phase", "Active");
-    s.get("the version", "/version").without(&[
+    s.get("the version", "/version").ignore(&[
         "/gitVersion",
         "/gitCommit",
         "/gitTreeState",
@@ -149,10 +149,9 @@ pub(super) fn section() -> Section {
     s.get("is it well", "/healthz");
     s.get("is it ready", "/readyz");
     s.get("is it alive", "/livez");
-    s.get("the resources of policy", "/apis/policy/v1").without(&["/resources/*/storageVersionHash"]);
-    s.get("the resources of coordination", "/apis/coordination.k8s.io/v1")
-        .without(&["/resources/*/storageVersionHash"]);
+    s.get("the resources of policy", "/apis/policy/v1").ignore(&["/resources/*/storageVersionHash"]);
+    s.get("the resources of coordination", "/apis/coordination.k8s.io/v1").ignore(&["/resources/*/storageVersionHash"]);
     s.get("the group of policy", "/apis/policy");
-    s.get("core versions", "/api").without(&["/serverAddressByClientCIDRs"]);
+    s.get("core versions", "/api").ignore(&["/serverAddressByClientCIDRs"]);
     s
 }

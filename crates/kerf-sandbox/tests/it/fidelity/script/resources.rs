@@ -16,7 +16,7 @@ fn pod(containers: &[Value], own: &Value) -> Value {
     json!({"metadata": {"name": "x"}, "spec": {"automountServiceAccountToken": false, "containers": containers, "resources": own}})
 }
 
-fn asks(cpu: &str) -> Value {
+fn cpu_request(cpu: &str) -> Value {
     json!({"requests": {"cpu": cpu}})
 }
 
@@ -31,11 +31,11 @@ pub(super) fn section() -> Section {
 }
 
 fn whole_pods(s: &mut Section) {
-    let half = || asks("500m");
+    let half = || cpu_request("500m");
     for (title, pod) in [
-        ("requests with room", pod(&[half(), half()], &asks("1"))),
-        ("requests below the containers'", pod(&[half(), half()], &asks("900m"))),
-        ("requests below one container's", pod(&[half()], &asks("100m"))),
+        ("requests with room", pod(&[half(), half()], &cpu_request("1"))),
+        ("requests below the containers'", pod(&[half(), half()], &cpu_request("900m"))),
+        ("requests below one container's", pod(&[half()], &cpu_request("100m"))),
         (
             "memory below the containers'",
             pod(&[json!({"requests": {"memory": "1Gi"}})], &json!({"requests": {"memory": "512Mi"}})),
@@ -70,7 +70,7 @@ fn whole_pods(s: &mut Section) {
             ),
         ),
         ("requests beyond limits", pod(&[json!({})], &json!({"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}))),
-        ("negative requests", pod(&[json!({})], &asks("-1"))),
+        ("negative requests", pod(&[json!({})], &cpu_request("-1"))),
         ("an unsupported resource", pod(&[json!({})], &json!({"requests": {"ephemeral-storage": "1Gi"}}))),
         (
             "an unsupported limit",
@@ -82,13 +82,13 @@ fn whole_pods(s: &mut Section) {
     ] {
         s.post(&format!("pod: {title}"), PODS, pod);
     }
-    let mut windows = pod(&[half()], &asks("1"));
+    let mut windows = pod(&[half()], &cpu_request("1"));
     windows["spec"]["os"] = json!({"name": "windows"});
     s.post("pod: on Windows", PODS, windows);
     let mut claiming = pod(&[half()], &json!({"requests": {"cpu": "1"}, "claims": [{"name": "g"}]}));
     claiming["spec"]["resourceClaims"] = json!([{"name": "g", "resourceClaimTemplateName": "t"}]);
     s.post("pod: with claims", PODS, claiming);
-    let mut template = pod(&[half(), half()], &asks("900m"));
+    let mut template = pod(&[half(), half()], &cpu_request("900m"));
     template["metadata"] = json!({"labels": {"a": "b"}});
     let deployment =
         json!({"metadata": {"name": "x"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template}});
@@ -97,16 +97,16 @@ fn whole_pods(s: &mut Section) {
 
 fn init_containers(s: &mut Section) {
     let with = |init: Value, own: &str| {
-        let mut pod = pod(&[asks("500m")], &asks(own));
+        let mut pod = pod(&[cpu_request("500m")], &cpu_request(own));
         pod["spec"]["initContainers"] = init;
         pod
     };
-    let first = json!([{"name": "i", "image": "a", "resources": asks("2")}]);
-    let sidecar = json!([{"name": "i", "image": "a", "restartPolicy": "Always", "resources": asks("1")}]);
+    let first = json!([{"name": "i", "image": "a", "resources": cpu_request("2")}]);
+    let sidecar = json!([{"name": "i", "image": "a", "restartPolicy": "Always", "resources": cpu_request("1")}]);
     let both = json!([
-        {"name": "i", "image": "a", "restartPolicy": "Always", "resources": asks("1")},
-        {"name": "j", "image": "a", "resources": asks("2")},
-        {"name": "k", "image": "a", "restartPolicy": "Always", "resources": asks("250m")},
+        {"name": "i", "image": "a", "restartPolicy": "Always", "resources": cpu_request("1")},
+        {"name": "j", "image": "a", "resources": cpu_request("2")},
+        {"name": "k", "image": "a", "restartPolicy": "Always", "resources": cpu_request("250m")},
     ]);
     for (title, pod) in [
         ("an init container that needs more", with(first.clone(), "1")),
@@ -123,7 +123,7 @@ fn init_containers(s: &mut Section) {
 fn huge_pages(s: &mut Section) {
     let pages = |amount: &str| json!({"limits": {"hugepages-2Mi": amount}, "requests": {"cpu": "100m", "hugepages-2Mi": amount}});
     for (title, pod) in [
-        ("huge pages", pod(&[pages("2Mi"), pages("4Mi")], &asks("1"))),
+        ("huge pages", pod(&[pages("2Mi"), pages("4Mi")], &cpu_request("1"))),
         (
             "huge pages below the containers'",
             pod(

@@ -13,9 +13,9 @@ pub(super) fn section() -> Section {
     s.namespace("watches");
     let mut labelled = config_map("a");
     labelled["metadata"]["labels"] = json!({"w": "1"});
-    s.post("a map", MAPS, labelled).keep("watches-rv", "/metadata/resourceVersion");
+    s.post("a map", MAPS, labelled).capture("watches-rv", "/metadata/resourceVersion");
     s.patch("changed", &format!("{MAPS}/a"), MERGE, json!({"data": {"a": "2"}}))
-        .keep("watches-rv2", "/metadata/resourceVersion");
+        .capture("watches-rv2", "/metadata/resourceVersion");
     s.patch("changed in its labels", &format!("{MAPS}/a"), MERGE, json!({"metadata": {"labels": {"w": "2"}}}));
     s.post("another", MAPS, config_map("b"));
     s.delete("gone", &format!("{MAPS}/a"), json!(null));
@@ -29,7 +29,7 @@ pub(super) fn section() -> Section {
     s.get("from now", &format!("{WATCH}&resourceVersion=0&fieldSelector=metadata.name%3Db"));
     s.get("from the beginning", &format!("{WATCH}&fieldSelector=metadata.name%3Db"));
     s.get("with a beginning and its end", &format!("{WATCH}&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&fieldSelector=metadata.name%3Db"))
-        .without(&["/1/object/metadata/annotations"]);
+        .ignore(&["/1/object/metadata/annotations"]);
     s.get("a beginning without a match", &format!("{WATCH}&sendInitialEvents=true"));
     s.get("a match without a beginning", &format!("{WATCH}&resourceVersionMatch=NotOlderThan"));
     s.get(
@@ -40,7 +40,7 @@ pub(super) fn section() -> Section {
     s.get("for a time that is none", &format!("{MAPS}?watch=true&timeoutSeconds=x"));
     s.get("as a table", &format!("{WATCH}&resourceVersion={{watches-rv2}}&labelSelector=w%3D2"))
         .accept(TABLE)
-        .without(&["/*/object/columnDefinitions", "/*/object/rows/*/cells"]);
+        .ignore(&["/*/object/columnDefinitions", "/*/object/rows/*/cells"]);
     s.get("metadata alone", &format!("{WATCH}&resourceVersion={{watches-rv2}}&labelSelector=w%3D2"))
         .accept("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io");
     s.get("by the old path", "/api/v1/watch/namespaces/watches/configmaps/b?watch=true&timeoutSeconds=1");
