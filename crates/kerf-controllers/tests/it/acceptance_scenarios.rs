@@ -1,4 +1,5 @@
-//! Acceptance scenarios B to E, G and H of spec 07 §13: what happens, and the order in which the log tells it.
+//! Acceptance scenarios B to E, G and H of spec 07 §13: what happens, and the order of the log
+//! lines.
 
 use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
@@ -22,7 +23,7 @@ async fn up_to_the_limit_down_to_nothing_and_over_to_another_class() {
             {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["s", "l"]}]}},
     });
     let mut town = TestCluster::without_controllers(spec).await;
-    // A small machine is dear, so that the pods come together on a big one.
+    // Small instances are expensive, so that the pods share a large one.
     town.catalogue = catalogue_with_prices([0.35, 0.39, 0.4]);
     let (lines, _log) = CapturedLog::capture(Level::Info, town.env.clock);
     town.restart();
@@ -129,7 +130,7 @@ async fn three_become_one_and_what_expires_is_renewed() {
     town.restart();
     town.env.wait(2).await;
 
-    // G. Consolidation: small pods on three nodes, and one on a fourth that must not be disturbed.
+    // G. Consolidation: small pods on three nodes, and a protected pod on a fourth node.
     let kept = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
     town.deploy("keep", 1, "7700m", kept).await;
     town.deploy("wide", 3, "7", json!({})).await;
@@ -165,7 +166,7 @@ async fn three_become_one_and_what_expires_is_renewed() {
     let why = "Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=default/keep-";
     assert!(reasons.any(|reason| reason["message"].as_str().unwrap().starts_with(why)), "{blocked:#}");
 
-    // H. Expiration: what there is drifts and is renewed, what is new ends after ten minutes.
+    // H. Expiration: existing nodes drift and are replaced; new nodes expire after ten minutes.
     let old: Vec<_> = town.env.claims().await.into_iter().filter_map(|claim| claim.metadata.name).collect();
     town.patch_pool(json!({"spec": {"template": {"spec": {"expireAfter": "10m"}}}})).await;
     town.wait_until("the small node is renewed", 120, async |town| {

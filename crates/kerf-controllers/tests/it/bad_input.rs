@@ -1,4 +1,5 @@
-//! What people and providers do wrong: each has its condition, event or line in the log, and nothing else stops working.
+//! Mistakes of users and providers: each leads to a condition, an Event or a log line, and nothing
+//! else stops working.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::cloud::ScriptedLaunch;
 use crate::launch::env_with_scripted_cloud;
 use crate::test_env::{TestEnv, claim_condition, pool, pool_condition};
 
-/// A pod still gets its node: what was done wrong stops nothing else.
+/// Asserts that a pod for another pool still gets its node.
 async fn assert_other_pods_launch(rig: &TestEnv) {
     if rig.api::<NodePool>().get_opt("healthy").await.unwrap().is_none() {
         rig.create::<NodePool>(pool("healthy", json!({}))).await;
@@ -37,7 +38,8 @@ async fn pools_that_cannot_be_used_are_passed_over() {
     rig.patch::<NodePool>("general", json!({"spec": {"limits": {"nodes": "0"}}})).await;
     let lost = json!({"weight": 100, "template": {"spec": {"nodeClassRef": {"name": "nowhere"}}}});
     rig.create::<NodePool>(pool("lost", lost)).await;
-    // Admission lets the node pool's own label pass in no requirement; a label that is restricted at run time it does.
+    // Admission rejects the pool's own label in requirements, but accepts this label, which is
+    // restricted at run time.
     let restricted = json!({"weight": 90, "template": {"spec": {"requirements":
         [{"key": "karpenter.kwok.sh/kwoknodeclass", "operator": "In", "values": ["default"]}]}}});
     rig.create::<NodePool>(pool("restricted", restricted)).await;
@@ -106,7 +108,7 @@ async fn a_claim_whose_finalizer_was_removed_by_hand_leaves_no_machine_behind() 
     let mut rig = TestEnv::start().await;
     rig.create_claim("a", json!({})).await;
     rig.wait(2).await;
-    // Nobody looks while it happens.
+    // The controllers do not run while this happens.
     rig.stop();
     let node = rig.only_node().await.metadata.name.unwrap();
     rig.patch::<Node>(&node, json!({"metadata": {"finalizers": null}})).await;

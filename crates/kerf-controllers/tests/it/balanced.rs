@@ -1,4 +1,5 @@
-//! The `Balanced` policy as operators see it (spec 03 §8.8): what is counted of moves, and who is told that they are worth it.
+//! The `Balanced` policy for operators (spec 03 §8.8): the metrics of moves, and the Events of
+//! approved moves.
 
 use serde_json::json;
 
@@ -8,7 +9,7 @@ fn balanced_pool() -> serde_json::Value {
     consolidating_pool(json!({"consolidationPolicy": "Balanced"}))
 }
 
-/// Moves and scores of the pool by decision.
+/// Returns the number of moves and of scores of the pool, by decision and policy.
 fn moves_and_scores(town: &TestCluster, decision: &str, policy: &str) -> (f64, u64) {
     let (metrics, labels) = (&town.env.metrics.disruption, [decision, "general", policy]);
     (metrics.consolidation_moves.get(&labels), metrics.consolidation_score.count(&labels))
@@ -21,7 +22,7 @@ async fn a_move_of_one_node_is_told_to_the_node_and_its_claim() {
     let claim = town.env.only_claim().await.metadata.name.unwrap();
     let node = town.env.only_node().await.metadata.name.unwrap();
     town.wait_until("a small node is left", 120, async |town| town.is_settled(1, &["s"]).await).await;
-    // Thirty of forty cents, for all that the pool disrupts.
+    // 30 of 40 cents are saved, and the pool's whole disruption cost is spent.
     let why = "score 0.75 >= threshold 0.50 (k: 2, savings 75.0%, disruption 100.0%)".to_owned();
     assert_eq!(town.env.events("ConsolidationApproved"), [(node, why.clone()), (claim, why)]);
     assert_eq!(moves_and_scores(&town, "approved", "Balanced"), (1.0, 1));

@@ -1,4 +1,4 @@
-//! A cloud whose answers a test dictates.
+//! A cloud provider whose results a test scripts.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,16 +16,16 @@ use kerf_cloud::{
 use kerf_engine::catalogue::InstanceType;
 use kerf_kwok::Kwok;
 
-/// What a launch does.
+/// Result of a launch.
 pub(crate) enum ScriptedLaunch {
     Fails(fn() -> CreateError),
     Returns(Instance),
 }
 
-/// What the cloud says of a machine's drift.
+/// Result of a drift check.
 pub(crate) type ScriptedDrift = fn() -> Result<Option<String>, DriftError>;
 
-/// What a termination does.
+/// Result of a termination.
 #[derive(Clone, Copy)]
 pub(crate) enum ScriptedTermination {
     InProgress,
@@ -33,7 +33,7 @@ pub(crate) enum ScriptedTermination {
     Fails,
 }
 
-/// Answers as told, and like the simulated cloud where nothing was told.
+/// Returns scripted results, and those of the kwok provider where nothing is scripted.
 pub(crate) struct ScriptedCloud {
     inner: Kwok,
     launches: Mutex<VecDeque<ScriptedLaunch>>,

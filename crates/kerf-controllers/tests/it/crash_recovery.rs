@@ -1,5 +1,6 @@
-//! A controller that dies between any two of its writes, and its successor: whatever was half done is finished, nothing is done twice,
-//! nothing is left behind. And a controller in bad weather, which ends where one in fair weather does.
+//! A controller that dies between any two of its writes, and its successor: the successor finishes
+//! what was begun, does nothing twice and leaves no orphans. Also a controller whose requests fail
+//! at random, which must reach the same state as without faults.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,16 +21,16 @@ use tower::Service as _;
 use crate::test_cluster::{TestCluster, consolidating_pool};
 use crate::test_env::{TestEnv, pool};
 
-/// How many pods there are at the top of a scenario.
+/// Number of pods at the peak of a scenario.
 const PODS: usize = 60;
 
-/// A client whose n-th write never comes back, done or not.
+/// A client whose n-th write never returns, whether it was applied or not.
 #[derive(Clone)]
 struct CrashingClient {
     writes: Arc<AtomicUsize>,
-    /// Which write is the last; none counts only.
+    /// Index of the write at which the client stops. `None` only counts writes.
     crash_at_write: Option<usize>,
-    /// Whether the last write is done.
+    /// True if the write at which the client stops is applied.
     is_last_write_applied: bool,
     crashed: Arc<Notify>,
 }
@@ -68,12 +69,13 @@ fn kwok_cloud(client: Client, rig: &TestEnv) -> Arc<Kwok> {
     Arc::new(Kwok::new(client, rig.clock, built_in_catalogue()))
 }
 
-/// What is true at the top and at the bottom of a round.
+/// Returns true if the expected number of pods is bound without orphans. With zero pods, deletes
+/// the remaining claims and returns true once claims and nodes are gone.
 async fn has_converged(rig: &TestEnv, pods: usize) -> bool {
     if pods > 0 {
         return rig.all_pods_bound(pods).await && rig.orphans().await.is_empty();
     }
-    // Once the pods are gone, their machines are not needed.
+    // Instances are not needed once the pods are gone.
     let claims = rig.claims().await;
     if rig.all_pods_bound(0).await {
         for claim in claims.iter().filter(|claim| claim.metadata.deletion_timestamp.is_none()) {
@@ -83,15 +85,16 @@ async fn has_converged(rig: &TestEnv, pods: usize) -> bool {
     claims.is_empty() && rig.list::<Node>().await.is_empty()
 }
 
-/// The cluster right after a write of the controller, which is all that is left when the controller dies there.
+/// A copy of the API server after one write of the controller. It is all that remains if the
+/// controller dies at that time.
 struct Checkpoint {
     server: ApiServer,
     at: Timestamp,
-    /// How many pods were wanted.
+    /// Number of pods wanted at that time.
     pods: usize,
 }
 
-/// A client that keeps the moment after each of its writes.
+/// Returns a client that records a checkpoint after each of its writes.
 fn checkpointing_client(server: &ApiServer, pods: &Arc<AtomicUsize>, moments: &Arc<Mutex<Vec<Checkpoint>>>) -> Client {
     let (server, pods, moments) = (server.clone(), pods.clone(), moments.clone());
     let service = tower::service_fn(move |mut request: Request<kube::client::Body>| {
@@ -110,11 +113,12 @@ fn checkpointing_client(server: &ApiServer, pods: &Arc<AtomicUsize>, moments: &A
     Client::new(service, "default")
 }
 
-/// From nothing to many pods and back, without a death: the moments after each write, and how many cpus there were at the top.
+/// Runs from no pods to many and back without a crash. Returns the checkpoints after each write and
+/// the CPU capacity at the peak.
 async fn record_checkpoints() -> (Vec<Checkpoint>, i64) {
     let mut rig = TestEnv::without_controllers().await;
     rig.settings.engine.effort = kerf_engine::Effort::FirstFit;
-    // Machines that hold seventeen pods each.
+    // Each instance holds seventeen pods.
     let small = json!([{"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["16"]}]);
     rig.create::<NodePool>(pool("general", json!({"template": {"spec": {"requirements": small}}}))).await;
     let (wanted, moments) = (Arc::new(AtomicUsize::new(PODS)), Arc::new(Mutex::new(Vec::new())));
@@ -133,7 +137,8 @@ async fn record_checkpoints() -> (Vec<Checkpoint>, i64) {
     (moments, cpus)
 }
 
-/// At every `step`-th write from `first` on the controller dies, and another takes over.
+/// For every `step`-th checkpoint from `first` on, starts a new controller and checks that it
+/// converges.
 async fn crash_after_each_write(first: usize, step: usize) {
     let (moments, cpus) = record_checkpoints().await;
     assert!(moments.len() > 60, "{}", moments.len());
@@ -142,7 +147,7 @@ async fn crash_after_each_write(first: usize, step: usize) {
         rig.settings.engine.effort = kerf_engine::Effort::FirstFit;
         let client = rig.server.client_as("kerf");
         rig.restart_with(client.clone(), kwok_cloud(client, &rig));
-        // A machine that no claim knows of is found by the next two lists.
+        // Two rounds of garbage collection find an instance that belongs to no claim.
         let is_reached =
             rig.simulate_workload(400, moment.pods, async |rig: &TestEnv| has_converged(rig, moment.pods).await).await;
         assert!(is_reached, "after write {n}, {} pods: {:?}", moment.pods, rig.orphans().await);
@@ -152,8 +157,9 @@ async fn crash_after_each_write(first: usize, step: usize) {
     }
 }
 
-// spec 04 §15; "the controller is killed between any two of its writes". A write that was not done is like a death before it, that is, after the
-// one before. The writes are dealt out to two tests that run side by side.
+// spec 04 §15; "the controller is killed between any two of its writes". A write that was not
+// applied equals a crash after the previous write. The checkpoints are split between two tests that
+// run in parallel.
 #[tokio::test(start_paused = true)]
 async fn a_successor_finishes_what_was_half_done_1() {
     crash_after_each_write(0, 2).await;
@@ -174,7 +180,7 @@ async fn bad_weather_changes_nothing_but_the_time_it_takes_2() {
     assert_converges_under_faults(1).await;
 }
 
-/// Conflicts, errors, lost answers and broken watches for whatever Kerf asks.
+/// Returns conflicts, errors, lost responses and dropped watches for requests of Kerf.
 fn fault_rules() -> Vec<FaultRule> {
     let weather = [
         (Fault::Conflict, 200_000),
@@ -187,7 +193,7 @@ fn fault_rules() -> Vec<FaultRule> {
     weather.into_iter().map(rule).collect()
 }
 
-/// Bad weather, dealt out by a seed.
+/// Checks that the controllers converge although requests fail at random.
 async fn assert_converges_under_faults(seed: u64) {
     let mut rig = TestEnv::without_controllers().await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
@@ -200,7 +206,8 @@ async fn assert_converges_under_faults(seed: u64) {
     }
 }
 
-/// From a machine that is too big to one that is not, with a controller that dies at a write on the way, and one that takes over.
+/// Consolidates a large node into a small one, with a controller that crashes at a write and a
+/// successor. Returns the number of writes.
 async fn consolidate_with_crash(last: Option<usize>, is_done: bool) -> usize {
     let mut town = TestCluster::start(consolidating_pool(json!({}))).await;
     town.deploy("wide", 1, "7", json!({})).await;
@@ -218,13 +225,14 @@ async fn consolidate_with_crash(last: Option<usize>, is_done: bool) -> usize {
     };
     if !is_over {
         town.restart();
-        // The successor may find a replacement that nobody waits for any more, and a machine that no claim knows of.
+        // The successor may find a replacement without a command, and an instance that belongs to
+        // no claim.
         town.wait_until(&format!("it is small after all, write {last:?}, done {is_done}"), 600, settled).await;
     }
     doomed.writes.load(Ordering::SeqCst)
 }
 
-/// Every write on the way is the last one of a controller.
+/// Crashes the controller at each write of one consolidation.
 async fn crash_at_each_disruption_write(is_done: bool) {
     let writes = consolidate_with_crash(None, false).await;
     assert!(writes > 15, "{writes}");
@@ -233,7 +241,7 @@ async fn crash_at_each_disruption_write(is_done: bool) {
     }
 }
 
-// spec 03 §10.3; "the controller is killed between any two of its writes", with disruption on
+// spec 03 §10.3; "the controller is killed between any two of its writes", with disruption enabled
 #[tokio::test(start_paused = true)]
 async fn a_successor_cleans_up_after_a_move_that_was_half_done() {
     crash_at_each_disruption_write(false).await;
@@ -244,7 +252,7 @@ async fn a_successor_cleans_up_after_a_move_whose_last_write_was_not_noted() {
     crash_at_each_disruption_write(true).await;
 }
 
-// The same weather, with disruption on.
+// The same faults, with disruption enabled.
 #[tokio::test(start_paused = true)]
 async fn bad_weather_does_not_keep_nodes_from_going() {
     for seed in 0..2 {

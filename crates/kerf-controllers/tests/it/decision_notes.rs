@@ -1,4 +1,5 @@
-//! What the provisioner says of a decision beside its outcome: the lines of spec 07 §7.2, and the events of those concerned.
+//! What the provisioner reports in addition to a decision's outcome: the log lines of spec 07 §7.2,
+//! and Events.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ const SPREAD: &str = "pod(s) have a preferred TopologySpreadConstraint which can
 const LIMITS: &str = "instance types were excluded because they would breach limits";
 const RELAXING: &str = "relaxing soft constraints for pod since it previously failed to schedule";
 
-/// A client of an API server that takes no claims.
+/// Returns a client of an API server that rejects the creation of claims.
 fn client_rejecting_claims(client: Client) -> Client {
     let service = tower::service_fn(move |request: Request<Body>| {
         let client = client.clone();
@@ -50,7 +51,8 @@ fn object_names(lines: &[Value], key: &str) -> Vec<String> {
     names
 }
 
-/// A pool that is not ready, one whose requirements no type meets, and one whose `minValues` none does: scenario M of spec 07 §13, and §8.2.
+/// A pool that is not ready, one whose requirements exclude all types, and one whose `minValues`
+/// do: scenario M of spec 07 §13, and §8.2.
 // spec 02 #59
 #[tokio::test(start_paused = true)]
 async fn pools_that_sit_out_are_named() {
@@ -86,7 +88,8 @@ async fn pools_that_sit_out_are_named() {
     assert_eq!(events, [("flexible".into(), min_values), ("strange".into(), message.into())]);
 }
 
-/// Wishes that can keep nodes from being consolidated are told once for each pod and kind, and not of pods that are not looked at.
+/// Preferences that can prevent consolidation are logged once per pod and kind, and not for pods
+/// that are not provisionable.
 // spec 02 §2.6
 #[tokio::test(start_paused = true)]
 async fn wishes_in_the_way_of_consolidation_are_told_once() {
@@ -112,7 +115,7 @@ async fn wishes_in_the_way_of_consolidation_are_told_once() {
     assert_eq!(pods(SPREAD), ["default/both"]);
 }
 
-/// What a debug log says of limits and of wishes; without one it is not even worked out.
+/// A debug log reports limits and relaxations. At info level they are not even computed.
 // spec 02 §4.6 and §6.4
 #[tokio::test(start_paused = true)]
 async fn a_debug_log_tells_of_limits_and_of_wishes_given_up() {
@@ -162,7 +165,8 @@ async fn spec_07_26_all_provisionable_pods_are_counted_and_five_are_named() {
     assert_eq!((&computing[0]["pending-pods"], &computing[0]["deleting-pods"]), (&json!(7), &json!(0)));
 }
 
-/// A claim that the API server will not have is asked for again and again; the pods hear why, in the server's words.
+/// A claim that the API server rejects is requested again and again. The pods get an Event with the
+/// server's message.
 #[tokio::test(start_paused = true)]
 async fn pods_hear_why_their_claim_was_refused() {
     let mut rig = TestEnv::start().await;

@@ -1,4 +1,5 @@
-//! Default spread constraints (`--scheduler-config`): whose pods they spread, and what is watched for their sake.
+//! Default spread constraints (`--scheduler-config`): the pods they apply to, and the kinds that
+//! are watched because of them.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +16,7 @@ use crate::test_cluster::TestCluster;
 
 const BY_ZONE: &str = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}";
 
-/// A cluster with machines in four zones whose scheduler is configured so.
+/// Creates a cluster with instances in four zones and this scheduler configuration.
 async fn cluster_with_default_spread(config: &str) -> TestCluster {
     let mut town = TestCluster::without_controllers(json!({"disruption": {"consolidateAfter": "Never"}})).await;
     town.catalogue = built_in_catalogue();
@@ -31,7 +32,7 @@ async fn create_service(town: &TestCluster, app: &str) {
     services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
 }
 
-/// The zones of all machines, once so many pods run.
+/// Returns the zones of all claims, once this number of pods runs.
 async fn zones(town: &TestCluster, pods: usize) -> Vec<String> {
     town.wait_until("all run", 60, async |town| town.running().await == pods).await;
     let zone = |claim: kerf_api::nodeclaim::NodeClaim| claim.metadata.labels.unwrap()[labels::ZONE].clone();
@@ -49,7 +50,7 @@ async fn a_deployment_behind_a_service_is_spread_over_zones() {
     assert_eq!(zones.iter().collect::<BTreeSet<_>>().len(), 3, "{zones:?}");
 }
 
-// spec 02 #105: the service alone is enough, and so is the owner alone
+// spec 02 #105: the service alone suffices, and so does the owner alone
 #[tokio::test(start_paused = true)]
 async fn either_of_the_two_tells_whom_to_spread_against() {
     let by_owner = cluster_with_default_spread(BY_ZONE).await;
@@ -98,7 +99,7 @@ async fn without_default_constraints_nobody_asks_who_selects_whom() {
     }
 }
 
-/// Three pods that nobody owns.
+/// Creates three pods without an owner.
 async fn create_ownerless_pods(town: &TestCluster, labels: Value) {
     for name in ["a", "b", "c"] {
         let pod = json!({"metadata": {"name": name, "labels": labels}, "spec": {"containers": [{"name": "c", "image": "i",

@@ -1,4 +1,5 @@
-//! Pods on nodes that are about to go are part of every decision: they get a machine before they leave (spec 02 §2.3).
+//! Pods on deleting nodes take part in every decision: they get an instance before they are evicted
+//! (spec 02 §2.3).
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::test_env::{CapturedLog, TestEnv};
 
-/// A cluster with one node and one pod on it that carries the label `app: web`.
+/// Creates a cluster with one node and one running pod with the label `app: web`.
 async fn env_with_running_pod() -> (TestEnv, String) {
     let rig = TestEnv::start().await;
     rig.pending_pod("web", "3", json!({})).await;
@@ -19,7 +20,7 @@ async fn env_with_running_pod() -> (TestEnv, String) {
     let node = rig.only_node().await.metadata.name.unwrap();
     rig.make_ready(&node).await;
     rig.bind("web", &node).await;
-    // Budgets are about pods that run.
+    // PodDisruptionBudgets count running pods.
     let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": rig.clock.now()});
     let runs = Patch::Merge(json!({"status": {"phase": "Running", "conditions": [ready]}}));
     rig.pods().patch_status("web", &PatchParams::default(), &runs).await.unwrap();
@@ -28,7 +29,7 @@ async fn env_with_running_pod() -> (TestEnv, String) {
     (rig, claim)
 }
 
-/// A budget that nobody has computed the status of: no eviction is allowed.
+/// Creates a PodDisruptionBudget without a computed status, which allows no eviction.
 async fn create_pdb(rig: &TestEnv, name: &str, spec: Value) {
     let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(rig.client.clone());
     let mut budget = json!({"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": "web"}}}});
@@ -40,7 +41,8 @@ fn count_remaining(claims: &[NodeClaim]) -> usize {
     claims.iter().filter(|claim| claim.metadata.deletion_timestamp.is_none()).count()
 }
 
-/// A budget that allows no eviction now may allow it later: the pod gets its machine, once, and leaves when it may.
+/// A budget that allows no eviction now may allow one later: the pod gets one instance, and moves
+/// when it may.
 #[tokio::test(start_paused = true)]
 async fn a_pod_whose_budget_is_not_known_yet_gets_its_machine() {
     let (rig, claim) = env_with_running_pod().await;
@@ -56,7 +58,7 @@ async fn a_pod_whose_budget_is_not_known_yet_gets_its_machine() {
     assert!(rig.pods().get("web").await.unwrap().metadata.deletion_timestamp.is_none(), "its budget holds");
 }
 
-/// The same with the new machine's node there and ready before the pod may leave.
+/// As above, with the new node ready before the pod may be evicted.
 #[tokio::test(start_paused = true)]
 async fn the_new_machine_is_kept_for_the_pod_that_may_not_leave_yet() {
     let (rig, claim) = env_with_running_pod().await;
@@ -72,7 +74,8 @@ async fn the_new_machine_is_kept_for_the_pod_that_may_not_leave_yet() {
     assert_eq!((claims.len(), count_remaining(&claims)), (2, 1));
 }
 
-/// A budget that never allows an eviction: nothing is launched for a pod that will not leave (spec 03 §12.4).
+/// A budget that never allows an eviction: nothing is launched for a pod that cannot be evicted
+/// (spec 03 §12.4).
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_may_never_leave_gets_no_machine() {
     let (rig, claim) = env_with_running_pod().await;
@@ -81,7 +84,7 @@ async fn a_pod_that_may_never_leave_gets_no_machine() {
     rig.delete_claim(&claim).await;
     rig.wait(120).await;
     assert_eq!(count_remaining(&rig.claims().await), 0);
-    // Then the budget's owner thinks better of it.
+    // Then the budget is relaxed.
     let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(rig.client.clone());
     let softer = Patch::Merge(json!({"spec": {"maxUnavailable": 1}}));
     budgets.patch("web", &PatchParams::default(), &softer).await.unwrap();
@@ -116,7 +119,8 @@ async fn a_claim_carries_the_hash_that_it_was_planned_by() {
         pool.metadata.annotations.as_ref().unwrap()["karpenter.sh/nodepool-hash"].clone()
     };
     let before = pools().get("general").await.unwrap();
-    // Creations are answered late, so that the pool is edited between the decision and its deed.
+    // Creation is slow, so that the pool changes between the decision and the creation of the
+    // claim.
     rig.inject_fault(
         kerf_sandbox::Fault::Slow { by: std::time::Duration::from_secs(5) },
         kerf_sandbox::Verb::Create,

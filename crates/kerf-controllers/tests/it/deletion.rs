@@ -1,4 +1,4 @@
-//! The end of a claim (spec 04 §5.8).
+//! Deletion of claims (spec 04 §5.8).
 
 use std::sync::atomic::Ordering;
 
@@ -12,14 +12,14 @@ use crate::cloud::{ScriptedLaunch, ScriptedTermination};
 use crate::launch::env_with_scripted_cloud;
 use crate::test_env::claim_condition;
 
-// spec 04 #71: nodes first, then the machine.
+// spec 04 #71: nodes first, then the instance.
 #[tokio::test(start_paused = true)]
 async fn a_registered_claims_nodes_go_before_its_machine() {
     let (rig, cloud) = env_with_scripted_cloud().await;
     rig.create_claim("a", json!({})).await;
     rig.wait(3).await;
     let node = rig.only_node().await.metadata.name.unwrap();
-    // Something else also holds the node, so that it is seen to go.
+    // Another finalizer keeps the node, so that its deletion timestamp can be observed.
     rig.patch::<Node>(&node, json!({"metadata": {"finalizers": ["karpenter.sh/termination", "test/hold"]}})).await;
     rig.delete_claim("a").await;
     rig.wait(30).await;
@@ -47,7 +47,7 @@ async fn an_unregistered_claims_machine_goes_at_once() {
     ]);
     rig.create_claim("a", json!({})).await;
     rig.wait(3).await;
-    // A node of another machine, and one that joins when the claim is on its way out.
+    // A node that joins when its claim is already deleting.
     rig.delete_claim("a").await;
     rig.create::<Node>(json!({"metadata": {"name": "n1"}, "spec": {"providerID": "kwok://n1"}})).await;
     rig.wait(1).await;
@@ -57,7 +57,8 @@ async fn an_unregistered_claims_machine_goes_at_once() {
     assert_eq!(rig.claims().await, []);
 }
 
-// spec 04 §5.8: the machine goes before the finalizer, also if the claim does not say yet that it has one.
+// spec 04 §5.8: the instance is terminated before the finalizer is removed, also if the claim has
+// not recorded it.
 #[tokio::test(start_paused = true)]
 async fn a_claim_deleted_while_it_is_launched_takes_its_machine_along() {
     let (rig, cloud) = env_with_scripted_cloud().await;
@@ -86,7 +87,7 @@ async fn a_claim_deleted_while_it_is_launched_takes_its_machine_along() {
     assert!(cloud.deleted.load(Ordering::SeqCst) > 0);
 }
 
-// spec 01 §2.2: the pattern admits more than fits.
+// spec 01 §2.2: the pattern accepts durations that are too long to represent.
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_grace_period_nobody_can_count_can_be_deleted() {
     let (rig, _) = env_with_scripted_cloud().await;
@@ -118,7 +119,7 @@ async fn a_claim_without_a_machine_just_goes() {
 async fn a_claim_stays_until_its_machine_is_gone() {
     let (rig, cloud) = env_with_scripted_cloud().await;
     cloud.script_launch(ScriptedLaunch::Returns(Instance { provider_id: "kwok://m1".into(), ..Instance::default() }));
-    // A status that is written is looked at once more, at once.
+    // The status write causes one immediate reconcile more.
     cloud.script_terminations(&[
         ScriptedTermination::Fails,
         ScriptedTermination::InProgress,

@@ -1,4 +1,5 @@
-//! Nodes that are empty, underused or not what their pool says any more (spec 03): who goes, when, and what is launched first.
+//! Nodes that are empty, underutilized or drifted (spec 03): which are disrupted, when, and what is
+//! launched first.
 
 use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
@@ -47,7 +48,7 @@ async fn a_cluster_in_which_nothing_happens_is_left_alone() {
 #[tokio::test(start_paused = true)]
 async fn an_underused_node_goes_and_its_pods_move() {
     let town = TestCluster::start(consolidating_pool(json!({}))).await;
-    // Two big ones, then both nearly empty.
+    // Two large nodes, which are then nearly empty.
     town.deploy("wide", 2, "7", json!({})).await;
     town.wait_until("they run", 60, async |town| town.is_settled(2, &["l", "l"]).await).await;
     town.deploy("web", 2, "200m", json!({})).await;
@@ -108,7 +109,7 @@ async fn a_drifted_node_is_replaced_without_a_second_look() {
     assert_eq!(node.metadata.labels.unwrap()["colour"], "blue");
 }
 
-// spec 03 §8.5: what only goes is no candidate in events.
+// spec 03 §8.5: no ConsolidationCandidate Event for a deletion without replacement.
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_pods_fit_elsewhere_goes_without_being_announced() {
     let town = TestCluster::start(consolidating_pool(json!({}))).await;
@@ -123,11 +124,11 @@ async fn a_node_whose_pods_fit_elsewhere_goes_without_being_announced() {
     assert_eq!(town.env.events("ConsolidationCandidate"), []);
 }
 
-// spec 03 #83, also where nothing is done for money
+// spec 03 #83, also where consolidation is disabled
 #[tokio::test(start_paused = true)]
 async fn a_drifted_node_whose_pods_fit_nowhere_says_so() {
     let mut town = TestCluster::without_controllers(consolidating_pool(json!({"consolidateAfter": "Never"}))).await;
-    // Of one node only one such event is kept: nobody looks before it is ready.
+    // Only one such Event is kept per node, so disruption stays paused until the cluster is ready.
     town.env.settings.pause_disruption = true;
     town.restart();
     town.deploy("web", 1, "1500m", json!({"spec": {"nodeSelector": {"example.com/rack": "one"}}})).await;

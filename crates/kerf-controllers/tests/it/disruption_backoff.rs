@@ -1,23 +1,24 @@
-//! What disruption remembers, so that it does not go round in circles: moves that would undo a move wait, longer each time, whoever made the
-//! move and whoever would undo it.
+//! Backoff of disruption: a move that would reverse an earlier move waits, longer each time, also
+//! after a restart of the controllers.
 
 use kerf_api::nodeclaim::NodeClaim;
 use serde_json::{Value, json};
 
 use crate::test_cluster::{TestCluster, catalogue_with_prices, consolidating_pool};
 
-/// Prices at which a small machine is the best for a small pod, and prices at which a large one is.
+/// Prices at which a small instance is the cheapest for a small pod, and prices at which a large
+/// one is.
 const USUAL_PRICES: [f64; 3] = [0.1, 0.2, 0.4];
 const INVERTED_PRICES: [f64; 3] = [0.5, 0.9, 0.4];
 
-/// What the only claim says of what it replaced.
+/// Returns the annotation of the only claim that lists what it replaced.
 async fn replaced_annotation(town: &TestCluster) -> Value {
     let claim: NodeClaim = town.env.only_claim().await;
     let annotations = claim.metadata.annotations.unwrap_or_default();
     annotations.get("kerf.sh/replaced").map_or(Value::Null, |text| serde_json::from_str(text).unwrap())
 }
 
-/// Why commands that were found are not carried out.
+/// Returns the codes of commands that were found and are held.
 fn held_codes(town: &TestCluster) -> Vec<Value> {
     let last = &town.env.decisions()["lastPass"];
     last["held"].as_array().unwrap().iter().map(|held| held["code"].clone()).collect()
@@ -35,7 +36,7 @@ async fn a_move_is_not_undone_within_the_hour_by_a_successor_and_the_next_one_wa
         (&json!([first]), &json!(["l"]), &json!(0))
     );
 
-    // Prices change while nobody is at work, and whoever comes next knows nothing but what is written on the claim.
+    // Prices change while no controllers run. The successor knows only the annotation on the claim.
     town.catalogue = catalogue_with_prices(INVERTED_PRICES);
     town.restart();
     town.advance(50 * 60).await;
@@ -45,7 +46,7 @@ async fn a_move_is_not_undone_within_the_hour_by_a_successor_and_the_next_one_wa
     let told = replaced_annotation(&town).await;
     assert_eq!((&told["instanceTypes"], &told["reversals"]), (&json!(["s"]), &json!(1)));
 
-    // And back: twice as long.
+    // The next reversal waits twice as long.
     town.catalogue = catalogue_with_prices(USUAL_PRICES);
     town.restart();
     town.advance(110 * 60).await;
@@ -55,7 +56,7 @@ async fn a_move_is_not_undone_within_the_hour_by_a_successor_and_the_next_one_wa
     assert_eq!(replaced_annotation(&town).await["reversals"], 2);
 }
 
-/// Only moves that are made for money wait for each other: what has drifted is renewed at once.
+/// Only moves that save money wait: drifted nodes are replaced at once.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_has_drifted_does_not_wait() {
     let town = TestCluster::start(consolidating_pool(json!({}))).await;
@@ -72,12 +73,13 @@ async fn a_node_that_has_drifted_does_not_wait() {
     assert_eq!((&told["nodeClaims"], &told["instanceTypes"]), (&json!([moved]), &Value::Null));
 }
 
-/// Prices at which a small machine is cheaper by so many thousandths of a dollar.
+/// Returns prices at which a small instance is cheaper by this many thousandths of a dollar.
 fn prices_lower_by(thousandths: u32) -> [f64; 3] {
     [0.4 - f64::from(thousandths) / 1000.0, 0.4, 0.4]
 }
 
-/// A large machine, the cheapest there was, whose only pod has run on it for so many minutes when small ones become a little cheaper.
+/// Creates a cluster with one large node, which was the cheapest, whose only pod has this age when
+/// small instances become slightly cheaper.
 async fn cluster_with_pod_age(minutes: u64, thousandths: u32) -> TestCluster {
     let mut town = TestCluster::start(consolidating_pool(json!({}))).await;
     town.catalogue = catalogue_with_prices(INVERTED_PRICES);

@@ -1,5 +1,6 @@
-//! Disruption and what people get wrong: budgets that never allow anything, disruption budgets of pods that can never be met, brakes that
-//! cannot be read, pools that go away in the middle.
+//! Disruption with mistakes of users: disruption budgets that never allow anything,
+//! PodDisruptionBudgets that can never be met, malformed pause annotations, pools deleted during a
+//! command.
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::kwoknodeclass::KWOKNodeClass;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::test_cluster::{TestCluster, consolidating_pool, is_tainted};
 
-/// An empty node in a pool that says this.
+/// Creates a cluster with an empty node in a pool with these disruption settings.
 async fn cluster_with_empty_node(disruption: Value) -> TestCluster {
     let town = TestCluster::start(consolidating_pool(json!({"consolidateAfter": "Never"}))).await;
     town.deploy("web", 1, "1", json!({})).await;
@@ -20,7 +21,7 @@ async fn cluster_with_empty_node(disruption: Value) -> TestCluster {
     town
 }
 
-/// The codes of all that kept the only node in the last pass.
+/// Returns the codes of all reasons that blocked the only node in the last pass.
 fn codes(town: &TestCluster) -> Vec<String> {
     let last = &town.env.decisions()["lastPass"];
     let reasons = last["blocked"][0]["reasons"].as_array().cloned().unwrap_or_default();
@@ -46,7 +47,7 @@ async fn a_budget_that_never_allows_anything_is_told() {
     assert_eq!(metrics.allowed_disruptions.get(&["general", "Empty"]), None, "the series goes with the pool");
 }
 
-/// A window that never opens counts as open: the choice that protects nodes.
+/// A schedule that never fires counts as always active, because that protects nodes.
 #[tokio::test(start_paused = true)]
 async fn a_schedule_that_never_fires_allows_nothing() {
     let never = json!({"nodes": "0", "schedule": "0 0 30 2 *", "duration": "1h"});
@@ -55,7 +56,7 @@ async fn a_schedule_that_never_fires_allows_nothing() {
     assert_eq!((town.types().await, codes(&town)), (vec!["s".to_owned()], vec!["DisruptionBudget".to_owned()]));
 }
 
-/// The end of a window is an instant at which it is looked again, to the second.
+/// Disruption runs again at the second at which a budget's window ends.
 #[tokio::test(start_paused = true)]
 async fn a_window_that_closes_lets_the_node_go_at_once() {
     let first_minutes = json!({"nodes": "0", "schedule": "@daily", "duration": "10m"});
@@ -102,7 +103,8 @@ async fn a_pool_that_is_deleted_in_mid_move_leaves_nothing_behind() {
     assert!(town.env.orphans().await.is_empty());
 }
 
-/// The replacement goes with its pool; the node, which is another pool's, stays as it was.
+/// The replacement is deleted with its pool. The candidate belongs to another pool and stays as it
+/// was.
 #[tokio::test(start_paused = true)]
 async fn a_replacement_whose_pool_is_deleted_is_given_up_and_the_node_let_go() {
     let large = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["l"]}]);
@@ -123,7 +125,7 @@ async fn a_replacement_whose_pool_is_deleted_is_given_up_and_the_node_let_go() {
     assert_eq!((&decision["outcome"], &decision["why"]), (&json!("rolled back"), &json!("replacement was deleted")));
     town.advance(120).await;
     assert!(town.is_settled(1, &["l"]).await);
-    // It was found out at once: no other machine was launched for a pod that stays where it is.
+    // The rollback was immediate: no other instance was launched for a pod that stays on its node.
     assert_eq!(town.env.metrics.nodeclaims_created.get(&["provisioned", "general", "false"]), 1.0);
 }
 
@@ -149,7 +151,8 @@ async fn a_paused_pool_is_left_alone_until_its_time() {
     town.wait_until("it goes", 60, async |town| town.types().await.is_empty()).await;
 }
 
-/// What is under way when the brake is pulled is finished; what waits for its second look is not begun.
+/// A command that is active when the pool is paused is completed. A command that waits for
+/// validation is not started.
 #[tokio::test(start_paused = true)]
 async fn a_brake_stops_what_has_not_begun() {
     let town = cluster_with_empty_node(json!({"consolidateAfter": "0s"})).await;

@@ -1,5 +1,5 @@
-//! What is said on claims for disruption to go by: `Drifted` and `Consolidatable` (spec 03 §2). The rules themselves are the engine's and
-//! are tested there; here it is proved that claims say what the rules say, at the instant at which they do.
+//! The conditions `Drifted` and `Consolidatable` of claims (spec 03 §2). The rules are the engine's
+//! and are tested there. These tests prove that claims get the conditions at the right time.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::cloud::{ScriptedCloud, ScriptedDrift};
 use crate::launch::env_with_scripted_cloud;
 use crate::test_env::{TestEnv, claim_condition, pool};
 
-/// A pool with a waiting time, and a claim of it whose node is ready.
+/// Creates a pool with this `consolidateAfter`, and a claim whose node is ready.
 async fn env_with_initialized_claim(consolidate_after: &str) -> (TestEnv, Arc<ScriptedCloud>, String) {
     env_with_ready_claim(json!({"disruption": {"consolidateAfter": consolidate_after}})).await
 }
@@ -36,7 +36,7 @@ async fn only_claim_condition(rig: &TestEnv, kind: &str) -> String {
     claim_condition(&rig.only_claim().await, kind)
 }
 
-/// Says `Unknown` of a condition that the claim's controller keeps.
+/// Sets a condition of the claim to Unknown.
 async fn set_condition_unknown(rig: &TestEnv, kind: &str) {
     let mut conditions = rig.only_claim().await.status.unwrap().conditions;
     let condition = conditions.iter_mut().find(|c| c.condition_type == kind).unwrap();
@@ -52,7 +52,7 @@ async fn a_claim_that_is_not_launched_has_not_drifted() {
     *cloud.drift.lock().unwrap() = Some(|| Ok(Some("ImageDrift".into())));
     rig.wait(301).await;
     assert_eq!(only_claim_condition(&rig, "Drifted").await, "True/ImageDrift");
-    // Nobody can look the machine up, so it stays unlaunched for as long as it takes to see what follows.
+    // Launches fail, so that the claim stays unlaunched long enough for the check below.
     *cloud.always_fails.lock().unwrap() = Some(|| kerf_cloud::CreateError::Other("throttled".into()));
     set_condition_unknown(&rig, "Launched").await;
     rig.wait(1).await;
@@ -65,7 +65,7 @@ async fn without_its_pool_nothing_is_said_or_taken_back() {
     let (rig, cloud, _) = env_with_initialized_claim("Never").await;
     *cloud.drift.lock().unwrap() = Some(|| Ok(Some("ImageDrift".into())));
     rig.wait(301).await;
-    // Another claim that names a pool which is not there.
+    // The claim names a pool that does not exist.
     rig.patch::<NodeClaim>("a", json!({"metadata": {"labels": {"karpenter.sh/nodepool": "gone"}}})).await;
     *cloud.drift.lock().unwrap() = None;
     rig.wait(1000).await;
@@ -91,7 +91,7 @@ async fn claims_of_other_providers_are_not_touched() {
     );
 }
 
-// spec 03 #4, #6, #7, #8, #9: through the hash that the pool carries.
+// spec 03 #4, #6, #7, #8, #9: through the hash annotated on the pool.
 #[tokio::test(start_paused = true)]
 async fn a_changed_template_drifts_and_a_changed_policy_does_not() {
     let (rig, cloud) = env_with_scripted_cloud().await;
@@ -120,7 +120,7 @@ async fn a_changed_template_drifts_and_a_changed_policy_does_not() {
     );
     *cloud.drift.lock().unwrap() = Some(|| Ok(None));
 
-    // Another version's hash cannot be compared, nor can one that is not there.
+    // A hash of another version, or without a version, cannot be compared.
     let name = rig.only_claim().await.metadata.name.unwrap();
     let version =
         |text: Option<&str>| json!({"metadata": {"annotations": {"karpenter.sh/nodepool-hash-version": text}}});
@@ -135,7 +135,7 @@ async fn a_changed_template_drifts_and_a_changed_policy_does_not() {
     assert_eq!(only_claim_condition(&rig, "Drifted").await, "absent");
 }
 
-// spec 03 #5, #10: and the condition's age is that of the drift, not of its latest reason.
+// spec 03 #5, #10: the condition's transition time is that of the drift, not of its latest reason.
 #[tokio::test(start_paused = true)]
 async fn requirements_count_before_the_providers_reason() {
     let (rig, cloud, _) = env_with_initialized_claim("Never").await;
@@ -154,7 +154,7 @@ async fn requirements_count_before_the_providers_reason() {
     assert_eq!(since(&first), since(&second));
 }
 
-// spec 03 #14: a type that vanished is looked for once the claim is an hour old.
+// spec 03 #14: a missing instance type is checked once the claim is an hour old.
 #[tokio::test(start_paused = true)]
 async fn a_type_that_vanished_is_drift_after_an_hour() {
     let (rig, cloud, _) = env_with_initialized_claim("Never").await;
@@ -166,7 +166,7 @@ async fn a_type_that_vanished_is_drift_after_an_hour() {
     cloud.has_no_instance_types.store(false, std::sync::atomic::Ordering::SeqCst);
     rig.wait(301).await;
     assert_eq!(only_claim_condition(&rig, "Drifted").await, "absent");
-    // Found once, it is not looked for again for half an hour.
+    // Once found, the type is not checked again for half an hour.
     cloud.has_no_instance_types.store(true, std::sync::atomic::Ordering::SeqCst);
     rig.wait(1200).await;
     assert_eq!(only_claim_condition(&rig, "Drifted").await, "absent");
@@ -189,7 +189,8 @@ async fn both_conditions_come_and_go_together() {
     assert_eq!(both(&rig.only_claim().await), ("absent".into(), "absent".into()));
 }
 
-/// A provider that cannot tell leaves what was said, and the other condition is written all the same; one whose machine is gone too.
+/// If the provider fails, or the instance does not exist, the condition stays and the other
+/// condition is still written.
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_fails_changes_nothing_about_the_other_condition() {
     let (rig, cloud, _) = env_with_initialized_claim("Never").await;
@@ -220,7 +221,7 @@ async fn never_and_not_initialized_are_not_consolidatable() {
     rig.patch::<NodePool>("general", json!({"spec": {"disruption": {"consolidateAfter": "0s"}}})).await;
     rig.wait(1).await;
     assert_eq!(only_claim_condition(&rig, "Consolidatable").await, "True/Consolidatable");
-    // While the node is not ready, the claim that is said not to be initialized stays so.
+    // While the node is not ready, the Initialized condition stays Unknown.
     rig.set_ready_condition(&node, "False").await;
     set_condition_unknown(&rig, "Initialized").await;
     rig.wait(1).await;
@@ -255,7 +256,7 @@ async fn claims_of_static_pools_drift_and_are_never_consolidatable() {
     assert_eq!(claim_condition(&claim, "Consolidatable"), "absent");
 }
 
-// spec 03 #22: the last pod's removal is no event of its own; that it was told to go was.
+// spec 03 #22: the removal of the last pod is no event; its deletion timestamp was.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_gone_counts_from_when_it_was_told_to_go() {
     let (rig, _, node) = env_with_initialized_claim("30s").await;

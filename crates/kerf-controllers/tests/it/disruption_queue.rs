@@ -1,4 +1,5 @@
-//! How commands are carried out and taken back (spec 03 §4 and §10), and what a process that dies leaves to its successor.
+//! How commands are executed and rolled back (spec 03 §4 and §10), and what a successor does about
+//! commands of a dead process.
 
 use std::time::Duration;
 
@@ -125,7 +126,7 @@ async fn each_command_waits_for_its_own_replacements() {
             town.env.patch::<Node>(node.metadata.name.as_deref().unwrap(), json!({"spec": {"taints": []}})).await;
         }
     };
-    // A port of the host keeps them apart.
+    // A host port keeps the pods on separate nodes.
     let port = json!([{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}],
         "resources": {"requests": {"cpu": "1500m"}}}]);
     town.deploy("web", 2, "1500m", json!({"spec": {"containers": port}})).await;
@@ -167,7 +168,7 @@ async fn a_command_whose_replacement_is_gone_is_taken_back() {
     assert_eq!(town.running().await, 1);
 }
 
-// spec 03 #116: as long as we know of the replacement, the command waits.
+// spec 03 #116: the command waits as long as cluster state contains the replacement.
 #[tokio::test(start_paused = true)]
 async fn a_replacement_that_only_the_server_has_forgotten_is_waited_for() {
     let mut town = TestCluster::start(consolidating_pool(json!({}))).await;
@@ -207,13 +208,14 @@ async fn a_replacement_that_never_joins_is_given_up_and_the_node_let_go() {
     assert_eq!(decision["why"], "command reached timeout, replacement is not initialized");
     let noted = town.env.api::<NodePool>().get("general").await.unwrap().metadata.annotations.unwrap();
     assert!(noted["kerf.sh/launch-backoffs"].contains(r#""instanceTypes":["s"]"#), "{noted:?}");
-    // It is not tried again at once. What was launched stays: it would be an ordinary node, if it ever came up.
+    // It is not retried at once. The launched replacement stays and would become an ordinary node.
     town.advance(10 * 60).await;
     assert_eq!(town.types().await, ["l", "s"]);
     assert_eq!(town.env.decisions()["decisions"].as_array().unwrap().len(), 1, "{:#}", town.env.decisions());
 }
 
-// spec 03 §10.3: a replacement that registers and is never initialized, because nobody takes its startup taint away
+// spec 03 §10.3: a replacement that registers and is never initialized, because its startup taint
+// is not removed
 #[tokio::test(start_paused = true)]
 async fn a_replacement_that_is_never_initialized_is_given_up_and_the_node_let_go() {
     let town = TestCluster::start(consolidating_pool(json!({"consolidateAfter": "Never"}))).await;
@@ -232,7 +234,7 @@ async fn a_replacement_that_is_never_initialized_is_given_up_and_the_node_let_go
         town.env.claims().await.into_iter().find(|claim| claim_condition(claim, "Initialized") == "True/Initialized");
     assert_eq!(claim_condition(&old.unwrap(), "Drifted"), "True/NodePoolDrifted", "it is still to be renewed");
     assert_eq!(town.env.metrics.disruption.drift_backoffs.get(&["general"]), 1.0);
-    // As long as the replacement might still come up, no more are launched.
+    // As long as the replacement may still become ready, no more are launched.
     town.advance(60 * 60).await;
     assert_eq!((town.types().await.len(), town.running().await), (2, 1));
     let node = town.env.list::<Node>().await.into_iter().find(|node| {
@@ -271,7 +273,7 @@ async fn budgets_count_everything_that_is_under_way() {
     assert_eq!(town.env.metrics.disruption.decisions.get(&["replace", "drifted", ""]), 5.0);
 }
 
-/// A pod that comes between the decision and the taint keeps its node.
+/// A pod that is bound between the decision and the taint keeps its node.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_gains_a_pod_at_the_last_moment_stays() {
     let town = TestCluster::start(consolidating_pool(json!({}))).await;
@@ -280,7 +282,7 @@ async fn a_node_that_gains_a_pod_at_the_last_moment_stays() {
     town.scale("web", 0).await;
     town.wait_until("the node is tainted", 60, async |town| town.tainted().await.len() == 1).await;
     let node = town.env.only_node().await.metadata.name.unwrap();
-    // The scheduler had made up its mind before it saw the taint.
+    // The scheduler had chosen the node before it saw the taint.
     let pod =
         json!({"metadata": {"name": "late"}, "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
     town.env.pods().create(&kube::api::PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();

@@ -1,10 +1,10 @@
-//! Disruption over hours and over hundreds of nodes: it neither churns nor stalls.
+//! Disruption over hours and over hundreds of nodes: it neither causes churn nor stalls.
 
 use serde_json::json;
 
 use crate::test_cluster::{TestCluster, consolidating_pool};
 
-/// The cheapest type is refused for six hours.
+/// The cheapest type has no capacity for six hours.
 #[tokio::test(start_paused = true)]
 async fn a_type_that_is_sold_out_is_not_tried_over_and_over() {
     let town = TestCluster::start(consolidating_pool(json!({}))).await;
@@ -23,7 +23,7 @@ async fn a_type_that_is_sold_out_is_not_tried_over_and_over() {
     assert!(created <= 4.0, "{created} replacements");
 }
 
-/// 300 nodes of which half are empty at once, under a budget of a tenth.
+/// 300 nodes of which half become empty at once, with a budget of 10%.
 #[tokio::test(start_paused = true)]
 async fn hundreds_of_empty_nodes_go_in_as_few_rounds_as_the_budget_allows() {
     const NODES: u32 = 300;
@@ -60,7 +60,8 @@ async fn hundreds_of_empty_nodes_go_in_as_few_rounds_as_the_budget_allows() {
     assert!(rounds <= least + 1.0, "{rounds} rounds in {minutes:.1} minutes, {least} would do");
 }
 
-/// Karpenter must not taint what a search that ran out of time had in hand; here a search that ends without a command leaves no trace either.
+/// Karpenter must not taint the candidates of a search that timed out. Here a search that ends
+/// without a command taints nothing either.
 #[tokio::test(start_paused = true)]
 async fn spec_03_105_a_search_without_a_find_taints_no_node() {
     let town = TestCluster::start(consolidating_pool(json!({}))).await;

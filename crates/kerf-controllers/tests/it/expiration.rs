@@ -1,4 +1,5 @@
-//! Expiration: a claim ends when its time is up, whatever stands in the way (spec 03 §12.1).
+//! Expiration: a claim is deleted when `expireAfter` has passed, whatever protects it (spec 03
+//! §12.1).
 
 use kerf_api::nodepool::NodePool;
 use kube::api::{Patch, PatchParams};
@@ -8,7 +9,7 @@ use crate::test_env::TestEnv;
 
 const DISRUPTED_LABELS: [&str; 5] = ["expired", "general", "", "", "graceful"];
 
-/// The claims that nobody has told to go.
+/// Returns the names of claims that are not being deleted.
 async fn remaining_claims(rig: &TestEnv) -> Vec<String> {
     let all = rig.claims().await.into_iter().filter(|claim| claim.metadata.deletion_timestamp.is_none());
     all.map(|claim| claim.metadata.name.unwrap()).collect()
@@ -48,7 +49,7 @@ async fn a_claim_ends_at_the_instant_at_which_it_expires() {
     assert_eq!(remaining_claims(&rig).await, ["never"]);
 }
 
-/// Whoever is started later than the claim's end ends it then; and a claim does not need a pool for it.
+/// A claim that expired while no controllers ran is deleted at the next start, also without a pool.
 #[tokio::test(start_paused = true)]
 async fn what_expired_while_nobody_was_there_ends_at_the_next_start() {
     let mut rig = TestEnv::start().await;

@@ -1,4 +1,5 @@
-//! Launch: the finalizer first, one machine for each claim, and what follows from a refusal (spec 04 §5.3).
+//! Launch: the finalizer is stored first, one instance per claim, and the reactions to errors (spec
+//! 04 §5.3).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +14,7 @@ use serde_json::json;
 use crate::cloud::{ScriptedCloud, ScriptedLaunch};
 use crate::test_env::{TestEnv, claim_condition, pool};
 
-/// A rig with a cloud that a test dictates, and no pool.
+/// Creates an environment with a scripted cloud and no pool.
 pub(crate) async fn env_with_scripted_cloud() -> (TestEnv, Arc<ScriptedCloud>) {
     let rig = TestEnv::without_controllers().await;
     let cloud =
@@ -123,7 +124,7 @@ async fn a_write_that_fails_after_a_launch_does_not_launch_twice() {
     let (rig, cloud) = env_with_scripted_cloud().await;
     rig.create_claim("a", json!({"startupTaints": [{"key": "wait", "effect": "NoSchedule"}]})).await;
     rig.wait(5).await;
-    // Every write to a claim fails for a while, after the finalizer.
+    // Writes to claims fail for a while, after the finalizer is stored.
     let fails = FaultRule {
         user_agent_prefix: "kerf".into(),
         resources: vec!["nodeclaims".into()],
@@ -178,7 +179,7 @@ async fn a_long_refusal_is_cut_in_its_event() {
     assert!(why.starts_with("insufficient capacity, xxx") && why.ends_with("xxx..."));
 }
 
-/// A stock-out at the first try: provisioning asks for another machine.
+/// The first launch fails for lack of capacity, and provisioning creates another claim.
 #[tokio::test(start_paused = true)]
 async fn a_stock_out_leads_to_another_claim() {
     let (rig, cloud) = env_with_scripted_cloud().await;

@@ -1,4 +1,5 @@
-//! Two processes, one lease (spec 07 §1.1): who works, how fast the other takes over, and that never two of them write.
+//! Leader election between two processes (spec 07 §1.1): which one writes, how fast the other takes
+//! over, and that they never write at the same time.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use crate::test_env::{TestEnv, pool};
 
-/// A process that wants the lease.
+/// A process that takes part in leader election.
 struct LeaderProcess {
     agent: &'static str,
     metrics: Arc<Metrics>,
@@ -30,7 +31,7 @@ fn start(rig: &TestEnv, agent: &'static str) -> LeaderProcess {
     start_with(rig, agent, client.clone(), client)
 }
 
-/// The same with a client for the controllers and another for the lease.
+/// Starts a process with separate clients for the controllers and the lease.
 fn start_with(rig: &TestEnv, agent: &'static str, client: kube::Client, lease_client: kube::Client) -> LeaderProcess {
     let recorder = Arc::new(Recorder::new(client.clone(), rig.clock, 1));
     let metrics = Arc::new(Metrics::new());
@@ -60,14 +61,14 @@ impl LeaderProcess {
         self.metrics.leader_election_master_status.get(&["karpenter-leader-election"]) == Some(1.0)
     }
 
-    /// kill -9.
+    /// Stops the process as `kill -9` would.
     async fn kill(self) {
         self.running.abort();
         let _ = self.running.await;
     }
 }
 
-/// Two processes under load: pods keep coming, each too big for any node that there is.
+/// Starts two processes, and keeps creating pods that fit on no existing node.
 async fn start_two_under_load() -> (TestEnv, LeaderProcess, LeaderProcess) {
     let rig = TestEnv::without_controllers().await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
@@ -90,7 +91,7 @@ async fn create_pods_for_seconds(rig: &TestEnv, seconds: usize) {
     }
 }
 
-/// When each of the two wrote something, leases aside: its first and its last time.
+/// Returns the time of the first and the last write of a process, without writes of leases.
 fn span(writes: &[AuditedWrite], agent: &str) -> Option<(Timestamp, Timestamp)> {
     let mut times =
         writes.iter().filter(|write| write.user_agent == agent && write.resource != "leases").map(|write| write.at);
@@ -165,7 +166,7 @@ async fn nobody_works_while_somebody_else_holds_the_lease() {
     assert_eq!((spec.holder_identity.as_deref(), spec.lease_transitions), (Some("kerf-one"), Some(4)));
 }
 
-/// A leader that cannot renew stops before anybody else may start.
+/// A leader that cannot renew its lease stops before another process may start.
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_is_cut_off_stops_in_time() {
     let (rig, one, two) = start_two_under_load().await;
@@ -182,7 +183,7 @@ async fn a_leader_that_is_cut_off_stops_in_time() {
     assert!(last.duration_since(cut).as_secs_f64() < 13.0);
 }
 
-/// A client whose requests wait for an hour each.
+/// Returns a client whose requests take an hour each.
 fn throttled(rig: &TestEnv) -> kube::Client {
     let server = rig.server.clone();
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
@@ -206,7 +207,7 @@ async fn controllers_that_have_to_wait_do_not_cost_the_lease() {
     let spec = leases.get("karpenter-leader-election").await.unwrap().spec.unwrap();
     let age = rig.clock.now().duration_since(spec.renew_time.unwrap().0).as_secs_f64();
     assert!(age < 3.0, "renewed {age} s ago");
-    // With one client for both there would be no lease at all.
+    // With a slow client for the lease the process would not become leader.
     one.kill().await;
     let two = start_with(&rig, "kerf-two", rig.server.client_as("kerf-two"), throttled(&rig));
     rig.wait(120).await;

@@ -1,4 +1,5 @@
-//! Claims that do not come to life, and what they say of their pool (spec 04 §5.6, §5.7, §8.4).
+//! Claims that do not launch or register, and the registration health of their pool (spec 04 §5.6,
+//! §5.7, §8.4).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -53,7 +54,8 @@ async fn a_machine_that_never_joins_is_given_up_15_minutes_after_its_launch() {
     cloud.script_launch(launch_that_never_joins(1));
     rig.wait(61).await;
     assert_eq!(claim_condition(&rig.only_claim().await, "Launched"), "True/Launched");
-    // `Registered` has been Unknown since creation, so that is where the time runs from.
+    // `Registered` has been Unknown since the creation of the claim, so the timeout counts from
+    // there.
     rig.wait(10 * 60 + 50).await;
     rig.only_claim().await;
     rig.wait(60).await;
@@ -66,7 +68,7 @@ async fn a_machine_that_never_joins_is_given_up_15_minutes_after_its_launch() {
 async fn a_registered_claim_is_never_given_up() {
     let rig = TestEnv::start().await;
     rig.create_claim("a", json!({})).await;
-    // Eight times as long as one that does not register has.
+    // Eight times the registration timeout.
     rig.wait(2 * 3600).await;
     assert_eq!(claim_condition(&rig.only_claim().await, "Registered"), "True/Registered");
 }
@@ -117,7 +119,7 @@ async fn a_pool_made_anew_has_no_past() {
         rig.create_claim(&format!("a{n}"), json!({})).await;
     }
     rig.wait(14 * 60).await;
-    // The claims outlive their pool: ownership is collected in the background, which nobody does here.
+    // The claims outlive their pool, because no garbage collector runs here.
     rig.api::<NodePool>().delete("general", &DeleteParams::default()).await.unwrap();
     rig.create::<NodePool>(pool("general", json!({}))).await;
     rig.wait(3 * 60).await;
@@ -135,7 +137,7 @@ async fn a_restart_keeps_the_verdict_and_a_change_starts_afresh() {
     rig.restart(cloud.clone());
     rig.wait(5).await;
     assert_eq!(pool_condition(&general_pool(&rig).await, HEALTH), "True/NodeRegistrationHealthy");
-    // One failure after one remembered success is no verdict; two are.
+    // After one restored success, one failure does not make the pool unhealthy; two do.
     for n in 0..2 {
         cloud.script_launch(launch_that_never_joins(n));
         rig.create_claim(&format!("b{n}"), json!({})).await;

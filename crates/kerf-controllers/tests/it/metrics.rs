@@ -1,4 +1,5 @@
-//! What operators see of a running controller: gauges that come and go with their objects (spec 07 §6).
+//! Metrics of a running controller: gauges that appear and disappear with their objects (spec 07
+//! §6).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use serde_json::json;
 
 use crate::test_env::{TestEnv, pool};
 
-/// A pool's cost is that of its machines, and ends with the pool.
+/// A pool's cost is the sum of its instances' prices. The series disappears with the pool.
 #[tokio::test(start_paused = true)]
 async fn a_pool_shows_what_its_machines_cost() {
     let rig = TestEnv::start().await;
@@ -31,7 +32,7 @@ async fn a_pool_shows_what_its_machines_cost() {
     assert_eq!(rig.metrics.nodepools_cost.get(&["general"]), None);
 }
 
-/// Queues are shown by the names of their controllers.
+/// Work queue metrics are labelled with the name of the controller.
 #[tokio::test(start_paused = true)]
 async fn queues_show_what_they_have_to_do() {
     let rig = TestEnv::start().await;
@@ -108,12 +109,12 @@ async fn a_claims_life_is_told_from_its_first_change_to_its_end() {
     assert!(ended.is_some_and(|line| line.ends_with(" 1")), "{ended:?}");
 }
 
-/// One that comes by a name that another has just had is not what became of that one.
+/// A claim with the name of a deleted claim is not a later state of it.
 #[tokio::test(start_paused = true)]
 async fn a_claims_namesake_has_a_life_of_its_own() {
     let rig = TestEnv::without_controllers().await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
-    // Nobody hears of claims for a while, and then only which there are.
+    // The watch of claims fails for a while, and then only a list shows the current claims.
     let to = |verb: Verb, fault: Fault, from: u64, until: u64| FaultRule {
         user_agent_prefix: "kerf".into(),
         resources: vec!["nodeclaims".into()],
@@ -160,7 +161,8 @@ async fn controllers_are_as_wide_as_their_cores_allow() {
     }
 }
 
-/// A node's conditions are told and counted as a claim's are, and go with it; the names that all of Karpenter's kinds share leave it out.
+/// Transitions of a node's conditions are published and counted, and their series disappear with
+/// the node. The metrics that all of Karpenter's kinds share do not include nodes.
 // spec 07 §6.6
 #[tokio::test(start_paused = true)]
 async fn a_nodes_conditions_are_shown() {
@@ -225,7 +227,7 @@ async fn single_objects_can_be_left_out() {
             "operator_nodeclaim_status_condition_transitions_total",
             "operator_status_condition_count",
         ] {
-            // The simulated node has no conditions until a kubelet says something.
+            // The simulated node has no conditions until the test sets one.
             let is_there = text.lines().any(|line| line.starts_with(&format!("{name}{{")));
             assert_eq!(is_there, is_shown && name != "operator_node_status_condition_count", "{name} in {text}");
         }
@@ -236,7 +238,7 @@ async fn single_objects_can_be_left_out() {
     }
 }
 
-/// Simulations leave what they left, and none is running.
+/// The gauges show the result of the last simulation, and that none is running.
 // spec 02 §17.3
 #[tokio::test(start_paused = true)]
 async fn the_last_simulation_is_shown() {
@@ -266,7 +268,8 @@ async fn the_last_simulation_is_shown() {
     assert!(second.len() == 1 && second != first, "another simulation is another series: {first:?} {second:?}");
 }
 
-/// What takes in news, and the provisioner, have the series by which dashboards know them, and count what they do.
+/// Event handlers and the provisioner have the series that dashboards expect of controllers, and
+/// count their work.
 // spec 07 §1.3 and §6.7
 #[tokio::test(start_paused = true)]
 async fn every_controller_that_there_is_has_its_series() {

@@ -1,4 +1,4 @@
-//! The controllers of pools (spec 04 §8).
+//! The NodePool controllers (spec 04 §8).
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ async fn claims_of_an_older_hash_version_are_taken_along() {
         rig.create_claim(name, json!({})).await;
     }
     rig.wait(3).await;
-    // What an older release leaves behind.
+    // State left by an older release.
     rig.stop();
     for (name, hash, version) in [("old", "0", "v2"), ("drifted", "1", "v2"), ("new", "1", "v3")] {
         rig.patch::<NodeClaim>(name, json!({"metadata": {"annotations": {HASH: hash, VERSION: version}}})).await;
@@ -142,7 +142,7 @@ async fn a_pool_that_makes_no_sense_says_so() {
     assert_eq!(pool_condition(&get(&rig, "wrong").await, "Ready"), "False/UnhealthyDependents");
     assert_eq!(pool_condition(&get(&rig, "half").await, "ValidationSucceeded"), "True/ValidationSucceeded");
 
-    // What is ignored is logged, once for what it is, however often the pool is looked at.
+    // Ignored values are logged once, however often the pool is reconciled.
     let ignored = || {
         let told = lines.take().into_iter();
         let told = told.filter(|line| line["message"].as_str().unwrap().contains("found invalid values"));

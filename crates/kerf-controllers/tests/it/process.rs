@@ -1,4 +1,4 @@
-//! The process around the controllers: what it waits for, what it serves, what it logs.
+//! The process that runs the controllers: what it waits for, serves and logs.
 
 use std::sync::Arc;
 
@@ -42,12 +42,12 @@ fn start(server: &ApiServer, settings: ProcessSettings) -> RunningProcess {
     RunningProcess { metrics, _shutdown: shutdown, _running: running }
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that was free a moment ago.
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// The code and the body of an answer.
+/// Returns status code and body of a GET request.
 async fn get(port: u16, path: &str) -> (u16, String) {
     let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
@@ -58,7 +58,8 @@ async fn get(port: u16, path: &str) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-/// Asks until the answer is the expected one; a real server on real sockets needs a moment.
+/// Repeats the request until the status code is the expected one. The server runs on real sockets
+/// and needs a moment.
 async fn wait_for_code(port: u16, path: &str, code: u16) -> String {
     for _ in 0..1000 {
         let (found, body) = get(port, path).await;
@@ -86,7 +87,7 @@ async fn readiness_waits_for_the_definitions_and_not_for_the_lease() {
             identity: "me".into(),
         }),
     };
-    // Somebody else leads.
+    // Another process is the leader.
     let held = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "other", "leaseDurationSeconds": 3600}});
     let leases: kube::Api<k8s_openapi::api::coordination::v1::Lease> = kube::Api::default_namespaced(server.client());
     leases.create(&kube::api::PostParams::default(), &serde_json::from_value(held).unwrap()).await.unwrap();
@@ -110,7 +111,7 @@ async fn readiness_waits_for_the_definitions_and_not_for_the_lease() {
     assert_eq!(decisions, json!({"decisions": [], "lastPass": null}));
 }
 
-/// A kind that is not installed is waited for, with a word in the log; nothing is lost meanwhile.
+/// The process waits for kinds that are not installed and logs it. Nothing is lost meanwhile.
 #[tokio::test(start_paused = true)]
 async fn work_begins_when_the_definitions_arrive() {
     let rig = TestEnv::without_crds();
@@ -125,7 +126,7 @@ async fn work_begins_when_the_definitions_arrive() {
     rig.only_claim().await;
 }
 
-/// Acceptance scenario B of spec 07 §13, and the end of a node: the messages, in their order.
+/// Acceptance scenario B of spec 07 §13, and the deletion of a node: the log messages in order.
 #[tokio::test(start_paused = true)]
 async fn the_log_tells_the_story_in_order() {
     let rig = TestEnv::without_controllers().await;
@@ -167,7 +168,7 @@ async fn the_log_tells_the_story_in_order() {
     assert_eq!(parsed[0]["reconcileID"], parsed[2]["reconcileID"]);
 }
 
-/// Whoever sends a request, it is counted once.
+/// Every request is counted once, whatever component sends it.
 // spec 07 §6.7
 #[tokio::test(start_paused = true)]
 async fn requests_of_every_part_are_counted() {
@@ -190,7 +191,7 @@ async fn requests_of_every_part_are_counted() {
     assert!(sent("UPDATE", "coordination.k8s.io", "leases") > 0);
 }
 
-// spec 07 §1.1: without a lease there is none to be master of.
+// spec 07 §1.1: without leader election there is no such series.
 #[tokio::test(start_paused = true)]
 async fn without_a_lease_nobody_is_master_of_one() {
     let rig = TestEnv::without_controllers().await;

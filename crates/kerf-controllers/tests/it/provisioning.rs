@@ -1,4 +1,4 @@
-//! From a pending pod to a machine that is ready for it.
+//! Provisioning: from a pending pod to a ready node for it.
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodepool::NodePool;
@@ -35,7 +35,8 @@ async fn a_pending_pod_becomes_a_claim_a_machine_and_a_ready_node() {
     let labels = rig.only_node().await.metadata.labels.unwrap();
     assert_eq!(labels["karpenter.sh/initialized"], "true");
 
-    // The pod still waits for its scheduler: it counts on the node that was launched for it, and nothing else is launched.
+    // The pod waits for its scheduler. It counts on the node that was launched for it, so nothing
+    // else is launched.
     rig.wait(60).await;
     rig.only_claim().await;
     rig.bind("web", node.metadata.name.as_deref().unwrap()).await;
@@ -53,7 +54,8 @@ async fn who_has_lost_its_place_gets_another_at_once() {
     let node = rig.only_node().await.metadata.name.unwrap();
     rig.make_ready(&node).await;
     rig.wait(2).await;
-    // Somebody comes whom nobody planned for, and the scheduler takes the place of the other for it.
+    // An unplanned pod arrives, and the scheduler binds it to the node that was launched for the
+    // other.
     let container = json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}});
     let quick = json!({"metadata": {"name": "quick", "namespace": "default"}, "spec": {"containers": [container]}});
     rig.pods().create(&PostParams::default(), &serde_json::from_value(quick).unwrap()).await.unwrap();
@@ -120,11 +122,12 @@ async fn what_runs_on_a_node_that_goes_gets_a_new_one() {
     rig.make_ready(&node).await;
     rig.bind("web", &node).await;
     rig.wait(3).await;
-    // A pod of a stateful set comes back under its name, also while it is still going.
+    // A StatefulSet recreates its pod under the same name, so the pod is reschedulable also while
+    // it terminates.
     let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "u", "controller": true});
     let owned = Patch::Merge(json!({"metadata": {"ownerReferences": [owner]}}));
     rig.pods().patch("web", &PatchParams::default(), &owned).await.unwrap();
-    // Something disrupts the node; the trigger is its taint.
+    // The node is disrupted; its taint triggers provisioning.
     rig.delete_claim(first.metadata.name.as_deref().unwrap()).await;
     rig.patch::<Node>(&node, json!({"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}))
         .await;

@@ -29,7 +29,7 @@ fn scripted_launch() -> ScriptedLaunch {
     })
 }
 
-/// A node that joins by itself.
+/// Creates a node that joins the cluster by itself.
 async fn create_node(rig: &TestEnv, name: &str, node: Value) {
     let mut object = json!({
         "metadata": {"name": name},
@@ -45,7 +45,7 @@ fn taints(node: &Node) -> Vec<String> {
     taints.into_iter().map(|taint| taint.key).filter(|key| key != "node.kubernetes.io/not-ready").collect()
 }
 
-/// A claim that is launched and whose node has joined.
+/// Creates a launched claim whose node has joined.
 async fn env_with_joined_node(claim: Value, node: Value) -> (TestEnv, Arc<ScriptedCloud>) {
     let (rig, cloud) = env_with_scripted_cloud().await;
     cloud.script_launch(scripted_launch());
@@ -82,7 +82,8 @@ async fn a_node_without_the_taint_registers_with_a_warning() {
     assert_eq!(rig.events("UnregisteredTaintMissing").len(), 1);
 }
 
-/// A write that loses against another is made again, and what was odd about the node is said of the one that counts.
+/// A write that conflicts is repeated. The missing taint is reported only for the write that
+/// succeeds.
 #[tokio::test(start_paused = true)]
 async fn a_missing_taint_is_logged_once_however_often_the_node_is_written() {
     let (rig, cloud) = env_with_scripted_cloud().await;
@@ -101,7 +102,7 @@ async fn a_missing_taint_is_logged_once_however_often_the_node_is_written() {
     assert_eq!(told.iter().filter(|line| line["message"] == "node claim registration error").count(), 1, "{told:?}");
 }
 
-/// What a node says of itself does not stand for what its claim says of it.
+/// Labels that a node sets itself do not replace registration.
 // spec 04 §5.4 step 3
 #[tokio::test(start_paused = true)]
 async fn a_node_that_calls_itself_registered_becomes_what_its_claim_says() {
@@ -183,7 +184,7 @@ async fn a_reason_that_lasts_for_a_moment_is_not_written() {
     rig.make_ready("n1").await;
     rig.wait(1).await;
     assert_eq!(claim_condition(&rig.only_claim().await, "Initialized"), "Unknown/NodeNotReady");
-    // What goes on is said.
+    // A reason that persists is written.
     rig.wait(2).await;
     assert_eq!(claim_condition(&rig.only_claim().await, "Initialized"), "Unknown/KnownEphemeralTaintsExist");
 }
@@ -305,7 +306,8 @@ async fn a_new_generation_does_not_make_a_ready_claim_unknown() {
     rig.make_ready("n1").await;
     rig.wait(2).await;
     assert_eq!(claim_condition(&rig.only_claim().await, "Ready"), "True/Ready");
-    // Nobody may change a claim's spec; an older schema is the only way to a new generation. Its conditions then look old.
+    // A claim's spec is immutable, so only a schema change leads to a new generation. Its
+    // conditions then look outdated.
     let mut conditions = rig.only_claim().await.status.unwrap().conditions;
     for condition in &mut conditions {
         condition.observed_generation = Some(0);

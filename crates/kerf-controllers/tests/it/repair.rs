@@ -1,4 +1,5 @@
-//! Node repair: what a provider calls broken is replaced, unless too much is (spec 03 §12.3).
+//! Node repair: nodes that are unhealthy by the provider's policies are replaced, unless too many
+//! are (spec 03 §12.3).
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::test_env::{TestEnv, pool};
 
 const TERMINATION: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 
-/// A cluster of so many ready nodes of one pool, with or without repair.
+/// Creates a cluster of ready nodes of one pool, with or without node repair.
 async fn env_with_ready_nodes(nodes: usize, is_on: bool, policies: Vec<RepairPolicy>) -> TestEnv {
     let mut rig = TestEnv::without_controllers().await;
     rig.settings.node_repair = is_on;
@@ -40,7 +41,7 @@ async fn node_of(rig: &TestEnv, claim: &str) -> String {
     rig.api::<NodeClaim>().get(claim).await.unwrap().status.unwrap().node_name.unwrap()
 }
 
-/// The claims that nobody has told to go.
+/// Returns the number of claims that are not being deleted.
 async fn count_remaining(rig: &TestEnv) -> usize {
     rig.claims().await.iter().filter(|claim| claim.metadata.deletion_timestamp.is_none()).count()
 }
@@ -61,14 +62,14 @@ async fn if_many_nodes_are_broken_none_is_repaired() {
     about.sort_unstable();
     assert_eq!(about, ["general", "n0", "n1", "n2"], "each claim and the pool, and the nodes: {told:?}");
     assert_eq!(told.len(), 7);
-    // Once one recovers, the others are looked at again within five minutes.
+    // Once one node recovers, the others are checked again within five minutes.
     let node = node_of(&rig, "n2").await;
     rig.set_ready_condition(&node, "True").await;
     rig.wait(301).await;
     assert_eq!(count_remaining(&rig).await, 8);
 }
 
-// spec 03 #119: one of three is not, and nothing that was asked for stands in the way.
+// spec 03 #119: one of three is not too many, and nothing protects the node.
 #[tokio::test(start_paused = true)]
 async fn a_broken_node_is_replaced_whatever_protects_it() {
     let rig = env_with_ready_nodes(3, true, Vec::new()).await;
@@ -86,7 +87,7 @@ async fn a_broken_node_is_replaced_whatever_protects_it() {
     assert_eq!(rig.claims().await.len(), 2, "its drain waits for nobody");
 }
 
-// spec 03 #119: of two policies the one that is due first counts.
+// spec 03 #119: of two policies the one that is due first applies.
 #[tokio::test(start_paused = true)]
 async fn the_policy_that_is_due_first_counts() {
     let minutes = |n: u64| std::time::Duration::from_mins(n);
@@ -105,13 +106,13 @@ async fn the_policy_that_is_due_first_counts() {
     assert_eq!(rig.metrics.nodeclaims_unhealthy_disrupted.get(&["kernel_ready", "general", "spot", ""]), 1.0);
 }
 
-// spec 03 #120: the end that is written down, and conditions that no policy names.
+// spec 03 #120: an existing termination timestamp, and conditions that no policy names.
 #[tokio::test(start_paused = true)]
 async fn an_end_that_is_still_to_come_is_brought_forward() {
     for (written, is_kept) in [("2026-01-01T02:10:00Z", false), ("2025-12-31T00:00:00Z", true)] {
         let rig = env_with_ready_nodes(3, true, Vec::new()).await;
         let node = node_of(&rig, "n0").await;
-        // Somebody else's finalizer keeps the claim, so that what is written can be read.
+        // Another finalizer keeps the claim, so that its annotation can be read.
         let ending = json!({"metadata": {"annotations": {TERMINATION: written}, "finalizers": ["karpenter.sh/termination", "test/keep"]}});
         rig.patch::<NodeClaim>("n0", ending).await;
         rig.set_ready_condition(&node, "False").await;
@@ -124,7 +125,7 @@ async fn an_end_that_is_still_to_come_is_brought_forward() {
     }
 }
 
-// spec 03 #120, and the gate: off by default.
+// spec 03 #120, and the feature gate, which is off by default.
 #[tokio::test(start_paused = true)]
 async fn what_no_policy_names_is_no_reason() {
     let rig = env_with_ready_nodes(3, true, Vec::new()).await;

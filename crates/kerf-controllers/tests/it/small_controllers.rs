@@ -1,4 +1,4 @@
-//! The small controllers: garbage collection, consistency, pod events, hydration (spec 04 §6).
+//! Small controllers: garbage collection, consistency, pod events, hydration (spec 04 §6).
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ async fn a_claim_whose_machine_is_gone_is_collected() {
     rig.make_ready(&node).await;
     *cloud.instances.lock().unwrap() = Some(Vec::new());
     rig.wait(250).await;
-    rig.only_claim().await; // its kubelet still answers: the cloud's list is behind
+    rig.only_claim().await; // the kubelet is still ready: the cloud's list is out of date
     rig.set_ready_condition(&node, "Unknown").await;
     rig.wait(130).await;
     assert!(rig.claims().await.iter().all(|claim| claim.metadata.deletion_timestamp.is_some()));
@@ -56,7 +56,8 @@ async fn a_claim_whose_node_was_deleted_stays_while_its_machine_exists() {
     assert!(rig.only_claim().await.metadata.deletion_timestamp.is_none());
 }
 
-/// The other way round: a machine that no claim stands for. A launch whose claim went before it could note its machine leaves one.
+/// The opposite case: an instance without a claim. It remains if a claim is deleted before its
+/// launch is recorded.
 #[tokio::test(start_paused = true)]
 async fn a_machine_without_a_claim_is_terminated() {
     let rig = TestEnv::start().await;
@@ -75,7 +76,7 @@ async fn a_machine_without_a_claim_is_terminated() {
     assert_ne!(rig.only_node().await.metadata.name.unwrap(), "kwok-stray", "the one with a claim is still there");
 }
 
-/// Nodes that others simulate are not ours to collect, whatever scheme their ids have.
+/// Nodes that other tools simulate are not collected, whatever their provider IDs look like.
 // spec 04 §1.6, #85
 #[tokio::test(start_paused = true)]
 async fn a_node_that_was_never_launched_here_is_left_alone() {
@@ -101,7 +102,7 @@ async fn a_node_that_is_less_than_was_promised_is_told_of() {
     let expected = "expected 4Gi of resource memory, but found 2Gi (50.0% of expected)";
     assert_eq!(rig.events("FailedConsistencyCheck"), [("a".into(), expected.into())]);
     assert_eq!(claim_condition(&rig.only_claim().await, "ConsistentStateFound"), "False/ConsistencyCheckFailed");
-    // A third more than was there: 2.666 of 4 GiB, which is nearer to 66.7% than to 66.6%.
+    // 2.666 of 4 GiB, which rounds to 66.7%.
     rig.patch_status::<Node>(&node, json!({"capacity": {"memory": "2863311530"}})).await;
     rig.wait(601).await;
     let expected = "expected 4Gi of resource memory, but found 2863311530 (66.7% of expected)";

@@ -1,5 +1,5 @@
-//! Drifted nodes of static pools (spec 03 §8.2): replaced one for one, and never more of them than the pool's node limit, whoever else
-//! creates claims at the same time.
+//! Drifted nodes of static pools (spec 03 §8.2): they are replaced one for one, and the pool's node
+//! limit holds even if other controllers create claims at the same time.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::test_cluster::{TestCluster, consolidating_pool};
 
-/// A pool of three nodes that are up, which may have so many.
+/// Creates a pool with three ready nodes and this node limit.
 async fn cluster_with_node_limit(most: u32) -> TestCluster {
     let mut spec = consolidating_pool(json!({}));
     crate::test_env::merge(&mut spec, json!({"replicas": 3, "limits": {"nodes": most.to_string()}}));
@@ -27,12 +27,13 @@ fn is_replaced(claim: &NodeClaim) -> bool {
     claim.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key("colour"))
 }
 
-/// Lets claims take so long to be created.
+/// Delays the creation of claims.
 fn delay_claim_creation(town: &TestCluster, by: Duration) {
     town.env.inject_fault(Fault::Slow { by }, Verb::Create, "nodeclaims");
 }
 
-/// Watches until there are so many nodes and all are new; the most claims that there were at any time.
+/// Waits until there are this many claims and all are replaced. Returns the largest number of
+/// claims seen.
 async fn max_claims_until_replaced(town: &TestCluster, nodes: usize) -> usize {
     let (mut most, mut seen) = (0, None);
     for _ in 0..6000 {
@@ -78,7 +79,7 @@ async fn more_replicas_do_not_take_the_room_of_a_replacement_that_is_being_creat
     assert_eq!(most, 5, "the limit holds");
 }
 
-// spec 03 section 8.2: a failure gives the room back
+// spec 03 section 8.2: a failure releases the reserved nodes
 #[tokio::test(start_paused = true)]
 async fn room_is_given_back_if_the_replacement_cannot_be_created() {
     let town = cluster_with_node_limit(4).await;

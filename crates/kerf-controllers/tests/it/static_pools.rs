@@ -1,4 +1,4 @@
-//! Static capacity: a pool with `replicas` has that many nodes, no more and no less (spec 04 §9).
+//! Static capacity: a pool with `replicas` has exactly that many nodes (spec 04 §9).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::cloud::ScriptedCloud;
 use crate::test_env::{TestEnv, pool};
 
-/// The controllers with the gate on, and a pool with this spec.
+/// Starts the controllers with the feature gate on and a pool with this spec.
 async fn env_with_static_pool(spec: Value) -> (TestEnv, Arc<ScriptedCloud>) {
     let mut rig = TestEnv::without_controllers().await;
     rig.settings.static_capacity = true;
@@ -32,7 +32,7 @@ async fn scale(rig: &TestEnv, replicas: usize) {
     rig.patch::<NodePool>("general", json!({"spec": {"replicas": replicas}})).await;
 }
 
-/// The claims that nobody has told to go, by name.
+/// Returns the names of claims that are not being deleted.
 async fn remaining_claims(rig: &TestEnv) -> Vec<String> {
     let claims = rig.claims().await.into_iter().filter(|claim| claim.metadata.deletion_timestamp.is_none());
     claims.map(|claim| claim.metadata.name.unwrap()).collect()
@@ -42,7 +42,7 @@ async fn node_of(rig: &TestEnv, claim: &str) -> String {
     rig.api::<NodeClaim>().get(claim).await.unwrap().status.unwrap().node_name.unwrap()
 }
 
-/// A pod that runs on a node, with these annotations and owner.
+/// Creates a pod on a node. `metadata` is merged into its metadata.
 async fn create_running_pod(rig: &TestEnv, name: &str, node: &str, metadata: Value) {
     let mut pod =
         json!({"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
@@ -74,7 +74,7 @@ async fn a_static_pool_gets_its_nodes_from_its_template() {
     scale(&rig, 5).await;
     rig.wait(3).await;
     assert_eq!(rig.list::<Node>().await.len(), 5);
-    // One that somebody deletes is made up for.
+    // A deleted claim is replaced.
     rig.delete_claim(&remaining_claims(&rig).await[0]).await;
     rig.wait(3).await;
     assert_eq!(remaining_claims(&rig).await.len(), 5);
@@ -104,7 +104,7 @@ async fn claims_that_are_on_their_way_count() {
     scale(&rig, 2).await;
     rig.wait(280).await;
     assert_eq!((rig.claims().await.len(), rig.list::<Node>().await.len()), (2, 0));
-    // Nor do claims lead to more of them that are not even launched.
+    // Claims that are not launched count as well.
     *cloud.always_fails.lock().unwrap() = Some(|| CreateError::Other("throttled".into()));
     scale(&rig, 4).await;
     rig.wait(120).await;
@@ -127,13 +127,13 @@ async fn pools_that_are_not_meant_get_nothing() {
     rig.patch::<NodePool>("going", json!({"spec": {"replicas": 2}})).await;
     rig.wait(200).await;
     assert_eq!(rig.claims().await, []);
-    // Once its class is there, the pool is ready, and gets its nodes.
+    // Once its class exists, the pool is ready and gets its nodes.
     rig.create::<KWOKNodeClass>(json!({"metadata": {"name": "missing"}, "spec": {}})).await;
     rig.wait(3).await;
     assert_eq!(rig.claims().await.len(), 2);
 }
 
-/// The gate is off by default: then a pool with replicas is a pool without nodes.
+/// The feature gate is off by default: a pool with replicas then gets no nodes.
 #[tokio::test(start_paused = true)]
 async fn without_the_gate_nothing_happens() {
     let rig = TestEnv::start().await;
@@ -159,7 +159,7 @@ async fn a_static_pool_reports_what_it_has() {
 #[tokio::test(start_paused = true)]
 async fn what_is_going_anyway_is_not_too_many() {
     let (rig, _) = env_with_static_pool(json!({"replicas": 4})).await;
-    // A command under way is about three of them.
+    // An active command is about to delete three of them.
     let ids: Vec<String> = rig.claims().await.into_iter().filter_map(|c| c.status.unwrap().provider_id).collect();
     for id in &ids[..3] {
         rig.cluster.lock().mark_for_deletion(id);
@@ -167,7 +167,7 @@ async fn what_is_going_anyway_is_not_too_many() {
     scale(&rig, 1).await;
     rig.wait(200).await;
     assert_eq!(remaining_claims(&rig).await.len(), 4);
-    // It is rolled back: now they are too many.
+    // The command is rolled back: now there are too many.
     for id in &ids[..3] {
         rig.cluster.lock().unmark_for_deletion(id);
     }
@@ -181,7 +181,7 @@ async fn those_go_first_whose_end_disturbs_least() {
     let (rig, cloud) = env_with_static_pool(json!({"replicas": 5})).await;
     let names = remaining_claims(&rig).await;
     let daemon = json!({"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "1"}]});
-    // From the one that is kept longest to the one that goes first.
+    // In the order from the claim that is deleted last to the one that is deleted first.
     let kept = json!({"annotations": {"karpenter.sh/do-not-disrupt": "true", "controller.kubernetes.io/pod-deletion-cost": "-2147483648"}});
     create_running_pod(&rig, "kept", &node_of(&rig, &names[0]).await, kept).await;
     let dear = json!({"annotations": {"controller.kubernetes.io/pod-deletion-cost": "2147483647"}});
@@ -191,7 +191,7 @@ async fn those_go_first_whose_end_disturbs_least() {
     for name in &names {
         rig.make_ready(&node_of(&rig, name).await).await;
     }
-    // The last has no machine yet.
+    // The last one has no instance yet.
     rig.delete_claim(&names[4]).await;
     *cloud.always_fails.lock().unwrap() = Some(|| CreateError::Other("throttled".into()));
     rig.wait(5).await;
@@ -222,7 +222,7 @@ async fn a_deletion_that_fails_is_tried_again() {
     assert_eq!(remaining_claims(&rig).await.len(), 1);
 }
 
-/// Pods are none of its business: pending ones lead to no more nodes, and a node without pods stays.
+/// Pending pods lead to no more nodes, and a node without pods stays.
 #[tokio::test(start_paused = true)]
 async fn pods_neither_add_nor_take_away() {
     let (rig, _) = env_with_static_pool(json!({"replicas": 1, "disruption": {"consolidateAfter": "0s"}})).await;

@@ -1,4 +1,4 @@
-//! How a node goes (spec 04 §7): in which order, what holds it up, and what it leaves behind.
+//! Termination of nodes (spec 04 §7): the order of steps, what blocks them, and what remains.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -23,11 +23,11 @@ use serde_json::{Value, json};
 
 use crate::test_env::{TestEnv, claim_condition, merge};
 
-/// A cloud whose machines end after as many requests as a test says.
+/// A cloud whose instances terminate after a number of requests that the test sets.
 struct CountdownCloud {
-    /// Requests to end each machine that are still answered with "under way".
+    /// By instance, the number of termination requests that still return "in progress".
     requests_left: Mutex<BTreeMap<String, u32>>,
-    /// Requests to end a machine.
+    /// All termination requests.
     deletions: Mutex<Vec<String>>,
     rules: LabelRules,
 }
@@ -119,14 +119,14 @@ impl CloudProvider for CountdownCloud {
     }
 }
 
-/// A cluster with one node `n` whose machine is `m` and whose claim is `c`.
+/// A cluster with one node `n`, its instance `m` and its claim `c`.
 struct TerminationEnv {
     env: TestEnv,
     cloud: Arc<CountdownCloud>,
 }
 
 impl TerminationEnv {
-    /// Nobody runs pods: one that is told to go stays until a test takes it away.
+    /// Creates the cluster. No kubelet runs: a deleted pod stays until the test removes it.
     async fn new(claim: Value) -> Self {
         let stage = Self::empty().await;
         stage.cloud.add_instance("m", 0);
@@ -166,7 +166,7 @@ impl TerminationEnv {
             .await;
     }
 
-    /// A pod that runs on a node, with these changes.
+    /// Creates a running pod on the node. `change` is merged into the pod.
     async fn create_pod(&self, name: &str, change: Value) {
         let mut pod = json!({
             "metadata": {"name": name, "labels": {"app": name}},
@@ -182,7 +182,7 @@ impl TerminationEnv {
         self.env.pods().patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     }
 
-    /// What a kubelet does in the end.
+    /// Removes a pod, as a kubelet would in the end.
     async fn remove_pod(&self, name: &str) {
         let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
         self.env.pods().delete(name, &now).await.unwrap();
@@ -204,12 +204,12 @@ impl TerminationEnv {
         self.env.pods().get_opt(name).await.unwrap()
     }
 
-    /// Whether the pod has been told to go.
+    /// Returns true if the pod has a deletion timestamp.
     async fn is_deleting(&self, name: &str) -> bool {
         self.get_pod(name).await.unwrap().metadata.deletion_timestamp.is_some()
     }
 
-    /// The pods, of these, that have been told to go.
+    /// Returns those of the pods that have a deletion timestamp.
     async fn deleting_pods<'n>(&self, names: &[&'n str]) -> Vec<&'n str> {
         let mut going = Vec::new();
         for name in names {
@@ -222,7 +222,7 @@ impl TerminationEnv {
         going
     }
 
-    /// A budget for a pod that lets nobody, or somebody, go.
+    /// Creates a PodDisruptionBudget for a pod that allows this many evictions.
     async fn create_pdb(&self, name: &str, pod: &str, allowed: i32) {
         let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(self.env.client.clone());
         let budget =
@@ -471,7 +471,8 @@ async fn a_protected_pod_holds_the_drain_until_the_deadline_calls() {
     ));
 }
 
-// spec 04 #94: on time, however often it was asked in vain, and whether or not it was its tier's turn.
+// spec 04 #94: on time, however often evictions were refused, and also if an earlier tier is not
+// done.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_may_not_leave_is_deleted_when_its_grace_period_must_begin() {
     let stage = TerminationEnv::new(json!({"terminationGracePeriod": "40s"})).await;
@@ -577,7 +578,7 @@ async fn a_node_whose_machine_is_gone_is_let_go_unless_its_kubelet_answers() {
     }
 }
 
-/// A volume with its claim, attached to the node.
+/// Creates a volume with its claim, attached to the node.
 async fn attach_volume(stage: &TerminationEnv, name: &str) {
     let volume = json!({"metadata": {"name": name}, "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
         "csi": {"driver": "d", "volumeHandle": name}}});

@@ -1,5 +1,5 @@
-//! What a scheduler, kubelets and a deployment do, as small as it can be: nodes become ready, pods are bound where there is room, pods that
-//! are told to go are gone.
+//! A minimal scheduler, kubelet and deployment controller: nodes become ready, pods are bound where
+//! they fit, deleted pods are removed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,21 +12,22 @@ use serde_json::json;
 
 use crate::test_env::TestEnv;
 
-/// How often it looks around.
+/// Time between two steps of the simulation.
 const SIMULATION_STEP: Duration = Duration::from_millis(500);
 
-/// What each pod asks for.
+/// CPU request of each pod.
 pub(crate) const POD_CPU: &str = "900m";
 
 impl TestEnv {
-    /// Lives for a while, or until `done` says that it is enough; says whether it did.
+    /// Simulates until `done` returns true or the time is over. Returns true if `done` did.
     pub(crate) async fn simulate_workload(
         &self,
         seconds: u64,
         pods: usize,
         done: impl AsyncFn(&TestEnv) -> bool,
     ) -> bool {
-        // Where nothing was written since the last look, there is nothing to do and nothing new to judge.
+        // If nothing was written since the last step, there is nothing to do and nothing new to
+        // check.
         let (mut lived, mut judged) = (None, None);
         for _ in 0..seconds * 2 {
             let revision = self.server.revision();
@@ -44,7 +45,7 @@ impl TestEnv {
         false
     }
 
-    /// The deployment: so many pods, no more and no less.
+    /// Creates or deletes pods until there are `wanted`, and removes deleted pods.
     async fn scale(&self, wanted: usize) {
         let pods = self.pods().list(&ListParams::default()).await.unwrap().items;
         let living: Vec<&Pod> = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect();
@@ -56,7 +57,7 @@ impl TestEnv {
                 "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": POD_CPU}}}]}});
             self.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
         }
-        // Kubelets let go of what was told to go.
+        // As kubelets do with deleted pods.
         for pod in pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_some()) {
             let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
             let _ = self.pods().delete(pod.metadata.name.as_deref().unwrap(), &now).await;
@@ -102,7 +103,7 @@ impl TestEnv {
         }
     }
 
-    /// Whether every pod that is wanted runs somewhere.
+    /// Returns true if exactly `wanted` pods exist and all are bound to existing nodes.
     pub(crate) async fn all_pods_bound(&self, wanted: usize) -> bool {
         let pods = self.pods().list(&ListParams::default()).await.unwrap().items;
         let nodes: Vec<String> = self.list::<Node>().await.into_iter().filter_map(|node| node.metadata.name).collect();
@@ -110,7 +111,8 @@ impl TestEnv {
         pods.len() == wanted && pods.iter().all(runs)
     }
 
-    /// Machines and claims that do not belong together: what must never be left behind.
+    /// Returns descriptions of instances, nodes and claims that do not belong together. In the end
+    /// there must be none.
     pub(crate) async fn orphans(&self) -> Vec<String> {
         let claims = self.claims().await;
         let nodes: Vec<slim::Node> = {
