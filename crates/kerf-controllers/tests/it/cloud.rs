@@ -95,7 +95,7 @@ impl CloudProvider for ScriptedCloud {
         match self.launches.lock().unwrap().pop_front() {
             None => self.inner.create(claim),
             Some(ScriptedLaunch::Fails(fail)) => futures::future::ready(Err(fail())).boxed(),
-            Some(ScriptedLaunch::Returns(machine)) => futures::future::ready(Ok(machine)).boxed(),
+            Some(ScriptedLaunch::Returns(instance)) => futures::future::ready(Ok(instance)).boxed(),
         }
     }
 
@@ -119,7 +119,7 @@ impl CloudProvider for ScriptedCloud {
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ListError>> {
         match self.instances.lock().unwrap().clone() {
-            Some(machines) => futures::future::ready(Ok(machines)).boxed(),
+            Some(instances) => futures::future::ready(Ok(instances)).boxed(),
             None => self.inner.list(),
         }
     }
@@ -136,7 +136,7 @@ impl CloudProvider for ScriptedCloud {
 
     fn drift<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Option<String>, DriftError>> {
         match *self.drift.lock().unwrap() {
-            Some(answer) => futures::future::ready(answer()).boxed(),
+            Some(drift) => futures::future::ready(drift()).boxed(),
             None => self.inner.drift(claim),
         }
     }

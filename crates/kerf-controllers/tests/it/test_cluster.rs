@@ -34,14 +34,14 @@ pub(crate) fn default_catalogue() -> Catalogue {
 
 /// Returns the instance types `s`, `m` and `l` at other prices.
 pub(crate) fn catalogue_with_prices([s, m, l]: [f64; 3]) -> Catalogue {
-    let of = |name: &str, cpu: u32, price: f64| {
-        let is = |key: &str, value: &str| json!({"key": key, "operator": "In", "values": [value]});
+    let instance_type = |name: &str, cpu: u32, price: f64| {
+        let requirement = |key: &str, value: &str| json!({"key": key, "operator": "In", "values": [value]});
         json!({"name": name, "architecture": "amd64", "operatingSystems": ["linux"],
             "resources": {"cpu": cpu.to_string(), "memory": format!("{}Gi", cpu * 4), "pods": "110", "ephemeral-storage": "20Gi"},
             "offerings": [{"Price": price, "Available": true, "Requirements": [
-                is("karpenter.sh/capacity-type", "on-demand"), is("topology.kubernetes.io/zone", "zone-a")]}]})
+                requirement("karpenter.sh/capacity-type", "on-demand"), requirement("topology.kubernetes.io/zone", "zone-a")]}]})
     };
-    let text = json!([of("s", 2, s), of("m", 4, m), of("l", 8, l)]).to_string();
+    let text = json!([instance_type("s", 2, s), instance_type("m", 4, m), instance_type("l", 8, l)]).to_string();
     parse_catalogue(&text).unwrap()
 }
 
@@ -79,19 +79,19 @@ impl TestCluster {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let config = ClusterConfig { clock, seed: 7, timing: TIMING };
         let cluster = Cluster::start_from(installed_server().await, config);
-        let witness = InvariantWatcher::start(&cluster);
-        let mut rig = TestEnv::from_server(cluster.api().clone());
-        rig.settings.pause_disruption = false;
-        rig.create::<NodePool>(pool("general", spec)).await;
-        Self { env: rig, cluster, invariant_watcher: witness, sold_out: Arc::default(), catalogue: default_catalogue() }
+        let invariant_watcher = InvariantWatcher::start(&cluster);
+        let mut env = TestEnv::from_server(cluster.api().clone());
+        env.settings.pause_disruption = false;
+        env.create::<NodePool>(pool("general", spec)).await;
+        Self { env, cluster, invariant_watcher, sold_out: Arc::default(), catalogue: default_catalogue() }
     }
 
     /// Creates a cluster and starts the controllers.
     pub(crate) async fn start(spec: Value) -> Self {
-        let mut town = Self::without_controllers(spec).await;
-        town.restart();
-        town.env.wait(2).await;
-        town
+        let mut cluster = Self::without_controllers(spec).await;
+        cluster.restart();
+        cluster.env.wait(2).await;
+        cluster
     }
 
     /// Stops the controllers immediately and starts new ones with empty state.
@@ -197,7 +197,7 @@ impl TestCluster {
     pub(crate) async fn deploy_oversized(&self) {
         self.deploy("wide", 1, "7", json!({})).await;
         self.deploy("web", 1, "500m", json!({})).await;
-        self.wait_until("both run", 60, async |town| town.is_settled(2, &["l"]).await).await;
+        self.wait_until("both run", 60, async |cluster| cluster.is_settled(2, &["l"]).await).await;
         self.scale("wide", 0).await;
     }
 

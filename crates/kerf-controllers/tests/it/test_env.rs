@@ -149,10 +149,10 @@ impl TestEnv {
 
     /// Creates an environment with a pool `general` and the kwok cloud, and starts the controllers.
     pub(crate) async fn start() -> Self {
-        let rig = Self::without_controllers().await;
-        rig.create::<NodePool>(pool("general", json!({}))).await;
-        let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
-        rig.start_controllers(Arc::new(cloud)).await
+        let env = Self::without_controllers().await;
+        env.create::<NodePool>(pool("general", json!({}))).await;
+        let cloud = Kwok::new(env.server.client_as("kwok"), env.clock, built_in_catalogue());
+        env.start_controllers(Arc::new(cloud)).await
     }
 
     /// Starts the controllers with a cloud and waits two seconds.
@@ -187,11 +187,11 @@ impl TestEnv {
         };
         let controllers = Controllers::new(ctx.clone());
         self.history = controllers.history();
-        let (_, watching) = controllers.watches(7);
+        let (_, watch_task) = controllers.watches(7);
         let (shutdown, stop) = Shutdown::new();
-        let working = tokio::spawn(async move { controllers.run(stop).await });
+        let running = tokio::spawn(async move { controllers.run(stop).await });
         self.running =
-            Some(RunningControllers { ctx, _shutdown: shutdown, tasks: vec![tokio::spawn(watching), working] });
+            Some(RunningControllers { ctx, _shutdown: shutdown, tasks: vec![tokio::spawn(watch_task), running] });
     }
 
     /// Makes every request of the controllers with this verb and resource fail in this way.
@@ -381,8 +381,8 @@ impl TestEnv {
     /// Returns object name and message of the published Events with this reason.
     pub(crate) fn events(&self, reason: &str) -> Vec<(String, String)> {
         let events = self.events.0.lock().unwrap();
-        let told = events.1.iter().filter(|event| event.reason == reason);
-        told.map(|event| (event.involved_object.name.clone().unwrap_or_default(), event.message.clone())).collect()
+        let matching = events.1.iter().filter(|event| event.reason == reason);
+        matching.map(|event| (event.involved_object.name.clone().unwrap_or_default(), event.message.clone())).collect()
     }
 }
 
@@ -390,13 +390,13 @@ impl TestEnv {
 /// validating the CRDs takes longer than most tests.
 pub(crate) async fn installed_server() -> &'static ApiServer {
     static INSTALLED_SERVER: OnceCell<ApiServer> = OnceCell::const_new();
-    let furnish = async || {
-        let rig = TestEnv::without_crds();
-        rig.install_crds().await;
-        rig.create::<KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
-        rig.server
+    let install = async || {
+        let env = TestEnv::without_crds();
+        env.install_crds().await;
+        env.create::<KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
+        env.server
     };
-    INSTALLED_SERVER.get_or_init(furnish).await
+    INSTALLED_SERVER.get_or_init(install).await
 }
 
 /// Returns a pool with `spec` merged into its spec.
