@@ -61,7 +61,7 @@ pub struct LeaderElection {
     pub identity: String,
 }
 
-/// Why the process stopped by itself.
+/// The cause for which the process stopped by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The lease was lost; another process may be the leader now.
@@ -70,9 +70,9 @@ pub enum RunError {
     /// A port could not be opened.
     #[error("cannot listen on port {port}: {cause}")]
     Listen {
-        /// The port.
+        /// The port, as in the settings.
         port: u16,
-        /// Why it could not be opened.
+        /// The error of the operating system.
         cause: std::io::Error,
     },
 }

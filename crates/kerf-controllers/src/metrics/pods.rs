@@ -17,7 +17,7 @@ use super::{Metrics, PodDurations};
 #[derive(Debug, Default)]
 pub struct PodTimes(Mutex<BTreeMap<Str, PodTimeline>>);
 
-/// What is known about one tracked pod.
+/// The times at which one tracked pod reached each step.
 #[derive(Debug, Clone)]
 pub(super) struct PodTimeline {
     uid: Str,

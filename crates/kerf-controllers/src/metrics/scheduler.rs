@@ -117,7 +117,7 @@ impl SchedulerMetrics {
     }
 }
 
-/// A running simulation.
+/// Ends the simulation in the metrics when dropped.
 pub(crate) struct RunningSimulation<'m> {
     metrics: &'m SchedulerMetrics,
     controller: &'static str,

@@ -43,7 +43,7 @@ const REGISTERED: &str = "Registered";
 const INITIALIZED: &str = "Initialized";
 /// Time after registration in which changing reasons for a missing initialization are not written.
 const STARTUP_REASONS_DELAY: Duration = Duration::from_secs(3);
-/// Condition: the provider has been asked to terminate the instance.
+/// Condition: the termination of the instance has been requested from the provider.
 const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 
 /// The controller. Its keys are names of NodeClaims.

@@ -33,7 +33,7 @@ pub fn metered_client(client: Client, metrics: Arc<Metrics>, clock: Clock) -> Cl
     Client::new(service, namespace)
 }
 
-/// What a request is for, parsed from its URL path.
+/// The resource that a request names, parsed from its URL path.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct RequestInfo<'u> {
     group: &'u str,

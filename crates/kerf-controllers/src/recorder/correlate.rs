@@ -18,7 +18,7 @@ const SECONDS_PER_EVENT: f64 = 300.0;
 /// Number of entries per table above which old ones are removed.
 const ENTRIES_MAX: usize = 4096;
 
-/// What to do with an Event.
+/// The action to take for an Event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Correlated {
     /// Do not write it: its object has too many.

@@ -1,5 +1,5 @@
-//! What the provisioner reports in addition to a decision's outcome: the log lines of spec 07 §7.2,
-//! and Events.
+//! Tests of what the provisioner reports in addition to a decision's outcome: the log lines of
+//! spec 07 §7.2, and Events.
 
 use std::sync::Arc;
 

@@ -27,7 +27,6 @@ fn is_replaced(claim: &NodeClaim) -> bool {
     claim.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key("colour"))
 }
 
-/// Delays the creation of claims.
 fn delay_claim_creation(cluster: &TestCluster, by: Duration) {
     cluster.env.inject_fault(Fault::Slow { by }, Verb::Create, "nodeclaims");
 }

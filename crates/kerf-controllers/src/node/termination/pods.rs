@@ -10,7 +10,7 @@ use kerf_api::taints::DISRUPTED;
 
 /// A pod that still exists this long after its grace period ended counts as stuck.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
-/// Resolution of timers.
+/// The shortest time that timers can distinguish.
 const TIMER_RESOLUTION: Duration = Duration::from_millis(1);
 
 /// Eviction order. Pods of a tier are evicted when all pods of the tiers before are gone.

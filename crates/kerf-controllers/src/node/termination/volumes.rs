@@ -54,7 +54,7 @@ fn blocking_attachments(cluster: &Cluster, terminating: &TerminatingNode) -> Vec
         .collect()
 }
 
-/// Returns the names of a pod's PersistentVolumes. Claims that do not exist or are not bound are
+/// Returns the names of a pod's persistent volumes. Claims that do not exist or are not bound are
 /// skipped.
 fn persistent_volumes<'c>(cluster: &'c Cluster, pod: &'c Pod) -> impl Iterator<Item = Str> + 'c {
     pod.spec.volumes.iter().filter_map(|volume| {

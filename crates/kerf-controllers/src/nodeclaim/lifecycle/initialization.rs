@@ -15,7 +15,7 @@ use crate::actions;
 use crate::error::Error;
 use crate::logs::{json, reference};
 
-/// Why a node is not initialized yet, as reason and message of the condition.
+/// A cause for which a node is not initialized yet, as reason and message of the condition.
 struct UninitializedReason {
     reason: &'static str,
     message: String,
