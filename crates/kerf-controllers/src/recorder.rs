@@ -26,8 +26,9 @@ use correlate::{Correlated, Correlator};
 const QUEUED_EVENTS_MAX: usize = 1000;
 /// Number of de-duplication keys at which expired ones are first removed.
 const DEDUPE_KEYS_MIN: usize = 4096;
-/// Average rate of rate-limited Events for all objects together.
+/// Average number of rate-limited Events per second, for all objects together.
 const RATE_LIMIT_PER_SECOND: f64 = 5.0;
+/// Number of rate-limited Events that may be published at once.
 const RATE_LIMIT_BURST: f64 = 10.0;
 /// Source and reporting component of all Events.
 const COMPONENT: &str = "karpenter";
