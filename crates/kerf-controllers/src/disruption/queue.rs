@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use jiff::Timestamp;
+use kerf_api::conditions::INITIALIZED;
 use kerf_api::labels;
 use kerf_api::nodepool::{ConsolidationPolicy, DisruptionReason, NodePool};
 use kerf_api::slim::{Node, Str};
@@ -210,7 +211,7 @@ impl CommandQueue {
                 continue;
             };
             self.ctx.publish(events::disruption::disruption_launching(&claim.object, &reason));
-            if claim.is_terminating() || !claim.is_condition_true("Initialized") {
+            if claim.is_terminating() || !claim.is_condition_true(INITIALIZED) {
                 self.ctx.publish(events::disruption::disruption_waiting(&claim.object));
                 status = CommandStatus::Waiting("replacement is not initialized");
                 continue;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_api::annotations::NODECLAIM_TERMINATION_TIMESTAMP;
-use kerf_api::conditions::{ConditionSet, ObjectFacts, dependents};
+use kerf_api::conditions::{ConditionSet, DRAINED, INSTANCE_TERMINATING, ObjectFacts, VOLUMES_DETACHED, dependents};
 use kerf_api::finalizers::TERMINATION;
 use kerf_api::slim::{Node, Str, TaintEffect};
 use kerf_api::{labels, taints};
@@ -41,10 +41,6 @@ const INSTANCE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Label that makes load balancers stop sending traffic. It is set before the pods are evicted.
 const EXCLUDE_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 const EXCLUDED_BY: &str = "karpenter";
-
-const DRAINED: &str = "Drained";
-const VOLUMES_DETACHED: &str = "VolumesDetached";
-const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 
 /// The controller. Its keys are names of Nodes.
 pub(crate) struct NodeTermination {

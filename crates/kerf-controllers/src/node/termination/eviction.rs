@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
+use kerf_api::conditions::DISRUPTION_REASON;
 use kerf_api::slim::{Node, Pod, Str};
 use kerf_runtime::{ApiError, Queue, ReconcileAction};
 use kerf_state::Tracked as _;
@@ -165,7 +166,7 @@ impl EvictionQueue {
         let mut claims = cluster.claims_of(&node.spec.provider_id);
         let Some(claim) = claims.next().filter(|_| claims.next().is_none()) else { return String::new() };
         let conditions = claim.object.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        let disrupted = conditions.iter().find(|condition| condition.condition_type == "DisruptionReason");
+        let disrupted = conditions.iter().find(|condition| condition.condition_type == DISRUPTION_REASON);
         disrupted
             .filter(|condition| condition.status == kerf_api::conditions::ConditionStatus::True)
             .map_or_else(|| "Forceful Termination".to_owned(), |condition| condition.reason.clone())
