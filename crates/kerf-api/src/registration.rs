@@ -106,7 +106,6 @@ pub fn is_owned_by_pool(claim: &ObjectMeta, pool_uid: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
     use jiff::Timestamp;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 

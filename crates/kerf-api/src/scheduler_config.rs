@@ -124,7 +124,6 @@ impl Constraint {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
     use super::*;
 

@@ -57,6 +57,6 @@ use it::fixture;
 #[cfg(test)]
 #[path = "../tests/it"]
 mod it {
-    #[allow(dead_code, unused_imports, clippy::unwrap_used, reason = "a fixture that two test suites share")]
+    #[allow(dead_code, unused_imports, reason = "a fixture that two test suites share")]
     pub(crate) mod fixture;
 }

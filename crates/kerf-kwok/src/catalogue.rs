@@ -353,7 +353,6 @@ fn built_in_type(cpus: i64, ratio: i64, family: &str, system: &str, arch: &str) 
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
     use super::*;
 
     #[test]

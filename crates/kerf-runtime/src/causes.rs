@@ -46,7 +46,6 @@ fn api_error_message(error: &(dyn Error + 'static)) -> Option<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot build its own fixture must fail")]
 mod tests {
     use std::io;
 

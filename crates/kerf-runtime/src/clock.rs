@@ -55,7 +55,6 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
     use super::*;
 

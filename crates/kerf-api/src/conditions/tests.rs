@@ -1,5 +1,4 @@
 //! Tests of the rules of spec 01 §8 (equal to spec 04 §1.5), by number.
-#![allow(clippy::unwrap_used, reason = "a failing test may panic")]
 
 use proptest::prelude::*;
 

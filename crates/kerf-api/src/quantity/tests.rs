@@ -1,5 +1,4 @@
 //! Tests of quantities with Kubernetes' own table of texts, and against exact rational numbers.
-#![allow(clippy::unwrap_used, reason = "a test that cannot read its own fixture must fail")]
 
 use std::cmp::Ordering;
 

@@ -1,8 +1,6 @@
 //! Compares the results with those of kubectl's YAML library (`oracle/yaml` records them), and
 //! tests what that library leaves open.
 
-#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
-
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,7 +1,5 @@
 //! Content and format of log lines, and which lines are omitted (spec 07 §7).
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
-
 use std::io;
 use std::sync::{Arc, Mutex};
 

@@ -63,7 +63,6 @@ impl SummaryWindow {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
     use super::*;
 

@@ -1,8 +1,6 @@
 //! Series appear when something is counted and disappear with their object. The output is
 //! Prometheus' text format (spec 07 §6).
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
-
 mod offerings;
 mod provider;
 mod table;

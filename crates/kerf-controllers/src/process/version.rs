@@ -48,7 +48,6 @@ fn is_supported(version: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
     use std::sync::{Arc, Mutex};
 

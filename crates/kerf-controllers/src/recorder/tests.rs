@@ -1,8 +1,6 @@
 //! Which Events are written, which raise the count of an earlier one, and which are dropped (spec
 //! 07 §5 and §8.1).
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
-
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;

@@ -276,7 +276,6 @@ fn allocatable(instance_type: &InstanceType, overrides: Option<&Offering>, names
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
     use super::super::instance_type::Overhead;
     use super::*;

@@ -1,7 +1,5 @@
 //! Tests of the simulated cloud against the sandbox's API server.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
-
 use jiff::Timestamp;
 use kerf_api::crds::CrdVariant;
 use kerf_sandbox::{ApiServer, ApiServerConfig, install_crds};

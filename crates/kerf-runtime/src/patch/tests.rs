@@ -1,7 +1,5 @@
 //! Tests of merge patches and of retries against an overloaded server.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
-
 use std::cell::RefCell;
 
 use k8s_openapi::api::core::v1::Node;

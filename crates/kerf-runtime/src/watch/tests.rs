@@ -1,6 +1,5 @@
 //! Tests against a server with scripted responses. The tests of `kerf-controllers` run watches
 //! against an API server.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,5 @@
 //! Tests of the index with the events that an API server would send.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
-
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_engine::requirement::Requirement;
 use serde_json::{Value, json};

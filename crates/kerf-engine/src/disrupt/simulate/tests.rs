@@ -1,5 +1,4 @@
 //! Simulations on small clusters, named after the edge cases of spec 03 §17.
-#![allow(clippy::unwrap_used, reason = "a test that cannot build its own fixture must fail")]
 
 use std::fmt::Write as _;
 

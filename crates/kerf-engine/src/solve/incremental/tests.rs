@@ -1,5 +1,4 @@
 //! A solver that was updated by events returns the solutions of a solver built from scratch.
-#![allow(clippy::unwrap_used, reason = "a test that cannot build its own fixture must fail")]
 
 use std::sync::Arc;
 
