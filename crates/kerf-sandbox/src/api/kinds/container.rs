@@ -1,4 +1,5 @@
-//! What is wrong with a container, beyond its name, image and resources: ports, mounts, variables, probes; and the volumes that it mounts.
+//! Validation of containers (ports, environment variables, volume mounts, probes, pull policy) and
+//! of a pod's volumes. Names, images and resources of containers are validated elsewhere.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +8,7 @@ use serde_json::Value;
 use crate::api::field::{self, FieldError};
 use crate::api::object;
 
-/// Judges a container at `path` of a pod spec.
+/// Validates a container. `path` is the container's path in the object.
 pub(super) fn validate_container(container: &Value, spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     validate_ports(container, path, errors);
     for (place, variable) in object::list(container, &["env"]).iter().enumerate() {
@@ -61,7 +62,7 @@ fn validate_ports(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Volumes have different names and one source each.
+/// Validates that volumes have distinct names and one source each.
 pub(super) fn validate_volumes(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let mut seen = BTreeSet::new();
     for (place, volume) in object::list(spec, &["volumes"]).iter().enumerate() {

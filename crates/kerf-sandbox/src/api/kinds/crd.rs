@@ -1,4 +1,4 @@
-//! `CustomResourceDefinitions`: whether one is right, and the status that says that it is served.
+//! `CustomResourceDefinitions`: defaults, the status that reports them as served, and validation.
 
 use kerf_api::admission::CustomResource;
 use serde_json::{Value, json};
@@ -25,7 +25,8 @@ fn default(definition: &mut Value) {
     set_defaults(object::ensure_object(definition, &["spec", "conversion"]), &[("strategy", Text("None"))]);
 }
 
-/// Says that the names are accepted and the resource is served, which is true as soon as the definition is stored.
+/// Sets the conditions `NamesAccepted` and `Established`. Both are true as soon as the CRD is
+/// stored, because the server serves a stored CRD at once.
 fn set_established_status(definition: &mut Value, moment: &mut WriteContext<'_>) {
     let now = object::rfc3339_seconds(moment.now);
     let names = object::at(definition, &["spec", "names"]).cloned().unwrap_or_default();

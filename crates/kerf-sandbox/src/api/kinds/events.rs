@@ -1,5 +1,5 @@
-//! Events have two faces, `v1` and `events.k8s.io/v1`, over one store: written through one they are read through the other. They
-//! are kept in the form of `v1`.
+//! Events, which are served as `v1` and as `events.k8s.io/v1` from one table. An Event that was
+//! written in one version can be read in the other. Events are stored in the form of `v1`.
 
 use serde_json::{Map, Value, json};
 
@@ -21,7 +21,8 @@ pub(super) const CORE_FIELDS: &[(&str, &str)] = &[
     ("type", ""),
 ];
 
-/// The same fields in the same order, as the other face calls them: selectors are matched by place.
+/// The fields of [`CORE_FIELDS`] under their names in `events.k8s.io/v1`. The order must be equal:
+/// selectors match by position.
 pub(super) const EVENTS_V1_FIELDS: &[(&str, &str)] = &[
     ("regarding.kind", ""),
     ("regarding.namespace", ""),
@@ -40,7 +41,7 @@ pub(super) const CORE_EVENT: KindStrategy = KindStrategy {
     default: default_core,
     validate: |event, _, errors| {
         let (own, regarded) = (object::namespace(event), object::text(event, &["involvedObject", "namespace"]));
-        // What belongs to no namespace is told of in the default one.
+        // Events about cluster-scoped objects are in the namespace `default`.
         if regarded != own && !(regarded.is_empty() && own == "default") {
             errors.push(field::invalid("involvedObject.namespace", regarded, "does not match event.namespace"));
         }
@@ -49,7 +50,7 @@ pub(super) const CORE_EVENT: KindStrategy = KindStrategy {
 };
 pub(super) const EVENTS_V1_EVENT: KindStrategy = NO_OP_STRATEGY;
 
-/// How the fields of the two faces correspond, `v1` first.
+/// Field names in `v1` and the corresponding names in `events.k8s.io/v1`.
 const CORE_TO_EVENTS_V1_FIELDS: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -74,7 +75,7 @@ fn default_core(event: &mut Value) {
     event.entry("reportingInstance").or_insert_with(|| "".into());
 }
 
-/// An event as `events.k8s.io/v1` shows it.
+/// Converts a stored Event to `events.k8s.io/v1`.
 pub(crate) fn core_event_to_events_v1(event: &Value) -> Value {
     let mut shown = rename(event, CORE_TO_EVENTS_V1_FIELDS.iter().copied());
     shown.insert("apiVersion".into(), "events.k8s.io/v1".into());
@@ -87,7 +88,7 @@ pub(crate) fn core_event_to_events_v1(event: &Value) -> Value {
     shown.into()
 }
 
-/// An event as it is kept.
+/// Converts an Event of `events.k8s.io/v1` to the stored form.
 pub(crate) fn events_v1_event_to_core(event: &Value) -> Value {
     let mut kept = rename(event, CORE_TO_EVENTS_V1_FIELDS.iter().map(|(core, other)| (*other, *core)));
     kept.insert("apiVersion".into(), "v1".into());

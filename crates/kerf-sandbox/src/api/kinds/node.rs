@@ -1,4 +1,4 @@
-//! Nodes.
+//! Nodes: defaults and validation of taints, provider ID and pod CIDRs.
 
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ fn default(node: &mut Value) {
         .or_insert_with(|| 0.into());
 }
 
-/// What a machine says of itself: these are never left out, whoever creates the node.
+/// Fields of `status.nodeInfo`. They are always present, also if the create request omits them.
 const NODE_INFO: [&str; 10] = [
     "architecture",
     "bootID",

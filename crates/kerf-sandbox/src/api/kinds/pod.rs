@@ -1,4 +1,4 @@
-//! Pods: what they are born with, their class of service, and the rules for changing them.
+//! Pods: their initial status and QoS class, and the validation of new and changed pods.
 
 use kerf_api::quantity::Quantity;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ fn prepare_for_create(pod: &mut Value, moment: &mut WriteContext<'_>) {
 }
 
 fn prepare_for_status_update(pod: &mut Value, old: &Value, _: &mut WriteContext<'_>) {
-    // Kubelets write back whole pods; who owns a pod is none of their business.
+    // Kubelets write whole pods through the status subresource; they must not change the owners.
     match object::at(old, &["metadata", "ownerReferences"]) {
         Some(owners) => object::set_meta(pod, "ownerReferences", owners.clone()),
         None => drop(object::remove(pod, &["metadata", "ownerReferences"])),
@@ -72,8 +72,8 @@ fn validate(pod: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     pod_update::validate_update(spec, old.get("spec").unwrap_or(&empty), errors);
 }
 
-/// The class of service: `Guaranteed` if every container's requests are its limits, for both CPU and memory; `BestEffort` if
-/// none asks for either; else `Burstable`.
+/// Returns the QoS class. `Guaranteed`: the requests of every container equal its limits, for CPU
+/// and memory. `BestEffort`: no container requests or limits either. Otherwise `Burstable`.
 pub(crate) fn qos_class(pod: &Value) -> &'static str {
     let containers = ["initContainers", "containers"].into_iter().flat_map(|list| object::list(pod, &["spec", list]));
     let amount = |container: &Value, which: &str, resource: &str| {
@@ -97,8 +97,8 @@ pub(crate) fn qos_class(pod: &Value) -> &'static str {
     }
 }
 
-/// Writes `matchLabelKeys` and `mismatchLabelKeys` into the selectors beside them, with the values that this pod has: whoever
-/// reads the pod later (schedulers, autoscalers) only needs to look at the selectors.
+/// Merges `matchLabelKeys` and `mismatchLabelKeys` into the label selectors beside them, with this
+/// pod's label values. Schedulers and autoscalers then only need to evaluate the selectors.
 fn merge_label_keys(pod: &mut Value) {
     let labels = object::at(pod, &["metadata", "labels"]).cloned().unwrap_or_default();
     for constraint in object::list_mut(pod, &["spec", "topologySpreadConstraints"]) {

@@ -1,4 +1,4 @@
-//! The pod spec, which pods and templates share: its defaults, and what is wrong with one.
+//! The pod spec of pods and pod templates: defaults and validation.
 
 use serde_json::{Map, Value};
 
@@ -27,11 +27,11 @@ const PROBE_DEFAULTS: &[(&str, DefaultValue)] = &[
     ("successThreshold", Number(1)),
     ("failureThreshold", Number(3)),
 ];
-/// Octal 0644, which JSON writes in decimal.
+/// Octal 0644. JSON has decimal numbers only.
 const FILE_MODE_DEFAULTS: &[(&str, DefaultValue)] = &[("defaultMode", Number(420))];
 const CONTAINER_LISTS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// Fills in a pod spec, wherever it stands.
+/// Sets the defaults of a pod spec, of a pod or of a template.
 pub(super) fn default(spec: &mut Value) {
     let Some(fields) = spec.as_object_mut() else { return };
     set_defaults(fields, POD_SPEC_DEFAULTS);
@@ -81,7 +81,8 @@ fn default_http_get(handler: &mut Value) {
     }
 }
 
-/// Whether an image is of the tag `latest`, which is also what no tag means. A digest is not a tag.
+/// Returns true if the tag is `latest` or missing. An image with a digest and no tag is not
+/// `latest`.
 fn is_latest(image: &str) -> bool {
     let name = image.split_once('@').map_or(image, |(name, _)| name);
     let last = name.rsplit('/').next().unwrap_or(name);
@@ -118,7 +119,7 @@ fn default_volume(volume: &mut Value) {
     }
 }
 
-/// What a pod (and not a template) gets besides.
+/// Sets the defaults that pods have and templates do not.
 pub(super) fn default_pod_only_fields(spec: &mut Value) {
     let Some(fields) = spec.as_object_mut() else { return };
     set_defaults(fields, &[("enableServiceLinks", Flag(true))]);
@@ -151,7 +152,7 @@ fn copy_limits_to_requests(container: &mut Value) {
     }
 }
 
-/// Judges a pod spec that stands at `path`.
+/// Validates the pod spec at `path`.
 pub(super) fn validate_pod_spec(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     if object::list(spec, &["containers"]).is_empty() {
         errors.push(field::required(format!("{path}.containers"), ""));

@@ -1,5 +1,5 @@
-//! What may change in a pod that exists: images, a deadline, more tolerations, fewer scheduling gates. Everything else was
-//! decided when the pod was made, and controllers rely on that.
+//! Validation of pod updates. Images, the active deadline, additional tolerations and removed
+//! scheduling gates are allowed. All other fields are immutable, and controllers rely on that.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ const FORBIDDEN_UPDATE_MESSAGE: &str = "pod updates may not change fields other 
      `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` \
      (allow it to be set to 1 if it was previously negative)";
 
-/// Judges the change from `old` to `new`.
+/// Validates the change of the spec from `old` to `new`.
 pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     for list in ["containers", "initContainers"] {
         for (place, container) in object::list(new, &[list]).iter().enumerate() {
@@ -26,7 +26,8 @@ pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut Vec<FieldEr
     }
 }
 
-/// The spec without what may change (`gates` is the spec that says whether the pod was still held back).
+/// Returns the spec without the fields that may change. The stored spec `old` decides whether the
+/// pod has scheduling gates.
 fn immutable_part(spec: &Value, old: &Value) -> Map<String, Value> {
     let mut fixed = spec.as_object().cloned().unwrap_or_default();
     for list in ["containers", "initContainers"] {
@@ -41,7 +42,7 @@ fn immutable_part(spec: &Value, old: &Value) -> Map<String, Value> {
         fixed.remove("terminationGracePeriodSeconds");
     }
     if !object::list(old, &["schedulingGates"]).is_empty() {
-        // A pod that is held back may still be told where to go.
+        // The node selector and affinity of a gated pod may still change.
         fixed.remove("nodeSelector");
         if let Some(affinity) = fixed.get_mut("affinity") {
             object::remove(affinity, &["nodeAffinity"]);

@@ -1,5 +1,7 @@
-//! Requests and limits, of a container and of a whole pod (`spec.resources`): what a pod's own are filled in with, and what is wrong with
-//! either. The two obey the same rules but for the names that they may use; besides, a pod's own must have room for its containers'.
+//! Requests and limits of containers and of whole pods (`spec.resources`): defaults and validation.
+//!
+//! Both follow the same rules except for the resource names that they may use. In addition, the
+//! pod-level amounts must be large enough for the containers of the pod.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +12,7 @@ use crate::api::field::{self, FieldError};
 use crate::api::names;
 use crate::api::object;
 
-/// The names without a domain that mean something somewhere, in quotas for example.
+/// Resource names without a domain that Kubernetes defines, for example for quotas.
 const STANDARD_RESOURCES: [&str; 20] = [
     "cpu",
     "memory",
@@ -35,7 +37,7 @@ const STANDARD_RESOURCES: [&str; 20] = [
 ];
 const HUGE_PAGES_PREFIX: &str = "hugepages-";
 
-/// Whose requests and limits they are.
+/// The owner of requests and limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ResourceHolder {
     Container,
@@ -46,7 +48,8 @@ fn is_huge_page(resource: &str) -> bool {
     resource.starts_with(HUGE_PAGES_PREFIX)
 }
 
-/// Whether Kubernetes itself defines it: no domain means its own.
+/// Returns true if Kubernetes itself defines the resource. Its resources have no domain or a domain
+/// `kubernetes.io/`.
 fn is_native(resource: &str) -> bool {
     !resource.contains('/') || resource.contains("kubernetes.io/")
 }
@@ -58,27 +61,27 @@ fn is_extended(resource: &str) -> bool {
         && names::qualified_name_problems(&format!("{QUOTA}{resource}")).is_empty()
 }
 
-/// Whether more may be promised of it than there is.
+/// Returns true if the limits of a resource may exceed what a node has.
 fn can_be_overcommitted(resource: &str) -> bool {
     is_native(resource) && !is_huge_page(resource)
 }
 
-/// Whether a pod can have it as a whole.
+/// Returns true if a pod can have the resource in `spec.resources`.
 fn is_pod_level_resource(resource: &str) -> bool {
     ["cpu", "memory"].contains(&resource) || is_huge_page(resource)
 }
 
 fn amounts<'a>(resources: Option<&'a Value>, which: &str) -> impl Iterator<Item = (&'a str, Quantity)> {
     let amounts = resources.and_then(|resources| resources.get(which)).and_then(Value::as_object);
-    // What was decoded can be read.
+    // Decoding has already rejected quantities that cannot be parsed.
     amounts
         .into_iter()
         .flatten()
         .filter_map(|(resource, amount)| Some((resource.as_str(), amount.as_str()?.parse().ok()?)))
 }
 
-/// What the containers have together: those that run side by side add up, and each one that runs before them needs room beside the
-/// sidecars that began earlier.
+/// Returns the amounts that the containers need together. Containers that run at the same time add
+/// up. An init container runs beside the sidecars that started before it.
 fn aggregate_container_resources<'a>(
     containers: &'a [Value],
     init: &'a [Value],
@@ -122,8 +125,9 @@ fn aggregate_resources_in_spec<'a>(spec: &'a Map<String, Value>, which: &str) ->
     aggregate_container_resources(list("containers"), list("initContainers"), which)
 }
 
-/// Fills in what a pod says of itself, if it says anything, from what its containers say: huge pages in full, and of what it limits the
-/// requests. The containers are filled in already.
+/// Sets defaults of the pod-level resources if the pod has any, from its containers: limits of huge
+/// pages, and requests of every resource that has a pod-level limit. The containers must have their
+/// defaults already.
 pub(super) fn default_pod_level_resources(spec: &mut Map<String, Value>) {
     let says = |spec: &Map<String, Value>, which: &str| {
         let amounts = spec.get("resources").and_then(|resources| resources.get(which)).and_then(Value::as_object);
@@ -148,7 +152,7 @@ pub(super) fn default_pod_level_resources(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Adds to a pod's own amounts what is not there yet.
+/// Adds those amounts to the pod-level resources that are missing there.
 fn add_missing_amounts(spec: &mut Map<String, Value>, which: &str, more: Vec<(String, Value)>) {
     let Some(resources) = spec.get_mut("resources").filter(|_| !more.is_empty()) else { return };
     let own = object::ensure_object(resources, &[which]);
@@ -157,14 +161,14 @@ fn add_missing_amounts(spec: &mut Map<String, Value>, which: &str, more: Vec<(St
     }
 }
 
-/// Judges the requests and limits of a container at `path`.
+/// Validates the requests and limits of the container at `path`.
 pub(super) fn validate_container_resources(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
     if let Some(resources) = container.get("resources") {
         validate_resources(resources, &format!("{path}.resources"), ResourceHolder::Container, errors);
     }
 }
 
-/// Judges the requests and limits that a pod has as a whole; its spec stands at `path`.
+/// Validates the pod-level resources. `path` is the path of the pod spec.
 pub(super) fn validate_pod_level_resources(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let Some(resources) = spec.get("resources") else { return };
     let path = format!("{path}.resources");
@@ -208,7 +212,8 @@ fn validate_resources(resources: &Value, path: &str, holder: ResourceHolder, err
     }
 }
 
-/// A request is within its limit; where nothing can be promised twice, it is its limit.
+/// Validates that a request is not above its limit. It must equal the limit if the resource cannot
+/// be overcommitted.
 fn validate_request(resources: &Value, resource: &str, amount: Quantity, path: &str, errors: &mut Vec<FieldError>) {
     let limit = amounts(Some(resources), "limits").find(|(name, _)| *name == resource).map(|(_, limit)| limit);
     let overcommits = can_be_overcommitted(resource);
@@ -225,7 +230,7 @@ fn validate_request(resources: &Value, resource: &str, amount: Quantity, path: &
     errors.push(field::invalid(format!("{path}.requests"), amount.to_string(), wrong));
 }
 
-/// Whether an amount is made of pages of the size that the resource's name says.
+/// Returns true if the amount is a multiple of the page size that the resource's name states.
 fn is_whole_pages(resource: &str, amount: Quantity) -> bool {
     const UNIT: i128 = 1_000_000_000;
     let size: Option<Quantity> = resource.strip_prefix(HUGE_PAGES_PREFIX).and_then(|size| size.parse().ok());
@@ -262,8 +267,9 @@ fn validate_resource_name(resource: &str, field: &str, holder: ResourceHolder, e
     }
 }
 
-/// The containers have room: what they ask for together is within what the pod asks for, and no limit is beyond the pod's. Huge pages
-/// cannot be promised twice, so their limits must have room together.
+/// Validates that the pod-level resources cover the containers: their aggregate requests must not
+/// exceed the pod's requests, and no container's limit the pod's limit. Huge pages cannot be
+/// overcommitted, so for them the aggregate limits must not exceed the pod's limit.
 fn validate_containers_fit_pod(spec: &Value, resources: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let own = |which: &str, resource: &str| {
         amounts(Some(resources), which).find(|(name, _)| *name == resource).map(|(_, amount)| amount)

@@ -1,4 +1,5 @@
-//! Services: types, ports and addresses. Addresses are given in turn and never again, so that two runs agree.
+//! Services: defaults, allocation of addresses and node ports, validation. Addresses are allocated
+//! in ascending order and never reused, so that two runs allocate the same ones.
 
 use serde_json::{Value, json};
 
@@ -39,7 +40,7 @@ fn prepare_for_create(service: &mut Value, moment: &mut WriteContext<'_>) {
 }
 
 fn prepare_for_update(service: &mut Value, old: &Value, moment: &mut WriteContext<'_>) {
-    // What was given stays given, though a client that replaces the object leaves it out.
+    // Allocated addresses stay, although a client that replaces the object may omit them.
     for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         if let Some(value) = object::at(old, &["spec", key]) {
             object::ensure_object(service, &["spec"]).entry(key).or_insert_with(|| value.clone());
@@ -55,7 +56,8 @@ fn allocate_addresses_and_ports(service: &mut Value, moment: &mut WriteContext<'
     }
     if object::text(service, &["spec", "clusterIP"]).is_empty() {
         let serial = moment.next_serial();
-        // 10.96.0.0/12, as a cluster has by default, after the addresses that are set aside by hand.
+        // 10.96.0.0/12, the default of a cluster. The first ten addresses are reserved for manual
+        // use.
         let address = 0x0a60_0000_u32 + 10 + (serial % 0x000f_ff00) as u32;
         let [a, b, c, d] = address.to_be_bytes();
         object::ensure_object(service, &["spec"]).insert("clusterIP".into(), format!("{a}.{b}.{c}.{d}").into());

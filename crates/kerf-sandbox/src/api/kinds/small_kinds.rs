@@ -1,4 +1,4 @@
-//! Small kinds with a rule or two.
+//! Kinds with only one or two rules: ConfigMaps, Secrets, role bindings, Leases, Ingresses.
 
 use serde_json::{Value, json};
 
@@ -82,7 +82,8 @@ pub(super) const INGRESS: KindStrategy = KindStrategy {
     ..NO_OP_STRATEGY
 };
 
-/// The keys of a map are file names, and stand in one of its two halves.
+/// Validates the keys of a ConfigMap: valid file names, each in only one of `data` and
+/// `binaryData`.
 fn validate_keys(map: &Value, errors: &mut Vec<FieldError>) {
     const KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or \
                        'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
@@ -104,7 +105,7 @@ fn validate_keys(map: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The refusal of a change to a field that never changes.
+/// Returns the error for a change of an immutable field.
 pub(super) fn immutable_field_error(field: &str, value: Option<&Value>) -> FieldError {
     field::invalid(field, value.cloned().unwrap_or_default(), "field is immutable")
 }
@@ -123,7 +124,7 @@ fn validate_immutable_data(new: &Value, old: &Value, fields: &[&str], errors: &m
     }
 }
 
-/// `stringData` is a convenience for writers: it ends up in `data`, encoded, and is never read back.
+/// Moves `stringData` to `data`, encoded as base64. Clients write `stringData` and never read it.
 fn merge_string_data(secret: &mut Value) {
     use base64::Engine as _;
     let Some(Value::Object(plain)) = object::remove(secret, &["stringData"]) else { return };

@@ -1,4 +1,4 @@
-//! Volumes, claims and their classes.
+//! PersistentVolumes, claims, StorageClasses, CSIDrivers and VolumeAttachments.
 
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ pub(super) const ATTACHMENT: KindStrategy = KindStrategy {
     ..NO_OP_STRATEGY
 };
 
-/// What is in use does not vanish: the finalizer that says so is there from the start.
+/// Adds the finalizer that protects volumes and claims from deletion while they are in use.
 fn add_protection_finalizer(object: &mut Value, finalizer: &str) {
     let finalizers = object::ensure_object(object, &["metadata"]).entry("finalizers").or_insert_with(|| json!([]));
     if let Value::Array(finalizers) = finalizers
@@ -140,7 +140,7 @@ fn validate_claim(claim: &Value, old: Option<&Value>, errors: &mut Vec<FieldErro
     let fixed = |claim: &Value| {
         let mut spec = claim.get("spec").cloned().unwrap_or_default();
         object::remove(&mut spec, &["volumeAttributesClassName"]);
-        // The binder writes the volume's name, once; the size may grow.
+        // The volume binder writes the volume's name once; the size may grow.
         object::remove(&mut spec, &["resources", "requests"]);
         if object::text(old, &["spec", "volumeName"]).is_empty() {
             object::remove(&mut spec, &["volumeName"]);

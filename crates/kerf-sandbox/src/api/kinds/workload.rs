@@ -1,4 +1,4 @@
-//! What makes pods: defaults of the controllers' kinds, and what may not change in them.
+//! Kinds whose controllers create pods: defaults, initial status, and validation of updates.
 
 use serde_json::{Value, json};
 
@@ -140,7 +140,7 @@ pub(super) const CRON_JOB: KindStrategy = KindStrategy {
     ..NO_OP_STRATEGY
 };
 
-/// Fills in the pod template at `path`.
+/// Sets the defaults of the pod template at `path`.
 fn default_template(object: &mut Value, path: &[&str]) {
     let spec =
         path.iter().try_fold(object, |value, key| value.get_mut(key)).and_then(|template| template.get_mut("spec"));
@@ -149,7 +149,8 @@ fn default_template(object: &mut Value, path: &[&str]) {
     }
 }
 
-/// A strategy that rolls unless it says otherwise, and the bounds of the rolling.
+/// Sets the strategy type to `RollingUpdate` if it is omitted, and then the bounds of a rolling
+/// update.
 fn default_rolling_update(object: &mut Value, strategy: &str, bounds: &[(&str, super::defaults::DefaultValue)]) {
     let fields = object::ensure_object(object, &["spec", strategy]);
     set_defaults(fields, &[("type", Text("RollingUpdate"))]);
@@ -182,7 +183,7 @@ fn default_job(job: &mut Value) {
     }
 }
 
-/// A job tells its pods apart by its own uid.
+/// Sets the selector of a job and the labels of its pods, which identify the pods by the job's uid.
 fn prepare_job_for_create(job: &mut Value, _: &mut WriteContext<'_>) {
     object::ensure_object(job, &[]).insert("status".into(), json!({}));
     if object::flag(job, &["spec", "manualSelector"]) {
@@ -210,7 +211,7 @@ fn validate_template(object: &Value, path: &[&str], errors: &mut Vec<FieldError>
     pod_spec::validate_pod_spec(spec, &format!("{}.spec", path.join(".")), errors);
 }
 
-/// A selector is there, selects the template's pods, and never changes.
+/// Validates that the selector exists, selects the pods of the template, and does not change.
 fn validate_selector_and_template(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let selector = object::at(object, &["spec", "selector"]);
     let empty = json!({});
@@ -322,7 +323,8 @@ fn validate_job(job: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) 
             errors.push(immutable_field_error(&format!("spec.{field}"), now));
         }
     }
-    // A suspended job that has not begun may be steered; anything else of the template is fixed.
+    // A suspended job that has not started may change how its pods are scheduled. Everything else
+    // in the template is immutable.
     let started = !object::text(old, &["status", "startTime"]).is_empty();
     let fixed = |job: &Value| {
         let mut template = object::at(job, &["spec", "template"]).cloned().unwrap_or_default();
