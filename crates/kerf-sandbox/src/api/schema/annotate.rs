@@ -1,11 +1,11 @@
-//! The built-in schemas as OpenAPI documents show them: with the merge keys of lists, and with references in the form that the real
-//! server uses (a reference with anything beside it stands in an `allOf`).
+//! The built-in schemas as OpenAPI documents publish them: with merge keys of lists, and with
+//! references as the real server writes them (a reference that has siblings is inside an `allOf`).
 
 use serde_json::{Map, Value, json};
 
 use super::merge_keys::{ATOMIC_TYPES, FIELD_ATOMICITY, MERGE_KEYS, MergeKeyRow, short_name};
 
-/// A definition's schema, ready to be published.
+/// Returns the schema of a definition for publication.
 pub(crate) fn annotate(name: &str, document: &Value) -> Value {
     let short = short_name(name);
     let mut document = document.clone();
@@ -27,7 +27,7 @@ pub(crate) fn annotate(name: &str, document: &Value) -> Value {
         document["x-kubernetes-map-type"] = "atomic".into();
     }
     if document.get("x-kubernetes-int-or-string").is_some() {
-        // Quantities and the like, for clients that know only plain OpenAPI.
+        // Quantities and similar types, for clients that only understand plain OpenAPI.
         document["oneOf"] = json!([{"type": "string"}, {"type": "number"}]);
         if let Some(fields) = document.as_object_mut() {
             fields.remove("x-kubernetes-int-or-string");

@@ -1,5 +1,5 @@
-//! The types of the built-in kinds, from the schemas that `k8s-openapi` carries with its Rust types. They are read once in a
-//! process; the JSON form stays around for the OpenAPI documents.
+//! The types of the built-in kinds, compiled from the schemas of `k8s-openapi` once per process.
+//! The JSON schemas are kept for the OpenAPI documents.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -15,15 +15,15 @@ use super::{
 };
 use crate::api::kinds;
 
-/// All built-in types: compiled, and as JSON schemas.
+/// All built-in types, compiled and as JSON schemas.
 pub(crate) struct Definitions {
     types: Arc<TypeArena>,
     by_name: BTreeMap<String, TypeIx>,
-    /// Definition name to JSON schema, with references of the form `#/components/schemas/NAME`.
+    /// JSON schemas by definition name. References have the form `#/components/schemas/NAME`.
     pub(crate) json_schemas: Map<String, Value>,
 }
 
-/// Where references in the documents point.
+/// The prefix of references between JSON schemas.
 pub(crate) const SCHEMA_REF_PREFIX: &str = "#/components/schemas/";
 
 static DEFINITIONS: LazyLock<Definitions> = LazyLock::new(|| {
@@ -43,26 +43,26 @@ static DEFINITIONS: LazyLock<Definitions> = LazyLock::new(|| {
     Definitions { types: Arc::new(types), by_name, json_schemas: documents }
 });
 
-/// The built-in types.
+/// Returns the built-in types.
 pub(crate) fn definitions() -> &'static Definitions {
     &DEFINITIONS
 }
 
-/// How a kind makes its types known.
+/// A function that adds the schemas of one kind's types to a generator.
 pub(crate) type RegisterSchema = fn(&mut SchemaGenerator);
 
-/// Makes the types of `T` known.
+/// Adds the schemas of `T` and of all types in it.
 pub(crate) fn register_schema<T: JsonSchema>(generator: &mut SchemaGenerator) {
     generator.subschema_for::<T>();
 }
 
 impl Definitions {
-    /// The schema of a definition; anything, for a name that is not there.
+    /// Returns the schema of a definition. An unknown name gives a schema that allows any value.
     pub(crate) fn schema(&self, definition: &str) -> Schema {
         Schema { types: self.types.clone(), root: self.type_ix(definition) }
     }
 
-    /// Where a definition stands in the arena.
+    /// Returns the index of a definition's type, or [`TypeArena::ANY`] for an unknown name.
     pub(super) fn type_ix(&self, definition: &str) -> TypeIx {
         self.by_name.get(definition).copied().unwrap_or(TypeArena::ANY)
     }
@@ -79,7 +79,7 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// The type of a definition, compiled once.
+    /// Returns the type of a definition, compiled once.
     fn compile_definition(&mut self, name: &str) -> TypeIx {
         if let Some(ix) = self.by_name.get(name) {
             return *ix;
@@ -92,7 +92,7 @@ impl Compiler<'_> {
             "IntOrString" => FieldType::Scalar(ScalarType::IntOrString),
             "Time" => FieldType::Scalar(ScalarType::Time),
             "MicroTime" => FieldType::Scalar(ScalarType::MicroTime),
-            // Of several shapes, or of none: kept as they come.
+            // Types with several shapes or none: values are kept unchanged.
             "JSON"
             | "JSONSchemaPropsOrArray"
             | "JSONSchemaPropsOrBool"
@@ -107,7 +107,7 @@ impl Compiler<'_> {
         ix
     }
 
-    /// The type that a schema describes, which is a reference or a shape of its own.
+    /// Returns the type of a schema that is a reference or an inline schema.
     fn compile_inline_schema(&mut self, document: &Value, row: Option<&'static MergeKeyRow>) -> TypeIx {
         if let Some(reference) = document.get("$ref").and_then(Value::as_str) {
             return self.compile_definition(reference.strip_prefix(SCHEMA_REF_PREFIX).unwrap_or(reference));

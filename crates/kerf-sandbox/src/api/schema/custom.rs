@@ -1,5 +1,5 @@
-//! The type of a custom resource's version, from the schema in its definition. Only what ownership and merging need: whether
-//! values are right is for admission to say.
+//! The type of one version of a custom resource, compiled from the schema in its CRD. It contains
+//! only what ownership and merging need; admission validates the values.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use super::{
     definitions,
 };
 
-/// How deep a schema may nest before the rest of it counts as "anything". Far beyond any real one, and a bound on the stack.
+/// The nesting depth below which a schema counts as any value. It is far beyond real schemas and
+/// bounds the recursion.
 const MAX_SCHEMA_DEPTH: usize = 100;
 
 pub(super) fn compile(open_api: Option<&Value>) -> Schema {

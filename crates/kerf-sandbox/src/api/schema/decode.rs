@@ -1,6 +1,6 @@
-//! Strict decoding of built-in kinds: fields that do not exist are found and dropped, values of the wrong type are refused with
-//! the sentence that Go's decoder gives, nulls vanish, and quantities and times take their canonical form, as they do when the
-//! real server reads an object into its types.
+//! Strict decoding of built-in kinds, with the results of Go's decoder in the real server. Unknown
+//! fields are reported and dropped. Values of the wrong type are rejected with the decoder's
+//! message. Nulls are removed. Quantities and times are changed to their canonical form.
 
 use std::fmt::Write as _;
 
@@ -10,13 +10,14 @@ use serde_json::{Map, Value};
 use super::{FieldType, ScalarType, Schema, SchemaCursor};
 use crate::api::object;
 
-/// Brings `object` into the form that the schema describes. Returns the paths of fields that do not exist (and are now gone),
-/// or the sentence that says why the object cannot be read.
+/// Brings `object` into the form that the schema describes. Returns the paths of unknown fields,
+/// which it has removed, or the message that states why the object cannot be decoded.
 pub(crate) fn decode(schema: &Schema, object: &mut Value) -> Result<Vec<String>, String> {
     decode_changed(schema, object, None)
 }
 
-/// [`decode`] of an object that was made from `read`, which has that form already: parts that are the same are not looked at.
+/// Like [`decode`], for an object that was derived from the decoded object `read`. Parts that are
+/// equal in both are skipped.
 pub(crate) fn decode_changed(schema: &Schema, object: &mut Value, read: Option<&Value>) -> Result<Vec<String>, String> {
     let mut decoder = Decoder { path: String::new(), go_path: String::new(), struct_name: "", unknown: Vec::new() };
     decoder.value(schema.root(), object, read)?;
@@ -24,11 +25,11 @@ pub(crate) fn decode_changed(schema: &Schema, object: &mut Value, read: Option<&
 }
 
 struct Decoder<'a> {
-    /// Where we are, with list places: `spec.containers[0].image`.
+    /// The path of the current value, with list indices: `spec.containers[0].image`.
     path: String,
-    /// Where we are as Go's decoder tells it, without list places.
+    /// The path as Go's decoder prints it, without list indices.
     go_path: String,
-    /// The innermost struct.
+    /// The name of the innermost struct.
     struct_name: &'a str,
     unknown: Vec<String>,
 }
@@ -70,7 +71,8 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// `named`: the keys are fields, which Go's decoder tells, and not the keys of a map, which it does not.
+    /// `named` is true for fields of structs, which Go's decoder prints in paths, and false for
+    /// keys of maps, which it does not print.
     fn entries(
         &mut self,
         entries: &mut Map<String, Value>,
@@ -173,7 +175,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// What Go makes of a null in a list.
+/// Returns the zero value that Go decodes from a null in a list.
 fn zero(ty: &FieldType) -> Value {
     match ty {
         FieldType::Scalar(ScalarType::Boolean) => Value::Bool(false),
@@ -192,7 +194,7 @@ fn zero(ty: &FieldType) -> Value {
 
 fn go_scalar(scalar: ScalarType) -> &'static str {
     match scalar {
-        // Times are texts that are read further.
+        // Go decodes times from strings.
         ScalarType::String | ScalarType::Time | ScalarType::MicroTime => "string",
         ScalarType::Boolean => "bool",
         ScalarType::Int32 | ScalarType::IntOrString => "int32",
@@ -215,7 +217,7 @@ fn go_type(at: SchemaCursor<'_>) -> String {
 
 fn canonical_quantity(text: &mut String) -> Result<(), String> {
     if text.is_empty() {
-        // Read as zero, as the real server does for an empty string.
+        // The real server decodes an empty string as zero.
         "0".clone_into(text);
         return Ok(());
     }

@@ -1,16 +1,16 @@
-//! Where an object does not fit its schema: fields that the schema does not know, and values that are of another type.
+//! Mismatches between an object and its schema: undeclared fields, and values of another type.
 
 use serde_json::Value;
 
 use super::{FieldType, ScalarType, Schema, SchemaCursor};
 
-/// The paths of fields that the schema does not declare (`spec.containers[0].imagee`).
+/// Returns the paths of fields that the schema does not declare (`spec.containers[0].imagee`).
 pub(crate) fn undeclared_fields(schema: &Schema, object: &Value) -> Vec<String> {
     let found = find(schema, object).into_iter();
     found.filter(|misfit| misfit.expected.is_none()).map(|misfit| misfit.path).collect()
 }
 
-/// All that does not fit, in the words of server-side apply.
+/// Returns the messages of server-side apply for all mismatches.
 pub(crate) fn schema_mismatches(schema: &Schema, object: &Value) -> Vec<String> {
     let told = |SchemaMismatch { path, expected: wanted }| match wanted {
         None => format!(".{path}: field not declared in schema"),
@@ -21,7 +21,7 @@ pub(crate) fn schema_mismatches(schema: &Schema, object: &Value) -> Vec<String> 
 
 struct SchemaMismatch {
     path: String,
-    /// What was expected, and what was found; nothing if there should be nothing.
+    /// The expected type and the actual value. `None`: the field is not declared.
     expected: Option<String>,
 }
 
@@ -76,7 +76,8 @@ fn push_key(path: &mut String, key: &str) {
     path.push_str(key);
 }
 
-/// What a value should be that is of another type. A null is of every type, and so is everything where the type has more than one form.
+/// Returns the expected type if the value has another one. A null matches every type. Types with
+/// several forms match every value.
 fn mismatch(ty: &FieldType, value: &Value) -> Option<String> {
     match (ty, value) {
         (_, Value::Null) | (FieldType::Any | FieldType::BuiltIn(_), _) => None,
@@ -98,7 +99,7 @@ fn mismatch(ty: &FieldType, value: &Value) -> Option<String> {
     }
 }
 
-/// A value as Go prints it: `[a map[b:1]]`.
+/// Formats a value like Go's `%v`: `[a map[b:1]]`.
 fn go_print(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".into(),
@@ -112,7 +113,7 @@ fn go_print(value: &Value) -> String {
     }
 }
 
-/// A value as it stands in a Go program: `[]interface {}{"a", map[string]interface {}{"b":1}}`.
+/// Formats a value in Go syntax: `[]interface {}{"a", map[string]interface {}{"b":1}}`.
 fn syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".into(),
