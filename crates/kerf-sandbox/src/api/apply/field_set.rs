@@ -1,5 +1,7 @@
-//! Sets of fields. A set is a trie of path elements; its JSON form is what stands in `fieldsV1`: `f:` a field, `k:` an item of a list by
-//! its keys, `v:` an item by its value, `i:` an item by its place, and `.` where the path so far is itself in the set.
+//! Sets of fields. A set is a trie of path elements. Its JSON form is `fieldsV1`: `f:` a field,
+//! `k:` an item of a list by its keys, `v:` an item by its value, `i:` an item by its index, and
+//! `.` if the path itself is in the set.
+//!
 //! Invariant: every leaf of the trie is a member, so that an empty trie is an empty set.
 
 use std::cmp::Ordering;
@@ -9,13 +11,13 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use smol_str::{SmolStr, SmolStrBuilder};
 
-/// A set of fields below one point, in order of the elements.
+/// The fields below one path, sorted by element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSet(Vec<(SmolStr, FieldSetNode)>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSetNode {
-    /// Whether the path to here is in the set.
+    /// True if the path to this node is in the set.
     pub(super) is_member: bool,
     pub(super) children: FieldSet,
 }
@@ -26,14 +28,14 @@ impl FieldSetNode {
     }
 }
 
-/// Reads the JSON form. Anything that does not belong there is left out.
+/// Parses the JSON form. Invalid parts are ignored.
 impl<'de> Deserialize<'de> for FieldSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         ParsedFieldSet::deserialize(deserializer).map(|below| below.set)
     }
 }
 
-/// What stands below an element, and whether the element itself was named.
+/// The fields below an element, and whether the element itself is a member.
 #[derive(Default)]
 struct ParsedFieldSet {
     set: FieldSet,
@@ -113,7 +115,7 @@ impl FieldSet {
             if place > 0 {
                 text.push(b',');
             }
-            // Writing a text to memory cannot fail.
+            // Writing to memory cannot fail.
             let _ = serde_json::to_writer(&mut *text, element.as_str());
             text.push(b':');
             node.children.write_below(text, node.is_member);
@@ -125,14 +127,15 @@ impl FieldSet {
         self.0.is_empty()
     }
 
-    /// Adds an element behind all others. Whoever adds out of order brings the set into order afterwards; each element comes once.
+    /// Appends an element. Callers that do not append in order must call [`FieldSet::sort`]
+    /// afterwards. Each element may be appended once.
     pub(super) fn push(&mut self, element: SmolStr, node: FieldSetNode) {
         if !node.is_empty() {
             self.0.push((element, node));
         }
     }
 
-    /// Brings elements into order; of one that was given twice the last counts.
+    /// Sorts the elements. The last one of several equal elements is kept.
     pub(super) fn sort(&mut self) {
         if self.0.windows(2).all(|pair| pair[0].0 < pair[1].0) {
             return;
@@ -146,7 +149,7 @@ impl FieldSet {
         self.0.binary_search_by(|(own, _)| own.as_str().cmp(element))
     }
 
-    /// The node of one element, if the set has anything there.
+    /// Returns the node of an element, or `None` if nothing in the set begins with it.
     pub(super) fn get(&self, element: &str) -> Option<&FieldSetNode> {
         self.place(element).ok().map(|place| &self.0[place].1)
     }
@@ -181,7 +184,7 @@ impl FieldSet {
         }
     }
 
-    /// Takes out what is in `other`, path by path. Says whether anything was.
+    /// Removes the paths of `other`. Returns true if the set changed.
     pub(super) fn subtract(&mut self, other: &Self) -> bool {
         let mut changed = false;
         for (element, theirs) in &other.0 {
@@ -198,14 +201,14 @@ impl FieldSet {
         changed
     }
 
-    /// What is in this set and not in `other`, path by path.
+    /// Returns the paths of this set that are not in `other`.
     pub(super) fn difference(&self, other: &Self) -> Self {
         let mut left = self.clone();
         left.subtract(other);
         left
     }
 
-    /// What is in both sets.
+    /// Returns the paths that are in both sets.
     pub(super) fn intersection(&self, other: &Self) -> Self {
         let both = self.0.iter().filter_map(|(element, node)| {
             let theirs = other.get(element)?;
@@ -215,14 +218,14 @@ impl FieldSet {
         Self::from_nodes(both)
     }
 
-    /// Takes away a field of the first level and everything below it.
+    /// Removes a first-level element and everything below it.
     pub(super) fn remove_subtree(&mut self, element: &str) {
         if let Ok(place) = self.place(element) {
             self.0.remove(place);
         }
     }
 
-    /// Takes single paths out, leaving what is below them.
+    /// Removes single paths and keeps the paths below them.
     pub(super) fn remove_paths(&mut self, paths: &[&[&str]]) {
         for path in paths {
             self.remove_path(path);
@@ -243,7 +246,7 @@ impl FieldSet {
         }
     }
 
-    /// The paths that nothing in the set lies below, in order.
+    /// Returns the paths that have no other path below them, in order.
     pub(super) fn leaves(&self) -> Vec<Vec<SmolStr>> {
         let mut leaves = Vec::new();
         self.collect_leaves(&mut Vec::new(), &mut leaves);
@@ -262,7 +265,7 @@ impl FieldSet {
         }
     }
 
-    /// The set with nodes of one's own making; empty ones are left out.
+    /// Builds a set from nodes. Empty nodes are left out.
     pub(super) fn from_nodes(nodes: impl Iterator<Item = (SmolStr, FieldSetNode)>) -> Self {
         let mut set = Self(nodes.filter(|(_, node)| !node.is_empty()).collect());
         set.sort();
@@ -270,7 +273,7 @@ impl FieldSet {
     }
 }
 
-/// The element for a field or a key of a map.
+/// Returns the element of a field or of a key of a map.
 pub(super) fn field(name: &str) -> SmolStr {
     let mut element = SmolStrBuilder::new();
     element.push_str("f:");
@@ -278,7 +281,7 @@ pub(super) fn field(name: &str) -> SmolStr {
     element.finish()
 }
 
-/// A path as messages show it: `.spec.containers[name="web"].image`.
+/// Formats a path for messages: `.spec.containers[name="web"].image`.
 pub(super) fn display_path(path: &[SmolStr]) -> String {
     let mut text = String::new();
     for element in path {

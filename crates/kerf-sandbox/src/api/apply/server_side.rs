@@ -1,5 +1,6 @@
-//! Server-side apply: the applier says all that it wants; what it wants is laid over the live object, what it wanted before and
-//! wants no longer goes (unless somebody else owns it), and where it wants something else than an owner, it is told so.
+//! Server-side apply. The applier states all fields that it wants, and they are merged into the
+//! live object. Fields that it applied before and no longer applies are removed unless another
+//! manager owns them. A different value in a field of another manager is a conflict.
 
 use serde_json::{Map, Value};
 
@@ -10,8 +11,8 @@ use crate::api::object;
 use crate::api::schema::Schema;
 use crate::api::status::{Cause, StatusError};
 
-/// Applies `wanted` to `live` (nothing, for an object that does not exist yet). Defaults are for the caller to fill in afterwards: they
-/// belong to nobody. Returns the object as it should be, with its managed fields.
+/// Applies `wanted` to `live` (`None` if the object does not exist). Returns the new object with
+/// its managed fields. The caller sets defaults afterwards, because no manager owns defaults.
 pub(crate) fn apply(
     schema: &Schema,
     live: Option<&Value>,
@@ -67,7 +68,7 @@ pub(crate) fn apply(
         return Err(apply_conflict_error(conflicts));
     }
     if live.is_some() && is_same {
-        // Applying the same again changes nothing, not even the time.
+        // Applying an unchanged configuration changes nothing, not even the time.
         let entry = entries.iter_mut().find(|entry| entry.belongs_to(writer, Operation::Apply));
         if let (Some(time), Some(entry)) = (applied_at, entry) {
             entry.time = time;
@@ -77,7 +78,7 @@ pub(crate) fn apply(
     Ok(merged)
 }
 
-/// What an object is before anything is in it: its type.
+/// Returns an object with only the type of `wanted`.
 fn identity(wanted: &Value) -> Value {
     let mut identity = Map::new();
     for key in ["apiVersion", "kind"] {
@@ -89,7 +90,7 @@ fn identity(wanted: &Value) -> Value {
     identity.into()
 }
 
-/// Takes out of `merged` what the applier owned before and nobody owns now.
+/// Removes from `merged` the fields that the applier owned before and no manager owns now.
 fn prune(schema: &Schema, merged: &Value, before: &FieldSet, entries: &[ManagedFieldsEntry]) -> Value {
     let at = schema.root();
     let named = |set: &FieldSet| typed::with_named_fields(at, set);
@@ -100,9 +101,9 @@ fn prune(schema: &Schema, merged: &Value, before: &FieldSet, entries: &[ManagedF
     let pruned = remove(&last);
     let owned = entries.iter().fold(FieldSet::default(), |owned, entry| owned.union(&entry.fields));
     let everything = fields(merged);
-    // What others own comes back ...
+    // Restores fields that other managers own.
     let pruned = remove(&everything.difference(&fields(&pruned).union(&named(&owned))));
-    // ... and so does what went along without ever having been the applier's.
+    // Restores fields that were removed with a parent and that the applier never owned.
     remove(&everything.difference(&fields(&pruned)).intersection(&last))
 }
 

@@ -1,4 +1,4 @@
-//! Ownership, told as small stories: each step is a write, and what counts is who owns what afterwards.
+//! Tests of ownership. Each test makes some writes and checks the owners of the fields afterwards.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
@@ -32,7 +32,7 @@ fn applied(live: Option<&Value>, spec: Value, manager: &str) -> Result<Value, St
     apply(&schema(), live, &deployment(spec), &writer(manager), false).map_err(|refusal| refusal.message().to_string())
 }
 
-/// `manager(operation): fields` for each owner.
+/// Formats each owner as `manager(operation): fields`.
 fn owners(object: &Value) -> Vec<String> {
     let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     let show = |entry: &Value| {
@@ -46,7 +46,7 @@ fn owners(object: &Value) -> Vec<String> {
     entries.iter().map(show).collect()
 }
 
-/// `new` as it is after an update of `live`, with its owners.
+/// Returns `new` after an update of `live`, with its owners.
 fn updated(live: Option<&Value>, mut new: Value, writer: &FieldManager<'_>) -> Value {
     let mut live = live.cloned();
     let known = live.as_mut().map(ManagedFields::take);

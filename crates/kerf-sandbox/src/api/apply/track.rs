@@ -1,5 +1,5 @@
-//! The bookkeeping of every write that is not an apply: whoever adds or changes a field owns it from then on, and nobody owns
-//! what is gone.
+//! Ownership on writes other than apply. The manager that adds or changes a field becomes its
+//! owner; removed fields lose their owners.
 
 use serde_json::Value;
 
@@ -7,8 +7,9 @@ use super::managed::{self, FieldManager, ManagedFields, ManagedFieldsEntry, Oper
 use super::typed;
 use crate::api::schema::Schema;
 
-/// Who owns which fields of `new`, knowing what stood there before and who owned that (nothing, for a creation). What the client itself
-/// says about managed fields counts only if it resets them, or if nothing was known; it is taken out of `new`.
+/// Returns the owners of the fields of `new`. `old` is the stored object with its managed fields,
+/// or `None` on create. The client's own `managedFields` are taken out of `new`. An empty list or
+/// entry resets all; other entries replace the stored ones.
 pub(crate) fn track_ownership(
     schema: &Schema,
     old: Option<(&Value, ManagedFields)>,

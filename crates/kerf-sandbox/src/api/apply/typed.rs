@@ -1,6 +1,6 @@
-//! What a schema says about objects: which fields an object has, which fields differ between two, how one is laid over another,
-//! and what remains when fields are taken away. The rules of structured merge: maps and structs by key, associative lists by their
-//! items' keys, everything else as a whole.
+//! Schema-driven operations of structured merge: the fields of an object, the difference of two
+//! objects, merging, and removing fields. Maps and structs are merged by key, associative lists by
+//! the keys of their items, and all other values are replaced.
 
 use serde_json::{Map, Value};
 use smol_str::{SmolStr, SmolStrBuilder};
@@ -21,13 +21,14 @@ impl Comparison {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
 
-    /// What is new or different.
+    /// Takes the fields that were added or modified.
     pub(super) fn take_changed(&mut self) -> FieldSet {
         std::mem::take(&mut self.added).union(&std::mem::take(&mut self.modified))
     }
 }
 
-/// What identifies an item of an associative list, or a sentence that says why it has no identity.
+/// Returns the identity of an item of an associative list, or a message that states why it has
+/// none.
 pub(super) fn element(kind: &ListMergeType, item: &Value) -> Result<SmolStr, String> {
     match kind {
         ListMergeType::Atomic => Err("an atomic list has no items of their own".into()),
@@ -42,7 +43,7 @@ pub(super) fn element(kind: &ListMergeType, item: &Value) -> Result<SmolStr, Str
                 && is_plain(name)
                 && is_plain(value)
             {
-                // Most items have a name, and the general way takes long for that.
+                // Fast path for the most common case, an item with a plain name.
                 let mut identity = SmolStrBuilder::new();
                 for part in ["k:{\"", name, "\":\"", value, "\"}"] {
                     identity.push_str(part);
@@ -65,12 +66,13 @@ pub(super) fn element(kind: &ListMergeType, item: &Value) -> Result<SmolStr, Str
     }
 }
 
-/// Whether JSON has the text as it is.
+/// Returns true if the text needs no escapes in JSON.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\')
 }
 
-/// All fields that `object` sets. Fails on a list whose items cannot be told apart.
+/// Returns all fields that `object` sets, or an error for a list whose items have no distinct
+/// identities.
 pub(super) fn fields(at: SchemaCursor<'_>, object: &Value) -> Result<FieldSet, String> {
     let mut nodes: Vec<(SmolStr, FieldSetNode)> = Vec::new();
     match object {
@@ -101,7 +103,7 @@ pub(super) fn fields(at: SchemaCursor<'_>, object: &Value) -> Result<FieldSet, S
     Ok(FieldSet::from_nodes(nodes.into_iter()))
 }
 
-/// Whether a value counts as one thing: scalars, atomic maps and lists, and empty ones.
+/// Returns true if the value is owned as a whole: scalars, atomic maps and lists, and empty ones.
 fn is_leaf(at: SchemaCursor<'_>, value: &Value) -> bool {
     match value {
         Value::Object(entries) => entries.is_empty() || at.is_atomic(),
@@ -110,8 +112,9 @@ fn is_leaf(at: SchemaCursor<'_>, value: &Value) -> bool {
     }
 }
 
-/// The difference from `old` to `new`. `standing` are the fields of structs that exist even in an object without content (as
-/// `spec` does in a Go struct), so that nobody comes to own them as such.
+/// Returns the difference from `old` to `new`. `standing` are fields of Go structs that exist even
+/// if the object does not set them (such as `spec`), so that no manager becomes the owner of the
+/// field itself.
 pub(super) fn compare(at: SchemaCursor<'_>, old: &Value, new: &Value, standing: &[&str]) -> Comparison {
     let mut comparison = Comparison::default();
     Walk { implicit_fields: standing }.children(
@@ -127,15 +130,15 @@ struct Walk<'a> {
     implicit_fields: &'a [&'a str],
 }
 
-/// Where a comparison is.
+/// The position of a comparison.
 #[derive(Clone, Copy)]
 struct ComparePosition<'a> {
     at: SchemaCursor<'a>,
-    /// Only fields lead here, no items of lists.
+    /// True if the path to this position has no items of lists.
     in_struct: bool,
 }
 
-/// What has become of a path itself.
+/// The change of the path itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FieldChange {
     Added,
@@ -167,7 +170,7 @@ impl Comparison {
 }
 
 impl Walk<'_> {
-    /// Compares two states of a path that are known to differ.
+    /// Compares two different values of one path.
     fn differ(
         &self,
         here: ComparePosition<'_>,
@@ -194,7 +197,8 @@ impl Walk<'_> {
         comparison.push(element, became, below);
     }
 
-    /// What is new where there was nothing: most of what creations and first reports write.
+    /// Returns the node of a value that did not exist before. Most values of create requests and
+    /// first status updates are new.
     fn new_node(&self, here: ComparePosition<'_>, element: &SmolStr, new: &Value) -> FieldSetNode {
         if is_leaf(here.at, new) {
             return FieldSetNode { is_member: true, children: FieldSet::default() };
@@ -213,7 +217,7 @@ impl Walk<'_> {
                 for (identity, items) in index(here.at.list_merge_type(), Some(new)) {
                     let node = match items.as_slice() {
                         [item] => self.new_node(inner, &identity, item),
-                        // Items that cannot be told apart are owned together, as one.
+                        // Duplicate items are owned together, as one item.
                         _ => FieldSetNode { is_member: true, children: FieldSet::default() },
                     };
                     below.push(identity, node);
@@ -274,7 +278,7 @@ impl Walk<'_> {
                 }
             };
             match (was, is) {
-                // Items that cannot be told apart are owned together, as one.
+                // Duplicate items are owned together, as one item.
                 ([_, _, ..], [_, _, ..]) => {
                     if was != is {
                         comparison.push(identity, FieldChange::Modified, Comparison::default());
@@ -297,7 +301,8 @@ impl Walk<'_> {
     }
 }
 
-/// The items of a list by what identifies them, in the order in which they come; those that have no identity are left out.
+/// Groups the items of a list by identity, in the order of their first item. Items without an
+/// identity are left out.
 fn index<'a>(kind: &ListMergeType, list: Option<&'a Value>) -> Vec<(SmolStr, Vec<&'a Value>)> {
     let mut index: Vec<(SmolStr, Vec<&Value>)> = Vec::new();
     for item in list.and_then(Value::as_array).into_iter().flatten() {
@@ -320,7 +325,7 @@ fn kinds_differ(old: Option<&Value>, new: Option<&Value>) -> bool {
     }
 }
 
-/// Lays `over` on `under`.
+/// Merges `over` into `under`. Values of `over` win.
 pub(super) fn merge(at: SchemaCursor<'_>, under: &Value, over: &Value) -> Value {
     match (under, over) {
         (Value::Object(below), Value::Object(above)) if !(at.is_atomic() || (below.is_empty() && above.is_empty())) => {
@@ -338,7 +343,8 @@ pub(super) fn merge(at: SchemaCursor<'_>, under: &Value, over: &Value) -> Value 
     }
 }
 
-/// Items that both have are merged and stand in the order of `above`; the others keep their neighbourhood.
+/// Merges the items that are in both lists, in the order of `above`. The other items keep their
+/// neighbours.
 fn merge_lists(at: SchemaCursor<'_>, below: &[Value], above: &[Value]) -> Vec<Value> {
     let identify = |items: &[Value]| -> Vec<SmolStr> {
         items.iter().map(|item| element(at.list_merge_type(), item).unwrap_or_default()).collect()
@@ -389,7 +395,8 @@ fn merge_lists(at: SchemaCursor<'_>, below: &[Value], above: &[Value]) -> Vec<Va
     out
 }
 
-/// `object` without the fields of `gone`; maps and lists that become empty go too.
+/// Returns `object` without the fields of `gone`. Maps and lists that become empty are removed too;
+/// `None` if nothing remains.
 pub(super) fn without(at: SchemaCursor<'_>, object: &Value, gone: &FieldSet) -> Option<Value> {
     match object {
         Value::Object(entries) if !entries.is_empty() && !at.is_atomic() => {
@@ -425,8 +432,8 @@ pub(super) fn without(at: SchemaCursor<'_>, object: &Value, gone: &FieldSet) -> 
     }
 }
 
-/// The set with every struct field on the way to a member made a member too: taking a field away takes its struct when
-/// nothing else is in it.
+/// Returns the set with every struct field on the path to a member as a member too. Removing a
+/// field then also removes a struct that becomes empty.
 pub(super) fn with_named_fields(at: SchemaCursor<'_>, set: &FieldSet) -> FieldSet {
     FieldSet::from_nodes(set.nodes().map(|(element, node)| {
         let (inner, named) = match element.strip_prefix("f:") {
