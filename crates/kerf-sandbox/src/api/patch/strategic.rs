@@ -1,6 +1,6 @@
-//! Strategic merge patch: a merge patch that merges lists by the keys of their items, with directives (`$patch`, `$retainKeys`,
-//! `$setElementOrder/…`, `$deleteFromPrimitiveList/…`) for what merging alone cannot say. Only built-in kinds have it, since
-//! only their lists' merge keys are known.
+//! Strategic merge patch: a merge patch that merges lists by the keys of their items, with
+//! directives (`$patch`, `$retainKeys`, `$setElementOrder/…`, `$deleteFromPrimitiveList/…`) for
+//! other changes. Only built-in kinds support it, because only their merge keys are known.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const SET_ORDER: &str = "$setElementOrder/";
 const DELETE_ITEMS: &str = "$deleteFromPrimitiveList/";
 
-/// Lays `patch` over `object`.
+/// Merges `patch` into `object`.
 pub(crate) fn apply(schema: &Schema, object: Value, patch: &Value) -> ApiResult<Value> {
     let (Value::Object(object), Value::Object(patch)) = (object, patch) else {
         return Err(StatusError::bad_request("a strategic merge patch must be an object"));
@@ -157,7 +157,7 @@ fn merge_by_key(at: SchemaCursor<'_>, key: &str, mut merged: Vec<Value>, over: &
     Ok(merged)
 }
 
-/// A map as the real server prints it.
+/// Formats a map as the real server prints it.
 fn go_map(fields: &Map<String, Value>) -> String {
     let shown = |(key, value): (&String, &Value)| match value {
         Value::String(text) => format!("{key}:{text}"),
@@ -167,8 +167,9 @@ fn go_map(fields: &Map<String, Value>) -> String {
     format!("map[{}]", fields.iter().map(shown).collect::<Vec<_>>().join(" "))
 }
 
-/// Brings a merged list into the real server's order: items that the patch names keep the patch's order, the others theirs; where the two meet,
-/// what stood first stays first, and what is new goes before.
+/// Orders a merged list as the real server does. Items of the patch keep the order of the patch,
+/// the others their own order. Between the two groups the original order decides; new items come
+/// before.
 fn interleave(
     merged: Vec<Value>,
     under: &[Value],
@@ -193,7 +194,8 @@ fn interleave(
     ordered
 }
 
-/// Brings the items that `order` names into that order; the others stay behind the item that they stood behind.
+/// Sorts the items that `order` names into that order. Other items stay behind the item that was
+/// before them.
 fn set_order(items: Vec<Value>, order: &[Value], merge: Option<&MergeKey>) -> Vec<Value> {
     let same = |item: &Value, wanted: &Value| match merge {
         Some(MergeKey::Field(key)) => {

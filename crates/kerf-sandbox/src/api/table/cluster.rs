@@ -1,4 +1,4 @@
-//! Everything else that has columns of its own.
+//! Tables of cluster-wide, network, policy and DRA kinds, and of Events.
 
 use serde_json::Value;
 

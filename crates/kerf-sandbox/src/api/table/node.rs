@@ -1,4 +1,4 @@
-//! Nodes.
+//! The table of nodes.
 
 use std::collections::BTreeSet;
 
