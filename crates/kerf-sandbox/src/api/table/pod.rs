@@ -1,4 +1,5 @@
-//! Pods: the one word that says how a pod is doing is worked out from its containers.
+//! The table of pods. The column `Status` is computed from the pod's phase and its container
+//! statuses.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -46,7 +47,7 @@ struct PodSummary {
     last_restart: Option<Timestamp>,
 }
 
-/// A container's state as its status tells it.
+/// A container's status with its state.
 struct ContainerState<'a>(&'a Value);
 
 impl<'a> ContainerState<'a> {
@@ -62,7 +63,7 @@ impl<'a> ContainerState<'a> {
         object::number(self.0, &["state", "terminated", "exitCode"]).unwrap_or_default()
     }
 
-    /// Why it ended: the reason, or the signal, or the code.
+    /// Returns why the container terminated: the reason, or else the signal, or else the exit code.
     fn termination_reason(&self) -> String {
         let reason = object::text(self.0, &["state", "terminated", "reason"]);
         match object::number(self.0, &["state", "terminated", "signal"]).unwrap_or_default() {
@@ -156,7 +157,8 @@ impl PodSummary {
         summary
     }
 
-    /// What the containers say, the first one last, because it says most.
+    /// Adds the container statuses. The first container is added last, so that its state takes
+    /// precedence.
     fn add_container_states(&mut self, pod: &Value, ready: bool) {
         let (mut runs, mut failure) = (false, String::new());
         for container in object::list(pod, &["status", "containerStatuses"]).iter().rev() {
