@@ -1,4 +1,4 @@
-//! From a `CustomResourceDefinition` to resources, one for each version that it serves.
+//! Compiles a `CustomResourceDefinition` into resources, one per served version.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::api::registry::{Resource, ResourceOrigin, ScalePaths, ServedAs};
 use crate::api::schema::Schema;
 use crate::api::storage::TableIx;
 
-/// The resources of a definition. A definition that does not compile, or that is not established, has none.
+/// Returns the resources of a CRD. A CRD that does not compile has none.
 pub(crate) fn resources(definition: &Value, table: TableIx, revision: u64) -> Vec<Resource> {
     let Ok(compiled) = CustomResource::compile(definition) else { return Vec::new() };
     let compiled = Arc::new(compiled);
@@ -78,12 +78,13 @@ fn open_api_of<'a>(definition: &'a Value, version: &str) -> Option<&'a Value> {
     object::at(version, &["schema", "openAPIV3Schema"])
 }
 
-/// `.spec.replicas` as its keys.
+/// Splits a path such as `.spec.replicas` into its keys.
 fn keys(path: &str) -> Vec<SmolStr> {
     JsonPath::parse(path).map(|path| path.keys()).unwrap_or_default()
 }
 
-/// The name of a kind in OpenAPI documents: the group backwards, as the real server writes it.
+/// Returns the name of a kind in OpenAPI documents. The parts of the group are in reverse order, as
+/// in the real server.
 fn openapi_definition_name(group: &str, version: &str, kind: &str) -> SmolStr {
     let backwards: Vec<&str> = group.split('.').rev().collect();
     smol_str::format_smolstr!("{}.{version}.{kind}", backwards.join("."))

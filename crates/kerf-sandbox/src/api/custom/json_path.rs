@@ -1,5 +1,6 @@
-//! The part of `JSONPath` that printer columns, scales and selectable fields use: keys, places, wildcards and a filter for equality.
-//! `.status.conditions[?(@.type=="Ready")].status`, `.metadata.labels.karpenter\.sh/nodepool`, `.spec['a.b'][0]`.
+//! The subset of `JSONPath` that printer columns, scales and selectable fields use: keys, indices,
+//! wildcards and filters for equality. Examples: `.status.conditions[?(@.type=="Ready")].status`,
+//! `.metadata.labels.karpenter\.sh/nodepool`, `.spec['a.b'][0]`.
 
 use serde_json::Value;
 use smol_str::SmolStr;
@@ -9,7 +10,7 @@ enum JsonPathStep {
     Key(SmolStr),
     Index(i64),
     Wildcard,
-    /// Items of which the value at the path equals the text (or does not).
+    /// Selects items whose value at `path` equals `text` (or differs, if `equal` is false).
     Filter {
         path: Vec<SmolStr>,
         equal: bool,
@@ -22,7 +23,7 @@ enum JsonPathStep {
 pub(crate) struct JsonPath(Vec<JsonPathStep>);
 
 impl JsonPath {
-    /// Reads a path; nothing if it is not one of ours.
+    /// Parses a path. Returns `None` if it is invalid or not supported.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut rest = text.trim();
         rest = rest.strip_prefix('$').unwrap_or(rest);
@@ -46,7 +47,7 @@ impl JsonPath {
         Some(Self(steps))
     }
 
-    /// The first value that the path leads to.
+    /// Returns the first value other than null that the path selects.
     pub(crate) fn find<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         let mut found = vec![value];
         for step in &self.0 {
@@ -55,7 +56,7 @@ impl JsonPath {
         found.into_iter().find(|value| !value.is_null())
     }
 
-    /// The keys of a path that has nothing else.
+    /// Returns the keys of a path that consists of keys only; otherwise nothing.
     pub(crate) fn keys(&self) -> Vec<SmolStr> {
         let keys = self.0.iter().map(|step| match step {
             JsonPathStep::Key(key) => Some(key.clone()),
@@ -91,7 +92,7 @@ fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_string)
 }
 
-/// A key up to the next dot or bracket; a backslash takes away the meaning of what follows.
+/// Splits off a key, up to the next dot or bracket. A backslash escapes the next character.
 fn key(text: &str) -> (SmolStr, &str) {
     let mut key = String::new();
     let mut letters = text.char_indices();
@@ -105,7 +106,7 @@ fn key(text: &str) -> (SmolStr, &str) {
     (key.into(), "")
 }
 
-/// Where a bracket closes, not counting what stands in quotes.
+/// Returns the index of the closing bracket. Brackets in quotes are ignored.
 fn closing(text: &str) -> Option<usize> {
     let mut quote = None;
     for (place, letter) in text.char_indices() {

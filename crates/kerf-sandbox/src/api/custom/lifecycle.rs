@@ -1,5 +1,6 @@
-//! How definitions come, change and go. Custom resources are served from the moment that their definition is stored; a definition that
-//! is deleted takes its objects with it, and stays until the last of them is gone.
+//! Creation, update and deletion of CRDs. Custom resources are served as soon as their CRD is
+//! stored. The deletion of a CRD deletes its objects, and the CRD stays until the last object is
+//! deleted.
 
 use serde_json::Value;
 
@@ -12,10 +13,10 @@ use crate::api::selector::Selection;
 use crate::api::storage::{ObjectKey, PageQuery};
 use crate::api::subresources::update_directly;
 
-/// Holds a definition while objects of it are left.
+/// Keeps a CRD until all its objects are deleted.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// A definition was created or changed: what is served follows.
+/// Updates the served resources after a CRD was created or changed.
 pub(crate) fn on_crd_changed(call: &Call<'_>, definition: &Value) {
     let (group, plural) =
         (object::text(definition, &["spec", "group"]), object::text(definition, &["spec", "names", "plural"]));
@@ -33,7 +34,7 @@ pub(crate) fn on_crd_changed(call: &Call<'_>, definition: &Value) {
     }
 }
 
-/// A definition is gone, and what it defined with it.
+/// Stops serving the resources of a deleted CRD.
 pub(crate) fn on_crd_deleted(call: &Call<'_>, definition: &Value) {
     let (group, plural) =
         (object::text(definition, &["spec", "group"]), object::text(definition, &["spec", "names", "plural"]));
@@ -41,7 +42,7 @@ pub(crate) fn on_crd_deleted(call: &Call<'_>, definition: &Value) {
     call.server.close_custom_table(group, plural);
 }
 
-/// An object of a custom resource is gone: perhaps its definition was only waiting for that.
+/// Completes the deletion of a CRD if this was its last object.
 pub(crate) fn on_custom_object_deleted(call: &Call<'_>) {
     let ResourceOrigin::Custom(kind) = &call.resource.origin else { return };
     let closing =
@@ -65,18 +66,18 @@ fn delete_objects(call: &Call<'_>, group: &str, plural: &str) {
     for stored in page.objects {
         let Ok(object) = parse_stored(&stored) else { continue };
         let inner = call_for_object(call, resource, &object);
-        // Objects that are held back stay, and so does the definition.
+        // Objects with finalizers stay, and so does the CRD.
         let _ = delete_object(&inner, &inner.key(), inner.name(), &DeleteOptions::default());
     }
 }
 
-/// The same caller, asking about an object of another resource.
+/// Returns the call of the same client for an object of another resource.
 fn call_for_object<'a>(call: &Call<'a>, resource: &std::sync::Arc<Resource>, object: &Value) -> Call<'a> {
     let namespace = object::namespace(object);
     call.for_object(resource.clone(), (!namespace.is_empty()).then_some(namespace), object::name(object))
 }
 
-/// Lets a definition that is being deleted go, if nothing of it is left.
+/// Removes a CRD that is being deleted if it has no objects left.
 pub(crate) fn finish_crd_deletion(call: &Call<'_>, name: &str) {
     let registry = call.server.registry();
     let Some(definitions) = registry.find("apiextensions.k8s.io", "customresourcedefinitions").cloned() else { return };
