@@ -1,5 +1,6 @@
-//! Eviction: deleting a pod, if its disruption budget allows it. The budget's status is what counts, as whoever computes it has
-//! left it; each eviction takes one from it at once, so that a burst of evictions cannot overdraw it.
+//! Eviction: deletes a pod if its PodDisruptionBudget allows it. The disruption controller computes
+//! the budget's status. Each eviction decrements `disruptionsAllowed` at once, so that a burst of
+//! evictions cannot exceed the budget.
 
 use serde_json::{Value, json};
 
@@ -14,11 +15,12 @@ use crate::api::selector::{LabelSelector, Selection};
 use crate::api::status::{ApiResult, Cause, StatusError};
 use crate::api::storage::{ObjectKey, PageQuery};
 
-/// How many evicted pods a budget remembers before it waits for them to go.
+/// The number of evicted pods that a budget records. Above it, evictions fail until the disruption
+/// controller has removed pods that no longer exist.
 const MAX_DISRUPTED_PODS: usize = 2000;
 const BUDGET_VIOLATED_MESSAGE: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
-/// `POST` of `pods/NAME/eviction`.
+/// Handles `POST` of `pods/NAME/eviction`.
 pub(super) fn evict(call: &Call<'_>) -> ApiResult<Reply> {
     let eviction = call.read_body()?.value;
     let (version, kind) = (object::text(&eviction, &["apiVersion"]), object::text(&eviction, &["kind"]));
@@ -50,12 +52,13 @@ pub(super) fn evict(call: &Call<'_>) -> ApiResult<Reply> {
     Ok(super::success())
 }
 
-/// A pod that has ended, has not begun or is already going disturbs nobody.
+/// Returns true if the pod has terminated, has not started or is being deleted. Its eviction
+/// disrupts nothing.
 fn can_ignore_budget(pod: &Value) -> bool {
     matches!(object::text(pod, &["status", "phase"]), "Succeeded" | "Failed" | "Pending") || object::is_deleting(pod)
 }
 
-/// The budget that covers a pod. More than one is more than an eviction can keep.
+/// Returns the budget that selects a pod, or `None`. More than one is an error, as in Kubernetes.
 fn find_budget(call: &Call<'_>, pod: &Value) -> ApiResult<Option<Value>> {
     let Some(budgets) = call.registry.find("policy", "poddisruptionbudgets") else { return Ok(None) };
     let everything = Selection::default();
@@ -85,7 +88,8 @@ fn find_budget(call: &Call<'_>, pod: &Value) -> ApiResult<Option<Value>> {
     }
 }
 
-/// Takes one disruption from the budget, unless the pod is one that the budget lets go anyway.
+/// Decrements the budget, unless the budget allows the eviction of unready pods and the pod is
+/// unready.
 fn check_and_decrement_budget(call: &Call<'_>, budget: &Value, pod: &Value, options: &DeleteOptions) -> ApiResult<()> {
     let budgets =
         call.registry.find("policy", "poddisruptionbudgets").cloned().ok_or_else(StatusError::no_such_resource)?;
@@ -106,7 +110,8 @@ fn decrement_stored_budget(call: &Call<'_>, budgets: &Resource, name: &str) -> A
     .map(drop)
 }
 
-/// A pod that is not ready counts for nothing: with `AlwaysAllow` it may go, with the default only while the rest is healthy.
+/// Returns true if unready pods may be evicted without the budget: always with `AlwaysAllow`,
+/// otherwise only while enough other pods are healthy.
 fn allows_unready_eviction(budget: &Value) -> bool {
     let number = |field: &str| object::number(budget, &["status", field]).unwrap_or_default();
     match object::text(budget, &["spec", "unhealthyPodEvictionPolicy"]) {
@@ -123,7 +128,8 @@ fn is_ready(pod: &Value) -> bool {
         .is_some_and(|condition| object::text(condition, &["status"]) == "True")
 }
 
-/// Counts one disruption in a budget's status, or says why there is none left.
+/// Decrements `disruptionsAllowed` and records the pod, or returns the error if no disruption is
+/// allowed.
 fn count_disruption(budget: &mut Value, call: &Call<'_>) -> ApiResult<()> {
     let number = |budget: &Value, path: &[&str]| object::number(budget, path).unwrap_or_default();
     let name = object::name(budget).to_string();
@@ -166,7 +172,7 @@ fn count_disruption(budget: &mut Value, call: &Call<'_>) -> ApiResult<()> {
     Ok(())
 }
 
-/// Notes on the pod why it goes, for whoever reads its last state.
+/// Sets the condition `DisruptionTarget`, which states why the pod is deleted.
 fn set_disruption_target(call: &Call<'_>, pod: &Value, options: &DeleteOptions) -> ApiResult<()> {
     if options.uid.as_ref().is_some_and(|uid| uid != object::uid(pod)) {
         return Ok(());

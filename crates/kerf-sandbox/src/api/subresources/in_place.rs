@@ -1,5 +1,5 @@
-//! The two changes to a running pod that an ordinary update may not make: other resources (`resize`) and containers that are added for
-//! debugging (`ephemeralcontainers`). Everything else that the body says is ignored.
+//! Changes of a running pod that an ordinary update may not make: resources (`resize`) and
+//! containers for debugging (`ephemeralcontainers`). Everything else in the body is ignored.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::api::schema;
 use crate::api::status::{ApiResult, StatusError};
 use crate::api::write::read_patch;
 
-/// `PUT` or `PATCH` of `pods/NAME/resize` and `pods/NAME/ephemeralcontainers`.
+/// Handles `PUT` or `PATCH` of `pods/NAME/resize` and `pods/NAME/ephemeralcontainers`.
 pub(super) fn change_pod_in_place(call: &Call<'_>) -> ApiResult<Reply> {
     let sent = match call.verb {
         Verb::Patch => None,
@@ -62,7 +62,7 @@ fn add_ephemeral_containers(pod: &mut Value, wanted: &Value) {
         .map(|container| object::text(container, &["name"]).to_string())
         .collect();
     for container in object::list(wanted, &["spec", "ephemeralContainers"]) {
-        // They can be added; one that is there stays as it is.
+        // Ephemeral containers can be added but not changed.
         if !existing.iter().any(|name| name == object::text(container, &["name"])) {
             let list = object::ensure_object(pod, &["spec"]).entry("ephemeralContainers").or_insert_with(|| json!([]));
             if let Some(list) = list.as_array_mut() {

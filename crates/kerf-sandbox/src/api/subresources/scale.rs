@@ -1,4 +1,4 @@
-//! Scale: how many there should be and how many there are, in one form for every kind that has such a number.
+//! Scale: the desired and actual number of replicas, in one form for every kind that has them.
 
 use serde_json::{Value, json};
 use smol_str::SmolStr;
@@ -17,12 +17,12 @@ use crate::api::write::{
 };
 
 const VERSION: &str = "autoscaling/v1";
-/// What stands for a number that an object does not have, between the reading of its scale and the writing.
+/// Replaces a missing number of replicas between the reading and the writing of a scale.
 const UNSET: i64 = i32::MIN as i64;
-/// How the real server calls its list of types.
+/// The name that the real server prints for its type registry.
 const SCHEME: &str = "\"pkg/runtime/scheme.go:111\"";
 
-/// `GET`, `PUT` or `PATCH` of the scale of an object.
+/// Handles `GET`, `PUT` or `PATCH` of the scale of an object.
 pub(super) fn handle_scale(call: &Call<'_>) -> ApiResult<Reply> {
     let paths = call.resource.scale.clone().ok_or_else(StatusError::no_such_resource)?;
     let reply = match call.verb {
@@ -42,7 +42,8 @@ pub(super) fn handle_scale(call: &Call<'_>) -> ApiResult<Reply> {
 }
 
 fn replace(call: &Call<'_>, paths: &ScalePaths) -> ApiResult<Reply> {
-    // The part of the real server that serves custom resources does not know scales by name: it has this one sentence for all of them.
+    // The part of the real server that serves custom resources has no type for scales. It answers
+    // every invalid body with this message.
     let refuse = |refusal: StatusError| {
         if call.resource.is_custom() && refusal.code() == 400 {
             StatusError::bad_request(format!("no kind is registered for the type v1.Scale in scheme {SCHEME}"))
@@ -70,7 +71,8 @@ fn patch(call: &Call<'_>, paths: &ScalePaths) -> ApiResult<Reply> {
     })
 }
 
-/// Reads a scale strictly: a number that cannot be read must not pass for none. Returns the warnings.
+/// Decodes a scale strictly and returns the warnings. A number that cannot be decoded must not
+/// count as missing.
 fn decode_scale(call: &Call<'_>, scale: &mut Value, duplicates: &[String]) -> ApiResult<Vec<String>> {
     let (version, kind) = (object::text(scale, &["apiVersion"]), object::text(scale, &["kind"]));
     let short = version.rsplit('/').next().unwrap_or(version);
@@ -93,21 +95,21 @@ fn decode_scale(call: &Call<'_>, scale: &mut Value, duplicates: &[String]) -> Ap
         })
 }
 
-/// The object with the number that a scale asks for.
+/// Returns the object with the number of replicas of a scale.
 fn scaled(call: &Call<'_>, old: &Value, scale: &Value, paths: &ScalePaths) -> ApiResult<Value> {
     check_identity(call, scale)?;
     let replicas = object::number(scale, &["spec", "replicas"]).unwrap_or_default();
     if replicas == UNSET {
         return Err(StatusError::bad_request(format!("{} cannot be empty", replicas_field_text(paths))));
     }
-    // Whether a custom resource takes a number is for its schema to say.
+    // The schema of a custom resource decides whether a negative number is valid.
     if replicas < 0 && !call.resource.is_custom() {
         let error = field::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
         return Err(StatusError::invalid("autoscaling", "Scale", call.name(), &[error]));
     }
     let mut object = old.clone();
     set(&mut object, &paths.spec_replicas, replicas.into());
-    // A version and a uid in the scale are those of the object.
+    // The version and uid of a scale are those of the object.
     for key in ["resourceVersion", "uid"] {
         match object::at(scale, &["metadata", key]) {
             Some(value) => object::set_meta(&mut object, key, value.clone()),
@@ -134,14 +136,14 @@ fn scale_of(call: &Call<'_>, object: &Value, paths: &ScalePaths) -> Value {
         status["selector"] = selector.into();
     }
     let wanted = match number(&paths.spec_replicas).unwrap_or(UNSET) {
-        // Go leaves out a zero here, and not in the status.
+        // Go omits a zero here, but not in the status.
         0 => json!({}),
         replicas => json!({"replicas": replicas}),
     };
     json!({"kind": "Scale", "apiVersion": VERSION, "metadata": metadata, "spec": wanted, "status": status})
 }
 
-/// The number of a custom resource, as the real server speaks of it.
+/// Returns the replicas field of a custom resource as the real server prints it.
 fn replicas_field_text(paths: &ScalePaths) -> String {
     format!("the spec replicas field \".{}\"", paths.spec_replicas.join("."))
 }
@@ -157,12 +159,12 @@ fn set(object: &mut Value, path: &[SmolStr], value: Value) {
     }
 }
 
-/// A selector as the text that stands in a query.
+/// Formats a selector as in the query of a list request.
 pub(crate) fn selector_text(selector: Option<&Value>) -> String {
     let Some(selector) = selector else { return String::new() };
     let labels = match selector.get("matchLabels") {
         Some(labels) => labels.as_object(),
-        // A ReplicationController's selector is the labels themselves.
+        // The selector of a ReplicationController is a map of labels.
         None if selector.get("matchExpressions").is_none() => selector.as_object(),
         None => None,
     };
