@@ -1,4 +1,4 @@
-//! Creating an object.
+//! Create requests.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -16,10 +16,10 @@ use crate::api::status::{ApiResult, StatusError};
 use crate::api::storage::ObjectKey;
 use crate::api::{after_write, json};
 
-/// How often another suffix is tried for a generated name that is taken.
+/// The maximum number of suffixes that are tried for a generated name that already exists.
 const MAX_GENERATED_NAME_ATTEMPTS: usize = 8;
 
-/// `POST` of a collection.
+/// Handles `POST` of a collection.
 pub(crate) fn create(call: &Call<'_>) -> ApiResult<Reply> {
     let json::Parsed { value: mut object, duplicates } = call.read_body()?;
     check_and_set_type(call, &mut object)?;
@@ -30,7 +30,7 @@ pub(crate) fn create(call: &Call<'_>) -> ApiResult<Reply> {
     created.map_err(|refusal| refusal.with_warnings(&warnings))
 }
 
-/// Checks the namespace, and brings metadata into the state of an object that does not exist yet.
+/// Checks the namespace and sets the metadata of a new object.
 pub(super) fn initialize_metadata(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     if let Some(namespace) = call.namespace() {
         let given = object::namespace(object);
@@ -55,7 +55,8 @@ pub(super) fn initialize_metadata(call: &Call<'_>, object: &mut Value) -> ApiRes
     Ok(())
 }
 
-/// Stores a new object that has been decoded and placed. `tracked`: its managed fields are right already.
+/// Stores a new object after decoding and [`initialize_metadata`]. `tracked`: the object contains
+/// its final managed fields.
 pub(super) fn create_object(
     call: &Call<'_>,
     object: Value,
@@ -68,7 +69,7 @@ pub(super) fn create_object(
     let mut attempt = 0;
     loop {
         attempt += 1;
-        // Only a name of our own making is tried more than once.
+        // Only generated names are tried more than once.
         let mut next = if generated { object.clone() } else { std::mem::take(&mut object) };
         if generated {
             generate_name(call, &mut next);
@@ -101,7 +102,7 @@ pub(super) fn create_object(
     }
 }
 
-/// The refusal of a name that another object has.
+/// Returns the error for a name that already exists.
 fn name_taken_error(call: &Call<'_>, key: &ObjectKey, name: &str) -> StatusError {
     let other = call.server.storage.get(call.resource.table, key).and_then(|stored| parse_stored(&stored).ok());
     if other.is_some_and(|other| object::is_deleting(&other)) {
@@ -111,7 +112,7 @@ fn name_taken_error(call: &Call<'_>, key: &ObjectKey, name: &str) -> StatusError
     }
 }
 
-/// A name of the given beginning and five letters, cut so that it fits.
+/// Sets a name that consists of `generateName`, cut if necessary, and a suffix of five characters.
 fn generate_name(call: &Call<'_>, object: &mut Value) {
     const MAX_GENERATED_NAME_CHARS: usize = 63;
     const NAME_SUFFIX_CHARS: usize = 5;

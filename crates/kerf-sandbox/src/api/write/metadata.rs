@@ -1,4 +1,4 @@
-//! The rules that the metadata of every kind follows.
+//! Validation of the metadata of all kinds.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use crate::api::field::{self, FieldError};
 use crate::api::names::{self, NameRule};
 use crate::api::object;
 
-/// How much room annotations have, keys and values together.
+/// The maximum size of all annotations, keys and values together.
 const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
 
-/// The finalizers that need no domain.
+/// Finalizers that need no domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
-/// Judges the metadata of `object`, and the change of it if there was one before.
+/// Validates the metadata of `object`. `old` is the stored object, or `None` on create.
 pub(crate) fn validate_metadata(rule: NameRule, object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let name = object::name(object);
     let prefix = object::text(object, &["metadata", "generateName"]);
@@ -67,7 +67,7 @@ fn validate_owners(object: &Value, errors: &mut Vec<FieldError>) {
     let owners = object::list(object, &["metadata", "ownerReferences"]);
     let mut controllers = Vec::new();
     for owner in owners {
-        // The real server does not say which.
+        // The real server does not print the index of the reference.
         let path = "metadata.ownerReferences";
         for field in ["apiVersion", "kind", "name", "uid"] {
             if object::text(owner, &[field]).is_empty() {

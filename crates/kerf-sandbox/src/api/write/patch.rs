@@ -1,4 +1,4 @@
-//! `PATCH`: the media type says which of the four kinds it is.
+//! `PATCH` requests. The media type states which of the four patch formats it is.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -18,7 +18,7 @@ use crate::api::respond::Reply;
 use crate::api::schema::{self, schema_mismatches};
 use crate::api::status::{ApiResult, StatusError};
 
-/// `PATCH` of an object or of a subresource that has its form.
+/// Handles `PATCH` of an object or of a subresource with the object's form.
 pub(crate) fn patch(call: &Call<'_>) -> ApiResult<Reply> {
     let change = read_patch(call)?;
     if let PatchType::Apply = change.kind {
@@ -33,12 +33,14 @@ pub(crate) fn patch(call: &Call<'_>) -> ApiResult<Reply> {
         if !unfit.get() {
             return outcome;
         }
-        // The refusal shows what the patch made of the object, with all that is in it.
+        // The error message contains the patched object, so it is patched again with its managed
+        // fields.
     }
     apply_to_stored(call, &change, ManagedFieldsView::Included, &Cell::new(false))
 }
 
-/// Lays a patch on what is there. Notes if what it makes of it is `unfit`.
+/// Applies a patch to the stored object. Sets `unfit` if the result is rejected before it is
+/// prepared.
 fn apply_to_stored(
     call: &Call<'_>,
     change: &ReceivedPatch,
@@ -56,7 +58,7 @@ fn apply_to_stored(
             }
         };
         check_and_set_type(call, &mut object).map_err(refuse)?;
-        // Other faces are not of the form of what is kept.
+        // Objects that are served in another form than the stored one are decoded completely.
         let read = matches!(shown, Cow::Borrowed(_)).then_some(old);
         let warnings = decode_and_default(call, &mut object, read, &change.duplicates).map_err(refuse)?;
         check_metadata(call, &object, read).map_err(refuse)?;
@@ -67,18 +69,18 @@ fn apply_to_stored(
     })
 }
 
-/// A patch that gives the object another uid asks for what cannot be.
+/// Returns an error if the patch changes the uid.
 fn check_uid_unchanged(call: &Call<'_>, object: &Value, old: &Value) -> ApiResult<()> {
     let uid = object::uid(object);
     if uid.is_empty() || uid == object::uid(old) {
         return Ok(());
     }
-    // It is found twice, and told once.
+    // The real server finds this error twice and prints it once.
     let errors = [0, 1].map(|_| field::invalid("metadata.uid", uid, "field is immutable"));
     Err(StatusError::invalid(&call.resource.group, &call.resource.kind, call.name(), &errors))
 }
 
-/// A patch as it was sent, to be laid on anything of the resource's form.
+/// A patch of any of the four formats, with the duplicate keys of its body.
 pub(crate) struct ReceivedPatch {
     kind: PatchType,
     patch: Value,
@@ -92,7 +94,7 @@ enum PatchType {
     Apply,
 }
 
-/// Reads the patch in the body of a request.
+/// Parses the patch in the body of a request.
 pub(crate) fn read_patch(call: &Call<'_>) -> ApiResult<ReceivedPatch> {
     let kind = match call.content_type.as_str() {
         "application/json-patch+json" => PatchType::Json,
@@ -119,13 +121,13 @@ pub(crate) fn read_patch(call: &Call<'_>) -> ApiResult<ReceivedPatch> {
 }
 
 impl ReceivedPatch {
-    /// Whether the patch neither reads nor writes who owns what.
+    /// Returns true if the patch neither reads nor writes managed fields.
     fn ignores_managed_fields(&self) -> bool {
         match self.kind {
             PatchType::Json | PatchType::Apply => false,
             PatchType::Merge | PatchType::Strategic => match self.patch.get("metadata") {
                 None => true,
-                // Directives can be about anything.
+                // Directives may concern any field.
                 Some(Value::Object(metadata)) => {
                     !metadata.keys().any(|key| key == "managedFields" || key.starts_with('$'))
                 }
@@ -134,12 +136,12 @@ impl ReceivedPatch {
         }
     }
 
-    /// The keys that the patch gives more than once.
+    /// Returns the keys that occur more than once in the patch.
     pub(crate) fn duplicates(&self) -> &[String] {
         &self.duplicates
     }
 
-    /// Lays the patch on `object`. An apply is no such thing.
+    /// Applies the patch to `object`. Server-side apply is not supported here.
     pub(crate) fn apply_to(&self, call: &Call<'_>, object: &Value) -> ApiResult<Value> {
         let patched = match self.kind {
             PatchType::Json => apply_json_patch(object, &self.patch)?,
@@ -161,7 +163,7 @@ impl ReceivedPatch {
     }
 }
 
-/// Server-side apply, which creates what does not exist.
+/// Handles server-side apply, which creates objects that do not exist.
 fn server_side_apply(call: &Call<'_>, mut wanted: Value) -> ApiResult<Reply> {
     if call.query.text("fieldManager").is_empty() {
         return Err(StatusError::required_option("PatchOptions", "fieldManager", "is required for apply patch"));
@@ -210,7 +212,7 @@ fn server_side_apply(call: &Call<'_>, mut wanted: Value) -> ApiResult<Reply> {
     modify(call, ManagedFieldsView::Included, |old| {
         let shown = call.to_served_form(old);
         let mut object = apply(&call.resource.schema, Some(&shown), &wanted, &writer, force)?;
-        // An applier that names a version insists on it; else the live one's is none of its business.
+        // Only a version that the applier itself states is a precondition.
         if object::text(&wanted, &["metadata", "resourceVersion"]).is_empty() {
             object::remove(&mut object, &["metadata", "resourceVersion"]);
         }
@@ -219,8 +221,8 @@ fn server_side_apply(call: &Call<'_>, mut wanted: Value) -> ApiResult<Reply> {
     })
 }
 
-/// Brings what is applied into the form of its kind, without defaults: an applier owns what it says and nothing else. Fields that
-/// do not exist are always refused, since nobody could own them.
+/// Decodes an applied configuration without setting defaults: an applier owns only the fields that
+/// it states. Unknown fields are always rejected, because no manager could own them.
 fn decode_strictly(call: &Call<'_>, told: &str, wanted: &mut Value) -> ApiResult<()> {
     let problem = match schema_mismatches(&call.resource.schema, wanted).as_slice() {
         [] if call.resource.is_custom() => return Ok(()),
@@ -234,7 +236,7 @@ fn decode_strictly(call: &Call<'_>, told: &str, wanted: &mut Value) -> ApiResult
     Err(StatusError::server_error(&format!("failed to create typed patch object {told}: {problem}")))
 }
 
-/// A version as Go prints it: the core group's has an empty group.
+/// Formats a version as Go prints it. The core group is empty, so its version begins with a slash.
 fn slashed(version: &str) -> String {
     if version.contains('/') { version.to_owned() } else { format!("/{version}") }
 }

@@ -1,4 +1,4 @@
-//! The common way of every object from what a client sent to what is stored.
+//! The common steps from the object in a request to the object that is stored.
 
 use serde_json::Value;
 
@@ -14,14 +14,14 @@ use crate::api::request::Verb;
 use crate::api::schema::{self, definitions, undeclared_fields};
 use crate::api::status::{ApiResult, StatusError};
 
-/// What becomes of an object.
+/// The kind of a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WriteOperation<'a> {
-    /// It is new.
+    /// The object is new.
     Create,
-    /// It replaces this one.
+    /// The object replaces this stored object.
     Update(&'a Value),
-    /// Its status replaces that of this one.
+    /// The object's status replaces the status of this stored object.
     UpdateStatus(&'a Value),
 }
 
@@ -34,7 +34,7 @@ impl<'a> WriteOperation<'a> {
     }
 }
 
-/// Checks that an object is of the resource's kind, filling in what it leaves out.
+/// Checks that an object has the resource's version and kind, and sets them if they are missing.
 pub(super) fn check_and_set_type(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     let (version, kind) = (call.resource.api_version(), call.resource.kind.as_str());
     let (given_version, given_kind) = (object::text(object, &["apiVersion"]), object::text(object, &["kind"]));
@@ -73,7 +73,7 @@ pub(super) fn check_and_set_type(call: &Call<'_>, object: &mut Value) -> ApiResu
     Ok(())
 }
 
-/// The Go package of a group's types, which the real server's words name.
+/// Returns the Go package of a group's types, which the real server's messages name.
 pub(crate) fn package(group: &str) -> &str {
     match group.split('.').next() {
         None | Some("") => "core",
@@ -81,9 +81,12 @@ pub(crate) fn package(group: &str) -> &str {
     }
 }
 
-/// Reads an object into the form of its kind: unknown fields are refused, warned of or dropped, defaults are filled in. Custom
-/// resources are read when they are admitted; here only keys that were given twice are looked at, and strictly what a patch adds. `read` has that form already: parts that
-/// are the same there need not be looked at. Returns the warnings.
+/// Decodes an object of a built-in kind and sets defaults. Unknown fields are rejected, reported as
+/// warnings or dropped. Returns the warnings.
+///
+/// Custom resources are decoded during admission. Here only duplicate keys are checked and, in
+/// strict patches, undeclared fields. `read` is an object that is already decoded; parts that are
+/// equal in both are skipped.
 pub(super) fn decode_and_default(
     call: &Call<'_>,
     object: &mut Value,
@@ -110,8 +113,8 @@ pub(super) fn decode_and_default(
     check_field_strictness(validation, &unknown, duplicates).map_err(unreadable)
 }
 
-/// Checks that the metadata of a custom resource can be read, all of them: admission looks only at those that it keeps. `read` is as for
-/// [`decode`].
+/// Checks that all metadata of a custom resource can be decoded. Admission only checks the fields
+/// that it keeps. `read` as in [`decode_and_default`].
 pub(super) fn check_metadata(call: &Call<'_>, object: &Value, read: Option<&Value>) -> ApiResult<()> {
     let (given, known) = (object.get("metadata"), read.and_then(|read| read.get("metadata")));
     let Some(given) = given.filter(|given| call.resource.is_custom() && Some(*given) != known) else { return Ok(()) };
@@ -122,13 +125,13 @@ pub(super) fn check_metadata(call: &Call<'_>, object: &Value, read: Option<&Valu
     })
 }
 
-/// What is said about fields that do not exist, or that were given twice: warnings, or what a strict reader refuses them for.
+/// Returns the warnings about unknown and duplicate fields, or the error of strict validation.
 pub(crate) fn check_field_strictness(
     validation: FieldValidation,
     unknown: &[String],
     duplicates: &[String],
 ) -> Result<Vec<String>, String> {
-    // A field that does not exist is told once, however often it was given.
+    // An unknown field is reported once, even if it occurs several times.
     let twice = duplicates.iter().filter(|path| !unknown.contains(path));
     let mut problems: Vec<String> = twice.map(|path| format!("duplicate field \"{path}\"")).collect();
     problems.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
@@ -141,24 +144,25 @@ pub(crate) fn check_field_strictness(
     }
 }
 
-/// Who owns the fields of an object that is written.
+/// The source of the field owners of an object that is written.
 #[derive(Debug)]
 pub(crate) enum FieldOwnership {
-    /// It is worked out from these, the owners of what was there before.
+    /// Track the changes from these managed fields of the stored object.
     TrackFrom(ManagedFields),
-    /// It stands in the object already (an apply).
+    /// The object contains its final managed fields (apply).
     AlreadyInObject,
 }
 
-/// An object that can be stored.
+/// The result of [`prepare_for_storage`].
 #[derive(Debug, Default)]
 pub(crate) struct PreparedObject {
     pub(crate) warnings: Vec<String>,
-    /// The owners of its fields, if they do not stand in it.
+    /// The managed fields, if the object does not contain them.
     pub(crate) managed: ManagedFields,
 }
 
-/// Takes a decoded object to the form in which it can be stored, or refuses it. System metadata are set already.
+/// Brings a decoded object into the form in which it is stored, or rejects it. The caller has set
+/// the metadata that only the server sets.
 pub(crate) fn prepare_for_storage(
     call: &Call<'_>,
     change: WriteOperation<'_>,
@@ -219,7 +223,8 @@ pub(crate) fn prepare_for_storage(
                 }
                 admission::check_namespace_open(call, object)?;
             }
-            // Admission takes a new object for what a client wrote, and drops what only the server may say.
+            // Admission treats the object as written by a client and drops metadata that only the
+            // server sets.
             let identity =
                 ["uid", "creationTimestamp"].map(|key| (key, object::at(object, &["metadata", key]).cloned()));
             let warnings = kind.admit(call, change, object)?;
@@ -248,7 +253,7 @@ pub(crate) fn prepare_for_storage(
     }
 }
 
-/// Makes `key` what it was.
+/// Restores the stored value of `key`.
 pub(super) fn restore_field(object: &mut Value, old: &Value, key: &str) {
     match old.get(key) {
         Some(value) => drop(object::ensure_object(object, &[]).insert(key.into(), value.clone())),
@@ -263,8 +268,8 @@ fn keys_besides(object: &Value, old: &Value, except: &[&str]) -> Vec<String> {
     keys
 }
 
-/// The generation counts what controllers must act on: everything but metadata and status. (A Deployment's annotations count
-/// too, because they end up on its `ReplicaSets`.)
+/// Increments the generation if the object changed outside of metadata and status. For Deployments,
+/// changed annotations count too, because they are copied to the `ReplicaSets`.
 pub(super) fn update_generation(call: &Call<'_>, object: &mut Value, old: &Value) {
     if !call.resource.has_generation {
         return;

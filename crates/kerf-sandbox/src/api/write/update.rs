@@ -1,4 +1,5 @@
-//! Changing an object: read what is there, work out what should be, and store it if nobody was faster.
+//! Updates of an object: reads the stored version, computes the new one, and stores it if the
+//! stored version has not changed since.
 
 use std::sync::Arc;
 
@@ -16,27 +17,28 @@ use crate::api::status::{ApiResult, StatusError};
 use crate::api::storage::StoredObject;
 use crate::api::{after_write, field, json, object};
 
-/// How often a change that does not insist on a version is tried again when somebody else was faster.
+/// The maximum number of attempts of an update without a resource version when other writers change
+/// the object at the same time.
 const MAX_UPDATE_ATTEMPTS: usize = 16;
 
-/// What an object should become.
+/// The new version of an object, as a client requests it.
 pub(crate) struct ProposedObject {
     pub(crate) object: Value,
     pub(crate) warnings: Vec<String>,
-    /// The managed fields are right already.
+    /// True if the object contains its final managed fields.
     pub(crate) has_final_ownership: bool,
 }
 
-/// What whoever works out a candidate sees of the object that is there.
+/// Whether the update function sees managed fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ManagedFieldsView {
-    /// All of it.
+    /// The stored object is passed with its managed fields.
     Included,
-    /// Everything but its managed fields.
+    /// The stored object is passed without its managed fields.
     Excluded,
 }
 
-/// `PUT` of an object or of a subresource that has its form.
+/// Handles `PUT` of an object or of a subresource with the object's form.
 pub(crate) fn replace(call: &Call<'_>) -> ApiResult<Reply> {
     let json::Parsed { value: mut object, duplicates } = call.read_body()?;
     check_and_set_type(call, &mut object)?;
@@ -49,7 +51,7 @@ pub(crate) fn replace(call: &Call<'_>) -> ApiResult<Reply> {
     })
 }
 
-/// Checks that an object is the one that the path names.
+/// Checks that name and namespace of the object match the path.
 pub(crate) fn check_identity(call: &Call<'_>, object: &Value) -> ApiResult<()> {
     let (name, namespace) = (object::name(object), object::namespace(object));
     if name.is_empty() {
@@ -68,7 +70,8 @@ pub(crate) fn check_identity(call: &Call<'_>, object: &Value) -> ApiResult<()> {
     Ok(())
 }
 
-/// Checks that a custom resource is changed by somebody who has seen it: unlike those of built-in kinds, their updates must name a version.
+/// Checks that an update of a custom resource names a resource version. Built-in kinds do not need
+/// one.
 pub(super) fn check_names_version(call: &Call<'_>, object: &Value) -> ApiResult<()> {
     if !call.resource.is_custom() || !matches!(object::text(object, &["metadata", "resourceVersion"]), "" | "0") {
         return Ok(());
@@ -77,7 +80,7 @@ pub(super) fn check_names_version(call: &Call<'_>, object: &Value) -> ApiResult<
     Err(StatusError::invalid(&call.resource.group, &call.resource.plural, call.name(), &[error]))
 }
 
-/// Changes the object that the path names into what `make` says.
+/// Changes the object that the path names to the result of `make`.
 pub(crate) fn modify(
     call: &Call<'_>,
     sight: ManagedFieldsView,
@@ -116,7 +119,7 @@ pub(crate) fn modify(
     Err(StatusError::resource_version_conflict(call.resource.group_resource(), call.name()))
 }
 
-/// Whether the client insists on a version; refused if it is not the one that is there.
+/// Returns true if the client requires a resource version. Fails if it is not the stored one.
 fn check_preconditions(call: &Call<'_>, object: &mut Value, old: &Value, stored: &StoredObject) -> ApiResult<bool> {
     let version = object::text(object, &["metadata", "resourceVersion"]).to_string();
     let insists = !version.is_empty() && version != "0";
@@ -135,7 +138,7 @@ fn check_preconditions(call: &Call<'_>, object: &mut Value, old: &Value, stored:
     Ok(insists)
 }
 
-/// What only the server says about an object.
+/// Restores the metadata that only the server sets.
 fn restore_system_metadata(object: &mut Value, old: &Value) {
     const SYSTEM: [&str; 9] = [
         "name",
@@ -162,8 +165,9 @@ fn restore_system_metadata(object: &mut Value, old: &Value) {
     }
 }
 
-/// Stores `object` in place of what is there, and returns what is there then; nothing if somebody else was faster. An object that is
-/// being deleted and that nothing holds back any more is gone with this.
+/// Stores `object` in place of the stored version and returns the stored bytes. Returns `None` if
+/// another writer was faster. An object that is being deleted and has no finalizers left is deleted
+/// instead.
 fn store(
     call: &Call<'_>,
     stored: &Arc<StoredObject>,
