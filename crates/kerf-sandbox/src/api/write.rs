@@ -2,9 +2,9 @@
 //! stored.
 //!
 //! ```text
-//! body ─ decode ─ default ─┬─ managed fields ─ admission ─ prepare ─ validate ──┬─ store ─ after_write
-//!                          │                                   (built-in kinds) │
-//!                          └─ admit (prune, default, validate) ─ managed fields ┘
+//! body ─ decode ─ default ─┬─ managed fields ─ admission ─ prepare ─ validate ──┬─ store
+//!                          │                                   (built-in kinds) │    │
+//!                          └─ admit (prune, default, validate) ─ managed fields ┘    └─ after_write
 //!                                                            (custom resources)
 //! ```
 //! Invariant: a write is validated against the version that it replaces. If the stored version has
