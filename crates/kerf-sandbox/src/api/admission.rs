@@ -1,5 +1,6 @@
-//! What kube-apiserver's admission plugins do by default and what clients rely on: namespaces must exist, pods get a priority, the
-//! usual tolerations and their runtime class's overhead, nodes begin with the not-ready taint, claims get the default class.
+//! The default admission plugins of kube-apiserver that clients rely on. Namespaces must exist.
+//! Pods get a priority, default tolerations and the overhead of their runtime class. New nodes get
+//! the not-ready taint. Claims get the default storage class.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::write::WriteOperation;
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
-/// Changes or refuses an object of a built-in kind before it is judged.
+/// Changes or rejects an object of a built-in kind before validation.
 pub(crate) fn admit(call: &Call<'_>, change: WriteOperation<'_>, object: &mut Value) -> ApiResult<()> {
     if let WriteOperation::Create = change {
         check_namespace_open(call, object)?;
@@ -49,7 +50,7 @@ pub(crate) fn admit(call: &Call<'_>, change: WriteOperation<'_>, object: &mut Va
     }
 }
 
-/// New objects need a namespace that exists and is not on its way out.
+/// Checks that the namespace of a new object exists and is not terminating.
 pub(crate) fn check_namespace_open(call: &Call<'_>, object: &Value) -> ApiResult<()> {
     let Some(name) = call.namespace() else { return Ok(()) };
     let namespaces = call.registry.find("", "namespaces");
@@ -57,7 +58,7 @@ pub(crate) fn check_namespace_open(call: &Call<'_>, object: &Value) -> ApiResult
     let Some(stored) = found else {
         return Err(StatusError::not_found(GroupResource { group: "", resource: "namespaces" }, name));
     };
-    // Every creation asks, so it is not read as a tree for that.
+    // Every create request needs the phase, so it is read without parsing the namespace.
     let phase = namespaces.and_then(|all| all.selector_attribute(&stored, "status.phase"));
     if phase.is_none_or(|phase| phase != "Terminating") {
         return Ok(());
@@ -68,13 +69,14 @@ pub(crate) fn check_namespace_open(call: &Call<'_>, object: &Value) -> ApiResult
     Err(StatusError::forbidden(call.resource.group_resource(), object::name(object), &why, vec![cause]))
 }
 
-/// A cluster-scoped object, parsed.
+/// Returns a cluster-scoped object, parsed, or `None` if it does not exist.
 fn find(call: &Call<'_>, group: &str, plural: &str, name: &str) -> ApiResult<Option<Value>> {
     let Some(resource) = call.registry.find(group, plural) else { return Ok(None) };
     call.server.storage.get(resource.table, &ObjectKey::new(None, name)).map(|stored| parse_stored(&stored)).transpose()
 }
 
-/// A pod that names a service account needs it to be there. The default one is everywhere, sooner or later.
+/// Checks that the pod's service account exists. The account `default` is not checked, because
+/// every namespace gets it eventually.
 fn check_service_account_exists(call: &Call<'_>, pod: &Value) -> ApiResult<()> {
     let name = object::text(pod, &["spec", "serviceAccountName"]);
     let (Some(namespace), false) = (call.namespace(), name.is_empty() || name == "default") else { return Ok(()) };
@@ -86,7 +88,7 @@ fn check_service_account_exists(call: &Call<'_>, pod: &Value) -> ApiResult<()> {
     forbid(call, pod, &why)
 }
 
-/// All objects of a cluster-scoped resource in whose text `part` stands, parsed.
+/// Returns all objects of a cluster-scoped resource whose JSON text contains `part`, parsed.
 fn all(call: &Call<'_>, group: &str, plural: &str, part: &str) -> ApiResult<Vec<Value>> {
     let Some(resource) = call.registry.find(group, plural) else { return Ok(Vec::new()) };
     let everything = Selection::default();
@@ -104,7 +106,8 @@ fn forbid<T>(call: &Call<'_>, object: &Value, why: &str) -> ApiResult<T> {
     Err(StatusError::forbidden(call.resource.group_resource(), object::name(object), why, Vec::new()))
 }
 
-/// The priority that the pod's class says; without a class that of the default class, or zero.
+/// Sets the priority of the pod's class. Without a class it is that of the global default class, or
+/// zero.
 fn set_priority(call: &Call<'_>, pod: &mut Value) -> ApiResult<()> {
     let name = object::text(pod, &["spec", "priorityClassName"]).to_string();
     let class = if name.is_empty() {
@@ -146,7 +149,7 @@ fn set_priority(call: &Call<'_>, pod: &mut Value) -> ApiResult<()> {
     Ok(())
 }
 
-/// What the pod's runtime costs and where it can run.
+/// Sets the overhead of the pod's runtime class and where the class can run.
 fn set_runtime_class(call: &Call<'_>, pod: &mut Value) -> ApiResult<()> {
     let name = object::text(pod, &["spec", "runtimeClassName"]).to_string();
     if name.is_empty() {
@@ -187,7 +190,8 @@ fn default_pod(pod: &mut Value) {
     add_tolerations(pod);
 }
 
-/// Pods outlive five minutes of a node's silence unless they say otherwise.
+/// Adds tolerations for not-ready and unreachable nodes of five minutes, unless the pod has its
+/// own.
 fn add_tolerations(pod: &mut Value) {
     for key in [NOT_READY, UNREACHABLE] {
         let tolerated = object::list(pod, &["spec", "tolerations"]).iter().any(|toleration| {
@@ -201,13 +205,14 @@ fn add_tolerations(pod: &mut Value) {
     }
 }
 
-/// A node is not ready until its controller says so.
+/// Adds the taint that a node keeps until the node controller reports it as ready.
 fn add_not_ready_taint(node: &mut Value) {
     let taint = json!({"key": NOT_READY, "effect": "NoSchedule"});
     push_new(node, &["spec"], "taints", taint);
 }
 
-/// A claim that leaves its class open gets the default one, the newest if there are several.
+/// Sets the default storage class of a claim without a class. Of several defaults the newest is
+/// used.
 fn set_storage_class(call: &Call<'_>, claim: &mut Value) -> ApiResult<()> {
     if object::at(claim, &["spec", "storageClassName"]).is_some() {
         return Ok(());
@@ -229,7 +234,7 @@ fn set_storage_class(call: &Call<'_>, claim: &mut Value) -> ApiResult<()> {
     Ok(())
 }
 
-/// Appends to a list what is not in it yet.
+/// Appends an item to a list that does not contain it.
 fn push_new(object: &mut Value, path: &[&str], key: &str, item: Value) {
     let list = object::ensure_object(object, path).entry(key).or_insert_with(|| json!([]));
     if let Some(list) = list.as_array_mut().filter(|list| !list.contains(&item)) {

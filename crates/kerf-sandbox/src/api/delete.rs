@@ -1,4 +1,5 @@
-//! Deleting: at once, after a grace period, or when every finalizer has been taken away; one object or a collection.
+//! Deletion of one object or a collection: at once, after a grace period, or after the last
+//! finalizer was removed.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -11,13 +12,14 @@ use super::status::{ApiResult, GroupResource, StatusError};
 use super::storage::{ObjectKey, PageQuery};
 use super::{after_write, field, object, protobuf, read};
 
-/// The finalizers that a propagation policy leaves for the garbage collector.
+/// The finalizers that propagation policies set for the garbage collector.
 const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 const ORPHAN_FINALIZER: &str = "orphan";
-/// How often a deletion that does not insist on a version is tried again when somebody else was faster.
+/// The maximum number of attempts of a deletion without a resource version when other writers
+/// change the object at the same time.
 const MAX_DELETE_ATTEMPTS: usize = 16;
 
-/// How to delete.
+/// The options of a deletion.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
     pub(crate) grace_seconds: Option<i64>,
@@ -27,15 +29,15 @@ pub(crate) struct DeleteOptions {
     pub(crate) dry_run: bool,
 }
 
-/// What became of an object.
+/// The result of a deletion.
 pub(crate) enum DeleteOutcome {
-    /// It is gone; this was its last state.
+    /// The object was removed; this is its last state.
     Deleted(Value),
-    /// It is on its way, and looks like this.
+    /// The object is terminating; this is its current state.
     Terminating(Value),
 }
 
-/// `DELETE` of an object.
+/// Handles `DELETE` of an object.
 pub(crate) fn delete(call: &Call<'_>) -> ApiResult<Reply> {
     let options = options(call)?;
     match delete_object(call, &call.key(), call.name(), &options)? {
@@ -58,7 +60,7 @@ pub(crate) fn delete(call: &Call<'_>) -> ApiResult<Reply> {
     }
 }
 
-/// `DELETE` of a collection.
+/// Handles `DELETE` of a collection.
 pub(crate) fn delete_collection(call: &Call<'_>) -> ApiResult<Reply> {
     let options = options(call)?;
     let selection = read::selection(call)?;
@@ -79,7 +81,7 @@ pub(crate) fn delete_collection(call: &Call<'_>) -> ApiResult<Reply> {
             Ok(DeleteOutcome::Deleted(object) | DeleteOutcome::Terminating(object)) => {
                 items.push(call.to_served_form(&object).into_owned())
             }
-            // Somebody else was faster.
+            // Another client has deleted the object in the meantime.
             Err(refusal) if refusal.code() == 404 => {}
             Err(refusal) => return Err(refusal),
         }
@@ -89,7 +91,7 @@ pub(crate) fn delete_collection(call: &Call<'_>) -> ApiResult<Reply> {
     Ok(Reply::json(200, &list))
 }
 
-/// Reads how to delete: the body, or the query if there is none.
+/// Reads the options from the body, or from the query if the body is empty.
 pub(crate) fn options(call: &Call<'_>) -> ApiResult<DeleteOptions> {
     if call.body.is_empty() {
         let text = |key: &str| Some(call.query.text(key)).filter(|text| !text.is_empty()).map(str::to_string);
@@ -123,7 +125,7 @@ pub(crate) fn options(call: &Call<'_>) -> ApiResult<DeleteOptions> {
     DeleteOptions { dry_run: options.dry_run || call.dry_run()?, ..options }.checked()
 }
 
-/// Reads a `DeleteOptions` object.
+/// Parses a `DeleteOptions` object.
 pub(crate) fn read_options(body: &Value) -> ApiResult<DeleteOptions> {
     let text = |path: &[&str]| Some(object::text(body, path)).filter(|text| !text.is_empty()).map(str::to_string);
     let kind = object::text(body, &["kind"]);
@@ -169,14 +171,14 @@ impl DeleteOptions {
             }
         }
         if self.grace_seconds.is_some_and(|seconds| seconds < 0) {
-            // What the real server makes of a negative grace period: the shortest that is one.
+            // The real server changes a negative grace period to one second.
             return Ok(Self { grace_seconds: Some(1), ..self });
         }
         Ok(self)
     }
 
     fn check(&self, call: &Call<'_>, object: &Value, name: &str, revision: u64) -> ApiResult<()> {
-        // These two speak of the kind where all others speak of the resource.
+        // These two errors name the kind. All other errors name the resource.
         let subject = GroupResource { group: &call.resource.group, resource: &call.resource.kind };
         let conflict = |what: &str, asked: &str, found: &str, happened: &str| {
             let why = format!(
@@ -219,7 +221,7 @@ pub(crate) fn delete_object(
             let Ok(bytes) = storage.delete(call.resource.table, key, stored.revision) else { continue };
             let last: Value = serde_json::from_slice(&bytes).unwrap_or_default();
             after_write::on_deleted(call, &last);
-            // As it was marked, told as of its end.
+            // The client gets the marked object with the revision of its deletion.
             object::set_meta(&mut object, "resourceVersion", object::text(&last, &["metadata", "resourceVersion"]));
             return Ok(DeleteOutcome::Deleted(object));
         }
@@ -238,10 +240,11 @@ pub(crate) fn delete_object(
     Err(StatusError::resource_version_conflict(call.resource.group_resource(), name))
 }
 
-/// Marks an object as being deleted, if it cannot go at once. Returns whether it stays for now.
+/// Marks an object as terminating if it cannot be removed at once. Returns true if it stays for
+/// now.
 fn mark_terminating(call: &Call<'_>, object: &mut Value, options: &DeleteOptions) -> bool {
     if let Some(going) = after_write::mark_held_for_cleanup(call, object) {
-        // A kind that is emptied by others before it goes.
+        // Namespaces and CRDs: other components delete their content first.
         let finalizers = finalizers_after(object, options);
         if going && !object::is_deleting(object) {
             object::set_meta(object, "deletionTimestamp", object::rfc3339_seconds(call.now()));
@@ -254,12 +257,12 @@ fn mark_terminating(call: &Call<'_>, object: &mut Value, options: &DeleteOptions
     let already = object::is_deleting(object);
     let current = object::number(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or_default();
     if already {
-        // A grace period can be cut short, never made longer.
+        // A grace period can be shortened but not extended.
         if grace < current {
             shorten_grace_period(call, object, grace);
         }
     } else if grace > 0 || !finalizers.is_empty() || call.resource.is("", "pods") {
-        // A pod that goes at once is shown with the mark, too.
+        // A pod that is removed at once is also returned with its deletion timestamp.
         set_deletion_timestamp(call, object, grace);
     }
     set_finalizers(object, finalizers);
@@ -267,7 +270,8 @@ fn mark_terminating(call: &Call<'_>, object: &mut Value, options: &DeleteOptions
     !object::finalizers(object).is_empty() || (left > 0 && grace > 0)
 }
 
-/// How long the object may still take. Only pods have such a time: one that nobody runs, or that has ended, needs none.
+/// Returns the remaining grace period in seconds. Only pods have one; it is zero for pods without a
+/// node and for pods that have terminated.
 fn grace_seconds(call: &Call<'_>, object: &Value, options: &DeleteOptions) -> i64 {
     if !call.resource.is("", "pods") {
         return 0;
@@ -302,7 +306,7 @@ fn set_finalizers(object: &mut Value, finalizers: Vec<Value>) {
     }
 }
 
-/// Notes that the object is being deleted and will be gone in `grace` seconds.
+/// Sets the deletion timestamp to `grace` seconds from now.
 fn set_deletion_timestamp(call: &Call<'_>, object: &mut Value, grace: i64) {
     let at = call.now().saturating_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(jiff::Timestamp::MAX);
     object::set_meta(object, "deletionTimestamp", object::rfc3339_seconds(at));
@@ -312,7 +316,7 @@ fn set_deletion_timestamp(call: &Call<'_>, object: &mut Value, grace: i64) {
     }
 }
 
-/// Notes that the object will be gone sooner than it was told.
+/// Replaces the deletion timestamp with an earlier one.
 fn shorten_grace_period(call: &Call<'_>, object: &mut Value, grace: i64) {
     let at = call.now().saturating_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(jiff::Timestamp::MAX);
     object::set_meta(object, "deletionTimestamp", object::rfc3339_seconds(at));

@@ -1,5 +1,6 @@
-//! What the server has, told to clients: the version, and the groups, versions and resources, in the legacy form (one document
-//! for each) and in the aggregated one (everything at once, which is what kubectl asks for first).
+//! Discovery: the version, and the groups, versions and resources of the server. The legacy format
+//! has one document per group and version. The aggregated format has one document for all, and
+//! kubectl requests it first.
 
 use bytes::Bytes;
 use http::Response;
@@ -10,11 +11,11 @@ use super::registry::{Registry, Resource};
 use super::respond::{Body, JSON, respond};
 use super::status::{ApiResult, StatusError};
 
-/// The release whose API this is.
+/// The minor version of the Kubernetes release whose API the server implements.
 const KUBERNETES_MINOR_VERSION: u32 = 36;
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// `/version`.
+/// Returns the document at `/version`.
 pub(crate) fn version() -> Value {
     json!({
         "major": "1", "minor": KUBERNETES_MINOR_VERSION.to_string(), "gitVersion": format!("v1.{KUBERNETES_MINOR_VERSION}.0+kerf"), "gitCommit": "", "gitTreeState": "clean",
@@ -22,7 +23,7 @@ pub(crate) fn version() -> Value {
     })
 }
 
-/// `/`.
+/// Returns the document at `/`.
 pub(crate) fn paths(registry: &Registry) -> Value {
     let mut paths: Vec<String> =
         ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
@@ -40,7 +41,7 @@ pub(crate) fn paths(registry: &Registry) -> Value {
     json!({"paths": paths})
 }
 
-/// `/api`, `/apis` and below.
+/// Handles `/api`, `/apis` and the paths below them.
 pub(crate) fn handle_discovery(registry: &Registry, segments: &[&str], accept: &str) -> ApiResult<Response<Body>> {
     let wants_all = accept.split(',').any(|range| {
         let range = range.replace(' ', "");
@@ -173,7 +174,8 @@ fn verbs(resource: &Resource) -> &'static [&'static str] {
     }
 }
 
-/// A subresource: its name, the group, version and kind that it speaks (empty for the resource's own), and what can be done with it.
+/// A subresource: its name; the group, version and kind of its bodies (empty for those of the
+/// resource); and its verbs.
 type SubresourceInfo<'a> = (&'a str, &'a str, &'a str, &'a str, &'static [&'static str]);
 
 fn subresources(resource: &Resource) -> Vec<SubresourceInfo<'_>> {

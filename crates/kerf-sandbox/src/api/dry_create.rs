@@ -1,5 +1,6 @@
-//! What the server would say to somebody who creates an object of a built-in kind, without a server: for whoever has manifests and no
-//! cluster. Only the object itself is judged; what depends on others (whether its namespace exists, whether its name is taken) is not.
+//! Checks of objects of built-in kinds as if they were created, without a server, for tools that
+//! have manifests and no cluster. Only the object itself is checked. Rules that depend on other
+//! objects (whether the namespace exists, whether the name is taken) are not.
 
 use kerf_api::admission::FieldError;
 use serde_json::Value;
@@ -11,18 +12,19 @@ use super::registry::BUILT_IN_KINDS;
 use super::schema;
 use super::write::validate_metadata;
 
-/// What is to be said of an object.
+/// The problems of one object, as a create request would report them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DryCreateReport {
-    /// Why it is refused: everything.
+    /// All validation errors. Empty if the object is valid.
     pub errors: Vec<FieldError>,
-    /// Why it cannot even be read, in the words of the server's decoder; then nothing else was looked at.
+    /// The server's decoding error, if the object cannot be decoded. Nothing else is checked then.
     pub decode_error: Option<String>,
-    /// The paths of fields that its kind does not have.
+    /// The paths of fields that the kind does not declare.
     pub unknown_fields: Vec<String>,
 }
 
-/// Judges an object as a new one; none if the server has no such kind from the start.
+/// Decodes, defaults and validates an object as in a create request. Returns `None` if the kind is
+/// not built in.
 pub fn dry_create_built_in(api_version: &str, kind: &str, mut object: Value) -> Option<DryCreateReport> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let kind =

@@ -1,7 +1,9 @@
-//! Objects as compact JSON bytes. The store keeps bytes and not trees because a pod costs three kilobytes as text and more
-//! than twenty as a tree, and because a list or a watch then only has to copy.
-//! Invariant: in every stored object the place of `metadata.resourceVersion` is known, so that the version can be set after the
-//! rest was encoded (the version is only known under the store's lock) and a deletion can be told with a newer one.
+//! Encoding of objects as compact JSON bytes. The store keeps bytes instead of trees: a pod takes
+//! three kilobytes as text and more than twenty as a tree, and lists and watches only have to copy.
+//!
+//! Invariant: the position of `metadata.resourceVersion` is known in every stored object. The
+//! version can be set after the object was encoded (it is only known under the store's lock), and a
+//! deletion can be reported with a newer one.
 
 use std::ops::Range;
 
@@ -10,15 +12,15 @@ use serde_json::{Map, Value};
 
 use super::apply::ManagedFields;
 
-/// An object that has everything but its version.
+/// An encoded object without its version.
 #[derive(Clone, Debug)]
 pub(crate) struct Encoded {
     text: Vec<u8>,
-    /// Where the version's digits go.
+    /// The index at which the digits of the version are inserted.
     version_at: usize,
 }
 
-/// An object with its version, and where the digits stand.
+/// An encoded object with its version, and the range of the version's digits.
 #[derive(Clone, Debug)]
 pub(crate) struct Versioned {
     pub(crate) bytes: Bytes,
@@ -26,13 +28,13 @@ pub(crate) struct Versioned {
 }
 
 impl Encoded {
-    /// Encodes `object`; whatever version it carries is left out. Something that is no object with metadata is encoded with
-    /// empty metadata: handlers never let such a thing come so far.
+    /// Encodes `object` without its version. A value that is not an object with metadata gets empty
+    /// metadata; handlers never pass such a value.
     pub(crate) fn new(object: &Value) -> Self {
         Self::with_managed_fields(object, &ManagedFields::default())
     }
 
-    /// Encodes an object whose managed fields are at hand and not in it.
+    /// Encodes an object whose managed fields are kept separately.
     pub(crate) fn with_managed_fields(object: &Value, managed: &ManagedFields) -> Self {
         let mut text = Vec::with_capacity(4096);
         let mut version_at = 0;
@@ -62,19 +64,20 @@ impl Encoded {
         Self { text, version_at }
     }
 
-    /// The finished bytes with `version` in their place.
+    /// Returns the bytes with `version` inserted.
     pub(crate) fn with_version(&self, version: u64) -> Versioned {
         splice(&self.text, self.version_at..self.version_at, version)
     }
 }
 
 impl Versioned {
-    /// The same object with another version: how a deletion is told.
+    /// Returns the object with another version, for example for the watch event of its deletion.
     pub(crate) fn with_version(&self, version: u64) -> Versioned {
         splice(&self.bytes, self.digits.start as usize..self.digits.end as usize, version)
     }
 
-    /// The same object with another version and after `change`, which sees it with that version and cannot change where things stand.
+    /// Returns the object with another version and after `change`, which gets the bytes with the
+    /// new version and cannot change their length.
     pub(crate) fn with_bytes_changed(&self, version: u64, change: impl FnOnce(&mut [u8])) -> Versioned {
         let (mut bytes, digits) = spliced(&self.bytes, self.digits.start as usize..self.digits.end as usize, version);
         change(&mut bytes);
@@ -87,7 +90,7 @@ fn splice(text: &[u8], place: Range<usize>, version: u64) -> Versioned {
     Versioned { bytes: bytes.into(), digits }
 }
 
-/// The text with `version` at `place`, and where its digits stand.
+/// Returns the text with `version` at `place`, and the range of the version's digits.
 fn spliced(text: &[u8], place: Range<usize>, version: u64) -> (Vec<u8>, Range<u32>) {
     let digits = version.to_string();
     let mut bytes = Vec::with_capacity(text.len() - place.len() + digits.len());
@@ -98,7 +101,8 @@ fn spliced(text: &[u8], place: Range<usize>, version: u64) -> (Vec<u8>, Range<u3
     (bytes, start..start + digits.len() as u32)
 }
 
-/// Writes `"metadata":{...}` with an empty version and returns where its digits belong.
+/// Writes `"metadata":{...}` with an empty version. Returns the index at which its digits are
+/// inserted.
 fn write_metadata(text: &mut Vec<u8>, metadata: Option<&Value>, managed: &ManagedFields) -> usize {
     const MANAGED: &str = "managedFields";
     text.extend_from_slice(b"\"metadata\":{\"resourceVersion\":\"");

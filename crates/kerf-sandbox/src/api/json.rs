@@ -1,5 +1,5 @@
-//! Reading request bodies: JSON or YAML text into a tree, noticing keys that are given twice (which strict field validation
-//! refuses). Depth is bounded by the parser, size by the caller.
+//! Parsing of request bodies, JSON or YAML, into a tree. Duplicate keys are recorded, because
+//! strict field validation rejects them. The parser bounds the depth, the caller the size.
 
 use std::fmt::{self, Write as _};
 
@@ -8,14 +8,14 @@ use serde_json::{Map, Number, Value};
 
 use super::apply::ManagedFields;
 
-/// A tree and the paths of keys that were given more than once; the last one counts.
+/// A tree and the paths of duplicate keys. The last value of a key is used.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Parsed {
     pub(crate) value: Value,
     pub(crate) duplicates: Vec<String>,
 }
 
-/// Reads JSON. Anything after the first value is an error.
+/// Parses JSON. Text after the first value is an error.
 pub(crate) fn parse_json(text: &[u8]) -> Result<Parsed, String> {
     let mut notes = ParseNotes::default();
     let mut deserializer = serde_json::Deserializer::from_slice(text);
@@ -24,14 +24,15 @@ pub(crate) fn parse_json(text: &[u8]) -> Result<Parsed, String> {
     Ok(Parsed { value, duplicates: notes.duplicates })
 }
 
-/// A text that just ends is told in the real server's words.
+/// Returns the error message. A truncated text gets the real server's message.
 fn json_error_message(problem: serde_json::Error) -> String {
     if problem.is_eof() { "unexpected end of JSON input".to_owned() } else { problem.to_string() }
 }
 
-/// Reads YAML (of which JSON is a part), one document.
+/// Parses one YAML document. JSON is a subset of YAML.
 pub(crate) fn parse_yaml(text: &[u8]) -> Result<Parsed, String> {
-    // Aliases make a short text a long tree; the real server has none of them in what clients send, and neither do we.
+    // JSON is tried first, because only its duplicate keys are reported. The YAML parser limits the
+    // expansion of aliases, so that a short text cannot become a huge tree.
     if let Ok(parsed) = parse_json(text) {
         return Ok(parsed);
     }
@@ -46,7 +47,7 @@ pub(crate) fn parse_yaml(text: &[u8]) -> Result<Parsed, String> {
     Ok(Parsed { value, duplicates: Vec::new() })
 }
 
-/// Reads an object as it is stored, with its managed fields apart from the tree.
+/// Parses a stored object and returns its managed fields separately from the tree.
 pub(crate) fn parse_and_split_managed_fields(text: &[u8]) -> Result<(Value, ManagedFields), serde_json::Error> {
     let mut managed = ManagedFields::default();
     let mut deserializer = serde_json::Deserializer::from_slice(text);
@@ -56,7 +57,7 @@ pub(crate) fn parse_and_split_managed_fields(text: &[u8]) -> Result<(Value, Mana
     Ok((value, managed))
 }
 
-/// How deep a reader of [`parse_apart`] is.
+/// The nesting level of [`parse_and_split_managed_fields`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ObjectLevel {
     Object,
@@ -106,12 +107,12 @@ struct ValueSeed<'a> {
     notes: &'a mut ParseNotes,
 }
 
-/// What is noticed on the way.
+/// Findings of a parse besides the tree.
 #[derive(Default)]
 struct ParseNotes {
-    /// The paths of keys that were given more than once.
+    /// The paths of duplicate keys.
     duplicates: Vec<String>,
-    /// A number that YAML has and JSON has not, as Go prints it.
+    /// A number that YAML has and JSON does not, as Go prints it.
     unsupported: Option<&'static str>,
 }
 

@@ -1,9 +1,10 @@
-//! OpenAPI v3: one document for each version of each group, from which kubectl explains fields, checks whether the server validates
-//! them, and works out strategic merge patches. The documents hold what clients read: schemas, and the operations with the
-//! parameters that matter.
+//! OpenAPI v3: one document per group and version. kubectl uses the documents to explain fields, to
+//! check whether the server validates fields, and to compute strategic merge patches. They contain
+//! what clients read: schemas, and operations with their main parameters.
 //!
-//! Of OpenAPI v2 there is no more than a document that describes nothing. kubectl asks for it when it is given a `List`, whose items it
-//! checks itself before it sends them; kinds that the document does not describe it leaves to the server, which checks each item.
+//! The OpenAPI v2 document is empty. kubectl requests it for a `List`, whose items it would
+//! validate itself. Kinds that the document does not contain are left to the server, which
+//! validates each item.
 
 use std::collections::BTreeSet;
 use std::hash::{Hash as _, Hasher as _};
@@ -19,7 +20,7 @@ use super::respond::{Body, JSON, respond};
 use super::schema::{SCHEMA_REF_PREFIX, annotate, definitions};
 use super::status::{ApiResult, StatusError};
 
-/// `/openapi/v3` and below.
+/// Handles `/openapi/v3` and the paths below it.
 pub(crate) fn handle_v3(registry: &Registry, path: &[&str]) -> ApiResult<Response<Body>> {
     let document = match path {
         [] => index(registry),
@@ -30,11 +31,11 @@ pub(crate) fn handle_v3(registry: &Registry, path: &[&str]) -> ApiResult<Respons
     Ok(respond(200, JSON, Bytes::from(document.to_string()).into(), &[]))
 }
 
-/// What clients may call the second version's binary form, and what it is called in answers.
+/// The media type of OpenAPI v2 in protobuf, and the older name that clients may accept.
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const OPENAPI_V2_PROTOBUF_LEGACY: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
-/// `/openapi/v2`.
+/// Handles `/openapi/v2`.
 pub(crate) fn handle_v2(accept: &str) -> ApiResult<Response<Body>> {
     let (title, version) = ("Kubernetes", discovery::version()["gitVersion"].as_str().unwrap_or_default().to_owned());
     let json = || {
@@ -57,7 +58,8 @@ pub(crate) fn handle_v2(accept: &str) -> ApiResult<Response<Body>> {
     wanted.ok_or_else(|| StatusError::not_acceptable(JSON))
 }
 
-/// A text or a message as a field of a protobuf message. Its length is one byte, which is enough for what is said here.
+/// Encodes a text or a message as a field of a protobuf message. The length is limited to one byte,
+/// which is enough for this document.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
     const BYTES: u8 = 2;
     debug_assert!(content.len() < 0x80, "a length of more than one byte");
@@ -69,7 +71,7 @@ fn index(registry: &Registry) -> Value {
     for (group, versions) in registry.groups() {
         for version in versions {
             let name = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
-            // The hash changes when the document does: clients keep documents by it.
+            // Clients cache documents by this hash, so it changes with the document.
             let mut hasher = rustc_hash::FxHasher::default();
             for resource in registry.resources_in(&group, &version) {
                 (resource.plural.as_str(), resource.revision).hash(&mut hasher);
@@ -129,7 +131,7 @@ fn kind_of(resource: &Resource) -> Value {
     json!({"group": resource.group.as_str(), "version": resource.version.as_str(), "kind": resource.kind.as_str()})
 }
 
-/// Which other schemas a schema mentions.
+/// Adds the names of all schemas that a schema refers to.
 fn collect_references(schema: &Value, found: &mut BTreeSet<String>) {
     match schema {
         Value::Object(fields) => {

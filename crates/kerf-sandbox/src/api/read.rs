@@ -1,4 +1,4 @@
-//! Reading: one object, or a list of them, in the form that the client asked for.
+//! Reading of one object or a list, in the form that the client requests.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use super::status::{ApiResult, StatusError};
 use super::storage::{ObjectKey, Page, PageQuery, StoredObject};
 use super::table;
 
-/// How big a piece of a list's body gets before the next one is begun.
+/// The size in bytes at which a chunk of a list's body is sent.
 const LIST_CHUNK_BYTES: usize = 64 * 1024;
 
-/// `GET` of one object.
+/// Handles `GET` of one object.
 pub(crate) fn get(call: &Call<'_>) -> ApiResult<Bytes> {
     let version = call.query.text("resourceVersion");
     if !version.is_empty() {
@@ -37,13 +37,13 @@ pub(crate) fn get(call: &Call<'_>) -> ApiResult<Bytes> {
     Ok(call.to_served_bytes(stored.ok_or_else(|| call.not_found())?.bytes().clone()))
 }
 
-/// `GET` of a collection.
+/// Handles `GET` of a collection.
 pub(crate) fn list(call: &Call<'_>) -> ApiResult<Response<Body>> {
     let page = page(call)?;
     let resource = call.resource.clone();
     let mut metadata = list_metadata(&page);
     if call.resource.is_custom() && metadata.get("continue").is_none() {
-        // Lists of custom resources never leave it out.
+        // Lists of custom resources always contain the field.
         metadata["continue"] = "".into();
     }
     match call.form {
@@ -65,7 +65,7 @@ pub(crate) fn list(call: &Call<'_>) -> ApiResult<Response<Body>> {
     }
 }
 
-/// The body of a list, piece by piece: 100,000 pods are never in one buffer.
+/// Returns the body of a list in chunks, so that 100,000 pods are never in one buffer.
 fn pieces(
     resource: Arc<Resource>,
     head: String,
@@ -101,7 +101,7 @@ fn list_metadata(page: &Page) -> Value {
     let mut metadata = json!({"resourceVersion": page.revision.to_string()});
     if let Some((next, count)) = &page.rest {
         metadata["continue"] = continue_token(page.revision, next).into();
-        // None are counted if they would have to be filtered.
+        // The count is zero if selectors were used.
         if *count > 0 {
             metadata["remainingItemCount"] = (*count).into();
         }
@@ -109,7 +109,7 @@ fn list_metadata(page: &Page) -> Value {
     metadata
 }
 
-/// The page of the collection that the query asks for.
+/// Returns the page that the query requests.
 fn page(call: &Call<'_>) -> ApiResult<Page> {
     let selection = selection(call)?;
     let limit = call.query.number("limit")?.filter(|limit| *limit > 0).map(|limit| limit as usize);
@@ -136,7 +136,7 @@ fn page(call: &Call<'_>) -> ApiResult<Page> {
         None => StatusError::expired("The resourceVersion for the provided list is too old."),
     })?;
     if !selection.selects_everything() {
-        // The real server does not count what it would have to filter.
+        // The real server does not count the remaining items if it has to filter them.
         page.rest = page.rest.map(|(key, _)| (key, 0));
     }
     Ok(page)
@@ -150,7 +150,8 @@ fn too_old_to_continue(token: &str) -> StatusError {
     StatusError::expired(message).with_continue(token)
 }
 
-/// Which revision a list is of, by `resourceVersion` and `resourceVersionMatch`; none for the newest.
+/// Returns the revision of a list by `resourceVersion` and `resourceVersionMatch`. `None`: the
+/// newest.
 fn list_revision(call: &Call<'_>, limit: Option<usize>) -> ApiResult<Option<u64>> {
     let (version, matching) = (call.query.text("resourceVersion"), call.query.text("resourceVersionMatch"));
     let initial = !call.query.text("sendInitialEvents").is_empty();
@@ -181,12 +182,12 @@ fn list_revision(call: &Call<'_>, limit: Option<usize>) -> ApiResult<Option<u64>
     if asked > current {
         return Err(StatusError::version_too_large(asked, current));
     }
-    // A limit without a rule means the exact version: what clients did before there were rules.
+    // A limit without a match rule means the exact version, as before the rules existed.
     let exact = matching == "Exact" || (matching.is_empty() && limit.is_some() && asked > 0);
     Ok(exact.then_some(asked))
 }
 
-/// What everything but a list says to a version that is none.
+/// Returns the error for an invalid version in all requests but lists.
 pub(crate) fn invalid_version_error(text: &str) -> StatusError {
     StatusError::server_error(&format!(
         "resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
@@ -200,10 +201,11 @@ pub(crate) fn parse_version(text: &str) -> ApiResult<u64> {
     })
 }
 
-/// The selectors of the query.
+/// Parses the selectors of the query.
 pub(crate) fn selection(call: &Call<'_>) -> ApiResult<Selection> {
     let labels = LabelSelector::parse(call.query.text("labelSelector")).map_err(StatusError::bad_request)?;
-    // Custom resources count the name among their own fields, and so have the words of kinds that have some.
+    // Custom resources have the name among their selectable fields, and therefore the error message
+    // of kinds that have selectable fields.
     let counted = call.resource.is_custom().then_some("metadata.name");
     let selectable = call.resource.selectable.iter().map(|(path, _)| path.as_str()).chain(counted);
     let fields =
@@ -211,7 +213,8 @@ pub(crate) fn selection(call: &Call<'_>) -> ApiResult<Selection> {
     Ok(Selection { labels, fields })
 }
 
-/// Revision 0 stands for "whatever is there now": the rest of a list that could not be finished consistently.
+/// Encodes a continue token. Revision 0 means the current state: the rest of a list that cannot be
+/// completed consistently.
 fn continue_token(revision: u64, from: &ObjectKey) -> String {
     let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": from.as_str()});
     base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(token.to_string())
@@ -233,7 +236,7 @@ fn read_token(token: &str) -> ApiResult<(Option<u64>, ObjectKey)> {
     Ok(((revision > 0).then_some(revision), ObjectKey::from_text(start)))
 }
 
-/// An object's metadata alone.
+/// Returns only the object's metadata.
 pub(crate) fn partial_object_metadata(object: &[u8]) -> Value {
     let object: Value = serde_json::from_slice(object).unwrap_or_default();
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object.get("metadata").cloned().unwrap_or_default()})

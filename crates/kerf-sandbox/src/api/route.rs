@@ -1,4 +1,4 @@
-//! Which handler a request goes to.
+//! Routing of requests to their handlers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,20 +17,20 @@ use super::status::{ApiResult, StatusError};
 use super::watch::watch;
 use super::{delete, discovery, openapi, read, subresources, table, write};
 
-/// What is wrong with the world while a request is answered. By default nothing is.
+/// Faults that are injected into one request. By default there are none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InjectedFaults {
-    /// Reads see the state of so many writes ago.
+    /// Reads see the state this many writes ago.
     pub(crate) stale_by_writes: Option<u64>,
-    /// A watch just ends after this time.
+    /// The watch ends after this time without an error.
     pub(crate) drop_watch_after: Option<Duration>,
-    /// A watch tells everything so much later.
+    /// The watch delivers every event later by this time.
     pub(crate) watch_delay: Option<Duration>,
-    /// A watch is told that its history is gone.
+    /// The watch fails with 410, as if its history were compacted.
     pub(crate) expire_watch: bool,
 }
 
-/// Answers a request.
+/// Handles a request.
 pub(crate) fn route(
     server: &Arc<ServerState>,
     parts: &http::request::Parts,
@@ -66,7 +66,7 @@ pub(crate) fn route(
     dispatch(&call, circumstances)
 }
 
-/// Paths that name no resource.
+/// Handles paths that do not name a resource.
 fn route_non_resource(
     registry: &Registry,
     method: &Method,
@@ -94,7 +94,7 @@ fn json(value: &serde_json::Value) -> Response<Body> {
     respond(200, JSON, Bytes::from(value.to_string()).into(), &[])
 }
 
-/// Does what a request asks for.
+/// Calls the handler of a request.
 fn dispatch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult<Response<Body>> {
     check_path_and_verb(call)?;
     call.check_field_manager()?;
@@ -117,11 +117,11 @@ fn dispatch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult<Respons
     render_reply(call, reply)
 }
 
-/// Whether the path is one that this resource has, and the verb one that it knows.
+/// Checks that the resource has the path and supports the verb.
 fn check_path_and_verb(call: &Call<'_>) -> ApiResult<()> {
     let RequestTarget { namespace, name, .. } = &call.target;
     let namespaced = call.resource.namespaced;
-    // Across namespaces objects can be listed and watched, nothing else.
+    // Objects of all namespaces can only be listed and watched.
     let fits = if namespaced {
         namespace.is_some() || (name.is_none() && matches!(call.verb, Verb::List | Verb::Watch))
     } else {
@@ -138,7 +138,7 @@ fn check_path_and_verb(call: &Call<'_>) -> ApiResult<()> {
     if allowed { Ok(()) } else { Err(StatusError::method_not_allowed()) }
 }
 
-/// Brings an object into the form that the client wants.
+/// Converts a reply to the form that the client requests.
 fn render_reply(call: &Call<'_>, reply: Reply) -> ApiResult<Response<Body>> {
     let content = match call.form {
         ResponseForm::FullObject => reply.content,

@@ -1,5 +1,5 @@
-//! Label and field selectors: the little languages of `?labelSelector=` and `?fieldSelector=`, and the label selectors inside
-//! objects. They are matched against the facets that are kept beside each stored object.
+//! Label and field selectors: the syntax of `?labelSelector=` and `?fieldSelector=`, and the label
+//! selectors in objects. They match against the [`SelectorAttributes`] of stored objects.
 
 use serde_json::Value;
 use smol_str::SmolStr;
@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 use super::names;
 use super::storage::{ObjectKey, SelectorAttributes};
 
-/// All of its requirements must hold; an empty one selects everything.
+/// A label selector. All requirements must hold; an empty selector matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LabelSelector(Vec<LabelRequirement>);
 
@@ -28,13 +28,13 @@ enum LabelOperator {
 }
 
 impl LabelSelector {
-    /// Reads the form that stands in a query.
+    /// Parses the form of a query.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         Parser { tokens: scan(text), at: 0 }.selector()
     }
 
-    /// Reads the form that stands in an object (`matchLabels` and `matchExpressions`). `None` stands for a selector that is
-    /// missing, which selects nothing.
+    /// Parses the form of an object (`matchLabels` and `matchExpressions`). Returns `None` if the
+    /// selector is missing, which selects nothing, or if it has an unknown operator.
     pub(crate) fn from_object(selector: Option<&Value>) -> Option<Self> {
         let selector = selector?.as_object()?;
         let mut requirements = Vec::new();
@@ -208,7 +208,7 @@ impl Parser {
         })
     }
 
-    /// `(a,b,)`: values may be empty, so a comma next to a parenthesis counts.
+    /// Parses `(a,b,)`. Values may be empty, so a comma next to a parenthesis adds an empty value.
     fn values(&mut self) -> Result<Vec<SmolStr>, String> {
         match self.take() {
             Token::Sign("(") => {}
@@ -242,7 +242,8 @@ impl Parser {
     }
 }
 
-/// The refusal of a field; kinds without fields of their own have other words for it.
+/// Returns the error for a field that is not selectable. Kinds without selectable fields have
+/// another message.
 fn unselectable(field: &str, has_none: bool) -> String {
     if has_none {
         format!("\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
@@ -251,11 +252,11 @@ fn unselectable(field: &str, has_none: bool) -> String {
     }
 }
 
-/// Which objects by their fields. Only the fields that a resource declares can be asked for.
+/// A field selector. Only fields that the resource declares can be selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldSelector(Vec<(FieldRef, bool, SmolStr)>);
 
-/// A field that every resource has, or one of the resource's own by its number.
+/// A field that every resource has, or the index of one of the resource's selectable fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FieldRef {
     Name,
@@ -264,7 +265,7 @@ enum FieldRef {
 }
 
 impl FieldSelector {
-    /// Reads the form that stands in a query, for a resource with these `selectable` fields.
+    /// Parses the form of a query, for a resource with the fields `selectable`.
     pub(crate) fn parse<'a>(text: &str, selectable: impl Iterator<Item = &'a str> + Clone) -> Result<Self, String> {
         let mut terms = Vec::new();
         for term in split_terms(text) {
@@ -284,7 +285,7 @@ impl FieldSelector {
         Ok(Self(terms))
     }
 
-    /// Selects the object of one name.
+    /// Selects the object with this name.
     pub(crate) fn named(name: &str) -> Self {
         Self(vec![(FieldRef::Name, true, name.into())])
     }

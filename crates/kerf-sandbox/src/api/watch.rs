@@ -1,6 +1,6 @@
-//! Watching: a stream of what becomes of a collection. A watcher is a position in the table's history; it keeps nothing of its
-//! own, so ten thousand of them cost little and a slow one costs nothing. One that falls behind the history is told 410 and
-//! lists anew.
+//! Watches: streams of the changes of a collection. A watcher is a position in the table's history
+//! and keeps no events, so ten thousand watchers cost little and a slow one costs nothing. A
+//! watcher that falls behind the history gets 410 and has to list again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,14 +23,15 @@ use super::status::{ApiResult, StatusError};
 use super::storage::{PageQuery, StorageEvent, StoredObject, TableChanges};
 use super::table;
 
-/// How often a quiet watcher is told how far the world has come.
+/// The interval at which a watcher without events gets a bookmark.
 const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
-/// How long a watch lasts at least if the client does not say; the real server takes between one and two of these.
+/// The minimum duration of a watch without `timeoutSeconds`. The real server uses between one and
+/// two times this duration.
 const MIN_WATCH_TIMEOUT: Duration = Duration::from_mins(30);
-/// How many objects of the initial state are told at once.
+/// The number of objects of the initial state per chunk.
 const INITIAL_CHUNK_OBJECTS: usize = 256;
 
-/// `GET ?watch=true`.
+/// Handles `GET` with `?watch=true`.
 pub(crate) fn watch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult<Response<Body>> {
     let mut selection = selection(call)?;
     if let Some(name) = &call.target.name {
@@ -74,7 +75,7 @@ pub(crate) fn watch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult
         initial: initial.into_iter(),
         sends_end_bookmark: matches!(start, WatchStart::Initial { sends_end_bookmark: true }),
         bookmark_at: call.query.flag("allowWatchBookmarks").then(|| now + BOOKMARK_INTERVAL),
-        // A duration too long for a timer is as good as a month.
+        // A duration too long for a timer becomes a month.
         ends_at: now.checked_add(lasts).unwrap_or(now + Duration::from_hours(24 * 30)),
         injected_faults: circumstances,
         has_sent_columns: false,
@@ -90,11 +91,11 @@ pub(crate) fn watch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult
 }
 
 enum WatchStart {
-    /// With what is there now, told as if it had just been added, and if wanted a mark where that ends.
+    /// With the current objects as `ADDED` events, and optionally a bookmark after them.
     Initial { sends_end_bookmark: bool },
-    /// With what came after a revision.
+    /// With the changes after a revision.
     After(u64),
-    /// With what comes next.
+    /// With the next change.
     Now,
 }
 
@@ -137,20 +138,20 @@ struct Watcher {
     namespace: Option<String>,
     form: ResponseForm,
     change_notify: Arc<Notify>,
-    /// The last revision that was told, or passed over.
+    /// The last revision that was sent or skipped.
     last_revision: u64,
     initial: std::vec::IntoIter<Arc<StoredObject>>,
     sends_end_bookmark: bool,
     bookmark_at: Option<Instant>,
     ends_at: Instant,
     injected_faults: InjectedFaults,
-    /// Tables have their columns in the first event only.
+    /// Tables contain their columns in the first event only.
     has_sent_columns: bool,
     has_ended: bool,
 }
 
 impl Watcher {
-    /// The next piece of the stream; none at its end.
+    /// Returns the next chunk of the stream, or `None` at its end.
     async fn next(&mut self) -> Option<Bytes> {
         if self.has_ended {
             return None;
@@ -165,7 +166,7 @@ impl Watcher {
         loop {
             let bell = self.change_notify.clone();
             let mut rung = std::pin::pin!(bell.notified());
-            // Registered before we look, so that nothing is missed in between.
+            // Register before reading the changes, so that no change between is missed.
             rung.as_mut().enable();
             match self.server.storage.changes_after(self.resource.table, self.last_revision) {
                 Err(compacted) => {
@@ -185,7 +186,7 @@ impl Watcher {
                     }
                 }
                 Ok(TableChanges::Nothing { revision }) => {
-                    // Nothing of ours has happened up to here: a bookmark may say so.
+                    // The table has no events up to this revision, so a bookmark may report it.
                     self.last_revision = revision;
                     let wake = self.bookmark_at.map_or(self.ends_at, |at| at.min(self.ends_at));
                     tokio::select! {
@@ -204,7 +205,7 @@ impl Watcher {
         }
     }
 
-    /// A part of the initial state, and the mark at its end.
+    /// Returns a chunk of the initial state, with the bookmark after the last one.
     fn initial_chunk(&mut self) -> Option<Bytes> {
         let mut chunk = BytesMut::new();
         let some: Vec<Arc<StoredObject>> = self.initial.by_ref().take(INITIAL_CHUNK_OBJECTS).collect();
@@ -217,7 +218,7 @@ impl Watcher {
         (!chunk.is_empty()).then(|| chunk.freeze())
     }
 
-    /// What `events` mean to this watcher; none if nothing.
+    /// Returns the events for this watcher, or `None` if it has none.
     fn encode_events(&mut self, events: &[Arc<StorageEvent>]) -> Option<Bytes> {
         let mut chunk = BytesMut::new();
         for event in events {
@@ -229,7 +230,8 @@ impl Watcher {
         (!chunk.is_empty()).then(|| chunk.freeze())
     }
 
-    /// An object that comes to be selected was added, one that no longer is was deleted, whatever the change was.
+    /// Returns the event for this watcher. An object that becomes selected is `ADDED`, one that is
+    /// no longer selected is `DELETED`, whatever the change was.
     fn event_for_watcher(&self, event: &StorageEvent) -> Option<(&'static str, Bytes)> {
         if self.namespace.as_ref().is_some_and(|namespace| !event.key.is_in(namespace)) {
             return None;

@@ -1,4 +1,4 @@
-//! The store against its promises: versions, history, windows, and every past state.
+//! Tests of the store: revisions, history, pages, and every past state.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
@@ -98,7 +98,7 @@ fn a_closed_table_tells_its_watchers_and_takes_nothing() {
     );
 }
 
-/// One step of a random history: which of a few keys, and whether to write or to delete it.
+/// Returns random steps: a key out of a few, and whether to write it (true) or delete it.
 fn steps() -> impl Strategy<Value = Vec<(u8, bool)>> {
     proptest::collection::vec((0u8..12, any::<bool>()), 1..80)
 }
@@ -120,7 +120,7 @@ proptest! {
         }
         for (revision, state) in &states {
             prop_assert_eq!(&texts(&storage.page(table, whole_table(Some(*revision))).unwrap()), state);
-            // Paging through that state gives the same, whatever has happened since.
+            // Reading that state in pages gives the same result, whatever has been written since.
             let (mut paged, mut from, mut left) = (Vec::new(), None, state.len());
             loop {
                 let page = storage.page(table, PageQuery { from: from.as_ref(), limit: Some(limit), ..whole_table(Some(*revision)) }).unwrap();
@@ -145,7 +145,8 @@ fn an_object_is_touched_up_where_it_stands() {
     let facets = storage.get(table, &key).unwrap().attributes.clone();
     for name in ["b", "c", "d", "e", "f", "g", "h", "i", "j", "k"] {
         assert!(storage.update_bytes_in_place(table, &key, at - 1, |_| {}).is_err(), "it is not at that version");
-        // Counted from the end, the name stays where it is when the version grows by a digit.
+        // Counted from the end, the name's position does not change when the version gets another
+        // digit.
         let rename = |text: &mut [u8]| {
             let place = text.len() - "a\"}}".len();
             text[place] = name.as_bytes()[0];
