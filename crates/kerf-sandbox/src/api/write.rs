@@ -2,10 +2,10 @@
 //! stored.
 //!
 //! ```text
-//! body ─ decode ─ default ─┬─ managed fields ─ admission ─ prepare ─ validate ──┬─ store
-//!                          │                                   (built-in kinds) │    │
-//!                          └─ admit (prune, default, validate) ─ managed fields ┘    └─ after_write
-//!                                                            (custom resources)
+//! body ─ decode ─ default ─┬─ managed fields ─ admission ─ prepare ─ validate ─┬─ store
+//!                          │                                  (built-in kinds) │    │
+//!                          └─ admit (prune, default, validate)─ managed fields ┘    └─ after_write
+//!                                                           (custom resources)
 //! ```
 //! Invariant: a write is validated against the version that it replaces. If the stored version has
 //! changed since, the write starts again or fails. It is never merged into an unknown version.
