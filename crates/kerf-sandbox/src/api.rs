@@ -1,10 +1,10 @@
 //! The API server: a Kubernetes API in memory, compatible with real clients.
 //!
 //! ```text
-//! serve    HTTPS on loopback ─┐
-//! client   in this process ───┴─ server ─ faults ─ route ─┬─ read, watch ────────────────┐
-//!                                                         ├─ write, delete, subresources ┼─ storage
-//!                                                         └─ discovery, openapi, table ──┘
+//! serve    HTTPS, loopback ──┐
+//! client   in this process ──┴─ server ─ faults ─ route ─┬─ read, watch ────────────────┐
+//!                                                        ├─ write, delete, subresources ┼─ storage
+//!                                                        └─ discovery, openapi, table ──┘
 //! ```
 //! `kinds` holds what is particular to the built-in kinds, `custom` compiles CRDs into resources.
 //! `schema` describes the fields and lists of both, for `patch` and `apply`.

@@ -54,8 +54,8 @@ pub(crate) fn admit(call: &Call<'_>, change: WriteOperation<'_>, object: &mut Va
 pub(crate) fn check_namespace_open(call: &Call<'_>, object: &Value) -> ApiResult<()> {
     let Some(name) = call.namespace() else { return Ok(()) };
     let namespaces = call.registry.find("", "namespaces");
-    let found = namespaces.and_then(|all| call.server.storage.get(all.table, &ObjectKey::new(None, name)));
-    let Some(stored) = found else {
+    let namespace = namespaces.and_then(|all| call.server.storage.get(all.table, &ObjectKey::new(None, name)));
+    let Some(stored) = namespace else {
         return Err(StatusError::not_found(GroupResource { group: "", resource: "namespaces" }, name));
     };
     // Every create request needs the phase, so it is read without parsing the namespace.
@@ -63,10 +63,10 @@ pub(crate) fn check_namespace_open(call: &Call<'_>, object: &Value) -> ApiResult
     if phase.is_none_or(|phase| phase != "Terminating") {
         return Ok(());
     }
-    let why = format!("unable to create new content in namespace {name} because it is being terminated");
+    let reason = format!("unable to create new content in namespace {name} because it is being terminated");
     let message = format!("namespace {name} is being terminated");
     let cause = Cause { reason: "NamespaceTerminating", message, field: "metadata.namespace".into() };
-    Err(StatusError::forbidden(call.resource.group_resource(), object::name(object), &why, vec![cause]))
+    Err(StatusError::forbidden(call.resource.group_resource(), object::name(object), &reason, vec![cause]))
 }
 
 /// Returns a cluster-scoped object, parsed, or `None` if it does not exist.
@@ -84,26 +84,26 @@ fn check_service_account_exists(call: &Call<'_>, pod: &Value) -> ApiResult<()> {
     if call.server.storage.get(accounts.table, &ObjectKey::new(Some(namespace), name)).is_some() {
         return Ok(());
     }
-    let why = format!("error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not found");
-    forbid(call, pod, &why)
+    let reason = format!("error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not found");
+    forbid(call, pod, &reason)
 }
 
 /// Returns all objects of a cluster-scoped resource whose JSON text contains `part`, parsed.
 fn all(call: &Call<'_>, group: &str, plural: &str, part: &str) -> ApiResult<Vec<Value>> {
     let Some(resource) = call.registry.find(group, plural) else { return Ok(Vec::new()) };
-    let everything = Selection::default();
-    let window = PageQuery { namespace: None, selection: &everything, from: None, at_revision: None, limit: None };
+    let select_all = Selection::default();
+    let query = PageQuery { namespace: None, selection: &select_all, from: None, at_revision: None, limit: None };
     let page = call
         .server
         .storage
-        .page(resource.table, window)
+        .page(resource.table, query)
         .map_err(|_| StatusError::internal("the present is never compacted"))?;
     let has = |stored: &&Arc<StoredObject>| std::str::from_utf8(stored.bytes()).is_ok_and(|text| text.contains(part));
     page.objects.iter().filter(has).map(|stored| parse_stored(stored)).collect()
 }
 
-fn forbid<T>(call: &Call<'_>, object: &Value, why: &str) -> ApiResult<T> {
-    Err(StatusError::forbidden(call.resource.group_resource(), object::name(object), why, Vec::new()))
+fn forbid<T>(call: &Call<'_>, object: &Value, reason: &str) -> ApiResult<T> {
+    Err(StatusError::forbidden(call.resource.group_resource(), object::name(object), reason, Vec::new()))
 }
 
 /// Sets the priority of the pod's class. Without a class it is that of the global default class, or
@@ -126,18 +126,18 @@ fn set_priority(call: &Call<'_>, pod: &mut Value) -> ApiResult<()> {
             "" => "PreemptLowerPriority",
             policy => policy,
         });
-    if let Some(given) = object::number(pod, &["spec", "priority"]).filter(|given| *given != priority) {
-        let why = format!(
-            "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {priority} from the given PriorityClass name"
+    if let Some(requested) = object::number(pod, &["spec", "priority"]).filter(|requested| *requested != priority) {
+        let reason = format!(
+            "the integer value of priority ({requested}) must not be provided in pod spec; priority admission controller computed {priority} from the given PriorityClass name"
         );
-        return forbid(call, pod, &why);
+        return forbid(call, pod, &reason);
     }
-    let given = object::text(pod, &["spec", "preemptionPolicy"]);
-    if !given.is_empty() && given != policy {
-        let why = format!(
-            "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
+    let requested = object::text(pod, &["spec", "preemptionPolicy"]);
+    if !requested.is_empty() && requested != policy {
+        let reason = format!(
+            "the string value of PreemptionPolicy ({requested}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
         );
-        return forbid(call, pod, &why);
+        return forbid(call, pod, &reason);
     }
     let policy = policy.to_string();
     let spec = object::ensure_object(pod, &["spec"]);
@@ -159,23 +159,23 @@ fn set_runtime_class(call: &Call<'_>, pod: &mut Value) -> ApiResult<()> {
         return forbid(call, pod, &format!("pod rejected: RuntimeClass \"{name}\" not found"));
     };
     if let Some(overhead) = object::at(&class, &["overhead", "podFixed"]) {
-        if object::at(pod, &["spec", "overhead"]).is_some_and(|given| given != overhead) {
+        if object::at(pod, &["spec", "overhead"]).is_some_and(|requested| requested != overhead) {
             return forbid(call, pod, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead");
         }
         object::ensure_object(pod, &["spec"]).insert("overhead".into(), overhead.clone());
     }
-    for (key, wanted) in
+    for (key, required) in
         object::at(&class, &["scheduling", "nodeSelector"]).and_then(Value::as_object).into_iter().flatten()
     {
-        let given = object::text(pod, &["spec", "nodeSelector", key]).to_string();
-        let wanted = wanted.as_str().unwrap_or_default();
-        if !given.is_empty() && given != wanted {
-            let why = format!(
-                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {wanted}; pod.spec.nodeSelector[{key}] = {given}"
+        let requested = object::text(pod, &["spec", "nodeSelector", key]).to_string();
+        let required = required.as_str().unwrap_or_default();
+        if !requested.is_empty() && requested != required {
+            let reason = format!(
+                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {required}; pod.spec.nodeSelector[{key}] = {requested}"
             );
-            return forbid(call, pod, &why);
+            return forbid(call, pod, &reason);
         }
-        object::ensure_object(pod, &["spec", "nodeSelector"]).insert(key.clone(), wanted.into());
+        object::ensure_object(pod, &["spec", "nodeSelector"]).insert(key.clone(), required.into());
     }
     for toleration in object::list(&class, &["scheduling", "tolerations"]) {
         push_new(pod, &["spec"], "tolerations", toleration.clone());
@@ -195,8 +195,8 @@ fn default_pod(pod: &mut Value) {
 fn add_tolerations(pod: &mut Value) {
     for key in [NOT_READY, UNREACHABLE] {
         let tolerated = object::list(pod, &["spec", "tolerations"]).iter().any(|toleration| {
-            let (own, effect) = (object::text(toleration, &["key"]), object::text(toleration, &["effect"]));
-            (own == key || own.is_empty()) && (effect == "NoExecute" || effect.is_empty())
+            let (own_key, effect) = (object::text(toleration, &["key"]), object::text(toleration, &["effect"]));
+            (own_key == key || own_key.is_empty()) && (effect == "NoExecute" || effect.is_empty())
         });
         if !tolerated {
             let toleration = json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});

@@ -36,11 +36,11 @@ pub(crate) fn check_may_delete(call: &Call<'_>, object: &Value) -> ApiResult<()>
 /// whether it stays until then, or `None` for all other kinds.
 pub(crate) fn mark_held_for_cleanup(call: &Call<'_>, object: &mut Value) -> Option<bool> {
     if call.resource.is("", "namespaces") {
-        let held = !object::list(object, &["spec", "finalizers"]).is_empty();
-        if held {
+        let is_held = !object::list(object, &["spec", "finalizers"]).is_empty();
+        if is_held {
             object::ensure_object(object, &["status"]).insert("phase".into(), "Terminating".into());
         }
-        return Some(held);
+        return Some(is_held);
     }
     if is_crd(call) {
         // The objects of the CRD are deleted first.
@@ -62,8 +62,8 @@ fn is_crd(call: &Call<'_>) -> bool {
 /// period.
 pub(crate) fn can_be_removed(call: &Call<'_>, object: &Value) -> bool {
     let grace = object::number(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or_default();
-    let held = call.resource.is("", "namespaces") && !object::list(object, &["spec", "finalizers"]).is_empty();
-    object::is_deleting(object) && object::finalizers(object).is_empty() && grace == 0 && !held
+    let is_held = call.resource.is("", "namespaces") && !object::list(object, &["spec", "finalizers"]).is_empty();
+    object::is_deleting(object) && object::finalizers(object).is_empty() && grace == 0 && !is_held
 }
 
 /// Handles the effects of a create.
@@ -121,7 +121,7 @@ impl ServerState {
     fn delete_expired_events(&self) {
         let now = self.clock.now();
         loop {
-            let old = {
+            let expired = {
                 let mut events = self.event_expiries();
                 match events.front() {
                     Some(event) if now.duration_since(event.written_at).unsigned_abs() >= EVENT_TTL => {
@@ -131,7 +131,7 @@ impl ServerState {
                 }
             };
             // An Event that was written later has another revision and a later entry in the queue.
-            if let Some(event) = old {
+            if let Some(event) = expired {
                 let _ = self.storage.delete(event.table, &event.key, event.revision);
             }
         }

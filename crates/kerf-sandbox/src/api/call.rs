@@ -173,8 +173,12 @@ impl<'s> Call<'s> {
     /// Returns the writer for managed fields: the field manager of the query, or else the program
     /// name in the user agent.
     pub(crate) fn field_manager<'a>(&'a self, api_version: &'a str) -> FieldManager<'a> {
-        let named = self.query.text("fieldManager");
-        let manager = if named.is_empty() { self.user_agent.split('/').next().unwrap_or_default() } else { named };
+        let query_manager = self.query.text("fieldManager");
+        let manager = if query_manager.is_empty() {
+            self.user_agent.split('/').next().unwrap_or_default()
+        } else {
+            query_manager
+        };
         FieldManager {
             manager: if manager.is_empty() { "unknown" } else { manager },
             api_version,
@@ -189,10 +193,10 @@ impl<'s> Call<'s> {
     pub(crate) fn read_body(&self) -> ApiResult<Parsed> {
         let kind = &self.resource.kind;
         let unrecognized = |problem: String| {
-            let shown = String::from_utf8_lossy(&self.body[..self.body.len().min(128)]).into_owned();
+            let body_start = String::from_utf8_lossy(&self.body[..self.body.len().min(128)]).into_owned();
             let problem = if problem.starts_with("EOF") { "unexpected end of JSON input".to_string() } else { problem };
             let message = format!(
-                "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {problem} ({shown})"
+                "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {problem} ({body_start})"
             );
             StatusError::bad_request(message)
         };
@@ -252,9 +256,9 @@ pub(crate) fn to_served_form<'o>(resource: &Resource, object: &'o Value) -> Cow<
         ServedAs::AsStored => Cow::Borrowed(object),
         ServedAs::EventsV1 => Cow::Owned(core_event_to_events_v1(object)),
         ServedAs::OtherVersion => {
-            let mut shown = object.clone();
-            object::ensure_object(&mut shown, &[]).insert("apiVersion".into(), resource.api_version().into());
-            Cow::Owned(shown)
+            let mut served = object.clone();
+            object::ensure_object(&mut served, &[]).insert("apiVersion".into(), resource.api_version().into());
+            Cow::Owned(served)
         }
     }
 }

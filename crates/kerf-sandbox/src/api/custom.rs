@@ -44,8 +44,8 @@ impl CustomKind {
         change: WriteOperation<'_>,
         object: &mut Value,
     ) -> ApiResult<Vec<String>> {
-        let shown = change.old().map(|old| call.to_served_form(old));
-        let operation = match (change, &shown) {
+        let served_old = change.old().map(|old| call.to_served_form(old));
+        let operation = match (change, &served_old) {
             (WriteOperation::Update(_), Some(old)) => Operation::Update { old },
             (WriteOperation::UpdateStatus(_), Some(old)) => Operation::UpdateStatus { old },
             _ => Operation::Create,
@@ -56,7 +56,7 @@ impl CustomKind {
             call::FieldValidation::Ignore => FieldValidation::Ignore,
         };
         let name = super::object::name(object).to_owned();
-        let sent = (validation == FieldValidation::Warn).then(|| object.clone());
+        let original = (validation == FieldValidation::Warn).then(|| object.clone());
         match self.compiled.admit(&self.version, operation, std::mem::take(object), validation) {
             Ok(Admitted { object: admitted, mut warnings }) => {
                 *object =
@@ -65,7 +65,7 @@ impl CustomKind {
                 Ok(warnings)
             }
             Err(rejection) => {
-                let warnings = sent.map(|sent| self.unknown_fields(operation, sent)).unwrap_or_default();
+                let warnings = original.map(|original| self.unknown_fields(operation, original)).unwrap_or_default();
                 Err(rejection_error(call, &name, &rejection).with_warnings(&warnings))
             }
         }
@@ -83,7 +83,7 @@ impl CustomKind {
     /// `status`; the defaults that the schema has for them are set again.
     fn with_stored_defaults(&self, object: Value) -> Value {
         match self.compiled.admit(&self.version, Operation::Snapshot, object.clone(), FieldValidation::Ignore) {
-            Ok(Admitted { object: read, .. }) => read,
+            Ok(Admitted { object: stored, .. }) => stored,
             Err(_) => object,
         }
     }

@@ -64,12 +64,12 @@ pub(crate) fn delete(call: &Call<'_>) -> ApiResult<Reply> {
 pub(crate) fn delete_collection(call: &Call<'_>) -> ApiResult<Reply> {
     let options = options(call)?;
     let selection = read::selection(call)?;
-    let window =
+    let page_query =
         PageQuery { namespace: call.namespace(), selection: &selection, from: None, at_revision: None, limit: None };
     let page = call
         .server
         .storage
-        .page(call.resource.table, window)
+        .page(call.resource.table, page_query)
         .map_err(|_| StatusError::internal("the present is never compacted"))?;
     let mut items = Vec::new();
     for stored in page.objects {
@@ -82,8 +82,8 @@ pub(crate) fn delete_collection(call: &Call<'_>) -> ApiResult<Reply> {
                 items.push(call.to_served_form(&object).into_owned())
             }
             // Another client has deleted the object in the meantime.
-            Err(refusal) if refusal.code() == 404 => {}
-            Err(refusal) => return Err(refusal),
+            Err(error) if error.code() == 404 => {}
+            Err(error) => return Err(error),
         }
     }
     let metadata = json!({"resourceVersion": call.server.storage.revision().to_string()});
@@ -107,12 +107,12 @@ pub(crate) fn options(call: &Call<'_>) -> ApiResult<DeleteOptions> {
         "" | "application/json" => parse_json(&call.body),
         "application/yaml" => super::json::parse_yaml(&call.body),
         PROTOBUF => {
-            let refusal = || {
+            let error = || {
                 StatusError::unsupported_media_type(
                     "application/json, application/yaml, application/vnd.kubernetes.protobuf",
                 )
             };
-            return read_options(&protobuf::parse(&call.body).ok_or_else(refusal)?)?.checked();
+            return read_options(&protobuf::parse(&call.body).ok_or_else(error)?)?.checked();
         }
         _ => {
             return Err(StatusError::unsupported_media_type(
@@ -179,12 +179,12 @@ impl DeleteOptions {
 
     fn check(&self, call: &Call<'_>, object: &Value, name: &str, revision: u64) -> ApiResult<()> {
         // These two errors name the kind. All other errors name the resource.
-        let subject = GroupResource { group: &call.resource.group, resource: &call.resource.kind };
-        let conflict = |what: &str, asked: &str, found: &str, happened: &str| {
-            let why = format!(
-                "the {what} in the precondition ({asked}) does not match the {what} in record ({found}). The object might have been {happened}"
+        let kind_resource = GroupResource { group: &call.resource.group, resource: &call.resource.kind };
+        let conflict = |what: &str, expected: &str, actual: &str, cause: &str| {
+            let reason = format!(
+                "the {what} in the precondition ({expected}) does not match the {what} in record ({actual}). The object might have been {cause}"
             );
-            Err(StatusError::conflict(subject, name, &why))
+            Err(StatusError::conflict(kind_resource, name, &reason))
         };
         match (&self.uid, &self.version) {
             (Some(uid), _) if uid != object::uid(object) => {
@@ -213,29 +213,34 @@ pub(crate) fn delete_object(
         let mut object = parse_stored(&stored)?;
         options.check(call, &object, name, stored.revision)?;
         after_write::check_may_delete(call, &object)?;
-        let going = mark_terminating(call, &mut object, options);
+        let is_terminating = mark_terminating(call, &mut object, options);
         if options.dry_run {
-            return Ok(if going { DeleteOutcome::Terminating(object) } else { DeleteOutcome::Deleted(object) });
+            return Ok(if is_terminating {
+                DeleteOutcome::Terminating(object)
+            } else {
+                DeleteOutcome::Deleted(object)
+            });
         }
-        if !going {
+        if !is_terminating {
             let Ok(bytes) = storage.delete(call.resource.table, key, stored.revision) else { continue };
-            let last: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-            after_write::on_deleted(call, &last);
+            let deleted: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+            after_write::on_deleted(call, &deleted);
             // The client gets the marked object with the revision of its deletion.
-            object::set_meta(&mut object, "resourceVersion", object::text(&last, &["metadata", "resourceVersion"]));
+            object::set_meta(&mut object, "resourceVersion", object::text(&deleted, &["metadata", "resourceVersion"]));
             return Ok(DeleteOutcome::Deleted(object));
         }
         let old = parse_stored(&stored)?;
         if object == old {
             return Ok(DeleteOutcome::Terminating(object));
         }
-        let facets = call.resource.selector_attributes(&object);
-        let Ok(now) = storage.put(call.resource.table, key, Some(stored.revision), &Encoded::new(&object), facets)
+        let attributes = call.resource.selector_attributes(&object);
+        let Ok(updated) =
+            storage.put(call.resource.table, key, Some(stored.revision), &Encoded::new(&object), attributes)
         else {
             continue;
         };
         after_write::on_updated(call, &object);
-        return Ok(DeleteOutcome::Terminating(parse_stored(&now)?));
+        return Ok(DeleteOutcome::Terminating(parse_stored(&updated)?));
     }
     Err(StatusError::resource_version_conflict(call.resource.group_resource(), name))
 }
@@ -243,22 +248,22 @@ pub(crate) fn delete_object(
 /// Marks an object as terminating if it cannot be removed at once. Returns true if it stays for
 /// now.
 fn mark_terminating(call: &Call<'_>, object: &mut Value, options: &DeleteOptions) -> bool {
-    if let Some(going) = after_write::mark_held_for_cleanup(call, object) {
+    if let Some(is_held) = after_write::mark_held_for_cleanup(call, object) {
         // Namespaces and CRDs: other components delete their content first.
-        let finalizers = finalizers_after(object, options);
-        if going && !object::is_deleting(object) {
+        let finalizers = finalizers_with_propagation(object, options);
+        if is_held && !object::is_deleting(object) {
             object::set_meta(object, "deletionTimestamp", object::rfc3339_seconds(call.now()));
         }
         set_finalizers(object, finalizers);
-        return going || !object::finalizers(object).is_empty();
+        return is_held || !object::finalizers(object).is_empty();
     }
-    let finalizers = finalizers_after(object, options);
+    let finalizers = finalizers_with_propagation(object, options);
     let grace = grace_seconds(call, object, options);
-    let already = object::is_deleting(object);
-    let current = object::number(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or_default();
-    if already {
+    let is_deleting = object::is_deleting(object);
+    let current_grace = object::number(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or_default();
+    if is_deleting {
         // A grace period can be shortened but not extended.
-        if grace < current {
+        if grace < current_grace {
             shorten_grace_period(call, object, grace);
         }
     } else if grace > 0 || !finalizers.is_empty() || call.resource.is("", "pods") {
@@ -266,8 +271,8 @@ fn mark_terminating(call: &Call<'_>, object: &mut Value, options: &DeleteOptions
         set_deletion_timestamp(call, object, grace);
     }
     set_finalizers(object, finalizers);
-    let left = object::number(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or_default();
-    !object::finalizers(object).is_empty() || (left > 0 && grace > 0)
+    let remaining_seconds = object::number(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or_default();
+    !object::finalizers(object).is_empty() || (remaining_seconds > 0 && grace > 0)
 }
 
 /// Returns the remaining grace period in seconds. Only pods have one; it is zero for pods without a
@@ -276,25 +281,25 @@ fn grace_seconds(call: &Call<'_>, object: &Value, options: &DeleteOptions) -> i6
     if !call.resource.is("", "pods") {
         return 0;
     }
-    let runs = !object::text(object, &["spec", "nodeName"]).is_empty();
-    let ended = matches!(object::text(object, &["status", "phase"]), "Succeeded" | "Failed");
-    if !runs || ended {
+    let has_node = !object::text(object, &["spec", "nodeName"]).is_empty();
+    let has_terminated = matches!(object::text(object, &["status", "phase"]), "Succeeded" | "Failed");
+    if !has_node || has_terminated {
         return 0;
     }
-    let own = object::number(object, &["spec", "terminationGracePeriodSeconds"]).unwrap_or(30);
-    options.grace_seconds.unwrap_or(own).max(0)
+    let pod_grace = object::number(object, &["spec", "terminationGracePeriodSeconds"]).unwrap_or(30);
+    options.grace_seconds.unwrap_or(pod_grace).max(0)
 }
 
-fn finalizers_after(object: &Value, options: &DeleteOptions) -> Vec<Value> {
+fn finalizers_with_propagation(object: &Value, options: &DeleteOptions) -> Vec<Value> {
     let mut finalizers: Vec<Value> = object::finalizers(object).to_vec();
-    let wanted = match options.propagation.as_deref() {
+    let propagation_finalizer = match options.propagation.as_deref() {
         Some("Foreground") => Some(FOREGROUND_FINALIZER),
         Some("Orphan") => Some(ORPHAN_FINALIZER),
         Some(_) => None,
         None => return finalizers,
     };
     finalizers.retain(|finalizer| finalizer != FOREGROUND_FINALIZER && finalizer != ORPHAN_FINALIZER);
-    finalizers.extend(wanted.map(Value::from));
+    finalizers.extend(propagation_finalizer.map(Value::from));
     finalizers
 }
 

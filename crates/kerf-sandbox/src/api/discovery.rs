@@ -43,7 +43,7 @@ pub(crate) fn paths(registry: &Registry) -> Value {
 
 /// Handles `/api`, `/apis` and the paths below them.
 pub(crate) fn handle_discovery(registry: &Registry, segments: &[&str], accept: &str) -> ApiResult<Response<Body>> {
-    let wants_all = accept.split(',').any(|range| {
+    let wants_aggregated = accept.split(',').any(|range| {
         let range = range.replace(' ', "");
         range.contains("g=apidiscovery.k8s.io")
             && range.contains("v=v2")
@@ -52,7 +52,7 @@ pub(crate) fn handle_discovery(registry: &Registry, segments: &[&str], accept: &
     });
     let legacy = |value: Value| Ok(respond(200, JSON, Bytes::from(value.to_string()).into(), &[]));
     match segments {
-        ["api" | "apis"] if wants_all => {
+        ["api" | "apis"] if wants_aggregated => {
             let groups = registry.groups().into_iter().filter(|(group, _)| group.is_empty() == (segments[0] == "api"));
             let items: Vec<Value> =
                 groups.map(|(group, versions)| aggregated_group(registry, &group, &versions)).collect();
@@ -73,8 +73,8 @@ pub(crate) fn handle_discovery(registry: &Registry, segments: &[&str], accept: &
             legacy(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
         }
         ["apis", group] => {
-            let found = registry.groups().into_iter().find(|(other, _)| other == group && !other.is_empty());
-            let (group, versions) = found.ok_or_else(StatusError::no_such_api)?;
+            let entry = registry.groups().into_iter().find(|(other, _)| other == group && !other.is_empty());
+            let (group, versions) = entry.ok_or_else(StatusError::no_such_api)?;
             legacy(group_of(&group, &versions, true))
         }
         ["api", version] => resources(registry, "", version).and_then(legacy),
@@ -83,13 +83,13 @@ pub(crate) fn handle_discovery(registry: &Registry, segments: &[&str], accept: &
     }
 }
 
-fn group_of<V: AsRef<str>>(group: &str, versions: &[V], alone: bool) -> Value {
+fn group_of<V: AsRef<str>>(group: &str, versions: &[V], with_type: bool) -> Value {
     let versions: Vec<Value> = versions
         .iter()
         .map(|version| json!({"groupVersion": format!("{group}/{}", version.as_ref()), "version": version.as_ref()}))
         .collect();
     let mut value = json!({"name": group, "versions": versions, "preferredVersion": versions.first()});
-    if alone {
+    if with_type {
         value["kind"] = "APIGroup".into();
         value["apiVersion"] = "v1".into();
     }
@@ -153,15 +153,15 @@ fn aggregated(resource: &Resource) -> Value {
     if !resource.categories.is_empty() {
         entry["categories"] = resource.categories.iter().map(|name| Value::from(name.as_str())).collect();
     }
-    let below: Vec<Value> = subresources(resource)
+    let subresource_entries: Vec<Value> = subresources(resource)
         .into_iter()
         .map(|(name, group, version, kind, verbs)| {
             let (group, version) = if version.is_empty() { (resource.group.as_str(), resource.version.as_str()) } else { (group, version) };
             json!({"subresource": name, "responseKind": {"group": group, "version": version, "kind": kind}, "verbs": verbs})
         })
         .collect();
-    if !below.is_empty() {
-        entry["subresources"] = below.into();
+    if !subresource_entries.is_empty() {
+        entry["subresources"] = subresource_entries.into();
     }
     entry
 }
@@ -180,22 +180,22 @@ type SubresourceInfo<'a> = (&'a str, &'a str, &'a str, &'a str, &'static [&'stat
 
 fn subresources(resource: &Resource) -> Vec<SubresourceInfo<'_>> {
     const CHANGE: &[&str] = &["get", "patch", "update"];
-    let own = resource.kind.as_str();
-    let mut below: Vec<SubresourceInfo<'_>> = Vec::new();
+    let own_kind = resource.kind.as_str();
+    let mut infos: Vec<SubresourceInfo<'_>> = Vec::new();
     for name in &resource.subresources {
-        below.push(match name.as_str() {
+        infos.push(match name.as_str() {
             "eviction" => ("eviction", "policy", "v1", "Eviction", &["create"]),
             "binding" => ("binding", "", "v1", "Binding", &["create"]),
-            "finalize" => ("finalize", "", "", own, &["update"]),
-            other => (other, "", "", own, CHANGE),
+            "finalize" => ("finalize", "", "", own_kind, &["update"]),
+            other => (other, "", "", own_kind, CHANGE),
         });
     }
     if resource.scale.is_some() {
-        below.push(("scale", "autoscaling", "v1", "Scale", CHANGE));
+        infos.push(("scale", "autoscaling", "v1", "Scale", CHANGE));
     }
     if resource.has_status() {
-        below.push(("status", "", "", own, CHANGE));
+        infos.push(("status", "", "", own_kind, CHANGE));
     }
-    below.sort_by_key(|(name, ..)| *name);
-    below
+    infos.sort_by_key(|(name, ..)| *name);
+    infos
 }

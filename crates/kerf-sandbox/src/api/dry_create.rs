@@ -31,8 +31,8 @@ pub fn dry_create_built_in(api_version: &str, kind: &str, mut object: Value) -> 
         BUILT_IN_KINDS.iter().find(|known| (known.group, known.version, known.kind) == (group, version, kind))?;
     let unknown_fields = match schema::decode(&schema::definitions().schema(&kind.openapi_definition), &mut object) {
         Ok(unknown) => unknown,
-        Err(unreadable) => {
-            return Some(DryCreateReport { decode_error: Some(unreadable), ..DryCreateReport::default() });
+        Err(problem) => {
+            return Some(DryCreateReport { decode_error: Some(problem), ..DryCreateReport::default() });
         }
     };
     (kind.strategy.default)(&mut object);
@@ -54,12 +54,12 @@ mod tests {
     use super::*;
 
     fn errors(api_version: &str, kind: &str, object: Value) -> Vec<String> {
-        let judgement = dry_create_built_in(api_version, kind, object).unwrap_or_default();
-        judgement.errors.iter().map(ToString::to_string).collect()
+        let report = dry_create_built_in(api_version, kind, object).unwrap_or_default();
+        report.errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn all_that_is_wrong_is_said() {
+    fn all_errors_are_reported() {
         let container = json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": -1}}});
         let pod = json!({"metadata": {"name": "a", "namespace": "UPPER"}, "spec": {
             "containers": [container], "tolerations": [{"operator": "Maybe"}],
@@ -87,14 +87,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_what_is_unknown_and_what_is_none_of_ours() {
+    fn decode_errors_unknown_fields_and_unknown_kinds_are_reported() {
         let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": 3}});
-        let judgement = dry_create_built_in("v1", "Pod", pod).unwrap_or_default();
-        assert!(judgement.decode_error.is_some() && judgement.errors.is_empty());
+        let report = dry_create_built_in("v1", "Pod", pod).unwrap_or_default();
+        assert!(report.decode_error.is_some() && report.errors.is_empty());
         let pod =
             json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}], "nodeNmae": "n"}});
-        let judgement = dry_create_built_in("v1", "Pod", pod).unwrap_or_default();
-        assert_eq!((judgement.errors, judgement.unknown_fields), (vec![], vec!["spec.nodeNmae".to_owned()]));
+        let report = dry_create_built_in("v1", "Pod", pod).unwrap_or_default();
+        assert_eq!((report.errors, report.unknown_fields), (vec![], vec!["spec.nodeNmae".to_owned()]));
         assert_eq!(dry_create_built_in("karpenter.sh/v1", "NodePool", json!({})), None);
     }
 }

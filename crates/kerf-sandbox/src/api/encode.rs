@@ -85,19 +85,19 @@ impl Versioned {
     }
 }
 
-fn splice(text: &[u8], place: Range<usize>, version: u64) -> Versioned {
-    let (bytes, digits) = spliced(text, place, version);
+fn splice(text: &[u8], range: Range<usize>, version: u64) -> Versioned {
+    let (bytes, digits) = spliced(text, range, version);
     Versioned { bytes: bytes.into(), digits }
 }
 
-/// Returns the text with `version` at `place`, and the range of the version's digits.
-fn spliced(text: &[u8], place: Range<usize>, version: u64) -> (Vec<u8>, Range<u32>) {
+/// Returns the text with `version` at `range`, and the range of the version's digits.
+fn spliced(text: &[u8], range: Range<usize>, version: u64) -> (Vec<u8>, Range<u32>) {
     let digits = version.to_string();
-    let mut bytes = Vec::with_capacity(text.len() - place.len() + digits.len());
-    bytes.extend_from_slice(&text[..place.start]);
+    let mut bytes = Vec::with_capacity(text.len() - range.len() + digits.len());
+    bytes.extend_from_slice(&text[..range.start]);
     bytes.extend_from_slice(digits.as_bytes());
-    bytes.extend_from_slice(&text[place.end..]);
-    let start = place.start as u32;
+    bytes.extend_from_slice(&text[range.end..]);
+    let start = range.start as u32;
     (bytes, start..start + digits.len() as u32)
 }
 
@@ -109,23 +109,23 @@ fn write_metadata(text: &mut Vec<u8>, metadata: Option<&Value>, managed: &Manage
     let version_at = text.len();
     text.push(b'"');
     let fields = metadata.and_then(Value::as_object);
-    let mut due = !managed.is_empty();
-    let write_managed = |text: &mut Vec<u8>, due: &mut bool| {
-        if std::mem::take(due) {
+    let mut is_pending = !managed.is_empty();
+    let write_managed = |text: &mut Vec<u8>, is_pending: &mut bool| {
+        if std::mem::take(is_pending) {
             text.extend_from_slice(b",\"managedFields\":");
             managed.write_to(text);
         }
     };
     for (key, value) in fields.into_iter().flatten().filter(|(key, _)| *key != "resourceVersion") {
         if key.as_str() > MANAGED {
-            write_managed(text, &mut due);
+            write_managed(text, &mut is_pending);
         }
         text.push(b',');
         write(text, key);
         text.push(b':');
         write(text, value);
     }
-    write_managed(text, &mut due);
+    write_managed(text, &mut is_pending);
     text.push(b'}');
     version_at
 }
@@ -153,40 +153,40 @@ mod tests {
     fn the_version_is_set_and_changed_in_place() {
         let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "resourceVersion": "7"}, "spec": {"x": "resourceVersion"}});
         let stored = Encoded::new(&object).with_version(99);
-        let read: Value = serde_json::from_slice(&stored.bytes).unwrap();
+        let parsed: Value = serde_json::from_slice(&stored.bytes).unwrap();
         assert_eq!(
-            read,
+            parsed,
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "resourceVersion": "99"}, "spec": {"x": "resourceVersion"}})
         );
         let later: Value = serde_json::from_slice(&stored.with_version(100).with_version(1234).bytes).unwrap();
         assert_eq!(later["metadata"]["resourceVersion"], "1234");
-        assert_eq!(later["spec"], read["spec"]);
+        assert_eq!(later["spec"], parsed["spec"]);
     }
 
     #[test]
-    fn managed_fields_stand_where_a_tree_would_have_them() {
+    fn managed_fields_are_written_where_a_tree_would_have_them() {
         let entry = json!({"apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {".": {}, "f:a\"b": {}}},
             "manager": "m", "operation": "Update", "subresource": "status", "time": "2026-01-01T00:00:00Z"});
         for metadata in
             [json!({"name": "a", "labels": {}}), json!({"labels": {"a": "b"}}), json!({"uid": "u"}), json!({})]
         {
-            let mut whole = json!({"metadata": metadata, "data": {"a\"b": "c"}});
-            whole["metadata"]["managedFields"] = json!([entry]);
-            let mut object = whole.clone();
+            let mut full = json!({"metadata": metadata, "data": {"a\"b": "c"}});
+            full["metadata"]["managedFields"] = json!([entry]);
+            let mut object = full.clone();
             let managed = ManagedFields::take(&mut object);
             assert_eq!(object["metadata"], metadata);
             let text = |encoded: Encoded| String::from_utf8(encoded.with_version(7).bytes.to_vec()).unwrap();
-            assert_eq!(text(Encoded::with_managed_fields(&object, &managed)), text(Encoded::new(&whole)));
+            assert_eq!(text(Encoded::with_managed_fields(&object, &managed)), text(Encoded::new(&full)));
         }
     }
 
     #[test]
-    fn whatever_is_encoded_is_an_object_with_a_version() {
-        for odd in
+    fn any_value_is_encoded_as_an_object_with_a_version() {
+        for value in
             [json!({}), json!([]), json!({"metadata": 3}), json!({"a": 1}), json!({"z": null}), json!({"metadata": {}})]
         {
-            let read: Value = serde_json::from_slice(&Encoded::new(&odd).with_version(5).bytes).unwrap();
-            assert_eq!(read["metadata"]["resourceVersion"], "5", "{odd}");
+            let parsed: Value = serde_json::from_slice(&Encoded::new(&value).with_version(5).bytes).unwrap();
+            assert_eq!(parsed["metadata"]["resourceVersion"], "5", "{value}");
         }
     }
 }

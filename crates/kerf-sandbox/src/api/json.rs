@@ -37,8 +37,8 @@ pub(crate) fn parse_yaml(text: &[u8]) -> Result<Parsed, String> {
         return Ok(parsed);
     }
     let mut notes = ParseNotes::default();
-    let node = ValueSeed { path: &mut String::new(), notes: &mut notes };
-    let value = node.deserialize(serde_yaml_ng::Deserializer::from_slice(text)).map_err(|problem| {
+    let seed = ValueSeed { path: &mut String::new(), notes: &mut notes };
+    let value = seed.deserialize(serde_yaml_ng::Deserializer::from_slice(text)).map_err(|problem| {
         let problem = notes
             .unsupported
             .map_or_else(|| format!("yaml: {problem}"), |value| format!("json: unsupported value: {value}"));
@@ -209,21 +209,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_given_twice_are_told_and_the_last_counts() {
+    fn duplicate_keys_are_recorded_and_the_last_value_is_used() {
         let parsed = parse_json(br#"{"a": 1, "a": 2, "b": [{"c": 1, "c": 2, "c": 3}]}"#).unwrap();
         assert_eq!(parsed.value, json!({"a": 2, "b": [{"c": 3}]}));
         assert_eq!(parsed.duplicates, ["a", "b[0].c"]);
     }
 
     #[test]
-    fn managed_fields_are_read_apart() {
-        let mut whole = json!({"kind": "Pod", "metadata": {"name": "a", "managedFields": [
+    fn managed_fields_are_split_off() {
+        let mut full = json!({"kind": "Pod", "metadata": {"name": "a", "managedFields": [
             {"manager": "m", "operation": "Apply", "apiVersion": "v1", "time": "t", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:a": {}}}},
         ]}, "spec": {"metadata": {"managedFields": []}}});
-        let (object, managed) = parse_and_split_managed_fields(whole.to_string().as_bytes()).unwrap();
-        assert_eq!(managed, ManagedFields::take(&mut whole));
+        let (object, managed) = parse_and_split_managed_fields(full.to_string().as_bytes()).unwrap();
+        assert_eq!(managed, ManagedFields::take(&mut full));
         assert!(!managed.is_empty());
-        assert_eq!(object, whole, "what only looks like it stays");
+        assert_eq!(object, full, "what only looks like it stays");
         assert!(
             parse_and_split_managed_fields(b"[]").is_err()
                 && parse_and_split_managed_fields(b"{\"metadata\":3}").is_err()
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_refused() {
+    fn text_that_is_not_json_is_rejected() {
         for text in ["", "{", "{}x", "[1,]", "nul", "{\"a\":1e999}", "\u{feff}{}"] {
             assert!(parse_json(text.as_bytes()).is_err(), "{text}");
         }
@@ -240,9 +240,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_json_has_not_are_refused() {
-        for (text, told) in [(".inf", "+Inf"), ("-.Inf", "-Inf"), (".NaN", "NaN")] {
-            let problem = format!("error converting YAML to JSON: json: unsupported value: {told}");
+    fn numbers_that_json_lacks_are_rejected() {
+        for (text, go_text) in [(".inf", "+Inf"), ("-.Inf", "-Inf"), (".NaN", "NaN")] {
+            let problem = format!("error converting YAML to JSON: json: unsupported value: {go_text}");
             assert_eq!(parse_yaml(format!("a: [1, {{b: {text}}}]").as_bytes()).unwrap_err(), problem);
         }
         assert_eq!(parse_yaml(b"a: [1, {b: 1.5, c: ~}]").unwrap().value, json!({"a": [1, {"b": 1.5, "c": null}]}));
@@ -250,7 +250,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(text in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_parsed_or_rejected(text in proptest::collection::vec(any::<u8>(), 0..200)) {
             let ours = parse_json(&text).ok().map(|parsed| parsed.value);
             let theirs: Option<Value> = serde_json::from_slice(&text).ok();
             prop_assert_eq!(ours, theirs);

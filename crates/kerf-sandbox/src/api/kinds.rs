@@ -183,8 +183,8 @@ impl BuiltInKind {
         Self { supported_verbs: SupportedVerbs::CreateOnly, ..self }
     }
 
-    fn with_strategy(self, conduct: KindStrategy) -> Self {
-        Self { strategy: conduct, ..self }
+    fn with_strategy(self, strategy: KindStrategy) -> Self {
+        Self { strategy, ..self }
     }
 
     fn selectable(self, selectable: &'static [(&'static str, &'static str)]) -> Self {
@@ -195,8 +195,8 @@ impl BuiltInKind {
         Self { subresources, ..self }
     }
 
-    fn with_name_rule(self, names: NameRule) -> Self {
-        Self { name_rule: names, ..self }
+    fn with_name_rule(self, name_rule: NameRule) -> Self {
+        Self { name_rule, ..self }
     }
 }
 
@@ -358,12 +358,12 @@ fn storage_kinds() -> Vec<BuiltInKind> {
 /// Returns the functions that register every type that an OpenAPI document may mention: the types
 /// of the kinds and of the bodies of their subresources.
 pub(crate) fn schema_registrations() -> Vec<RegisterSchema> {
-    let mut descriptions: Vec<RegisterSchema> = built_in_kinds().iter().map(|kind| kind.register_schema).collect();
-    descriptions.extend([
+    let mut registrations: Vec<RegisterSchema> = built_in_kinds().iter().map(|kind| kind.register_schema).collect();
+    registrations.extend([
         register_schema::<policy_v1::Eviction> as RegisterSchema,
         register_schema::<autoscaling::Scale>,
         register_schema::<meta::DeleteOptions>,
         register_schema::<meta::Status>,
     ]);
-    descriptions
+    registrations
 }

@@ -24,12 +24,12 @@ pub(crate) enum NameRule {
 }
 
 impl NameRule {
-    /// Returns the problems of `name`. `prefix` is true for a `generateName`, to which a suffix is
-    /// added.
-    pub(crate) fn problems(self, name: &str, prefix: bool) -> Vec<String> {
+    /// Returns the problems of `name`. `is_prefix` is true for a `generateName`, to which a suffix
+    /// is added.
+    pub(crate) fn problems(self, name: &str, is_prefix: bool) -> Vec<String> {
         // A generated name continues after the prefix, so the prefix may end in a dash.
         let trimmed =
-            if prefix && name.ends_with('-') { format!("{}a", &name[..name.len() - 1]) } else { name.to_string() };
+            if is_prefix && name.ends_with('-') { format!("{}a", &name[..name.len() - 1]) } else { name.to_string() };
         match self {
             Self::Subdomain => subdomain_problems(&trimmed),
             Self::Label => label_problems(&trimmed),

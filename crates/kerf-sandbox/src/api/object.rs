@@ -47,11 +47,11 @@ pub(crate) fn list_mut<'a>(value: &'a mut Value, path: &[&str]) -> impl Iterator
 /// Returns the object at `path` and creates it if it is missing. Values of other types are
 /// replaced.
 pub(crate) fn ensure_object<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<String, Value> {
-    let mut here = as_map(value);
+    let mut current = as_map(value);
     for key in path {
-        here = as_map(here.entry(*key).or_insert(Value::Null));
+        current = as_map(current.entry(*key).or_insert(Value::Null));
     }
-    here
+    current
 }
 
 fn as_map(value: &mut Value) -> &mut Map<String, Value> {
@@ -98,16 +98,20 @@ pub(crate) fn is_deleting(object: &Value) -> bool {
 /// Formats a time as in metadata, in whole seconds. Formatted by hand, because every write formats
 /// several.
 pub(crate) fn rfc3339_seconds(at: Timestamp) -> String {
-    let then = Offset::UTC.to_datetime(at);
-    let Ok(year @ 0..=9999) = u32::try_from(then.year()) else {
+    let datetime = Offset::UTC.to_datetime(at);
+    let Ok(year @ 0..=9999) = u32::try_from(datetime.year()) else {
         return at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     };
     let mut text = *b"0000-00-00T00:00:00Z";
     digits(&mut text[..4], year);
-    for (place, number) in
-        [(5, then.month()), (8, then.day()), (11, then.hour()), (14, then.minute()), (17, then.second())]
-    {
-        digits(&mut text[place..place + 2], number.unsigned_abs().into());
+    for (offset, number) in [
+        (5, datetime.month()),
+        (8, datetime.day()),
+        (11, datetime.hour()),
+        (14, datetime.minute()),
+        (17, datetime.second()),
+    ] {
+        digits(&mut text[offset..offset + 2], number.unsigned_abs().into());
     }
     String::from_utf8_lossy(&text).into_owned()
 }
@@ -116,16 +120,16 @@ pub(crate) fn rfc3339_seconds(at: Timestamp) -> String {
 pub(crate) fn rfc3339_micros(at: Timestamp) -> String {
     let mut text = rfc3339_seconds(at);
     let mut fraction = *b".000000Z";
-    let within = Offset::UTC.to_datetime(at).subsec_nanosecond().unsigned_abs() / 1000;
-    digits(&mut fraction[1..7], within);
+    let micros = Offset::UTC.to_datetime(at).subsec_nanosecond().unsigned_abs() / 1000;
+    digits(&mut fraction[1..7], micros);
     text.pop();
     text.push_str(&String::from_utf8_lossy(&fraction));
     text
 }
 
 /// Writes a number into a slice that is wide enough, with leading zeros.
-fn digits(place: &mut [u8], mut number: u32) {
-    for digit in place.iter_mut().rev() {
+fn digits(target: &mut [u8], mut number: u32) {
+    for digit in target.iter_mut().rev() {
         *digit = b'0' + (number % 10) as u8;
         number /= 10;
     }
@@ -163,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_as_the_library_writes_them() {
+    fn times_are_formatted_like_strftime() {
         for text in [
             "2026-01-01T00:00:00Z",
             "2024-02-29T23:59:59.999999999Z",

@@ -50,12 +50,12 @@ pub(crate) fn handle_v2(accept: &str) -> ApiResult<Response<Body>> {
     if accept.trim().is_empty() {
         return Ok(json());
     }
-    let wanted = accept.split(',').find_map(|range| match range.split(';').next().unwrap_or_default().trim() {
+    let response = accept.split(',').find_map(|range| match range.split(';').next().unwrap_or_default().trim() {
         JSON | "application/*" | "*/*" => Some(json()),
         PROTOBUF | OPENAPI_V2_PROTOBUF_LEGACY => Some(binary()),
         _ => None,
     });
-    wanted.ok_or_else(|| StatusError::not_acceptable(JSON))
+    response.ok_or_else(|| StatusError::not_acceptable(JSON))
 }
 
 /// Encodes a text or a message as a field of a protobuf message. The length is limited to one byte,
@@ -92,27 +92,27 @@ fn document(registry: &Registry, group: &str, version: &str) -> ApiResult<Value>
     }
     let mut paths = Map::new();
     let mut schemas = Map::new();
-    let mut wanted: BTreeSet<String> = BTreeSet::new();
+    let mut pending: BTreeSet<String> = BTreeSet::new();
     for resource in resources {
         describe_paths(resource, &mut paths);
-        if let Some(own) = resource.openapi_schema() {
-            collect_references(&own, &mut wanted);
-            schemas.insert(resource.openapi_definition.to_string(), with_kind(own, resource));
+        if let Some(schema) = resource.openapi_schema() {
+            collect_references(&schema, &mut pending);
+            schemas.insert(resource.openapi_definition.to_string(), with_kind(schema, resource));
         } else if let Some(document) = definitions().json_schemas.get(resource.openapi_definition.as_str()) {
-            collect_references(document, &mut wanted);
+            collect_references(document, &mut pending);
             let document = annotate(&resource.openapi_definition, document);
             schemas.insert(resource.openapi_definition.to_string(), with_kind(document, resource));
         }
     }
     for extra in ["io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", "io.k8s.apimachinery.pkg.apis.meta.v1.Status"] {
-        wanted.insert(extra.into());
+        pending.insert(extra.into());
     }
-    while let Some(name) = wanted.pop_first() {
+    while let Some(name) = pending.pop_first() {
         if schemas.contains_key(&name) {
             continue;
         }
         if let Some(document) = definitions().json_schemas.get(&name) {
-            collect_references(document, &mut wanted);
+            collect_references(document, &mut pending);
             schemas.insert(name.clone(), annotate(&name, document));
         }
     }
@@ -132,7 +132,7 @@ fn kind_of(resource: &Resource) -> Value {
 }
 
 /// Adds the names of all schemas that a schema refers to.
-fn collect_references(schema: &Value, found: &mut BTreeSet<String>) {
+fn collect_references(schema: &Value, names: &mut BTreeSet<String>) {
     match schema {
         Value::Object(fields) => {
             if let Some(name) = fields
@@ -140,11 +140,11 @@ fn collect_references(schema: &Value, found: &mut BTreeSet<String>) {
                 .and_then(Value::as_str)
                 .and_then(|reference| reference.strip_prefix(SCHEMA_REF_PREFIX))
             {
-                found.insert(name.into());
+                names.insert(name.into());
             }
-            fields.values().for_each(|value| collect_references(value, found));
+            fields.values().for_each(|value| collect_references(value, names));
         }
-        Value::Array(items) => items.iter().for_each(|item| collect_references(item, found)),
+        Value::Array(items) => items.iter().for_each(|item| collect_references(item, names)),
         _ => {}
     }
 }
@@ -155,7 +155,7 @@ fn describe_paths(resource: &Resource, paths: &mut Map<String, Value>) {
     } else {
         format!("/apis/{}/{}", resource.group, resource.version)
     };
-    let inside = if resource.namespaced {
+    let collection_path = if resource.namespaced {
         format!("{root}/namespaces/{{namespace}}/{}", resource.plural)
     } else {
         format!("{root}/{}", resource.plural)
@@ -174,14 +174,14 @@ fn describe_paths(resource: &Resource, paths: &mut Map<String, Value>) {
     const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation"];
     const PATCH: &[&str] = &["dryRun", "fieldManager", "fieldValidation", "force"];
     if resource.supported_verbs == SupportedVerbs::CreateOnly {
-        paths.insert(inside, json!({"post": operation("post", WRITE)}));
+        paths.insert(collection_path, json!({"post": operation("post", WRITE)}));
         return;
     }
     if resource.namespaced {
         paths.insert(format!("{root}/{}", resource.plural), json!({"get": operation("list", LIST)}));
     }
     paths.insert(
-        format!("{inside}/{{name}}"),
+        format!("{collection_path}/{{name}}"),
         json!({
             "get": operation("get", &[]), "put": operation("put", WRITE), "patch": operation("patch", PATCH),
             "delete": operation("delete", &["dryRun", "gracePeriodSeconds", "propagationPolicy"]),
@@ -191,10 +191,10 @@ fn describe_paths(resource: &Resource, paths: &mut Map<String, Value>) {
     if resource.supported_verbs == SupportedVerbs::All {
         collection["delete"] = operation("deletecollection", LIST);
     }
-    paths.insert(inside.clone(), collection);
+    paths.insert(collection_path.clone(), collection);
     if resource.has_status() {
         let change =
             json!({"get": operation("get", &[]), "put": operation("put", WRITE), "patch": operation("patch", PATCH)});
-        paths.insert(format!("{inside}/{{name}}/status"), change);
+        paths.insert(format!("{collection_path}/{{name}}/status"), change);
     }
 }

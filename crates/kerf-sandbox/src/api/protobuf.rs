@@ -43,19 +43,19 @@ pub(crate) fn parse(body: &[u8]) -> Option<Value> {
         |number: u64| envelope.iter().find(|(field, _)| *field == number).and_then(|(_, content)| content.bytes());
     let kind = message(bytes(1)?, TYPE, MAX_MESSAGE_DEPTH)?;
     let name = kind.get("kind").and_then(Value::as_str)?;
-    let (_, known) = messages::KINDS.iter().find(|(other, _)| *other == name)?;
-    let mut object = message(bytes(2).unwrap_or_default(), known, MAX_MESSAGE_DEPTH)?;
+    let (_, fields_of_kind) = messages::KINDS.iter().find(|(other, _)| *other == name)?;
+    let mut object = message(bytes(2).unwrap_or_default(), fields_of_kind, MAX_MESSAGE_DEPTH)?;
     object.extend(kind.clone());
     Some(object.into())
 }
 
-fn message(bytes: &[u8], known: &[MessageField], depth: usize) -> Option<Map<String, Value>> {
+fn message(bytes: &[u8], known_fields: &[MessageField], depth: usize) -> Option<Map<String, Value>> {
     if depth == 0 {
         return None;
     }
     let mut object = Map::new();
     for (number, content) in fields(bytes)? {
-        let Some((_, name, kind)) = known.iter().find(|(field, ..)| *field == number) else {
+        let Some((_, name, kind)) = known_fields.iter().find(|(field, ..)| *field == number) else {
             // A Go struct writes its zero values. Any other unknown value would be lost.
             if content.is_zero() {
                 continue;
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_few_are_read_and_others_are_not() {
+    fn known_messages_are_decoded_and_others_rejected() {
         let body = |kind: &str, raw: &[u8]| {
             let types = [field(1, b"v1"), field(2, kind.as_bytes())].concat();
             [MAGIC, &field(1, &types), &field(2, raw)].concat()
@@ -237,7 +237,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+        fn any_bytes_are_decoded_or_rejected(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
             let _ = parse(&[MAGIC, &bytes].concat());
             let options = [field(1, &field(2, b"DeleteOptions")), field(2, &bytes)].concat();
             let _ = parse(&[MAGIC, &options].concat());

@@ -23,10 +23,10 @@ const LIST_CHUNK_BYTES: usize = 64 * 1024;
 pub(crate) fn get(call: &Call<'_>) -> ApiResult<Bytes> {
     let version = call.query.text("resourceVersion");
     if !version.is_empty() {
-        let asked = parse_version(version).map_err(|_| invalid_version_error(version))?;
+        let requested = parse_version(version).map_err(|_| invalid_version_error(version))?;
         let current = call.server.storage.revision();
-        if asked > current {
-            return Err(StatusError::version_too_large(asked, current));
+        if requested > current {
+            return Err(StatusError::version_too_large(requested, current));
         }
     }
     let key = call.key();
@@ -60,13 +60,13 @@ pub(crate) fn list(call: &Call<'_>) -> ApiResult<Response<Body>> {
             let kind = Value::from(resource.list_kind.as_str());
             let version = Value::from(resource.api_version());
             let head = format!("{{\"kind\":{kind},\"apiVersion\":{version},\"metadata\":{metadata},\"items\":[");
-            Ok(respond(200, JSON, Body::stream(pieces(resource, head, page.objects)), &[]))
+            Ok(respond(200, JSON, Body::stream(list_chunks(resource, head, page.objects)), &[]))
         }
     }
 }
 
 /// Returns the body of a list in chunks, so that 100,000 pods are never in one buffer.
-fn pieces(
+fn list_chunks(
     resource: Arc<Resource>,
     head: String,
     objects: Vec<Arc<StoredObject>>,
@@ -78,22 +78,22 @@ fn pieces(
         if done {
             return None;
         }
-        let mut piece = BytesMut::with_capacity(LIST_CHUNK_BYTES + 8 * 1024);
+        let mut chunk = BytesMut::with_capacity(LIST_CHUNK_BYTES + 8 * 1024);
         if let Some(head) = head.take() {
-            piece.extend_from_slice(head.as_bytes());
+            chunk.extend_from_slice(head.as_bytes());
         }
-        while piece.len() < LIST_CHUNK_BYTES {
-            let Some((place, stored)) = objects.next() else { break };
-            if place > 0 {
-                piece.extend_from_slice(b",");
+        while chunk.len() < LIST_CHUNK_BYTES {
+            let Some((index, stored)) = objects.next() else { break };
+            if index > 0 {
+                chunk.extend_from_slice(b",");
             }
-            piece.extend_from_slice(&to_served_bytes(&resource, stored.bytes().clone()));
+            chunk.extend_from_slice(&to_served_bytes(&resource, stored.bytes().clone()));
         }
         if objects.peek().is_none() {
-            piece.extend_from_slice(b"]}");
+            chunk.extend_from_slice(b"]}");
             done = true;
         }
-        Some(piece.freeze())
+        Some(chunk.freeze())
     }))
 }
 
@@ -118,20 +118,20 @@ fn page(call: &Call<'_>) -> ApiResult<Page> {
         let detail = "resourceVersionMatch is forbidden when continue is provided";
         return Err(StatusError::invalid_option("ListOptions", "resourceVersionMatch", detail));
     }
-    let (at, from) = if token.is_empty() {
+    let (at_revision, from) = if token.is_empty() {
         (list_revision(call, limit)?, None)
     } else {
         let (revision, from) = read_token(token)?;
         (revision, Some(from))
     };
-    let window = PageQuery {
+    let query = PageQuery {
         namespace: call.namespace(),
         selection: &selection,
         from: from.as_ref(),
-        at_revision: at.or_else(|| call.stale_revision()),
+        at_revision: at_revision.or_else(|| call.stale_revision()),
         limit,
     };
-    let mut page = call.server.storage.page(call.resource.table, window).map_err(|_| match &from {
+    let mut page = call.server.storage.page(call.resource.table, query).map_err(|_| match &from {
         Some(from) => too_old_to_continue(&continue_token(0, from)),
         None => StatusError::expired("The resourceVersion for the provided list is too old."),
     })?;
@@ -153,38 +153,38 @@ fn too_old_to_continue(token: &str) -> StatusError {
 /// Returns the revision of a list by `resourceVersion` and `resourceVersionMatch`. `None`: the
 /// newest.
 fn list_revision(call: &Call<'_>, limit: Option<usize>) -> ApiResult<Option<u64>> {
-    let (version, matching) = (call.query.text("resourceVersion"), call.query.text("resourceVersionMatch"));
-    let initial = !call.query.text("sendInitialEvents").is_empty();
-    let refuse = |error: FieldError| {
+    let (version, match_rule) = (call.query.text("resourceVersion"), call.query.text("resourceVersionMatch"));
+    let sends_initial_events = !call.query.text("sendInitialEvents").is_empty();
+    let reject = |error: FieldError| {
         let mut errors = vec![error];
-        if initial {
+        if sends_initial_events {
             errors.push(field::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
         }
         Err(StatusError::invalid("meta.k8s.io", "ListOptions", "", &errors))
     };
-    match (version, matching) {
+    match (version, match_rule) {
         ("", "") => return Ok(None),
         ("", _) => {
             let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
-            return refuse(field::forbidden("resourceVersionMatch", detail));
+            return reject(field::forbidden("resourceVersionMatch", detail));
         }
         ("0", "Exact") => {
             let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
-            return refuse(field::forbidden("resourceVersionMatch", detail));
+            return reject(field::forbidden("resourceVersionMatch", detail));
         }
         (_, "" | "Exact" | "NotOlderThan") => {}
         (_, other) => {
-            return refuse(field::not_supported("resourceVersionMatch", other, &["Exact", "NotOlderThan", ""]));
+            return reject(field::not_supported("resourceVersionMatch", other, &["Exact", "NotOlderThan", ""]));
         }
     }
-    let asked = parse_version(version)?;
+    let requested = parse_version(version)?;
     let current = call.server.storage.revision();
-    if asked > current {
-        return Err(StatusError::version_too_large(asked, current));
+    if requested > current {
+        return Err(StatusError::version_too_large(requested, current));
     }
     // A limit without a match rule means the exact version, as before the rules existed.
-    let exact = matching == "Exact" || (matching.is_empty() && limit.is_some() && asked > 0);
-    Ok(exact.then_some(asked))
+    let exact = match_rule == "Exact" || (match_rule.is_empty() && limit.is_some() && requested > 0);
+    Ok(exact.then_some(requested))
 }
 
 /// Returns the error for an invalid version in all requests but lists.
@@ -196,8 +196,8 @@ pub(crate) fn invalid_version_error(text: &str) -> StatusError {
 
 pub(crate) fn parse_version(text: &str) -> ApiResult<u64> {
     text.parse().map_err(|_| {
-        let why = format!("invalid resource version: resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax");
-        StatusError::bad_request(why)
+        let message = format!("invalid resource version: resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax");
+        StatusError::bad_request(message)
     })
 }
 
@@ -206,8 +206,8 @@ pub(crate) fn selection(call: &Call<'_>) -> ApiResult<Selection> {
     let labels = LabelSelector::parse(call.query.text("labelSelector")).map_err(StatusError::bad_request)?;
     // Custom resources have the name among their selectable fields, and therefore the error message
     // of kinds that have selectable fields.
-    let counted = call.resource.is_custom().then_some("metadata.name");
-    let selectable = call.resource.selectable.iter().map(|(path, _)| path.as_str()).chain(counted);
+    let name_field = call.resource.is_custom().then_some("metadata.name");
+    let selectable = call.resource.selectable.iter().map(|(path, _)| path.as_str()).chain(name_field);
     let fields =
         FieldSelector::parse(call.query.text("fieldSelector"), selectable).map_err(StatusError::bad_request)?;
     Ok(Selection { labels, fields })

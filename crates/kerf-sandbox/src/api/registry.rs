@@ -96,8 +96,8 @@ impl Resource {
     /// Returns the value of a selectable field of a stored object, or `None` if the field is not
     /// selectable.
     pub(crate) fn selector_attribute<'s>(&self, stored: &'s StoredObject, path: &str) -> Option<&'s str> {
-        let place = self.selectable.iter().position(|(own, _)| own == path)?;
-        stored.attributes.fields.get(place).map(SmolStr::as_str)
+        let index = self.selectable.iter().position(|(field, _)| field == path)?;
+        stored.attributes.fields.get(index).map(SmolStr::as_str)
     }
 
     pub(crate) fn has_status(&self) -> bool {
@@ -143,8 +143,8 @@ impl Registry {
         for kind in BUILT_IN_KINDS.iter() {
             let is_event = kind.plural == "events";
             let table = if is_event { events } else { storage.create_table() };
-            let face = if kind.group == "events.k8s.io" { ServedAs::EventsV1 } else { ServedAs::AsStored };
-            registry.insert(Resource::built_in(kind, table, face));
+            let served_as = if kind.group == "events.k8s.io" { ServedAs::EventsV1 } else { ServedAs::AsStored };
+            registry.insert(Resource::built_in(kind, table, served_as));
         }
         registry
     }
@@ -153,8 +153,8 @@ impl Registry {
         if !self.groups.contains(&resource.group) {
             self.groups.push(resource.group.clone());
         }
-        let place = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
-        self.resources.insert(place, Arc::new(resource));
+        let key = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
+        self.resources.insert(key, Arc::new(resource));
     }
 
     /// Removes all versions of a resource.
@@ -211,7 +211,7 @@ impl Registry {
 }
 
 impl Resource {
-    fn built_in(kind: &'static BuiltInKind, table: TableIx, face: ServedAs) -> Self {
+    fn built_in(kind: &'static BuiltInKind, table: TableIx, served_as: ServedAs) -> Self {
         let scale = kind.subresources.contains(&"scale").then(|| ScalePaths {
             spec_replicas: vec!["spec".into(), "replicas".into()],
             status_replicas: vec!["status".into(), "replicas".into()],
@@ -247,7 +247,7 @@ impl Resource {
             openapi_definition: kind.openapi_definition.as_str().into(),
             table,
             revision: 0,
-            served_as: face,
+            served_as,
             storage_version: kind.version.into(),
             origin: ResourceOrigin::BuiltIn(kind),
         }

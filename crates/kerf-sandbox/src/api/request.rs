@@ -70,8 +70,8 @@ impl Verb {
 
     /// Returns the verb of a method on a target.
     pub(crate) fn from_request(method: &Method, target: &RequestTarget, query: &Query) -> ApiResult<Self> {
-        let named = target.name.is_some();
-        match (method.as_str(), named) {
+        let has_name = target.name.is_some();
+        match (method.as_str(), has_name) {
             ("GET" | "HEAD", false) if query.flag("watch") => Ok(Self::Watch),
             ("GET" | "HEAD", true) => Ok(Self::Get),
             ("GET" | "HEAD", false) => Ok(Self::List),
@@ -111,7 +111,7 @@ fn parse_resource_segments(target: RequestTarget, segments: &[String]) -> Reques
         }
         other => (None, other),
     };
-    let segment = |place: usize| segments.get(place).cloned();
+    let segment = |index: usize| segments.get(index).cloned();
     let subresource = if segments.len() > 2 { Some(segments[2..].join("/")) } else { None };
     RequestTarget { resource: segment(0).unwrap_or_default(), namespace, name: segment(1), subresource, ..target }
 }
@@ -166,19 +166,19 @@ fn decode_form(text: &str) -> String {
 fn decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
-    let mut place = 0;
-    while place < bytes.len() {
-        let pair = (bytes[place] == b'%').then(|| bytes.get(place + 1..place + 3)).flatten();
+    let mut position = 0;
+    while position < bytes.len() {
+        let pair = (bytes[position] == b'%').then(|| bytes.get(position + 1..position + 3)).flatten();
         let pair =
             pair.and_then(|pair| std::str::from_utf8(pair).ok()).and_then(|pair| u8::from_str_radix(pair, 16).ok());
         match pair {
             Some(byte) => {
                 decoded.push(byte);
-                place += 3;
+                position += 3;
             }
             None => {
-                decoded.push(bytes[place]);
-                place += 1;
+                decoded.push(bytes[position]);
+                position += 1;
             }
         }
     }
@@ -191,7 +191,7 @@ mod tests {
 
     /// Formats a path as `group/version/resource namespace name subresource`, with dashes for
     /// missing parts.
-    fn read(path: &str) -> String {
+    fn describe(path: &str) -> String {
         match RequestPath::parse(path) {
             RequestPath::Other(segments) => format!("other {}", segments.join(",")),
             RequestPath::Resource(target) => {
@@ -226,7 +226,7 @@ mod tests {
             ("/version", "other version"),
             ("//api//v1//pods/", "/v1/pods - - -"),
         ] {
-            assert_eq!(read(path), meaning, "{path}");
+            assert_eq!(describe(path), meaning, "{path}");
         }
     }
 

@@ -103,11 +103,11 @@ impl Reply {
 }
 
 /// Builds a response.
-pub(crate) fn respond(code: u16, media: &'static str, body: Body, warnings: &[String]) -> Response<Body> {
+pub(crate) fn respond(code: u16, media_type: &'static str, body: Body, warnings: &[String]) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     for warning in warnings {
         // Code 299 without an agent: the form that client-go parses and prints.
@@ -121,13 +121,13 @@ pub(crate) fn respond(code: u16, media: &'static str, body: Body, warnings: &[St
 
 pub(crate) const JSON: &str = "application/json";
 
-pub(crate) fn error_response(refusal: &StatusError) -> Response<Body> {
-    if refusal.is_plain() {
-        let text = format!("{}\n", refusal.message());
-        return respond(refusal.code(), "text/plain; charset=utf-8", Bytes::from(text).into(), &[]);
+pub(crate) fn error_response(error: &StatusError) -> Response<Body> {
+    if error.is_plain() {
+        let text = format!("{}\n", error.message());
+        return respond(error.code(), "text/plain; charset=utf-8", Bytes::from(text).into(), &[]);
     }
-    let mut response = respond(refusal.code(), JSON, Bytes::from(refusal.to_bytes()).into(), refusal.warnings());
-    if let Some(seconds) = refusal.retry_after_seconds() {
+    let mut response = respond(error.code(), JSON, Bytes::from(error.to_bytes()).into(), error.warnings());
+    if let Some(seconds) = error.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn forms_are_negotiated() {
-        for (accept, wanted) in [
+        for (accept, expected) in [
             ("", Some(ResponseForm::FullObject)),
             ("*/*", Some(ResponseForm::FullObject)),
             ("application/json", Some(ResponseForm::FullObject)),
@@ -187,7 +187,7 @@ mod tests {
             ("application/json;as=Table;v=v9;g=meta.k8s.io, application/json", Some(ResponseForm::FullObject)),
             ("text/html", None),
         ] {
-            assert_eq!(negotiate(accept).ok(), wanted, "{accept}");
+            assert_eq!(negotiate(accept).ok(), expected, "{accept}");
         }
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn route(
     server: &Arc<ServerState>,
     parts: &http::request::Parts,
     body: Bytes,
-    circumstances: InjectedFaults,
+    injected_faults: InjectedFaults,
 ) -> ApiResult<Response<Body>> {
     let header =
         |name| parts.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok()).unwrap_or_default();
@@ -61,9 +61,9 @@ pub(crate) fn route(
         content_type: header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase(),
         body,
         target,
-        stale_by_writes: circumstances.stale_by_writes,
+        stale_by_writes: injected_faults.stale_by_writes,
     };
-    dispatch(&call, circumstances)
+    dispatch(&call, injected_faults)
 }
 
 /// Handles paths that do not name a resource.
@@ -95,7 +95,7 @@ fn json(value: &serde_json::Value) -> Response<Body> {
 }
 
 /// Calls the handler of a request.
-fn dispatch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult<Response<Body>> {
+fn dispatch(call: &Call<'_>, injected_faults: InjectedFaults) -> ApiResult<Response<Body>> {
     check_path_and_verb(call)?;
     call.check_field_manager()?;
     if !call.subresource().is_empty() {
@@ -103,7 +103,7 @@ fn dispatch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult<Respons
     }
     let reply = match call.verb {
         Verb::List => return read::list(call),
-        Verb::Watch => return watch(call, circumstances),
+        Verb::Watch => return watch(call, injected_faults),
         Verb::Get => Reply::new(200, read::get(call)?),
         Verb::Create if call.resource.supported_verbs == SupportedVerbs::CreateOnly => {
             subresources::handle_create_only(call)?
@@ -122,12 +122,12 @@ fn check_path_and_verb(call: &Call<'_>) -> ApiResult<()> {
     let RequestTarget { namespace, name, .. } = &call.target;
     let namespaced = call.resource.namespaced;
     // Objects of all namespaces can only be listed and watched.
-    let fits = if namespaced {
+    let is_valid_scope = if namespaced {
         namespace.is_some() || (name.is_none() && matches!(call.verb, Verb::List | Verb::Watch))
     } else {
         namespace.is_none()
     };
-    if !fits {
+    if !is_valid_scope {
         return Err(if namespaced { StatusError::method_not_allowed() } else { StatusError::no_such_resource() });
     }
     let allowed = match call.resource.supported_verbs {

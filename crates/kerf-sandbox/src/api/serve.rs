@@ -124,13 +124,13 @@ async fn connection(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServer,
 /// Returns true if the request has the token. All bytes are compared, so that the time reveals
 /// nothing.
 fn is_authorized(headers: &HeaderMap, token: &str) -> bool {
-    let given = headers
+    let sent_token = headers
         .get(AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.strip_prefix("Bearer "));
-    let given = given.unwrap_or_default().trim().as_bytes();
-    given.len() == token.len()
-        && given.iter().zip(token.as_bytes()).fold(0, |difference, (one, two)| difference | (one ^ two)) == 0
+    let sent_token = sent_token.unwrap_or_default().trim().as_bytes();
+    sent_token.len() == token.len()
+        && sent_token.iter().zip(token.as_bytes()).fold(0, |difference, (one, two)| difference | (one ^ two)) == 0
 }
 
 /// The server's certificate authority, TLS configuration and token.

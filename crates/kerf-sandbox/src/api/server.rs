@@ -187,12 +187,12 @@ impl ApiServer {
     }
 
     /// Returns a client in this process, without sockets, for controllers, schedulers, kubelets and
-    /// tests. `agent` is the name of its writes in managed fields and audits. Must be called on a
-    /// tokio runtime.
-    pub fn client_as(&self, agent: &'static str) -> kube::Client {
+    /// tests. `user_agent` is the name of its writes in managed fields and audits. Must be called
+    /// on a tokio runtime.
+    pub fn client_as(&self, user_agent: &'static str) -> kube::Client {
         let server = self.clone();
         let service = tower::service_fn(move |mut request: Request<kube::client::Body>| {
-            request.headers_mut().insert(USER_AGENT, http::HeaderValue::from_static(agent));
+            request.headers_mut().insert(USER_AGENT, http::HeaderValue::from_static(user_agent));
             let mut server = server.clone();
             async move { tower::Service::call(&mut server, request).await }
         });
@@ -242,37 +242,37 @@ impl ApiServer {
         &self,
         parts: &http::request::Parts,
         body: Bytes,
-        circumstances: InjectedFaults,
+        injected_faults: InjectedFaults,
     ) -> Response<Body> {
-        self.route_and_audit(parts, body, circumstances).unwrap_or_else(|refusal| error_response(&refusal))
+        self.route_and_audit(parts, body, injected_faults).unwrap_or_else(|error| error_response(&error))
     }
 
     /// Handles a request of the cluster's own components, at once and without faults: faults only
     /// affect external clients. Writes are audited.
     pub(crate) fn handle_internal(&self, parts: &http::request::Parts, body: Bytes) -> ApiResult<Bytes> {
-        let outcome = self.route_and_audit(parts, body, InjectedFaults::default());
-        outcome.map(|response| response.into_body().into_bytes())
+        let result = self.route_and_audit(parts, body, InjectedFaults::default());
+        result.map(|response| response.into_body().into_bytes())
     }
 
     fn route_and_audit(
         &self,
         parts: &http::request::Parts,
         body: Bytes,
-        circumstances: InjectedFaults,
+        injected_faults: InjectedFaults,
     ) -> ApiResult<Response<Body>> {
-        let outcome = route(&self.inner, parts, body, circumstances);
+        let result = route(&self.inner, parts, body, injected_faults);
         if let Some(audit) = lock(&self.inner.audit).as_mut() {
-            let code = outcome.as_ref().map_or_else(StatusError::code, |response| response.status().as_u16());
+            let code = result.as_ref().map_or_else(StatusError::code, |response| response.status().as_u16());
             audit.extend(self.audited_write(parts, code));
         }
-        outcome
+        result
     }
 
     fn audited_write(&self, parts: &http::request::Parts, code: u16) -> Option<AuditedWrite> {
         let (verb, target) = verb_and_target(parts)?;
         verb.is_write().then(|| AuditedWrite {
             at: self.inner.clock.now(),
-            user_agent: agent(parts).into(),
+            user_agent: user_agent(parts).into(),
             verb,
             resource: target.resource,
             subresource: target.subresource.unwrap_or_default(),
@@ -290,7 +290,7 @@ impl ApiServer {
         faults.draw(&RequestInfo {
             verb,
             resource: &target.resource,
-            user_agent: agent(parts),
+            user_agent: user_agent(parts),
             server_uptime: self.inner.clock.elapsed(),
         })
     }
@@ -301,9 +301,9 @@ impl ApiServer {
         parts: &http::request::Parts,
         body: Bytes,
     ) -> Result<Response<Body>, ConnectionLost> {
-        let plain = InjectedFaults::default();
-        let circumstances = match self.draw_fault(parts) {
-            None => plain,
+        let no_faults = InjectedFaults::default();
+        let injected_faults = match self.draw_fault(parts) {
+            None => no_faults,
             Some(Fault::InternalError) => {
                 return Ok(error_response(&StatusError::internal("the server has a fault on purpose")));
             }
@@ -322,26 +322,26 @@ impl ApiServer {
             }
             Some(Fault::Conflict) => {
                 let target = verb_and_target(parts).map(|(_, target)| target).unwrap_or_default();
-                let subject = GroupResource { group: &target.group, resource: &target.resource };
+                let group_resource = GroupResource { group: &target.group, resource: &target.resource };
                 return Ok(error_response(&StatusError::resource_version_conflict(
-                    subject,
+                    group_resource,
                     target.name.as_deref().unwrap_or_default(),
                 )));
             }
             Some(Fault::Slow { by }) => {
                 tokio::time::sleep(by).await;
-                plain
+                no_faults
             }
             Some(Fault::LostResponse) => {
-                drop(self.handle(parts, body, plain));
+                drop(self.handle(parts, body, no_faults));
                 return Err(ConnectionLost);
             }
-            Some(Fault::StaleRead { revisions }) => InjectedFaults { stale_by_writes: Some(revisions), ..plain },
-            Some(Fault::DroppedWatch { after }) => InjectedFaults { drop_watch_after: Some(after), ..plain },
-            Some(Fault::LateWatch { by }) => InjectedFaults { watch_delay: Some(by), ..plain },
-            Some(Fault::Gone) => InjectedFaults { expire_watch: true, ..plain },
+            Some(Fault::StaleRead { revisions }) => InjectedFaults { stale_by_writes: Some(revisions), ..no_faults },
+            Some(Fault::DroppedWatch { after }) => InjectedFaults { drop_watch_after: Some(after), ..no_faults },
+            Some(Fault::LateWatch { by }) => InjectedFaults { watch_delay: Some(by), ..no_faults },
+            Some(Fault::Gone) => InjectedFaults { expire_watch: true, ..no_faults },
         };
-        Ok(self.handle(parts, body, circumstances))
+        Ok(self.handle(parts, body, injected_faults))
     }
 }
 
@@ -356,7 +356,7 @@ fn verb_and_target(parts: &http::request::Parts) -> Option<(Verb, super::request
     }
 }
 
-fn agent(parts: &http::request::Parts) -> &str {
+fn user_agent(parts: &http::request::Parts) -> &str {
     parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
@@ -402,7 +402,7 @@ where
             let (parts, body) = request.into_parts();
             match collect(body).await {
                 Ok(body) => server.handle_with_faults(&parts, body).await,
-                Err(refusal) => Ok(error_response(&refusal)),
+                Err(error) => Ok(error_response(&error)),
             }
         })
     }

@@ -106,8 +106,8 @@ impl StatusError {
         Self(Box::new(status))
     }
 
-    pub(crate) fn not_found(subject: GroupResource<'_>, name: &str) -> Self {
-        Self::new(404, "NotFound", format!("{subject} \"{name}\" not found"), Some(subject.details(name)))
+    pub(crate) fn not_found(resource: GroupResource<'_>, name: &str) -> Self {
+        Self::new(404, "NotFound", format!("{resource} \"{name}\" not found"), Some(resource.details(name)))
     }
 
     /// Returns the error for an unknown resource of an existing API.
@@ -127,25 +127,25 @@ impl StatusError {
         self.0.message == "404 page not found"
     }
 
-    pub(crate) fn already_exists(subject: GroupResource<'_>, name: &str) -> Self {
-        Self::new(409, "AlreadyExists", format!("{subject} \"{name}\" already exists"), Some(subject.details(name)))
+    pub(crate) fn already_exists(resource: GroupResource<'_>, name: &str) -> Self {
+        Self::new(409, "AlreadyExists", format!("{resource} \"{name}\" already exists"), Some(resource.details(name)))
     }
 
     /// Returns the error for a name that a terminating object still has.
-    pub(crate) fn still_exists(subject: GroupResource<'_>, name: &str) -> Self {
-        let message = format!("object is being deleted: {subject} \"{name}\" already exists");
-        Self::new(409, "AlreadyExists", message, Some(subject.details(name)))
+    pub(crate) fn still_exists(resource: GroupResource<'_>, name: &str) -> Self {
+        let message = format!("object is being deleted: {resource} \"{name}\" already exists");
+        Self::new(409, "AlreadyExists", message, Some(resource.details(name)))
     }
 
-    pub(crate) fn conflict(subject: GroupResource<'_>, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {subject} \"{name}\": {why}");
-        Self::new(409, "Conflict", message, Some(subject.details(name)))
+    pub(crate) fn conflict(resource: GroupResource<'_>, name: &str, reason: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {resource} \"{name}\": {reason}");
+        Self::new(409, "Conflict", message, Some(resource.details(name)))
     }
 
     /// Returns the error for a failed optimistic lock: another client has changed the object.
-    pub(crate) fn resource_version_conflict(subject: GroupResource<'_>, name: &str) -> Self {
-        let why = "the object has been modified; please apply your changes to the latest version and try again";
-        Self::conflict(subject, name, why)
+    pub(crate) fn resource_version_conflict(resource: GroupResource<'_>, name: &str) -> Self {
+        let reason = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(resource, name, reason)
     }
 
     /// Returns the error for server-side apply of fields that other managers own.
@@ -153,9 +153,9 @@ impl StatusError {
         Self::new(409, "Conflict", message, Some(Details { causes, ..Details::default() }))
     }
 
-    pub(crate) fn forbidden(subject: GroupResource<'_>, name: &str, why: &str, causes: Vec<Cause>) -> Self {
-        let message = format!("{subject} \"{name}\" is forbidden: {why}");
-        Self::new(403, "Forbidden", message, Some(Details { causes, ..subject.details(name) }))
+    pub(crate) fn forbidden(resource: GroupResource<'_>, name: &str, reason: &str, causes: Vec<Cause>) -> Self {
+        let message = format!("{resource} \"{name}\" is forbidden: {reason}");
+        Self::new(403, "Forbidden", message, Some(Details { causes, ..resource.details(name) }))
     }
 
     /// Returns the error for an object that was decoded and is invalid. `group` and `kind` name the
@@ -250,8 +250,8 @@ impl StatusError {
 
     /// Returns the error for a version that this server has not reached yet. The client got it from
     /// another server, or this is a stale read.
-    pub(crate) fn version_too_large(asked: u64, current: u64) -> Self {
-        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+    pub(crate) fn version_too_large(requested: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {requested}, current: {current}");
         let cause = Cause {
             reason: "ResourceVersionTooLarge",
             message: "Too large resource version".into(),
@@ -271,10 +271,10 @@ impl StatusError {
         Self::new(503, "ServiceUnavailable", message.into(), Some(details))
     }
 
-    pub(crate) fn internal(why: &str) -> Self {
-        let cause = Cause { message: why.into(), ..Cause::default() };
+    pub(crate) fn internal(reason: &str) -> Self {
+        let cause = Cause { message: reason.into(), ..Cause::default() };
         let details = Details { causes: vec![cause], ..Details::default() };
-        Self::new(500, "InternalError", format!("Internal error occurred: {why}"), Some(details))
+        Self::new(500, "InternalError", format!("Internal error occurred: {reason}"), Some(details))
     }
 
     /// Returns a 500 without a reason and details, as the real server has a few.

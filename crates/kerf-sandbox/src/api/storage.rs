@@ -266,11 +266,11 @@ impl ObjectStore {
         key: &ObjectKey,
         expected: Option<u64>,
         object: &Encoded,
-        facets: SelectorAttributes,
+        attributes: SelectorAttributes,
     ) -> Result<Arc<StoredObject>, RevisionConflict> {
-        let facets = Arc::new(facets);
+        let attributes = Arc::new(attributes);
         self.commit(table, key, expected, |revision, _| {
-            Some(Arc::new(StoredObject { text: object.with_version(revision), revision, attributes: facets }))
+            Some(Arc::new(StoredObject { text: object.with_version(revision), revision, attributes }))
         })
         .map(|event| event.now.clone().expect("a put leaves an object"))
     }
@@ -305,19 +305,19 @@ impl ObjectStore {
         table: TableIx,
         key: &ObjectKey,
         expected: Option<u64>,
-        make: impl FnOnce(u64, Option<&StoredObject>) -> Option<Arc<StoredObject>>,
+        build: impl FnOnce(u64, Option<&StoredObject>) -> Option<Arc<StoredObject>>,
     ) -> Result<Arc<StorageEvent>, RevisionConflict> {
         let mut inner = self.lock();
         let revision = inner.revision + 1;
-        let place = table;
-        let table = &mut inner.tables[place.0 as usize];
-        let standing = table.objects.get_mut(key);
-        if standing.as_ref().map(|stored| stored.revision) != expected || table.closed {
+        let table_ix = table;
+        let table = &mut inner.tables[table_ix.0 as usize];
+        let current_object = table.objects.get_mut(key);
+        if current_object.as_ref().map(|stored| stored.revision) != expected || table.closed {
             return Err(RevisionConflict);
         }
-        let now = make(revision, standing.as_ref().map(|stored| &***stored));
-        let before = match (standing, &now) {
-            (Some(standing), Some(now)) => Some(std::mem::replace(standing, now.clone())),
+        let now = build(revision, current_object.as_ref().map(|stored| &***stored));
+        let before = match (current_object, &now) {
+            (Some(current_object), Some(now)) => Some(std::mem::replace(current_object, now.clone())),
             (None, Some(now)) => table.objects.insert(key.clone(), now.clone()),
             (_, None) => table.objects.remove(key),
         };
@@ -331,7 +331,7 @@ impl ObjectStore {
         table.change_notify.notify_waiters();
         self.change_notify.notify_waiters();
         inner.revision = revision;
-        inner.recent_tables.push_back(place);
+        inner.recent_tables.push_back(table_ix);
         if inner.recent_tables.len() > MAX_RECENT_REVISIONS {
             inner.recent_tables.pop_front();
         }
@@ -340,10 +340,11 @@ impl ObjectStore {
         Ok(event)
     }
 
-    /// Returns the revision `back` writes ago, or the oldest revision in the table's history.
-    pub(crate) fn revision_before(&self, table: TableIx, back: u64) -> u64 {
+    /// Returns the revision `writes_ago` writes before the current one, or the oldest revision in
+    /// the table's history.
+    pub(crate) fn revision_before(&self, table: TableIx, writes_ago: u64) -> u64 {
         let inner = self.lock();
-        inner.revision.saturating_sub(back).max(inner.tables[table.0 as usize].compacted)
+        inner.revision.saturating_sub(writes_ago).max(inner.tables[table.0 as usize].compacted)
     }
 
     /// Returns a hash of all writes in order. Two runs with equal fingerprints have written the
@@ -353,43 +354,44 @@ impl ObjectStore {
     }
 
     /// Reads a part of a table at one revision.
-    pub(crate) fn page(&self, table: TableIx, window: PageQuery<'_>) -> Result<Page, Compacted> {
+    pub(crate) fn page(&self, table: TableIx, query: PageQuery<'_>) -> Result<Page, Compacted> {
         let inner = self.lock();
-        let revision = window.at_revision.unwrap_or(inner.revision);
+        let revision = query.at_revision.unwrap_or(inner.revision);
         let table = &inner.tables[table.0 as usize];
         if revision < table.compacted {
             return Err(Compacted { oldest: table.compacted });
         }
-        let prefix = window.namespace.map(|namespace| ObjectKey(smol_str::format_smolstr!("{namespace}/")));
-        let start = match (&prefix, window.from) {
+        let prefix = query.namespace.map(|namespace| ObjectKey(smol_str::format_smolstr!("{namespace}/")));
+        let start = match (&prefix, query.from) {
             (_, Some(from)) => Bound::Included(from),
             (Some(prefix), None) => Bound::Included(prefix),
             (None, None) => Bound::Unbounded,
         };
         let range = table.objects.range::<ObjectKey, _>((start, Bound::Unbounded));
-        let inside = |key: &ObjectKey| window.namespace.is_none_or(|namespace| key.is_in(namespace));
-        let selected = |key: &ObjectKey, stored: &StoredObject| window.selection.matches(key, &stored.attributes);
-        let current = range.take_while(|(key, _)| inside(key)).filter(|(key, stored)| selected(key, stored));
-        let limit = window.limit.unwrap_or(usize::MAX);
+        let is_in_namespace = |key: &ObjectKey| query.namespace.is_none_or(|namespace| key.is_in(namespace));
+        let is_selected = |key: &ObjectKey, stored: &StoredObject| query.selection.matches(key, &stored.attributes);
+        let current =
+            range.take_while(|(key, _)| is_in_namespace(key)).filter(|(key, stored)| is_selected(key, stored));
+        let limit = query.limit.unwrap_or(usize::MAX);
 
-        let undone = table.values_at(revision);
-        if undone.is_empty() {
+        let changed_since = table.values_at(revision);
+        if changed_since.is_empty() {
             let mut current = current.peekable();
             let objects = current.by_ref().take(limit).map(|(_, stored)| stored.clone()).collect();
             let next = current.peek().map(|(key, _)| (*key).clone());
             let rest = next.map(|key| (key, current.count()));
             return Ok(Page { objects, revision, rest });
         }
-        let mut then: BTreeMap<&ObjectKey, &Arc<StoredObject>> = current.collect();
-        for (key, before) in undone {
-            let wanted = inside(key) && window.from.is_none_or(|from| key >= from);
+        let mut past: BTreeMap<&ObjectKey, &Arc<StoredObject>> = current.collect();
+        for (key, before) in changed_since {
+            let is_in_page = is_in_namespace(key) && query.from.is_none_or(|from| key >= from);
             match before {
-                Some(before) if wanted && selected(key, before) => then.insert(key, before),
-                _ => then.remove(key),
+                Some(before) if is_in_page && is_selected(key, before) => past.insert(key, before),
+                _ => past.remove(key),
             };
         }
-        let rest = then.keys().nth(limit).map(|key| ((*key).clone(), then.len() - limit));
-        Ok(Page { objects: then.into_values().take(limit).cloned().collect(), revision, rest })
+        let rest = past.keys().nth(limit).map(|key| ((*key).clone(), past.len() - limit));
+        Ok(Page { objects: past.into_values().take(limit).cloned().collect(), revision, rest })
     }
 
     /// Returns one batch of changes of a table after the revision `after`.
@@ -430,9 +432,10 @@ impl ObjectStore {
             changed.dedup();
             changed
         } else {
-            let newer = |table: &Table| table.history.back().map_or(table.compacted, |event| event.revision) > revision;
-            let changed = inner.tables.iter().enumerate().filter(|(_, table)| newer(table));
-            changed.map(|(place, _)| TableIx(place as u32)).collect()
+            let has_newer =
+                |table: &Table| table.history.back().map_or(table.compacted, |event| event.revision) > revision;
+            let changed = inner.tables.iter().enumerate().filter(|(_, table)| has_newer(table));
+            changed.map(|(index, _)| TableIx(index as u32)).collect()
         };
         (changed, inner.revision)
     }
@@ -464,11 +467,11 @@ impl ObjectStore {
 impl Table {
     /// Returns the value at `revision` of each key that has changed since.
     fn values_at(&self, revision: u64) -> BTreeMap<&ObjectKey, Option<&Arc<StoredObject>>> {
-        let mut undone = BTreeMap::new();
+        let mut changed_since = BTreeMap::new();
         for event in self.history.iter().rev().take_while(|event| event.revision > revision) {
-            undone.insert(&event.key, event.before.as_ref());
+            changed_since.insert(&event.key, event.before.as_ref());
         }
-        undone
+        changed_since
     }
 }
 

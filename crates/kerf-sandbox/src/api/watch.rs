@@ -32,7 +32,7 @@ const MIN_WATCH_TIMEOUT: Duration = Duration::from_mins(30);
 const INITIAL_CHUNK_OBJECTS: usize = 256;
 
 /// Handles `GET` with `?watch=true`.
-pub(crate) fn watch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult<Response<Body>> {
+pub(crate) fn watch(call: &Call<'_>, injected_faults: InjectedFaults) -> ApiResult<Response<Body>> {
     let mut selection = selection(call)?;
     if let Some(name) = &call.target.name {
         // A watch of one object is a watch of the collection, selected by name.
@@ -41,9 +41,9 @@ pub(crate) fn watch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult
     let start = start(call)?;
     let server = call.server.clone();
     let table = call.resource.table;
-    let (initial, after) = match start {
+    let (initial, last_revision) = match start {
         WatchStart::Initial { .. } => {
-            let window = PageQuery {
+            let query = PageQuery {
                 namespace: call.namespace(),
                 selection: &selection,
                 from: None,
@@ -52,7 +52,7 @@ pub(crate) fn watch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult
             };
             let page = server
                 .storage
-                .page(table, window)
+                .page(table, query)
                 .map_err(|_| StatusError::internal("the present is never compacted"))?;
             (page.objects, page.revision)
         }
@@ -60,24 +60,24 @@ pub(crate) fn watch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult
         WatchStart::Now => (Vec::new(), server.storage.revision()),
     };
     let seconds = call.query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
-    let lasts =
+    let duration =
         seconds.map_or_else(|| server.watch_duration(MIN_WATCH_TIMEOUT), |seconds| Duration::from_secs(seconds as u64));
-    let lasts = circumstances.drop_watch_after.map_or(lasts, |cut| lasts.min(cut));
-    let bell = server.storage.table_change_notify(table);
+    let duration = injected_faults.drop_watch_after.map_or(duration, |max_duration| duration.min(max_duration));
+    let notify = server.storage.table_change_notify(table);
     let now = Instant::now();
     let watcher = Watcher {
         selection,
         namespace: call.target.namespace.clone(),
         form: call.form,
         resource: call.resource.clone(),
-        change_notify: bell,
-        last_revision: after,
+        change_notify: notify,
+        last_revision,
         initial: initial.into_iter(),
         sends_end_bookmark: matches!(start, WatchStart::Initial { sends_end_bookmark: true }),
         bookmark_at: call.query.flag("allowWatchBookmarks").then(|| now + BOOKMARK_INTERVAL),
         // A duration too long for a timer becomes a month.
-        ends_at: now.checked_add(lasts).unwrap_or(now + Duration::from_hours(24 * 30)),
-        injected_faults: circumstances,
+        ends_at: now.checked_add(duration).unwrap_or(now + Duration::from_hours(24 * 30)),
+        injected_faults,
         has_sent_columns: false,
         has_ended: false,
         server,
@@ -101,14 +101,14 @@ enum WatchStart {
 
 fn start(call: &Call<'_>) -> ApiResult<WatchStart> {
     let version = call.query.text("resourceVersion");
-    let matching = call.query.text("resourceVersionMatch");
-    let refuse = |error: FieldError| Err(StatusError::invalid("meta.k8s.io", "ListOptions", "", &[error]));
+    let match_rule = call.query.text("resourceVersionMatch");
+    let reject = |error: FieldError| Err(StatusError::invalid("meta.k8s.io", "ListOptions", "", &[error]));
     let revision =
         if version.is_empty() { 0 } else { parse_version(version).map_err(|_| invalid_version_error(version))? };
     if !call.query.has("sendInitialEvents") {
-        if !matching.is_empty() {
+        if !match_rule.is_empty() {
             let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-            return refuse(field::forbidden("resourceVersionMatch", detail));
+            return reject(field::forbidden("resourceVersionMatch", detail));
         }
         return Ok(if revision == 0 {
             WatchStart::Initial { sends_end_bookmark: false }
@@ -116,9 +116,9 @@ fn start(call: &Call<'_>) -> ApiResult<WatchStart> {
             WatchStart::After(revision)
         });
     }
-    if matching != "NotOlderThan" {
+    if match_rule != "NotOlderThan" {
         let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-        return refuse(field::forbidden("resourceVersionMatch", detail));
+        return reject(field::forbidden("resourceVersionMatch", detail));
     }
     let current = call.server.storage.revision();
     if revision > current {
@@ -164,10 +164,10 @@ impl Watcher {
             return Some(chunk);
         }
         loop {
-            let bell = self.change_notify.clone();
-            let mut rung = std::pin::pin!(bell.notified());
+            let notify = self.change_notify.clone();
+            let mut notified = std::pin::pin!(notify.notified());
             // Register before reading the changes, so that no change between is missed.
-            rung.as_mut().enable();
+            notified.as_mut().enable();
             match self.server.storage.changes_after(self.resource.table, self.last_revision) {
                 Err(compacted) => {
                     self.has_ended = true;
@@ -188,15 +188,15 @@ impl Watcher {
                 Ok(TableChanges::Nothing { revision }) => {
                     // The table has no events up to this revision, so a bookmark may report it.
                     self.last_revision = revision;
-                    let wake = self.bookmark_at.map_or(self.ends_at, |at| at.min(self.ends_at));
+                    let wake_at = self.bookmark_at.map_or(self.ends_at, |at| at.min(self.ends_at));
                     tokio::select! {
                         biased;
-                        () = rung => {}
-                        () = tokio::time::sleep_until(wake) => {
-                            if wake == self.ends_at {
+                        () = notified => {}
+                        () = tokio::time::sleep_until(wake_at) => {
+                            if wake_at == self.ends_at {
                                 return None;
                             }
-                            self.bookmark_at = Some(wake + BOOKMARK_INTERVAL);
+                            self.bookmark_at = Some(wake_at + BOOKMARK_INTERVAL);
                             return Some(self.bookmark(false));
                         }
                     }
@@ -208,8 +208,8 @@ impl Watcher {
     /// Returns a chunk of the initial state, with the bookmark after the last one.
     fn initial_chunk(&mut self) -> Option<Bytes> {
         let mut chunk = BytesMut::new();
-        let some: Vec<Arc<StoredObject>> = self.initial.by_ref().take(INITIAL_CHUNK_OBJECTS).collect();
-        for stored in &some {
+        let objects: Vec<Arc<StoredObject>> = self.initial.by_ref().take(INITIAL_CHUNK_OBJECTS).collect();
+        for stored in &objects {
             self.write(&mut chunk, "ADDED", stored.bytes().clone());
         }
         if self.initial.len() == 0 && std::mem::take(&mut self.sends_end_bookmark) {
@@ -285,8 +285,8 @@ impl Watcher {
     }
 }
 
-fn expired(asked: u64, oldest: u64) -> Bytes {
-    line("ERROR", &StatusError::expired(format!("too old resource version: {asked} ({oldest})")).to_value())
+fn expired(requested: u64, oldest: u64) -> Bytes {
+    line("ERROR", &StatusError::expired(format!("too old resource version: {requested} ({oldest})")).to_value())
 }
 
 fn line(kind: &str, object: &Value) -> Bytes {

@@ -121,8 +121,8 @@ impl ManagedFields {
     /// Writes the JSON form, with keys in the order in which `serde_json` writes a tree.
     pub(crate) fn write_to(&self, text: &mut Vec<u8>) {
         text.push(b'[');
-        for (place, entry) in self.entries.iter().enumerate() {
-            if place > 0 {
+        for (index, entry) in self.entries.iter().enumerate() {
+            if index > 0 {
                 text.push(b',');
             }
             entry.write_to(text);
@@ -136,12 +136,12 @@ impl ManagedFields {
 
     /// Normalizes changed entries: removes unowned fields and empty entries, merges the oldest
     /// updaters if there are too many, and sorts by operation (Apply first), then time.
-    pub(super) fn of(mut entries: Vec<ManagedFieldsEntry>) -> Self {
+    pub(super) fn normalized(mut entries: Vec<ManagedFieldsEntry>) -> Self {
         for entry in &mut entries {
             entry.fields.remove_paths(UNOWNED_FIELDS);
         }
         entries.retain(|entry| !entry.fields.is_empty());
-        cap(&mut entries);
+        merge_oldest_updaters(&mut entries);
         entries.sort_by(|one, two| {
             (one.operation, &one.time, &one.manager, &one.api_version, &one.subresource).cmp(&(
                 two.operation,
@@ -165,7 +165,7 @@ impl ManagedFieldsEntry {
             && (operation == Operation::Apply || self.api_version == writer.api_version)
     }
 
-    pub(super) fn of(writer: &FieldManager<'_>, operation: Operation, fields: FieldSet) -> Self {
+    pub(super) fn new(writer: &FieldManager<'_>, operation: Operation, fields: FieldSet) -> Self {
         Self {
             manager: writer.manager.into(),
             operation,
@@ -211,18 +211,18 @@ impl ManagedFieldsEntry {
     }
 }
 
-fn cap(entries: &mut Vec<ManagedFieldsEntry>) {
+fn merge_oldest_updaters(entries: &mut Vec<ManagedFieldsEntry>) {
     let mut updaters = entries.iter().filter(|entry| entry.operation == Operation::Update).count();
     while updaters > MAX_UPDATE_MANAGERS {
         // Merge the two oldest entries that have one API version.
         let mut oldest: Vec<usize> =
-            (0..entries.len()).filter(|place| entries[*place].operation == Operation::Update).collect();
+            (0..entries.len()).filter(|index| entries[*index].operation == Operation::Update).collect();
         oldest.sort_by(|one, two| {
             (&entries[*one].time, &entries[*one].manager).cmp(&(&entries[*two].time, &entries[*two].manager))
         });
         let pair = oldest.iter().enumerate().find_map(|(rank, one)| {
-            let same = |two: &&usize| entries[**two].api_version == entries[*one].api_version;
-            oldest[rank + 1..].iter().find(same).map(|two| (*one, *two))
+            let has_same_version = |two: &&usize| entries[**two].api_version == entries[*one].api_version;
+            oldest[rank + 1..].iter().find(has_same_version).map(|two| (*one, *two))
         });
         let Some((one, two)) = pair else { return };
         let merged = entries[two].fields.clone().union(&entries[one].fields);

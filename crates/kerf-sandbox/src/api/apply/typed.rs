@@ -79,23 +79,24 @@ pub(super) fn fields(at: SchemaCursor<'_>, object: &Value) -> Result<FieldSet, S
         Value::Object(entries) => {
             for (key, value) in entries {
                 let inner = at.at_key(key);
-                let (mut below, mut member) = (FieldSet::default(), true);
+                let (mut children, mut is_member) = (FieldSet::default(), true);
                 if !is_leaf(inner, value) {
-                    below = fields(inner, value).map_err(|problem| format!(".{key}{problem}"))?;
-                    member = !at.has_field(key);
+                    children = fields(inner, value).map_err(|problem| format!(".{key}{problem}"))?;
+                    is_member = !at.has_field(key);
                 }
-                nodes.push((field(key), FieldSetNode { is_member: member, children: below }));
+                nodes.push((field(key), FieldSetNode { is_member, children }));
             }
         }
         Value::Array(items) => {
-            for (place, item) in items.iter().enumerate() {
+            for (index, item) in items.iter().enumerate() {
                 let identity =
-                    element(at.list_merge_type(), item).map_err(|problem| format!(": element {place}: {problem}"))?;
+                    element(at.list_merge_type(), item).map_err(|problem| format!(": element {index}: {problem}"))?;
                 if nodes.iter().any(|(other, _)| *other == identity) {
                     return Err(format!(": duplicate entries for key {}", super::field_set::display_path(&[identity])));
                 }
-                let below = if is_leaf(at.at_item(), item) { FieldSet::default() } else { fields(at.at_item(), item)? };
-                nodes.push((identity, FieldSetNode { is_member: true, children: below }));
+                let children =
+                    if is_leaf(at.at_item(), item) { FieldSet::default() } else { fields(at.at_item(), item)? };
+                nodes.push((identity, FieldSetNode { is_member: true, children }));
             }
         }
         _ => {}
@@ -112,17 +113,12 @@ fn is_leaf(at: SchemaCursor<'_>, value: &Value) -> bool {
     }
 }
 
-/// Returns the difference from `old` to `new`. `standing` are fields of Go structs that exist even
-/// if the object does not set them (such as `spec`), so that no manager becomes the owner of the
-/// field itself.
-pub(super) fn compare(at: SchemaCursor<'_>, old: &Value, new: &Value, standing: &[&str]) -> Comparison {
+/// Returns the difference from `old` to `new`. `implicit_fields` are fields of Go structs that
+/// exist even if the object does not set them (such as `spec`), so that no manager becomes the
+/// owner of the field itself.
+pub(super) fn compare(at: SchemaCursor<'_>, old: &Value, new: &Value, implicit_fields: &[&str]) -> Comparison {
     let mut comparison = Comparison::default();
-    Walk { implicit_fields: standing }.children(
-        ComparePosition { at, in_struct: true },
-        Some(old),
-        Some(new),
-        &mut comparison,
-    );
+    Walk { implicit_fields }.children(ComparePosition { at, in_struct: true }, Some(old), Some(new), &mut comparison);
     comparison
 }
 
@@ -158,13 +154,13 @@ impl FieldChange {
 }
 
 impl Comparison {
-    fn push(&mut self, element: &SmolStr, became: FieldChange, below: Comparison) {
-        for (set, below, kind) in [
-            (&mut self.added, below.added, FieldChange::Added),
-            (&mut self.modified, below.modified, FieldChange::Modified),
-            (&mut self.removed, below.removed, FieldChange::Removed),
+    fn push(&mut self, element: &SmolStr, change: FieldChange, children: Comparison) {
+        for (set, children, kind) in [
+            (&mut self.added, children.added, FieldChange::Added),
+            (&mut self.modified, children.modified, FieldChange::Modified),
+            (&mut self.removed, children.removed, FieldChange::Removed),
         ] {
-            set.push(element.clone(), FieldSetNode { is_member: became == kind, children: below });
+            set.push(element.clone(), FieldSetNode { is_member: change == kind, children });
         }
     }
 }
@@ -184,17 +180,17 @@ impl Walk<'_> {
             return;
         }
         let leaf = |value: Option<&Value>| value.is_none_or(|value| is_leaf(here.at, value));
-        let mut below = Comparison::default();
-        let became = if leaf(old) && leaf(new) || kinds_differ(old, new) {
+        let mut children = Comparison::default();
+        let change = if leaf(old) && leaf(new) || kinds_differ(old, new) {
             FieldChange::of(old, new)
         } else {
-            self.children(here, old, new, &mut below);
+            self.children(here, old, new, &mut children);
             match FieldChange::of(old, new) {
                 FieldChange::Modified => FieldChange::Unchanged,
-                became => became,
+                change => change,
             }
         };
-        comparison.push(element, became, below);
+        comparison.push(element, change, children);
     }
 
     /// Returns the node of a value that did not exist before. Most values of create requests and
@@ -203,13 +199,13 @@ impl Walk<'_> {
         if is_leaf(here.at, new) {
             return FieldSetNode { is_member: true, children: FieldSet::default() };
         }
-        let mut below = FieldSet::default();
+        let mut children = FieldSet::default();
         match new {
             Value::Object(fields) => {
                 for (key, value) in fields {
                     let (inner, element) = (ComparePosition { at: here.at.at_key(key), ..here }, field(key));
                     let node = self.new_node(inner, &element, value);
-                    below.push(element, node);
+                    children.push(element, node);
                 }
             }
             Value::Array(_) => {
@@ -220,14 +216,14 @@ impl Walk<'_> {
                         // Duplicate items are owned together, as one item.
                         _ => FieldSetNode { is_member: true, children: FieldSet::default() },
                     };
-                    below.push(identity, node);
+                    children.push(identity, node);
                 }
-                below.sort();
+                children.sort();
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
-        let stands = here.in_struct && self.implicit_fields.contains(&&element[2..]);
-        FieldSetNode { is_member: !stands, children: below }
+        let is_implicit = here.in_struct && self.implicit_fields.contains(&&element[2..]);
+        FieldSetNode { is_member: !is_implicit, children }
     }
 
     fn children(
@@ -244,15 +240,15 @@ impl Walk<'_> {
         let empty = Map::new();
         let (old, new) =
             (old.and_then(Value::as_object).unwrap_or(&empty), new.and_then(Value::as_object).unwrap_or(&empty));
-        let (mut was, mut is) = (old.iter().peekable(), new.iter().peekable());
+        let (mut old_fields, mut new_fields) = (old.iter().peekable(), new.iter().peekable());
         loop {
-            let key = match (was.peek(), is.peek()) {
+            let key = match (old_fields.peek(), new_fields.peek()) {
                 (None, None) => return,
                 (Some((key, _)), None) | (None, Some((key, _))) => *key,
                 (Some((one, _)), Some((two, _))) => *one.min(two),
             };
-            let old = was.next_if(|(own, _)| *own == key).map(|(_, value)| value);
-            let new = is.next_if(|(own, _)| *own == key).map(|(_, value)| value);
+            let old = old_fields.next_if(|(other, _)| *other == key).map(|(_, value)| value);
+            let new = new_fields.next_if(|(other, _)| *other == key).map(|(_, value)| value);
             if old != new {
                 let inner = ComparePosition { at: here.at.at_key(key), in_struct: here.in_struct };
                 self.differ(inner, &field(key), old, new, comparison);
@@ -270,29 +266,29 @@ impl Walk<'_> {
             let find = |index: &'_ [(SmolStr, Vec<&'_ Value>)]| -> Option<usize> {
                 index.iter().position(|(other, _)| other == identity)
             };
-            let was = find(&old).map_or(none, |place| &old[place].1);
-            let is = find(&new).map_or(none, |place| &new[place].1);
+            let old_items = find(&old).map_or(none, |position| &old[position].1);
+            let new_items = find(&new).map_or(none, |position| &new[position].1);
             let compare = |old: Option<&Value>, new: Option<&Value>, comparison: &mut Comparison| {
                 if old != new {
                     self.differ(inner, identity, old, new, comparison);
                 }
             };
-            match (was, is) {
+            match (old_items, new_items) {
                 // Duplicate items are owned together, as one item.
                 ([_, _, ..], [_, _, ..]) => {
-                    if was != is {
+                    if old_items != new_items {
                         comparison.push(identity, FieldChange::Modified, Comparison::default());
                     }
                 }
                 ([_, _, ..], _) => {
-                    compare(None, is.first().copied(), comparison);
+                    compare(None, new_items.first().copied(), comparison);
                     comparison.push(identity, FieldChange::Removed, Comparison::default());
                 }
                 (_, [_, _, ..]) => {
-                    compare(was.first().copied(), None, comparison);
+                    compare(old_items.first().copied(), None, comparison);
                     comparison.push(identity, FieldChange::Added, Comparison::default());
                 }
-                (was, is) => compare(was.first().copied(), is.first().copied(), comparison),
+                (old_items, new_items) => compare(old_items.first().copied(), new_items.first().copied(), comparison),
             }
         }
         for set in [&mut comparison.added, &mut comparison.modified, &mut comparison.removed] {
@@ -328,42 +324,45 @@ fn kinds_differ(old: Option<&Value>, new: Option<&Value>) -> bool {
 /// Merges `over` into `under`. Values of `over` win.
 pub(super) fn merge(at: SchemaCursor<'_>, under: &Value, over: &Value) -> Value {
     match (under, over) {
-        (Value::Object(below), Value::Object(above)) if !(at.is_atomic() || (below.is_empty() && above.is_empty())) => {
-            let mut merged = below.clone();
-            for (key, value) in above {
-                let value = below.get(key).map_or_else(|| value.clone(), |under| merge(at.at_key(key), under, value));
+        (Value::Object(under_entries), Value::Object(over_entries))
+            if !(at.is_atomic() || (under_entries.is_empty() && over_entries.is_empty())) =>
+        {
+            let mut merged = under_entries.clone();
+            for (key, value) in over_entries {
+                let value =
+                    under_entries.get(key).map_or_else(|| value.clone(), |under| merge(at.at_key(key), under, value));
                 merged.insert(key.clone(), value);
             }
             merged.into()
         }
-        (Value::Array(below), Value::Array(above)) if *at.list_merge_type() != ListMergeType::Atomic => {
-            merge_lists(at, below, above).into()
+        (Value::Array(under_entries), Value::Array(over_entries)) if *at.list_merge_type() != ListMergeType::Atomic => {
+            merge_lists(at, under_entries, over_entries).into()
         }
         (_, over) => over.clone(),
     }
 }
 
-/// Merges the items that are in both lists, in the order of `above`. The other items keep their
-/// neighbours.
-fn merge_lists(at: SchemaCursor<'_>, below: &[Value], above: &[Value]) -> Vec<Value> {
-    let identify = |items: &[Value]| -> Vec<SmolStr> {
+/// Merges the items that are in both lists, in the order of `over_items`. The other items keep
+/// their neighbours.
+fn merge_lists(at: SchemaCursor<'_>, under_items: &[Value], over_items: &[Value]) -> Vec<Value> {
+    let identities = |items: &[Value]| -> Vec<SmolStr> {
         items.iter().map(|item| element(at.list_merge_type(), item).unwrap_or_default()).collect()
     };
-    let (left, right) = (identify(below), identify(above));
-    let merged = |place: usize| match left.iter().position(|identity| *identity == right[place]) {
-        Some(under) => merge(at.at_item(), &below[under], &above[place]),
-        None => above[place].clone(),
+    let (left, right) = (identities(under_items), identities(over_items));
+    let merged = |index: usize| match left.iter().position(|identity| *identity == right[index]) {
+        Some(under) => merge(at.at_item(), &under_items[under], &over_items[index]),
+        None => over_items[index].clone(),
     };
     let mut shared = right.iter().filter(|identity| left.contains(identity));
     let mut next_shared = shared.next();
     let mut done: Vec<&SmolStr> = Vec::new();
-    let mut out = Vec::with_capacity(left.len().max(right.len()));
+    let mut result = Vec::with_capacity(left.len().max(right.len()));
     let (mut l, mut r) = (0, 0);
     while l < left.len() || r < right.len() {
         if l < left.len() && r < right.len() {
             if left[l] == right[r] {
                 done.push(&right[r]);
-                out.push(merged(r));
+                result.push(merged(r));
                 (l, r) = (l + 1, r + 1);
                 next_shared = shared.next();
                 continue;
@@ -375,7 +374,7 @@ fn merge_lists(at: SchemaCursor<'_>, below: &[Value], above: &[Value]) -> Vec<Va
         }
         if l < left.len() {
             if !right.contains(&left[l]) {
-                out.push(below[l].clone());
+                result.push(under_items[l].clone());
                 l += 1;
                 continue;
             }
@@ -385,24 +384,24 @@ fn merge_lists(at: SchemaCursor<'_>, below: &[Value], above: &[Value]) -> Vec<Va
         }
         if r < right.len() {
             done.push(&right[r]);
-            out.push(merged(r));
+            result.push(merged(r));
             if next_shared == Some(&right[r]) {
                 next_shared = shared.next();
             }
             r += 1;
         }
     }
-    out
+    result
 }
 
-/// Returns `object` without the fields of `gone`. Maps and lists that become empty are removed too;
-/// `None` if nothing remains.
-pub(super) fn without(at: SchemaCursor<'_>, object: &Value, gone: &FieldSet) -> Option<Value> {
+/// Returns `object` without the fields of `removed`. Maps and lists that become empty are removed
+/// too; `None` if nothing remains.
+pub(super) fn without(at: SchemaCursor<'_>, object: &Value, removed: &FieldSet) -> Option<Value> {
     match object {
         Value::Object(entries) if !entries.is_empty() && !at.is_atomic() => {
             let mut kept = Map::new();
             for (key, value) in entries {
-                match gone.get(&field(key)) {
+                match removed.get(&field(key)) {
                     Some(node) if node.is_member => {}
                     Some(node) => {
                         drop(kept.insert(
@@ -419,7 +418,7 @@ pub(super) fn without(at: SchemaCursor<'_>, object: &Value, gone: &FieldSet) -> 
         Value::Array(items) if !items.is_empty() && *at.list_merge_type() != ListMergeType::Atomic => {
             let mut kept = Vec::new();
             for item in items {
-                match element(at.list_merge_type(), item).ok().and_then(|identity| gone.get(&identity)) {
+                match element(at.list_merge_type(), item).ok().and_then(|identity| removed.get(&identity)) {
                     Some(node) if node.is_member => {}
                     Some(node) => kept.extend(without(at.at_item(), item, &node.children)),
                     None => kept.push(item.clone()),
@@ -440,7 +439,7 @@ pub(super) fn with_named_fields(at: SchemaCursor<'_>, set: &FieldSet) -> FieldSe
             Some(name) => (at.at_key(name), at.has_field(name)),
             None => (at.at_item(), false),
         };
-        let member = node.is_member || (named && !node.children.is_empty());
-        (element.clone(), FieldSetNode { is_member: member, children: with_named_fields(inner, &node.children) })
+        let is_member = node.is_member || (named && !node.children.is_empty());
+        (element.clone(), FieldSetNode { is_member, children: with_named_fields(inner, &node.children) })
     }))
 }

@@ -15,10 +15,11 @@ pub(super) struct CustomColumn {
 
 impl CustomColumn {
     pub(super) fn new(column: &PrinterColumn) -> Self {
-        let told = format!("Custom resource definition column (in JSONPath format): {}", column.json_path);
+        let default_description =
+            format!("Custom resource definition column (in JSONPath format): {}", column.json_path);
         let definition = json!({
             "name": column.name, "type": column.type_, "format": column.format.as_deref().unwrap_or_default(),
-            "description": column.description.clone().filter(|text| !text.is_empty()).unwrap_or(told), "priority": column.priority,
+            "description": column.description.clone().filter(|text| !text.is_empty()).unwrap_or(default_description), "priority": column.priority,
         });
         Self { definition, kind: column.type_.clone(), path: JsonPath::parse(&column.json_path) }
     }

@@ -31,7 +31,7 @@ pub(super) const POD: KindStrategy = KindStrategy {
     ..NO_OP_STRATEGY
 };
 
-fn prepare_for_create(pod: &mut Value, moment: &mut WriteContext<'_>) {
+fn prepare_for_create(pod: &mut Value, context: &mut WriteContext<'_>) {
     merge_label_keys(pod);
     let mut status = json!({"phase": "Pending", "qosClass": qos_class(pod)});
     if !object::list(pod, &["spec", "schedulingGates"]).is_empty() {
@@ -40,7 +40,7 @@ fn prepare_for_create(pod: &mut Value, moment: &mut WriteContext<'_>) {
             "status": "False",
             "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
-            "lastTransitionTime": object::rfc3339_seconds(moment.now),
+            "lastTransitionTime": object::rfc3339_seconds(context.now),
         }]);
     }
     object::ensure_object(pod, &[]).insert("status".into(), status);
@@ -81,16 +81,16 @@ pub(crate) fn qos_class(pod: &Value) -> &'static str {
         amount.filter(|amount| !amount.is_zero())
     };
     let pod_level = object::at(pod, &["spec", "resources"]).map(|_| pod.get("spec").unwrap_or(&Value::Null));
-    let asked: Vec<&Value> = pod_level.map_or_else(|| containers.collect(), |spec| vec![spec]);
-    let (mut any, mut guaranteed) = (false, true);
-    for container in asked {
+    let resource_holders: Vec<&Value> = pod_level.map_or_else(|| containers.collect(), |spec| vec![spec]);
+    let (mut has_any, mut guaranteed) = (false, true);
+    for container in resource_holders {
         for resource in ["cpu", "memory"] {
             let (request, limit) = (amount(container, "requests", resource), amount(container, "limits", resource));
-            any |= request.is_some() || limit.is_some();
+            has_any |= request.is_some() || limit.is_some();
             guaranteed &= limit.is_some() && request.or(limit) == limit;
         }
     }
-    match (any, guaranteed) {
+    match (has_any, guaranteed) {
         (false, _) => "BestEffort",
         (true, true) => "Guaranteed",
         (true, false) => "Burstable",
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_of_service() {
+    fn pods_get_their_qos_class() {
         let pod = |containers: Value| json!({"spec": {"containers": containers}});
         let full = json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1000m", "memory": "1Gi"}});
         for (containers, class) in [

@@ -89,10 +89,10 @@ fn aggregate_container_resources<'a>(
 ) -> BTreeMap<&'a str, Quantity> {
     let mut total: BTreeMap<&str, Quantity> = BTreeMap::new();
     let mut sidecars: BTreeMap<&str, Quantity> = BTreeMap::new();
-    let mut first: BTreeMap<&str, Quantity> = BTreeMap::new();
-    let mut raise = |resource, amount: Quantity| {
-        let most = first.entry(resource).or_insert(amount);
-        *most = (*most).max(amount);
+    let mut init_peak: BTreeMap<&str, Quantity> = BTreeMap::new();
+    let mut raise_init_peak = |resource, amount: Quantity| {
+        let max = init_peak.entry(resource).or_insert(amount);
+        *max = (*max).max(amount);
     };
     for container in containers {
         for (resource, amount) in amounts(container.get("resources"), which) {
@@ -100,22 +100,22 @@ fn aggregate_container_resources<'a>(
         }
     }
     for container in init {
-        let own = amounts(container.get("resources"), which);
+        let container_amounts = amounts(container.get("resources"), which);
         if object::text(container, &["restartPolicy"]) == "Always" {
-            for (resource, amount) in own {
+            for (resource, amount) in container_amounts {
                 *total.entry(resource).or_default() += amount;
                 *sidecars.entry(resource).or_default() += amount;
-                raise(resource, sidecars[resource]);
+                raise_init_peak(resource, sidecars[resource]);
             }
         } else {
-            for (resource, amount) in own {
-                raise(resource, amount + sidecars.get(resource).copied().unwrap_or_default());
+            for (resource, amount) in container_amounts {
+                raise_init_peak(resource, amount + sidecars.get(resource).copied().unwrap_or_default());
             }
         }
     }
-    for (resource, amount) in first {
-        let most = total.entry(resource).or_insert(amount);
-        *most = (*most).max(amount);
+    for (resource, amount) in init_peak {
+        let max = total.entry(resource).or_insert(amount);
+        *max = (*max).max(amount);
     }
     total
 }
@@ -129,22 +129,25 @@ fn aggregate_resources_in_spec<'a>(spec: &'a Map<String, Value>, which: &str) ->
 /// pages, and requests of every resource that has a pod-level limit. The containers must have their
 /// defaults already.
 pub(super) fn default_pod_level_resources(spec: &mut Map<String, Value>) {
-    let says = |spec: &Map<String, Value>, which: &str| {
+    let has_amounts = |spec: &Map<String, Value>, which: &str| {
         let amounts = spec.get("resources").and_then(|resources| resources.get(which)).and_then(Value::as_object);
         amounts.is_some_and(|amounts| !amounts.is_empty())
     };
-    if says(spec, "limits") || says(spec, "requests") {
-        let own = |which: &str, resource: &str| object::at(&spec["resources"], &[which, resource]).is_some();
+    if has_amounts(spec, "limits") || has_amounts(spec, "requests") {
+        let has_own = |which: &str, resource: &str| object::at(&spec["resources"], &[which, resource]).is_some();
         let limits = aggregate_resources_in_spec(spec, "limits").into_iter();
-        let pages = limits.filter(|(resource, _)| is_huge_page(resource) && !own("requests", resource));
-        let pages: Vec<_> = pages.map(|(resource, amount)| (resource.to_owned(), amount.to_string().into())).collect();
-        add_missing_amounts(spec, "limits", pages);
+        let huge_pages = limits.filter(|(resource, _)| is_huge_page(resource) && !has_own("requests", resource));
+        let huge_pages: Vec<_> =
+            huge_pages.map(|(resource, amount)| (resource.to_owned(), amount.to_string().into())).collect();
+        add_missing_amounts(spec, "limits", huge_pages);
     }
-    if says(spec, "limits") {
-        let asked = aggregate_resources_in_spec(spec, "requests").into_iter();
-        let asked = asked.filter(|(resource, _)| is_pod_level_resource(resource) && can_be_overcommitted(resource));
-        let asked: Vec<_> = asked.map(|(resource, amount)| (resource.to_owned(), amount.to_string().into())).collect();
-        add_missing_amounts(spec, "requests", asked);
+    if has_amounts(spec, "limits") {
+        let requests = aggregate_resources_in_spec(spec, "requests").into_iter();
+        let requests =
+            requests.filter(|(resource, _)| is_pod_level_resource(resource) && can_be_overcommitted(resource));
+        let requests: Vec<_> =
+            requests.map(|(resource, amount)| (resource.to_owned(), amount.to_string().into())).collect();
+        add_missing_amounts(spec, "requests", requests);
         let limits = object::at(&spec["resources"], &["limits"]).and_then(Value::as_object);
         let limits = limits.into_iter().flatten().filter(|(resource, _)| is_pod_level_resource(resource));
         let limits: Vec<_> = limits.map(|(resource, limit)| (resource.clone(), limit.clone())).collect();
@@ -153,11 +156,11 @@ pub(super) fn default_pod_level_resources(spec: &mut Map<String, Value>) {
 }
 
 /// Adds those amounts to the pod-level resources that are missing there.
-fn add_missing_amounts(spec: &mut Map<String, Value>, which: &str, more: Vec<(String, Value)>) {
-    let Some(resources) = spec.get_mut("resources").filter(|_| !more.is_empty()) else { return };
-    let own = object::ensure_object(resources, &[which]);
-    for (resource, amount) in more {
-        own.entry(resource).or_insert(amount);
+fn add_missing_amounts(spec: &mut Map<String, Value>, which: &str, additions: Vec<(String, Value)>) {
+    let Some(resources) = spec.get_mut("resources").filter(|_| !additions.is_empty()) else { return };
+    let amounts = object::ensure_object(resources, &[which]);
+    for (resource, amount) in additions {
+        amounts.entry(resource).or_insert(amount);
     }
 }
 
@@ -217,7 +220,7 @@ fn validate_resources(resources: &Value, path: &str, holder: ResourceHolder, err
 fn validate_request(resources: &Value, resource: &str, amount: Quantity, path: &str, errors: &mut Vec<FieldError>) {
     let limit = amounts(Some(resources), "limits").find(|(name, _)| *name == resource).map(|(_, limit)| limit);
     let overcommits = can_be_overcommitted(resource);
-    let wrong = match limit {
+    let problem = match limit {
         Some(limit) if amount != limit && !overcommits => format!("must be equal to {resource} limit of {limit}"),
         Some(limit) if amount > limit => format!("must be less than or equal to {resource} limit of {limit}"),
         None if !overcommits => {
@@ -227,7 +230,7 @@ fn validate_request(resources: &Value, resource: &str, amount: Quantity, path: &
         }
         Some(_) | None => return,
     };
-    errors.push(field::invalid(format!("{path}.requests"), amount.to_string(), wrong));
+    errors.push(field::invalid(format!("{path}.requests"), amount.to_string(), problem));
 }
 
 /// Returns true if the amount is a multiple of the page size that the resource's name states.
@@ -238,18 +241,18 @@ fn is_whole_pages(resource: &str, amount: Quantity) -> bool {
 }
 
 fn validate_resource_name(resource: &str, field: &str, holder: ResourceHolder, errors: &mut Vec<FieldError>) {
-    let before = errors.len();
+    let errors_before = errors.len();
     for problem in names::qualified_name_problems(resource) {
         errors.push(field::invalid(field, resource, problem));
     }
-    let plain = !resource.contains('/');
+    let has_no_domain = !resource.contains('/');
     let is_quota_of_pages = resource.strip_prefix("requests.").is_some_and(is_huge_page);
-    let standard = STANDARD_RESOURCES.contains(&resource) || is_huge_page(resource) || is_quota_of_pages;
-    if errors.len() == before && plain && !standard {
+    let is_standard = STANDARD_RESOURCES.contains(&resource) || is_huge_page(resource) || is_quota_of_pages;
+    if errors.len() == errors_before && has_no_domain && !is_standard {
         errors.push(field::invalid(field, resource, "must be a standard resource type or fully qualified"));
     }
     match holder {
-        ResourceHolder::Container if plain => {
+        ResourceHolder::Container if has_no_domain => {
             if !["cpu", "memory", "ephemeral-storage"].contains(&resource) && !is_huge_page(resource) {
                 errors.push(field::invalid(field, resource, "must be a standard resource for containers"));
             }
@@ -260,7 +263,7 @@ fn validate_resource_name(resource: &str, field: &str, holder: ResourceHolder, e
             }
         }
         ResourceHolder::Pod => {
-            if errors.len() == before && !is_pod_level_resource(resource) {
+            if errors.len() == errors_before && !is_pod_level_resource(resource) {
                 errors.push(field::not_supported(field, resource, &["cpu", HUGE_PAGES_PREFIX, "memory"]));
             }
         }
@@ -271,24 +274,24 @@ fn validate_resource_name(resource: &str, field: &str, holder: ResourceHolder, e
 /// exceed the pod's requests, and no container's limit the pod's limit. Huge pages cannot be
 /// overcommitted, so for them the aggregate limits must not exceed the pod's limit.
 fn validate_containers_fit_pod(spec: &Value, resources: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let own = |which: &str, resource: &str| {
+    let pod_level = |which: &str, resource: &str| {
         amounts(Some(resources), which).find(|(name, _)| *name == resource).map(|(_, amount)| amount)
     };
     let (containers, init) = (object::list(spec, &["containers"]), object::list(spec, &["initContainers"]));
     for which in ["requests", "limits"] {
-        let counted = aggregate_container_resources(containers, init, which).into_iter();
-        for (resource, needed) in counted.filter(|(resource, _)| which == "requests" || is_huge_page(resource)) {
-            if let Some(given) = own(which, resource).filter(|given| needed > *given) {
+        let aggregates = aggregate_container_resources(containers, init, which).into_iter();
+        for (resource, needed) in aggregates.filter(|(resource, _)| which == "requests" || is_huge_page(resource)) {
+            if let Some(pod_amount) = pod_level(which, resource).filter(|pod_amount| needed > *pod_amount) {
                 let detail = format!("must be greater than or equal to aggregate container {which} of {needed}");
-                errors.push(field::invalid(format!("{path}.{which}[{resource}]"), given.to_string(), detail));
+                errors.push(field::invalid(format!("{path}.{which}[{resource}]"), pod_amount.to_string(), detail));
             }
         }
     }
-    for (place, container) in containers.iter().enumerate() {
+    for (index, container) in containers.iter().enumerate() {
         for (resource, limit) in amounts(container.get("resources"), "limits") {
-            if let Some(most) = own("limits", resource).filter(|most| limit > *most) {
-                let field = format!("{path}.containers[{place}][{resource}].limits");
-                let detail = format!("must be less than or equal to pod limits of {most}");
+            if let Some(pod_limit) = pod_level("limits", resource).filter(|pod_limit| limit > *pod_limit) {
+                let field = format!("{path}.containers[{index}][{resource}].limits");
+                let detail = format!("must be less than or equal to pod limits of {pod_limit}");
                 errors.push(field::invalid(field, limit.to_string(), detail));
             }
         }

@@ -29,8 +29,8 @@ pub(super) const PERSISTENT_VOLUME: KindStrategy = KindStrategy {
             path.entry("type").or_insert_with(|| "".into());
         }
     },
-    prepare_for_create: |volume, moment| {
-        let status = json!({"phase": "Pending", "lastPhaseTransitionTime": object::rfc3339_seconds(moment.now)});
+    prepare_for_create: |volume, context| {
+        let status = json!({"phase": "Pending", "lastPhaseTransitionTime": object::rfc3339_seconds(context.now)});
         object::ensure_object(volume, &[]).insert("status".into(), status);
         add_protection_finalizer(volume, "kubernetes.io/pv-protection");
     },
@@ -157,15 +157,15 @@ fn validate_claim(claim: &Value, old: Option<&Value>, errors: &mut Vec<FieldErro
     }
 }
 
-fn prepare_volume_status_update(volume: &mut Value, old: &Value, moment: &mut WriteContext<'_>) {
+fn prepare_volume_status_update(volume: &mut Value, old: &Value, context: &mut WriteContext<'_>) {
     let phase = |volume: &Value| object::text(volume, &["status", "phase"]).to_string();
-    let since = |volume: &Value| object::at(volume, &["status", "lastPhaseTransitionTime"]).cloned();
-    if phase(volume) != phase(old) && since(volume) == since(old) {
+    let transition_time = |volume: &Value| object::at(volume, &["status", "lastPhaseTransitionTime"]).cloned();
+    if phase(volume) != phase(old) && transition_time(volume) == transition_time(old) {
         object::ensure_object(volume, &["status"])
-            .insert("lastPhaseTransitionTime".into(), object::rfc3339_seconds(moment.now).into());
-    } else if since(volume).is_none()
-        && let Some(since) = since(old)
+            .insert("lastPhaseTransitionTime".into(), object::rfc3339_seconds(context.now).into());
+    } else if transition_time(volume).is_none()
+        && let Some(transition_time) = transition_time(old)
     {
-        object::ensure_object(volume, &["status"]).insert("lastPhaseTransitionTime".into(), since);
+        object::ensure_object(volume, &["status"]).insert("lastPhaseTransitionTime".into(), transition_time);
     }
 }

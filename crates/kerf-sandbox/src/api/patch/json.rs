@@ -16,13 +16,13 @@ pub(crate) fn apply(object: &Value, operations: &Value) -> ApiResult<Value> {
         return Err(StatusError::too_many_operations(&message));
     }
     if !operations.is_array() {
-        let what = match operations {
+        let actual = match operations {
             Value::Object(_) => "object",
             Value::String(_) => "string",
             Value::Bool(_) => "bool",
             Value::Null | Value::Number(_) | Value::Array(_) => "number",
         };
-        let message = format!("json: cannot unmarshal {what} into Go value of type []handlers.jsonPatchOp");
+        let message = format!("json: cannot unmarshal {actual} into Go value of type []handlers.jsonPatchOp");
         return Err(StatusError::bad_request(format!("error decoding patch: {message}")));
     }
     let patch: json_patch::Patch =

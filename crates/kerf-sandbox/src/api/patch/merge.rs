@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_in_the_items_of_lists_are_not_there_if_they_are_null() {
+    fn null_fields_in_list_items_are_removed() {
         let mut patched = json!({"a": 1});
         apply(&mut patched, json!({"a": [1, null, {"b": null, "c": 2}, [null, {"d": null}]]}));
         assert_eq!(patched, json!({"a": [1, null, {"c": 2}, [null, {}]]}));

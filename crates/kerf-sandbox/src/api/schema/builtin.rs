@@ -31,16 +31,16 @@ static DEFINITIONS: LazyLock<Definitions> = LazyLock::new(|| {
     settings.definitions_path = "/components/schemas".into();
     settings.transforms.clear();
     let mut generator = settings.into_generator();
-    for describe in kinds::schema_registrations() {
-        describe(&mut generator);
+    for register in kinds::schema_registrations() {
+        register(&mut generator);
     }
-    let documents = generator.take_definitions(false);
-    let mut compiler = Compiler { json_schemas: &documents, types: TypeArena::new(), by_name: BTreeMap::new() };
-    for name in documents.keys() {
+    let json_schemas = generator.take_definitions(false);
+    let mut compiler = Compiler { json_schemas: &json_schemas, types: TypeArena::new(), by_name: BTreeMap::new() };
+    for name in json_schemas.keys() {
         compiler.compile_definition(name);
     }
     let Compiler { types, by_name, .. } = compiler;
-    Definitions { types: Arc::new(types), by_name, json_schemas: documents }
+    Definitions { types: Arc::new(types), by_name, json_schemas }
 });
 
 /// Returns the built-in types.
@@ -86,7 +86,7 @@ impl Compiler<'_> {
         }
         let ix = self.types.reserve();
         self.by_name.insert(name.into(), ix);
-        let documents = self.json_schemas;
+        let json_schemas = self.json_schemas;
         let ty = match name.rsplit('.').next().unwrap_or(name) {
             "Quantity" => FieldType::Scalar(ScalarType::Quantity),
             "IntOrString" => FieldType::Scalar(ScalarType::IntOrString),
@@ -99,25 +99,25 @@ impl Compiler<'_> {
             | "JSONSchemaPropsOrStringArray"
             | "FieldsV1"
             | "RawExtension" => FieldType::Any,
-            _ => documents
+            _ => json_schemas
                 .get(name)
-                .map_or(FieldType::Any, |document| self.type_of_schema(document, short_name(name), None)),
+                .map_or(FieldType::Any, |schema| self.type_of_schema(schema, short_name(name), None)),
         };
         self.types.fill(ix, ty);
         ix
     }
 
     /// Returns the type of a schema that is a reference or an inline schema.
-    fn compile_inline_schema(&mut self, document: &Value, row: Option<&'static MergeKeyRow>) -> TypeIx {
-        if let Some(reference) = document.get("$ref").and_then(Value::as_str) {
+    fn compile_inline_schema(&mut self, schema: &Value, row: Option<&'static MergeKeyRow>) -> TypeIx {
+        if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
             return self.compile_definition(reference.strip_prefix(SCHEMA_REF_PREFIX).unwrap_or(reference));
         }
-        let ty = self.type_of_schema(document, "", row);
+        let ty = self.type_of_schema(schema, "", row);
         self.types.add(ty)
     }
 
-    fn type_of_schema(&mut self, document: &Value, name: &str, row: Option<&'static MergeKeyRow>) -> FieldType {
-        let text = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default();
+    fn type_of_schema(&mut self, schema: &Value, name: &str, row: Option<&'static MergeKeyRow>) -> FieldType {
+        let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
         match (text("type"), text("format")) {
             ("string", "byte") => FieldType::Scalar(ScalarType::Bytes),
             ("string", _) => FieldType::Scalar(ScalarType::String),
@@ -126,12 +126,11 @@ impl Compiler<'_> {
             ("integer", _) => FieldType::Scalar(ScalarType::Int64),
             ("number", _) => FieldType::Scalar(ScalarType::Number),
             ("array", _) => {
-                let item =
-                    document.get("items").map_or(TypeArena::ANY, |items| self.compile_inline_schema(items, None));
+                let item = schema.get("items").map_or(TypeArena::ANY, |items| self.compile_inline_schema(items, None));
                 FieldType::List { item, kind: row.map_or(ListMergeType::Atomic, list_merge_type) }
             }
             ("object", _) => {
-                if let Some(properties) = document.get("properties").and_then(Value::as_object) {
+                if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
                     let fields = properties
                         .iter()
                         .map(|(key, property)| (SmolStr::from(key), self.field(name, key, property)))
@@ -142,7 +141,7 @@ impl Compiler<'_> {
                         atomic: ATOMIC_TYPES.contains(&name),
                         preserves_unknown_fields: false,
                     })
-                } else if let Some(values) = document.get("additionalProperties") {
+                } else if let Some(values) = schema.get("additionalProperties") {
                     FieldType::Map { value: self.compile_inline_schema(values, None), atomic: false }
                 } else {
                     FieldType::Any
@@ -192,15 +191,15 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table_names_a_field_that_exists() {
-        let known = |ty: &str, field: &str| {
-            let found = definitions().json_schemas.iter().find(|(name, _)| short_name(name) == ty);
-            found.is_some_and(|(_, document)| document["properties"].get(field).is_some())
+        let has_field = |ty: &str, field: &str| {
+            let definition = definitions().json_schemas.iter().find(|(name, _)| short_name(name) == ty);
+            definition.is_some_and(|(_, schema)| schema["properties"].get(field).is_some())
         };
         for row in MERGE_KEYS {
-            assert!(known(row.ty, row.field), "{}.{}", row.ty, row.field);
+            assert!(has_field(row.ty, row.field), "{}.{}", row.ty, row.field);
         }
         for (ty, field, _) in FIELD_ATOMICITY {
-            assert!(known(ty, field), "{ty}.{field}");
+            assert!(has_field(ty, field), "{ty}.{field}");
         }
         for ty in ATOMIC_TYPES {
             assert!(definitions().json_schemas.keys().any(|name| short_name(name) == *ty), "{ty}");

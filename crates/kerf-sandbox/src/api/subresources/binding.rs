@@ -15,8 +15,8 @@ const BINDING: GroupResource<'_> = GroupResource { group: "", resource: "pods/bi
 /// Binds the pod `name` to the node in the body.
 pub(super) fn bind(call: &Call<'_>, name: &str) -> ApiResult<Reply> {
     let binding = call.read_body()?.value;
-    let given = object::name(&binding);
-    if !given.is_empty() && given != name {
+    let body_name = object::name(&binding);
+    if !body_name.is_empty() && body_name != name {
         return Err(StatusError::bad_request("name in URL does not match name in Binding object"));
     }
     let (kind, node) = (object::text(&binding, &["target", "kind"]), object::text(&binding, &["target", "name"]));
@@ -31,7 +31,7 @@ pub(super) fn bind(call: &Call<'_>, name: &str) -> ApiResult<Reply> {
     let now = object::rfc3339_seconds(call.now());
     let uid = object::uid(&binding);
     update_directly(call, &pods, &ObjectKey::new(call.namespace(), name), name, |pod| {
-        let conflict = |why: String| Err(StatusError::conflict(BINDING, name, &why));
+        let conflict = |reason: String| Err(StatusError::conflict(BINDING, name, &reason));
         if !uid.is_empty() && uid != object::uid(pod) {
             return conflict(format!(
                 "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",

@@ -32,12 +32,12 @@ pub(crate) fn update_directly(
         if object == old || call.dry_run()? {
             return Ok(object);
         }
-        let facets = resource.selector_attributes(&object);
-        if let Ok(now) =
-            call.server.storage.put(resource.table, key, Some(stored.revision), &Encoded::new(&object), facets)
+        let attributes = resource.selector_attributes(&object);
+        if let Ok(updated) =
+            call.server.storage.put(resource.table, key, Some(stored.revision), &Encoded::new(&object), attributes)
         {
             after_write::on_updated(call, &object);
-            return parse_stored(&now);
+            return parse_stored(&updated);
         }
     }
     Err(StatusError::resource_version_conflict(resource.group_resource(), name))

@@ -61,25 +61,25 @@ fn can_ignore_budget(pod: &Value) -> bool {
 /// Returns the budget that selects a pod, or `None`. More than one is an error, as in Kubernetes.
 fn find_budget(call: &Call<'_>, pod: &Value) -> ApiResult<Option<Value>> {
     let Some(budgets) = call.registry.find("policy", "poddisruptionbudgets") else { return Ok(None) };
-    let everything = Selection::default();
-    let window =
-        PageQuery { namespace: call.namespace(), selection: &everything, from: None, at_revision: None, limit: None };
+    let select_all = Selection::default();
+    let query =
+        PageQuery { namespace: call.namespace(), selection: &select_all, from: None, at_revision: None, limit: None };
     let page = call
         .server
         .storage
-        .page(budgets.table, window)
+        .page(budgets.table, query)
         .map_err(|_| StatusError::internal("the present is never compacted"))?;
     let labels = object::selector_attributes(pod, std::iter::empty()).labels;
-    let mut covering = Vec::new();
+    let mut matching = Vec::new();
     for stored in page.objects {
         let budget = parse_stored(&stored)?;
         let selector = LabelSelector::from_object(object::at(&budget, &["spec", "selector"]));
         if selector.is_some_and(|selector| selector.matches(&labels)) {
-            covering.push(budget);
+            matching.push(budget);
         }
     }
-    match covering.len() {
-        0 | 1 => Ok(covering.pop()),
+    match matching.len() {
+        0 | 1 => Ok(matching.pop()),
         _ => {
             let message =
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
@@ -133,29 +133,29 @@ fn is_ready(pod: &Value) -> bool {
 fn count_disruption(budget: &mut Value, call: &Call<'_>) -> ApiResult<()> {
     let number = |budget: &Value, path: &[&str]| object::number(budget, path).unwrap_or_default();
     let name = object::name(budget).to_string();
-    let refuse = |seconds: u32, message: String| {
+    let reject = |seconds: u32, message: String| {
         let cause = Cause { reason: "DisruptionBudget", message, field: String::new() };
         Err(StatusError::too_many_requests(BUDGET_VIOLATED_MESSAGE, seconds, vec![cause]))
     };
     if number(budget, &["status", "observedGeneration"]) < number(budget, &["metadata", "generation"]) {
-        return refuse(10, format!("The disruption budget {name} is still being processed by the server."));
+        return reject(10, format!("The disruption budget {name} is still being processed by the server."));
     }
     let allowed = number(budget, &["status", "disruptionsAllowed"]);
-    let subject = crate::api::status::GroupResource { group: "policy", resource: "poddisruptionbudget" };
+    let budget_resource = crate::api::status::GroupResource { group: "policy", resource: "poddisruptionbudget" };
     if allowed < 0 {
-        return Err(StatusError::forbidden(subject, &name, "pdb disruptions allowed is negative", Vec::new()));
+        return Err(StatusError::forbidden(budget_resource, &name, "pdb disruptions allowed is negative", Vec::new()));
     }
     if object::at(budget, &["status", "disruptedPods"])
         .and_then(Value::as_object)
         .is_some_and(|pods| pods.len() > MAX_DISRUPTED_PODS)
     {
-        let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
-        return Err(StatusError::forbidden(subject, &name, why, Vec::new()));
+        let reason = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
+        return Err(StatusError::forbidden(budget_resource, &name, reason, Vec::new()));
     }
     if allowed == 0 {
         let (needs, has) =
             (number(budget, &["status", "desiredHealthy"]), number(budget, &["status", "currentHealthy"]));
-        return refuse(0, format!("The disruption budget {name} needs {needs} healthy pods and has {has} currently"));
+        return reject(0, format!("The disruption budget {name} needs {needs} healthy pods and has {has} currently"));
     }
     let now = object::rfc3339_seconds(call.now());
     let generation = number(budget, &["status", "observedGeneration"]);

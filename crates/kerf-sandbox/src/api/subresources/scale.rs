@@ -44,29 +44,29 @@ pub(super) fn handle_scale(call: &Call<'_>) -> ApiResult<Reply> {
 fn replace(call: &Call<'_>, paths: &ScalePaths) -> ApiResult<Reply> {
     // The part of the real server that serves custom resources has no type for scales. It answers
     // every invalid body with this message.
-    let refuse = |refusal: StatusError| {
-        if call.resource.is_custom() && refusal.code() == 400 {
+    let to_custom_resource_error = |error: StatusError| {
+        if call.resource.is_custom() && error.code() == 400 {
             StatusError::bad_request(format!("no kind is registered for the type v1.Scale in scheme {SCHEME}"))
         } else {
-            refusal
+            error
         }
     };
-    let Parsed { value: mut scale, duplicates } = call.read_body().map_err(refuse)?;
-    let warnings = decode_scale(call, &mut scale, &duplicates).map_err(refuse)?;
+    let Parsed { value: mut scale, duplicates } = call.read_body().map_err(to_custom_resource_error)?;
+    let warnings = decode_scale(call, &mut scale, &duplicates).map_err(to_custom_resource_error)?;
     modify(call, ManagedFieldsView::Excluded, |old| {
-        let object = scaled(call, old, &scale, paths).map_err(|refusal| refusal.with_warnings(&warnings))?;
+        let object = scaled(call, old, &scale, paths).map_err(|error| error.with_warnings(&warnings))?;
         Ok(ProposedObject { object, warnings: warnings.clone(), has_final_ownership: false })
     })
 }
 
 fn patch(call: &Call<'_>, paths: &ScalePaths) -> ApiResult<Reply> {
-    let change = read_patch(call)?;
+    let received = read_patch(call)?;
     modify(call, ManagedFieldsView::Excluded, |old| {
-        let patched = change.apply_to(call, &scale_of(call, old, paths))?;
+        let patched = received.apply_to(call, &scale_of(call, old, paths))?;
         let mut scale = patched.clone();
-        let warnings = decode_scale(call, &mut scale, change.duplicates())
-            .map_err(|refusal| refusal.into_patch_error(&patched))?;
-        let object = scaled(call, old, &scale, paths).map_err(|refusal| refusal.with_warnings(&warnings))?;
+        let warnings =
+            decode_scale(call, &mut scale, received.duplicates()).map_err(|error| error.into_patch_error(&patched))?;
+        let object = scaled(call, old, &scale, paths).map_err(|error| error.with_warnings(&warnings))?;
         Ok(ProposedObject { object, warnings, has_final_ownership: false })
     })
 }
@@ -75,15 +75,15 @@ fn patch(call: &Call<'_>, paths: &ScalePaths) -> ApiResult<Reply> {
 /// count as missing.
 fn decode_scale(call: &Call<'_>, scale: &mut Value, duplicates: &[String]) -> ApiResult<Vec<String>> {
     let (version, kind) = (object::text(scale, &["apiVersion"]), object::text(scale, &["kind"]));
-    let short = version.rsplit('/').next().unwrap_or(version);
+    let short_version = version.rsplit('/').next().unwrap_or(version);
     if !matches!((version, kind), ("" | VERSION, "" | "Scale")) {
         return Err(StatusError::bad_request(if call.registry.has_kind(version, kind) {
             format!(
-                "{kind} in version \"{short}\" cannot be handled as a Scale: converting ({short}.{kind}) to (autoscaling.Scale): unknown conversion"
+                "{kind} in version \"{short_version}\" cannot be handled as a Scale: converting ({short_version}.{kind}) to (autoscaling.Scale): unknown conversion"
             )
         } else {
             format!(
-                "{kind} in version \"{short}\" cannot be handled as a Scale: no kind \"{kind}\" is registered for version \"{version}\" in scheme {SCHEME}"
+                "{kind} in version \"{short_version}\" cannot be handled as a Scale: no kind \"{kind}\" is registered for version \"{version}\" in scheme {SCHEME}"
             )
         }));
     }
@@ -135,12 +135,12 @@ fn scale_of(call: &Call<'_>, object: &Value, paths: &ScalePaths) -> Value {
     if !selector.is_empty() || !call.resource.is_custom() {
         status["selector"] = selector.into();
     }
-    let wanted = match number(&paths.spec_replicas).unwrap_or(UNSET) {
+    let spec = match number(&paths.spec_replicas).unwrap_or(UNSET) {
         // Go omits a zero here, but not in the status.
         0 => json!({}),
         replicas => json!({"replicas": replicas}),
     };
-    json!({"kind": "Scale", "apiVersion": VERSION, "metadata": metadata, "spec": wanted, "status": status})
+    json!({"kind": "Scale", "apiVersion": VERSION, "metadata": metadata, "spec": spec, "status": status})
 }
 
 /// Returns the replicas field of a custom resource as the real server prints it.

@@ -70,7 +70,7 @@ fn layout_of(resource: &Resource) -> Option<&'static TableLayout> {
     LAYOUTS_BY_FAMILY
         .iter()
         .flat_map(|family| family.iter())
-        .find(|sheet| sheet.group == group && sheet.plural == resource.plural)
+        .find(|layout| layout.group == group && layout.plural == resource.plural)
 }
 
 pub(super) fn columns(resource: &Resource) -> Value {
@@ -78,14 +78,14 @@ pub(super) fn columns(resource: &Resource) -> Value {
         return custom::columns(kind);
     }
     match layout_of(resource) {
-        Some(sheet) => sheet.columns.iter().map(|column| definition(column)).collect(),
+        Some(layout) => layout.columns.iter().map(|column| column_definition(column)).collect(),
         None => {
-            json!([definition("Name"), {"name": "Created At", "type": "date", "format": "", "description": "", "priority": 0}])
+            json!([column_definition("Name"), {"name": "Created At", "type": "date", "format": "", "description": "", "priority": 0}])
         }
     }
 }
 
-fn definition(column: &str) -> Value {
+fn column_definition(column: &str) -> Value {
     let priority = i32::from(column.starts_with('*'));
     let (name, kind) = match column.trim_start_matches('*') {
         column if column.ends_with('#') => (column.trim_end_matches('#'), "integer"),
@@ -101,7 +101,7 @@ pub(super) fn cells(resource: &Resource, row: &TableRow<'_>) -> Vec<Value> {
         return custom::cells(kind, row);
     }
     match layout_of(resource) {
-        Some(sheet) => (sheet.cells)(row),
+        Some(layout) => (layout.cells)(row),
         None => vec![row.name(), row.text(&["metadata", "creationTimestamp"])],
     }
 }
@@ -124,12 +124,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_sheet_fills_its_columns_whatever_the_object() {
+    fn every_layout_fills_its_columns_for_any_object() {
         let now = Timestamp::UNIX_EPOCH;
-        for sheet in LAYOUTS_BY_FAMILY.iter().flat_map(|family| family.iter()) {
+        for layout in LAYOUTS_BY_FAMILY.iter().flat_map(|family| family.iter()) {
             for object in [json!({}), json!([]), json!({"spec": 1, "status": [], "metadata": {"name": 3}})] {
-                let cells = (sheet.cells)(&TableRow { object: &object, now });
-                assert_eq!(cells.len(), sheet.columns.len(), "{}", sheet.plural);
+                let cells = (layout.cells)(&TableRow { object: &object, now });
+                assert_eq!(cells.len(), layout.columns.len(), "{}", layout.plural);
             }
         }
     }

@@ -207,7 +207,7 @@ fn job_status(job: &Value) -> &'static str {
 fn completions(row: &TableRow<'_>) -> String {
     let succeeded = row.number(&["status", "succeeded"]);
     match (object::number(row.object, &["spec", "completions"]), row.number(&["spec", "parallelism"])) {
-        (Some(wanted), _) => format!("{succeeded}/{wanted}"),
+        (Some(completions), _) => format!("{succeeded}/{completions}"),
         (None, parallelism) if parallelism > 1 => format!("{succeeded}/1 of {parallelism}"),
         (None, _) => format!("{succeeded}/1"),
     }

@@ -27,14 +27,14 @@ pub(crate) fn create(call: &Call<'_>) -> ApiResult<Reply> {
     check_metadata(call, &object, None)?;
     let created =
         initialize_metadata(call, &mut object).and_then(|()| create_object(call, object, warnings.clone(), false));
-    created.map_err(|refusal| refusal.with_warnings(&warnings))
+    created.map_err(|error| error.with_warnings(&warnings))
 }
 
 /// Checks the namespace and sets the metadata of a new object.
 pub(super) fn initialize_metadata(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     if let Some(namespace) = call.namespace() {
-        let given = object::namespace(object);
-        if !given.is_empty() && given != namespace {
+        let body_namespace = object::namespace(object);
+        if !body_namespace.is_empty() && body_namespace != namespace {
             let message = "the namespace of the provided object does not match the namespace sent on the request";
             return Err(StatusError::bad_request(message));
         }
@@ -70,30 +70,38 @@ pub(super) fn create_object(
     loop {
         attempt += 1;
         // Only generated names are tried more than once.
-        let mut next = if generated { object.clone() } else { std::mem::take(&mut object) };
+        let mut candidate = if generated { object.clone() } else { std::mem::take(&mut object) };
         if generated {
-            generate_name(call, &mut next);
+            generate_name(call, &mut candidate);
         }
         let ownership =
             if tracked { FieldOwnership::AlreadyInObject } else { FieldOwnership::TrackFrom(ManagedFields::default()) };
-        let PreparedObject { warnings: mut found, managed } =
-            prepare_for_storage(call, WriteOperation::Create, &mut next, ownership)?;
-        let name = object::name(&next).to_string();
+        let PreparedObject { warnings: mut more_warnings, managed } =
+            prepare_for_storage(call, WriteOperation::Create, &mut candidate, ownership)?;
+        let name = object::name(&candidate).to_string();
         let key = ObjectKey::new(call.namespace(), &name);
         let table = call.resource.table;
         if call.dry_run()? {
             if call.server.storage.get(table, &key).is_some() {
                 return Err(name_taken_error(call, &key, &name));
             }
-            warnings.append(&mut found);
-            managed.put(&mut next);
-            return Ok(Reply::new(201, Bytes::from(call.to_served_form(&next).to_string())).with_warnings(warnings));
+            warnings.append(&mut more_warnings);
+            managed.put(&mut candidate);
+            return Ok(
+                Reply::new(201, Bytes::from(call.to_served_form(&candidate).to_string())).with_warnings(warnings)
+            );
         }
-        let facets = call.resource.selector_attributes(&next);
-        match call.server.storage.put(table, &key, None, &Encoded::with_managed_fields(&next, &managed), facets) {
+        let attributes = call.resource.selector_attributes(&candidate);
+        match call.server.storage.put(
+            table,
+            &key,
+            None,
+            &Encoded::with_managed_fields(&candidate, &managed),
+            attributes,
+        ) {
             Ok(stored) => {
-                after_write::on_created(call, &next);
-                warnings.append(&mut found);
+                after_write::on_created(call, &candidate);
+                warnings.append(&mut more_warnings);
                 return Ok(Reply::new(201, call.to_served_bytes(stored.bytes().clone())).with_warnings(warnings));
             }
             Err(_) if generated && attempt < MAX_GENERATED_NAME_ATTEMPTS => {}

@@ -91,22 +91,25 @@ fn validate_owners(object: &Value, errors: &mut Vec<FieldError>) {
 }
 
 fn validate_finalizers(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-    for (place, finalizer) in object::finalizers(object).iter().filter_map(Value::as_str).enumerate() {
+    for (index, finalizer) in object::finalizers(object).iter().filter_map(Value::as_str).enumerate() {
         let problems = names::qualified_name_problems(finalizer);
         if problems.is_empty() && !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
             let detail = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.push(field::invalid(format!("metadata.finalizers[{place}]"), finalizer, detail));
+            errors.push(field::invalid(format!("metadata.finalizers[{index}]"), finalizer, detail));
         }
         for problem in problems {
             errors.push(field::invalid("metadata.finalizers", finalizer, problem));
         }
     }
     let Some(old) = old.filter(|old| object::is_deleting(old)) else { return };
-    let before: BTreeSet<&str> = object::finalizers(old).iter().filter_map(Value::as_str).collect();
-    let fresh: Vec<&str> =
-        object::finalizers(object).iter().filter_map(Value::as_str).filter(|name| !before.contains(name)).collect();
-    if !fresh.is_empty() {
-        let quoted: Vec<String> = fresh.iter().map(|name| format!("{name:?}")).collect();
+    let old_finalizers: BTreeSet<&str> = object::finalizers(old).iter().filter_map(Value::as_str).collect();
+    let added: Vec<&str> = object::finalizers(object)
+        .iter()
+        .filter_map(Value::as_str)
+        .filter(|name| !old_finalizers.contains(name))
+        .collect();
+    if !added.is_empty() {
+        let quoted: Vec<String> = added.iter().map(|name| format!("{name:?}")).collect();
         let detail = format!(
             "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
             quoted.join(", ")

@@ -37,32 +37,31 @@ impl<'a> WriteOperation<'a> {
 /// Checks that an object has the resource's version and kind, and sets them if they are missing.
 pub(super) fn check_and_set_type(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     let (version, kind) = (call.resource.api_version(), call.resource.kind.as_str());
-    let (given_version, given_kind) = (object::text(object, &["apiVersion"]), object::text(object, &["kind"]));
-    if call.resource.is_custom() && given_kind.is_empty() {
+    let (body_version, body_kind) = (object::text(object, &["apiVersion"]), object::text(object, &["kind"]));
+    if call.resource.is_custom() && body_kind.is_empty() {
         return Err(StatusError::bad_request(format!(
             "error when creating \"\": Object 'Kind' is missing in '{object}'"
         )));
     }
-    if !given_version.is_empty() && given_version != version {
-        let message = if call.resource.is_custom() || given_kind == kind && call.registry.has_kind(given_version, kind)
-        {
-            format!("the API version in the data ({given_version}) does not match the expected API version ({version})")
+    if !body_version.is_empty() && body_version != version {
+        let message = if call.resource.is_custom() || body_kind == kind && call.registry.has_kind(body_version, kind) {
+            format!("the API version in the data ({body_version}) does not match the expected API version ({version})")
         } else {
             format!(
-                "{given_kind} in version \"{}\" cannot be handled as a {kind}: no kind \"{given_kind}\" is registered for version \"{given_version}\" in scheme \"pkg/runtime/scheme.go:111\"",
-                given_version.rsplit('/').next().unwrap_or(given_version)
+                "{body_kind} in version \"{}\" cannot be handled as a {kind}: no kind \"{body_kind}\" is registered for version \"{body_version}\" in scheme \"pkg/runtime/scheme.go:111\"",
+                body_version.rsplit('/').next().unwrap_or(body_version)
             )
         };
         return Err(StatusError::bad_request(message));
     }
-    if call.resource.is_custom() && given_kind != kind {
-        let error = field::invalid("kind", given_kind, format!("must be {kind}"));
-        return Err(StatusError::invalid(&call.resource.group, given_kind, object::name(object), &[error]));
+    if call.resource.is_custom() && body_kind != kind {
+        let error = field::invalid("kind", body_kind, format!("must be {kind}"));
+        return Err(StatusError::invalid(&call.resource.group, body_kind, object::name(object), &[error]));
     }
-    if !given_kind.is_empty() && given_kind != kind {
-        let short = call.resource.version.as_str();
+    if !body_kind.is_empty() && body_kind != kind {
+        let short_version = call.resource.version.as_str();
         let message = format!(
-            "{given_kind} in version \"{short}\" cannot be handled as a {kind}: converting ({short}.{given_kind}) to ({}.{kind}): unknown conversion",
+            "{body_kind} in version \"{short_version}\" cannot be handled as a {kind}: converting ({short_version}.{body_kind}) to ({}.{kind}): unknown conversion",
             package(&call.resource.group)
         );
         return Err(StatusError::bad_request(message));
@@ -85,22 +84,22 @@ pub(crate) fn package(group: &str) -> &str {
 /// warnings or dropped. Returns the warnings.
 ///
 /// Custom resources are decoded during admission. Here only duplicate keys are checked and, in
-/// strict patches, undeclared fields. `read` is an object that is already decoded; parts that are
-/// equal in both are skipped.
+/// strict patches, undeclared fields. `decoded` is an object that is already decoded; parts that
+/// are equal in both are skipped.
 pub(super) fn decode_and_default(
     call: &Call<'_>,
     object: &mut Value,
-    read: Option<&Value>,
+    decoded: Option<&Value>,
     duplicates: &[String],
 ) -> ApiResult<Vec<String>> {
     let validation = call.field_validation()?;
     let (kind, version) = (&call.resource.kind, &call.resource.version);
-    let unreadable = |problem: String| {
+    let decode_error = |problem: String| {
         StatusError::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}"))
     };
     let unknown = match &call.resource.origin {
         ResourceOrigin::BuiltIn(rules) => {
-            let unknown = schema::decode_changed(&call.resource.schema, object, read).map_err(unreadable)?;
+            let unknown = schema::decode_changed(&call.resource.schema, object, decoded).map_err(decode_error)?;
             *object = call.to_stored_form(std::mem::take(object));
             (rules.strategy.default)(object);
             unknown
@@ -110,17 +109,20 @@ pub(super) fn decode_and_default(
         }
         ResourceOrigin::Custom(_) => Vec::new(),
     };
-    check_field_strictness(validation, &unknown, duplicates).map_err(unreadable)
+    check_field_strictness(validation, &unknown, duplicates).map_err(decode_error)
 }
 
 /// Checks that all metadata of a custom resource can be decoded. Admission only checks the fields
-/// that it keeps. `read` as in [`decode_and_default`].
-pub(super) fn check_metadata(call: &Call<'_>, object: &Value, read: Option<&Value>) -> ApiResult<()> {
-    let (given, known) = (object.get("metadata"), read.and_then(|read| read.get("metadata")));
-    let Some(given) = given.filter(|given| call.resource.is_custom() && Some(*given) != known) else { return Ok(()) };
+/// that it keeps. `decoded` as in [`decode_and_default`].
+pub(super) fn check_metadata(call: &Call<'_>, object: &Value, decoded: Option<&Value>) -> ApiResult<()> {
+    let (metadata, decoded_metadata) = (object.get("metadata"), decoded.and_then(|decoded| decoded.get("metadata")));
+    let Some(metadata) = metadata.filter(|metadata| call.resource.is_custom() && Some(*metadata) != decoded_metadata)
+    else {
+        return Ok(());
+    };
     let schema = definitions().schema("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
     let (kind, version) = (&call.resource.kind, &call.resource.version);
-    schema::decode_changed(&schema, &mut given.clone(), known).map(drop).map_err(|problem| {
+    schema::decode_changed(&schema, &mut metadata.clone(), decoded_metadata).map(drop).map_err(|problem| {
         StatusError::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}"))
     })
 }
@@ -132,8 +134,8 @@ pub(crate) fn check_field_strictness(
     duplicates: &[String],
 ) -> Result<Vec<String>, String> {
     // An unknown field is reported once, even if it occurs several times.
-    let twice = duplicates.iter().filter(|path| !unknown.contains(path));
-    let mut problems: Vec<String> = twice.map(|path| format!("duplicate field \"{path}\"")).collect();
+    let duplicates_only = duplicates.iter().filter(|path| !unknown.contains(path));
+    let mut problems: Vec<String> = duplicates_only.map(|path| format!("duplicate field \"{path}\"")).collect();
     problems.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
     match validation {
         FieldValidation::Strict if !problems.is_empty() => {
@@ -171,20 +173,20 @@ pub(crate) fn prepare_for_storage(
 ) -> ApiResult<PreparedObject> {
     match &call.resource.origin {
         ResourceOrigin::BuiltIn(rules) => {
-            let mut finished = PreparedObject::default();
-            if let FieldOwnership::TrackFrom(before) = ownership {
+            let mut prepared = PreparedObject::default();
+            if let FieldOwnership::TrackFrom(old_managed) = ownership {
                 let version = call.resource.api_version();
-                let old = change.old().map(|old| (old, before));
-                finished.managed = track_ownership(&call.resource.schema, old, object, &call.field_manager(&version));
+                let old = change.old().map(|old| (old, old_managed));
+                prepared.managed = track_ownership(&call.resource.schema, old, object, &call.field_manager(&version));
             }
             admission::admit(call, change, object)?;
-            let mut moment = call.write_context();
+            let mut context = call.write_context();
             match change {
                 WriteOperation::Create => {
                     if call.resource.status == StatusRule::Subresource {
                         object::remove(object, &["status"]);
                     }
-                    (rules.strategy.prepare_for_create)(object, &mut moment);
+                    (rules.strategy.prepare_for_create)(object, &mut context);
                     if call.resource.has_generation {
                         object::set_meta(object, "generation", 1);
                     }
@@ -193,7 +195,7 @@ pub(crate) fn prepare_for_storage(
                     if call.resource.has_status() && object.get("status") != old.get("status") {
                         restore_field(object, old, "status");
                     }
-                    (rules.strategy.prepare_for_update)(object, old, &mut moment);
+                    (rules.strategy.prepare_for_update)(object, old, &mut context);
                     update_generation(call, object, old);
                 }
                 WriteOperation::UpdateStatus(old) => {
@@ -202,7 +204,7 @@ pub(crate) fn prepare_for_storage(
                             restore_field(object, old, &key);
                         }
                     }
-                    (rules.strategy.prepare_for_status_update)(object, old, &mut moment);
+                    (rules.strategy.prepare_for_status_update)(object, old, &mut context);
                 }
             }
             let mut errors = Vec::new();
@@ -211,7 +213,7 @@ pub(crate) fn prepare_for_storage(
                 (rules.strategy.validate)(object, change.old(), &mut errors);
             }
             if errors.is_empty() {
-                Ok(finished)
+                Ok(prepared)
             } else {
                 Err(StatusError::invalid(&call.resource.group, &call.resource.kind, object::name(object), &errors))
             }
@@ -240,15 +242,15 @@ pub(crate) fn prepare_for_storage(
                 WriteOperation::Update(old) => update_generation(call, object, old),
                 WriteOperation::UpdateStatus(_) => {}
             }
-            let mut finished = PreparedObject { warnings, managed: ManagedFields::default() };
-            if let FieldOwnership::TrackFrom(before) = ownership {
+            let mut prepared = PreparedObject { warnings, managed: ManagedFields::default() };
+            if let FieldOwnership::TrackFrom(old_managed) = ownership {
                 let version = call.resource.api_version();
                 let old = change.old().map(|old| call.to_served_form(old));
-                let old = old.as_deref().map(|old| (old, before));
-                finished.managed = track_ownership(&call.resource.schema, old, object, &call.field_manager(&version));
+                let old = old.as_deref().map(|old| (old, old_managed));
+                prepared.managed = track_ownership(&call.resource.schema, old, object, &call.field_manager(&version));
             }
             *object = call.to_stored_form(std::mem::take(object));
-            Ok(finished)
+            Ok(prepared)
         }
     }
 }
