@@ -103,7 +103,7 @@ impl<'de> Deserialize<'de> for ParsedFieldSet {
 impl FieldSet {
     /// Writes the JSON form.
     pub(super) fn write_to(&self, text: &mut Vec<u8>) {
-        self.write_below(text, false);
+        self.write_children(text, false);
     }
 
     fn write_children(&self, text: &mut Vec<u8>, is_member: bool) {
@@ -118,7 +118,7 @@ impl FieldSet {
             // Writing to memory cannot fail.
             let _ = serde_json::to_writer(&mut *text, element.as_str());
             text.push(b':');
-            node.children.write_below(text, node.is_member);
+            node.children.write_children(text, node.is_member);
         }
         text.push(b'}');
     }

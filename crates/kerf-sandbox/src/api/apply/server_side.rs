@@ -11,8 +11,9 @@ use crate::api::object;
 use crate::api::schema::Schema;
 use crate::api::status::{Cause, StatusError};
 
-/// Applies `applied` to `live` (`None` if the object does not exist). Returns the new object with
-/// its managed fields. The caller sets defaults afterwards, because no manager owns defaults.
+/// Merges the configuration `applied` into `live` (`None` if the object does not exist). Returns
+/// the new object with its managed fields. The caller sets defaults afterwards, because no manager
+/// owns defaults.
 pub(crate) fn apply(
     schema: &Schema,
     live: Option<&Value>,

@@ -1,4 +1,4 @@
-//! Eviction: deletes a pod if its PodDisruptionBudget allows it. The disruption controller computes
+//! Eviction: deletes a pod if its PodDisruptionBudget (PDB) allows it. The PDB controller computes
 //! the budget's status. Each eviction decrements `disruptionsAllowed` at once, so that a burst of
 //! evictions cannot exceed the budget.
 
@@ -15,7 +15,7 @@ use crate::api::selector::{LabelSelector, Selection};
 use crate::api::status::{ApiResult, Cause, StatusError};
 use crate::api::storage::{ObjectKey, PageQuery};
 
-/// The number of evicted pods that a budget records. Above it, evictions fail until the disruption
+/// The number of evicted pods that a budget records. Above it, evictions fail until the PDB
 /// controller has removed pods that no longer exist.
 const MAX_DISRUPTED_PODS: usize = 2000;
 const BUDGET_VIOLATED_MESSAGE: &str = "Cannot evict pod as it would violate the pod's disruption budget.";

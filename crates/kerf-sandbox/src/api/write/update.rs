@@ -29,7 +29,7 @@ pub(crate) struct ProposedObject {
     pub(crate) has_final_ownership: bool,
 }
 
-/// Whether the update function sees managed fields.
+/// The presence of managed fields in the object that the update function gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ManagedFieldsView {
     /// The stored object is passed with its managed fields.
