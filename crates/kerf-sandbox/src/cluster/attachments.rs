@@ -1,4 +1,5 @@
-//! VolumeAttachments: a volume is attached to a node before a pod there can start, and detached when no pod there uses it any more.
+//! VolumeAttachments: a volume is attached to a node before a pod on it can start, and detached
+//! when no pod on it uses the volume any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash as _, Hasher as _};
@@ -16,7 +17,8 @@ use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
 impl ControlPlane {
-    /// The volumes that have to be attached for a pod, with their drivers; none if a claim has no volume yet.
+    /// Returns the volumes that have to be attached for a pod, with their drivers. Returns `None`
+    /// if a claim is not bound yet.
     fn volumes_to_attach(&self, pod: &Pod) -> Option<Vec<(SmolStr, SmolStr)>> {
         let mut volumes = Vec::new();
         for claim in pod.volume_claim_names() {
@@ -32,7 +34,7 @@ impl ControlPlane {
         Some(volumes)
     }
 
-    /// Whether everything that a pod mounts is on its node.
+    /// Returns true if all volumes of a pod are attached to its node.
     pub(crate) fn are_volumes_attached(&self, pod: &Pod) -> bool {
         self.volumes_to_attach(pod).is_some_and(|volumes| {
             volumes.iter().all(|(volume, driver)| {
@@ -45,7 +47,7 @@ impl ControlPlane {
         })
     }
 
-    /// The volumes in use on a node, as kubelets name them.
+    /// Returns the volumes in use on a node, in the form of `status.volumesInUse`.
     pub(crate) fn volumes_in_use(&self, node: &str) -> Vec<String> {
         let mut names = BTreeSet::new();
         for pod in self.cache.pods_on(node).iter().filter(|pod| !pod.is_terminal()) {
@@ -63,14 +65,14 @@ impl ControlPlane {
     }
 }
 
-/// The name of an attachment follows from what is attached where.
+/// Returns the name of an attachment, which is a hash of volume, driver and node.
 fn attachment_name(volume: &str, driver: &str, node: &str) -> String {
     let mut hasher = FxHasher::default();
     (volume, driver, node).hash(&mut hasher);
     format!("csi-{:016x}", hasher.finish())
 }
 
-/// Attaches to a node what its pods need, and detaches what they do not.
+/// Creates the VolumeAttachments that a node's pods need, and deletes the others.
 pub(crate) fn sync(plane: &mut ControlPlane, node: &ObjectKey) -> ApiResult<RunAgain> {
     let exists = plane.cache.nodes.get(node).is_some();
     let mut wanted = BTreeMap::new();
@@ -97,7 +99,7 @@ pub(crate) fn sync(plane: &mut ControlPlane, node: &ObjectKey) -> ApiResult<RunA
     Ok(RunAgain::WhenChanged)
 }
 
-/// The driver's part: an attachment that is wanted is there after a while.
+/// Marks an attachment as attached after the attach delay, as a CSI driver does.
 pub(crate) fn attach(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let wanted = |found: &Attachment| !found.status.attached && !found.metadata.is_deleting();
     if !plane.cache.attachments.get(key).is_some_and(|found| wanted(&found)) {

@@ -1,4 +1,5 @@
-//! What a person who watches the cluster wants to hear of: a short line for each thing that matters, as it happens.
+//! Events for a person who watches the sandbox: pending pods, running pods, nodes and cost. These
+//! are not Kubernetes Events; [`super::events`] publishes those.
 
 use std::fmt;
 
@@ -12,72 +13,71 @@ use super::objects::{Node, Pod, find_condition};
 use crate::api::object;
 use crate::api::storage::ObjectKey;
 
-/// The label in which providers note what a node costs: dollars an hour with six decimals.
+/// Label in which providers record a node's price: US dollars per hour with six decimals.
 pub(crate) const PRICE_LABEL: &str = "eks-node-viewer/instance-price";
-/// Millionths of a dollar.
 const MICRO_DOLLARS_PER_DOLLAR: u64 = 1_000_000;
 
-/// Something that happened.
+/// A change that a person who watches the sandbox should see. `Display` prints one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClusterEvent {
-    /// The scheduler found no place for a pod.
+    /// The scheduler found no node for a pod.
     PodPending {
-        /// `namespace/name`.
+        /// The pod's `namespace/name`.
         pod: String,
-        /// The scheduler's reason.
+        /// Message of the pod's condition `PodScheduled`.
         why: String,
     },
-    /// A pod is up.
+    /// A pod reached the phase `Running`.
     PodRunning {
-        /// `namespace/name`.
+        /// The pod's `namespace/name`.
         pod: String,
-        /// Where.
+        /// Name of the pod's node.
         node: String,
     },
-    /// An autoscaler asks for a node.
+    /// An autoscaler created a NodeClaim.
     ClaimCreated {
         /// The NodeClaim's name.
         claim: String,
-        /// The NodePool that it comes from; empty if it has none.
+        /// The NodePool of the claim; empty if its label is missing.
         pool: String,
     },
-    /// A node can take pods.
+    /// A node became ready.
     NodeReady {
-        /// Its name.
+        /// The node's name.
         node: String,
-        /// Its instance type; empty if it has none.
+        /// The node's instance type; empty if its label is missing.
         instance_type: String,
-        /// What all nodes together cost now.
+        /// Cost of all ready nodes, this one included.
         cost: ClusterCost,
     },
-    /// A node no longer answers.
+    /// A node is no longer ready.
     NodeNotReady {
-        /// Its name.
+        /// The node's name.
         node: String,
     },
-    /// A node is gone.
+    /// A node was deleted.
     NodeRemoved {
-        /// Its name.
+        /// The node's name.
         node: String,
-        /// What the others together cost.
+        /// Cost of the remaining ready nodes.
         cost: ClusterCost,
     },
 }
 
-/// What the nodes cost together, by their labels.
+/// Number and total price of nodes, from their price labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClusterCost {
-    /// How many nodes there are.
+    /// Number of nodes.
     pub nodes: usize,
-    /// Their price in millionths of a dollar an hour.
+    /// Total price in millionths of a US dollar per hour.
     pub micro_dollars_per_hour: u64,
 }
 
 impl fmt::Display for ClusterCost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = if self.nodes == 1 { "node" } else { "nodes" };
-        // To the nearest hundredth of a cent.
+        // Round to the nearest hundredth of a cent.
         let price = (self.micro_dollars_per_hour + 50) / 100;
         write!(f, "{} {plural}, ${}.{:04}/h", self.nodes, price / 10_000, price % 10_000)
     }
@@ -102,11 +102,11 @@ impl fmt::Display for ClusterEvent {
     }
 }
 
-/// Where the news go, and what is needed to tell what is new.
+/// Sends cluster events, and holds the state that is needed to detect them.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterEventSender {
     sender: Option<mpsc::UnboundedSender<ClusterEvent>>,
-    /// The price of each ready node.
+    /// Price of each ready node in millionths of a dollar per hour.
     ready_node_prices: std::collections::BTreeMap<ObjectKey, u64>,
 }
 
@@ -116,7 +116,7 @@ impl ClusterEventSender {
     }
 
     fn send(&mut self, news: ClusterEvent) {
-        // Somebody who no longer listens is not told again.
+        // The receiver was dropped: stop sending.
         if self.sender.as_ref().is_some_and(|readers| readers.send(news).is_err()) {
             self.sender = None;
         }
@@ -130,7 +130,7 @@ impl ClusterEventSender {
     }
 }
 
-/// Dollars as the label writes them, in millionths; what is no price costs nothing.
+/// Parses a price label into millionths of a dollar. A text that is not a price counts as zero.
 pub(crate) fn parse_micro_dollars(text: &str) -> u64 {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits: String = fraction.chars().chain("000000".chars()).take(6).collect();
@@ -190,7 +190,7 @@ impl ControlPlane {
         }
     }
 
-    /// A custom object has come: NodeClaims are what an autoscaler asks with.
+    /// Sends an event for a new NodeClaim, which is how an autoscaler requests a node.
     pub(super) fn report_custom(&mut self, plural: &str, object: &[u8]) {
         if plural != "nodeclaims" || self.event_sender.sender.is_none() {
             return;

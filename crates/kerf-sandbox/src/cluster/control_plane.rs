@@ -1,11 +1,18 @@
-//! The control plane: one loop that hears of every change, keeps the world up to date, and does one piece of work after the other.
+//! The control plane: one loop that reads every change, keeps the object cache up to date, and runs
+//! one work item after another.
 //!
 //! ```text
-//! storage ── changes ──► world ──► triggers ──► queue ──► a controller's pass ──► requests ──► storage
+//! storage ── changes ──► ObjectCache ── triggers ──► WorkQueue ──► controller pass
+//!    ▲                                                                   │
+//!    └───────────────────────────── requests ────────────────────────────┘
 //! ```
-//! Everything that a real cluster spreads over processes runs here in one task, because then the order of things is a function of the
-//! seed and nobody acts on a stale cache. A pass is synchronous: it reads the world, writes through the API, and says when it wants to
-//! come back. What always holds: every change that was stored before a pass began is in the world when it runs.
+//!
+//! A real cluster spreads these controllers over processes. Here they run in one task: then the
+//! order of all writes is a function of the seed, and no controller acts on a stale cache. A pass
+//! is synchronous: it reads the cache, writes through the API server, and returns when to run
+//! again.
+//!
+//! Invariant: every change that was stored before a pass began is in the cache when the pass runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,19 +46,19 @@ use crate::api::storage::{MAX_BATCH_EVENTS, ObjectKey, PageQuery, TableChanges, 
 use crate::cloud::Cloud;
 use crate::rng::Rng;
 
-/// How many pieces of work are done before others in the same thread get their turn.
+/// Number of work items after which the loop yields to other tasks of the thread.
 const MAX_ITEMS_BEFORE_YIELD: usize = 64;
 
-/// What a pass wants next.
+/// Result of a controller pass: when to run it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunAgain {
-    /// Nothing until something changes.
+    /// Runs again only after a relevant change.
     WhenChanged,
-    /// To come back after this time, whatever happens.
+    /// Runs again after this time, even if nothing changes.
     After(Duration),
 }
 
-/// The control plane and everything that it works with.
+/// The control plane with its cache, queue and clients.
 pub(crate) struct ControlPlane {
     pub(crate) server: ApiServer,
     pub(crate) clock: Clock,
@@ -59,26 +66,26 @@ pub(crate) struct ControlPlane {
     pub(crate) cache: ObjectCache,
     pub(crate) queue: WorkQueue<WorkItem>,
     pub(crate) kubelets: Kubelets,
-    /// The controllers' and the kubelets' ways to write.
+    /// Client of the controllers; the next field is the client of the kubelets.
     pub(crate) controller_client: ComponentClient,
     pub(crate) kubelet_client: ComponentClient,
     pub(crate) event_counts: EventCounts,
     pub(crate) event_sender: ClusterEventSender,
     pub(crate) owner_graph: OwnerGraph,
-    /// Since when pods put up with the taints of their nodes.
+    /// Time since which each pod tolerates the `NoExecute` taints of its node for a limited time.
     pub(crate) tainted_since: BTreeMap<ObjectKey, Instant>,
-    /// When attachments will be there.
+    /// Time at which each VolumeAttachment will be attached.
     pub(crate) attach_done_at: BTreeMap<ObjectKey, Instant>,
     pub(crate) rng: Rng,
     pub(crate) cloud: Cloud,
     followed_tables: BTreeMap<TableIx, FollowedTable>,
     tables: BTreeMap<ControlPlaneKind, TableIx>,
-    /// What was served when we last looked for new tables.
+    /// Registry at the last search for new tables; `None` before the first.
     registry: Option<Arc<Registry>>,
     seen_revision: u64,
 }
 
-/// One table that the plane follows.
+/// A table whose changes the control plane reads.
 struct FollowedTable {
     resource: Arc<Resource>,
     kind: Option<ControlPlaneKind>,
@@ -119,12 +126,12 @@ impl ControlPlane {
         self.clock.now()
     }
 
-    /// Works until it is dropped, or told to stop.
+    /// Runs until the task is aborted or the sender of commands is dropped.
     pub(crate) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<InstanceCommand>) {
         let bell = self.server.inner.storage.any_change_notify();
         loop {
             let mut rung = std::pin::pin!(bell.notified());
-            // Registered before we look, so that nothing is missed in between.
+            // Register before reading changes, so that a change in between is not missed.
             rung.as_mut().enable();
             for _ in 0..MAX_ITEMS_BEFORE_YIELD {
                 self.catch_up();
@@ -149,7 +156,7 @@ impl ControlPlane {
         }
     }
 
-    /// Does one piece of work, and notes when it is to be done again.
+    /// Runs one work item, and enqueues it again if the result demands that or if it failed.
     fn do_work(&mut self, work: WorkItem) {
         let outcome = match &work {
             WorkItem::Namespace(key) => namespace::sync(self, key),
@@ -184,7 +191,7 @@ impl ControlPlane {
         }
     }
 
-    /// Brings the world up to the last write.
+    /// Applies all changes up to the last write to the cache.
     fn catch_up(&mut self) {
         loop {
             let (changed, revision) = self.server.inner.storage.tables_changed_since(self.seen_revision);
@@ -208,7 +215,8 @@ impl ControlPlane {
             if !more {
                 self.seen_revision = revision;
             }
-            // Tables are told in batches, so one may be ahead of another; within a batch the order is that of the writes.
+            // Each table returns its changes in batches, so one table may be ahead of another.
+            // Within a batch, events are applied in the order of the writes.
             events.sort_by_key(|(_, event)| event.revision);
             for (table, event) in events {
                 let now = event.now.as_ref().map(|stored| stored.bytes().clone());
@@ -218,7 +226,7 @@ impl ControlPlane {
         }
     }
 
-    /// Follows tables that have come since we last looked, and forgets those that are gone.
+    /// Starts to follow tables that were added to the registry, and drops tables that were removed.
     fn follow_new_tables(&mut self) {
         let registry = self.server.inner.registry();
         if self.registry.as_ref().is_some_and(|known| Arc::ptr_eq(known, &registry)) {
@@ -245,7 +253,7 @@ impl ControlPlane {
         }
     }
 
-    /// Reads a whole table: at the start, and if we were left behind.
+    /// Reads a whole table: at the start, and after its history was compacted.
     fn relist_table(&mut self, table: TableIx) {
         let everything = Selection::default();
         let window = PageQuery { namespace: None, selection: &everything, from: None, at_revision: None, limit: None };
@@ -268,21 +276,21 @@ impl ControlPlane {
         }
     }
 
-    /// The table of a kind.
+    /// Returns the table that stores a kind, or `None` if the registry does not have the kind yet.
     pub(crate) fn table(&self, kind: ControlPlaneKind) -> Option<TableIx> {
         self.tables.get(&kind).copied()
     }
 
-    /// The resource whose objects a table holds.
+    /// Returns the resource whose objects a table stores, or `None` for an unknown table.
     pub(crate) fn resource(&self, table: TableIx) -> Option<Arc<Resource>> {
         self.followed_tables.get(&table).map(|feed| feed.resource.clone())
     }
 
-    /// Takes one change into the world, and notes what is to be done about it.
+    /// Applies one change to the cache, and enqueues the work that follows from it.
     fn apply_change(&mut self, table: TableIx, key: &ObjectKey, before: Option<Bytes>, now: Option<Bytes>) {
         let Some(feed) = self.followed_tables.get(&table) else { return };
         let (kind, resource) = (feed.kind, feed.resource.clone());
-        // Events own nothing and are owned by nobody; a lease that is renewed has the owner that it had.
+        // Events have no owners and no dependents. Renewing a Lease does not change its owners.
         let is_renewal = kind == Some(ControlPlaneKind::Lease) && before.is_some() && now.is_some();
         if kind == Some(ControlPlaneKind::Event) || is_renewal {
             return;
@@ -380,12 +388,11 @@ impl ControlPlane {
     }
 }
 
-/// The metadata of any object.
 fn decode_meta(bytes: Option<Bytes>) -> Option<Meta> {
     decode_optional::<AnyObject>(bytes).map(|object| object.metadata)
 }
 
-/// Decodes what is stored; nothing if nothing is, or if it cannot be read.
+/// Decodes a stored object. Returns `None` if there is none or if it cannot be decoded.
 fn decode_optional<T: DeserializeOwned>(bytes: Option<Bytes>) -> Option<T> {
     bytes.and_then(|bytes| decode(&bytes))
 }

@@ -1,4 +1,4 @@
-//! CronJobs: a Job whenever the schedule says so.
+//! The CronJob controller: creates a Job at each scheduled time.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
 const EVENT_COMPONENT: EventComponent = EventComponent::Controller("cronjob-controller");
-/// After so many missed times nobody tries to catch up.
+/// Number of missed times that one pass considers at most.
 const MAX_MISSED_RUNS: usize = 100;
 
-/// Starts what is due, and forgets old Jobs.
+/// Creates the Job that is due, and deletes old Jobs.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(cron) = plane.cache.cron_jobs.get(key) else { return Ok(RunAgain::WhenChanged) };
     if cron.metadata.is_deleting() {
@@ -35,7 +35,8 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     Ok(again)
 }
 
-/// The schedule, if it can be kept: times are UTC.
+/// Returns the schedule in UTC. Publishes a warning and returns `None` if the time zone or the
+/// schedule is not supported.
 fn schedule(plane: &mut ControlPlane, cron: &CronJob) -> Option<Schedule> {
     if !["", "UTC", "Etc/UTC", "Zulu"].contains(&cron.spec.time_zone.as_str()) {
         let message = format!("invalid timeZone: {:?}: the sandbox knows UTC alone", cron.spec.time_zone);
@@ -64,7 +65,8 @@ fn schedule(plane: &mut ControlPlane, cron: &CronJob) -> Option<Schedule> {
     }
 }
 
-/// Starts the Job of the latest time that has come, if there is one. Returns when it was due and when the next is.
+/// Creates the Job of the latest scheduled time that has passed. Returns that time, if a Job was
+/// created, and when to run again.
 fn start_due_job(
     plane: &mut ControlPlane,
     cron: &CronJob,
@@ -110,7 +112,7 @@ fn start_due_job(
 }
 
 fn create(plane: &mut ControlPlane, cron: &CronJob, due: Timestamp) -> ApiResult<()> {
-    // The name follows from the time, so that no time is served twice.
+    // The name depends on the scheduled time, so that a time cannot get two Jobs.
     let name = format!("{}-{}", cron.metadata.name, due.as_second() / 60);
     let mut job = json!({
         "metadata": {"name": name, "ownerReferences": [controller_reference(ControlPlaneKind::CronJob, &cron.metadata)]},
@@ -140,7 +142,7 @@ fn create(plane: &mut ControlPlane, cron: &CronJob, due: Timestamp) -> ApiResult
     }
 }
 
-/// Deletes the oldest Jobs that have ended, down to the limits.
+/// Deletes the oldest finished Jobs beyond the history limits.
 fn delete_old_jobs(plane: &ControlPlane, cron: &CronJob, jobs: &[Arc<Job>]) -> ApiResult<()> {
     for (kind, limit) in
         [("Complete", cron.spec.successful_jobs_history_limit), ("Failed", cron.spec.failed_jobs_history_limit)]

@@ -1,4 +1,4 @@
-//! DaemonSets: one pod on every node that it may run on.
+//! The DaemonSet controller: one pod on each node that the template allows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
 const EVENT_COMPONENT: EventComponent = EventComponent::Controller("daemonset-controller");
-/// What every daemon puts up with: the taints by which a node says that it is unwell.
+/// Tolerations of every DaemonSet pod: taints that report an unhealthy or cordoned node.
 const DAEMON_TOLERATIONS: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -31,18 +31,18 @@ const DAEMON_TOLERATIONS: [(&str, &str); 6] = [
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
 
-/// What a DaemonSet has to do with a node.
+/// How a DaemonSet relates to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DaemonFit {
-    /// A pod of it belongs there.
+    /// The node should have a pod.
     ShouldRun,
-    /// One that is there may stay, a new one would not be made.
+    /// An existing pod may stay, but no pod is created.
     MayStay,
-    /// It has no business there.
+    /// An existing pod is deleted.
     MustNotRun,
 }
 
-/// Makes and deletes pods until every node has what it should.
+/// Creates and deletes pods until each eligible node has one, and rolls out a new template.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(set) = plane.cache.daemon_sets.get(key) else { return Ok(RunAgain::WhenChanged) };
     let pods = plane.claim_pods(ControlPlaneKind::DaemonSet, &set.metadata, set.selector().as_ref())?;
@@ -62,7 +62,8 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
         let there = by_node.get(node).map_or(&[][..], Vec::as_slice);
         manage_node_pods(plane, &set, &template, node, *fit, there)?;
     }
-    // Pods whose node is gone are left to whoever collects those; pods that wait for a node that is gone never get one.
+    // Pod garbage collection deletes the pods whose node was deleted. Unbound pods for such a node
+    // could never be scheduled.
     for (node, there) in &by_node {
         if plane.cache.nodes.get(&ObjectKey::new(None, node)).is_none() {
             for pod in there.iter().filter(|pod| pod.spec.node_name.is_empty() && pod.is_active()) {
@@ -82,7 +83,8 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     write_status(plane, key, &set, &revision, &nodes, &by_node)
 }
 
-/// The template with what every daemon tolerates.
+/// Returns the pod template with the labels of the revision and the tolerations of every DaemonSet
+/// pod.
 fn template(set: &Workload, revision: &str) -> Value {
     let mut template = set.spec.template.clone();
     let hash = revision.rsplit('-').next().unwrap_or_default();
@@ -100,7 +102,7 @@ fn template(set: &Workload, revision: &str) -> Value {
     template
 }
 
-/// The template as a pod that can be asked where it may run.
+/// Returns the template as a pod that the referee's predicates accept.
 fn template_as_pod(template: &Value) -> core::Pod {
     let spec = template.get("spec").cloned().and_then(|spec| serde_json::from_value(spec).ok());
     core::Pod { spec, ..core::Pod::default() }
@@ -130,12 +132,12 @@ fn daemon_fit(model: &core::Pod, node: &Node) -> DaemonFit {
     fit
 }
 
-/// The node that a pod was made for.
+/// Returns the node that a pod was created for.
 fn target_node(pod: &Pod) -> SmolStr {
     if pod.spec.node_name.is_empty() { pod.spec.affinity.required_node_name() } else { pod.spec.node_name.clone() }
 }
 
-/// Sees that a node has the pod that it should have, and no second one.
+/// Creates the node's pod if it is missing, and deletes failed and surplus pods.
 fn manage_node_pods(
     plane: &mut ControlPlane,
     set: &Workload,
@@ -162,7 +164,7 @@ fn manage_node_pods(
     match fit {
         DaemonFit::ShouldRun if there.is_empty() => create(plane, set, template, node),
         DaemonFit::ShouldRun | DaemonFit::MayStay => {
-            // The oldest stays.
+            // The oldest pod stays.
             active.sort_by_key(|pod| (pod.metadata.creation_timestamp, pod.metadata.name.clone()));
             for pod in active.into_iter().skip(1) {
                 plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
@@ -191,7 +193,8 @@ fn create(plane: &mut ControlPlane, set: &Workload, template: &Value, node: &str
     let on_node =
         json!({"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]});
     let affinity = object::ensure_object(&mut pod, &["spec", "affinity", "nodeAffinity"]);
-    // Terms of its own were judged already; each is bound to this node as well.
+    // The template's own terms have already been evaluated. Each of them is restricted to this node
+    // as well.
     let required = affinity.entry("requiredDuringSchedulingIgnoredDuringExecution").or_insert(Value::Null);
     match required.get_mut("nodeSelectorTerms").and_then(Value::as_array_mut).filter(|terms| !terms.is_empty()) {
         Some(terms) => {
@@ -218,7 +221,8 @@ fn revision_name(set: &Workload, pod: &Pod) -> String {
     format!("{}-{}", set.metadata.name, pod.metadata.labels.get(REVISION_HASH).unwrap_or_default())
 }
 
-/// Deletes pods of old revisions, as many at once as may be unavailable.
+/// Deletes pods of old revisions, as long as no more than `maxUnavailable` nodes lack an available
+/// pod.
 fn rolling_update(
     plane: &ControlPlane,
     set: &Workload,
@@ -238,7 +242,7 @@ fn rolling_update(
         }
         old.extend(there.into_iter().filter(|pod| revision_name(set, pod) != revision).map(|pod| (available > 0, pod)));
     }
-    // Those that are not available anyway go first and cost nothing.
+    // Delete unavailable pods first: they do not reduce availability.
     old.sort_by_key(|(available, pod)| (*available, pod.metadata.name.clone()));
     for (available, pod) in old {
         if available {

@@ -1,5 +1,5 @@
-//! Deployments: one ReplicaSet for each template that ever was, and the way from the old ones to the newest. One step at a time:
-//! whatever a pass writes comes back as a change and wakes the next.
+//! The Deployment controller: one ReplicaSet per pod template, and the rollout from old ReplicaSets
+//! to the newest. Each pass makes one step. Its writes are changes that enqueue the next pass.
 
 mod revision;
 mod rollout;
@@ -20,8 +20,8 @@ use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
 const EVENT_COMPONENT: EventComponent = EventComponent::Controller("deployment-controller");
-/// How many replicas the Deployment wanted when a ReplicaSet was last sized, and how many it allowed at most: by these a later size is
-/// shared out in proportion.
+/// Annotations of a ReplicaSet: the Deployment's replicas, and replicas plus surge, at the last
+/// scaling. Later scaling is proportional to them.
 const DESIRED_REPLICAS_ANNOTATION: &str = "deployment.kubernetes.io/desired-replicas";
 const MAX_REPLICAS_ANNOTATION: &str = "deployment.kubernetes.io/max-replicas";
 
@@ -29,9 +29,9 @@ const MAX_REPLICAS_ANNOTATION: &str = "deployment.kubernetes.io/max-replicas";
 pub(super) struct Rollout {
     key: ObjectKey,
     deployment: Arc<Workload>,
-    /// The set of the current template, if there is one.
+    /// The ReplicaSet of the current template, if it exists.
     new: Option<Arc<Workload>>,
-    /// All others, oldest first.
+    /// All other ReplicaSets, oldest first.
     old: Vec<Arc<Workload>>,
 }
 
@@ -44,7 +44,9 @@ impl Rollout {
         self.old.iter().chain(&self.new)
     }
 
-    /// How many more than wanted there may be, and how many fewer available: never both zero, or nothing could move.
+    /// Returns the number of pods allowed above the desired number, and the number of pods that may
+    /// be unavailable. They are never both zero during a rolling update, because it could not make
+    /// progress.
     fn max_surge_and_unavailable(&self) -> (i64, i64) {
         if self.deployment.spec.strategy.kind == "Recreate" {
             return (0, 0);
@@ -57,7 +59,7 @@ impl Rollout {
     }
 }
 
-/// Takes a Deployment one step on.
+/// Advances a Deployment by one step.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(deployment) = plane.cache.deployments.get(key) else { return Ok(RunAgain::WhenChanged) };
     let sets = claim_sets(plane, &deployment)?;
@@ -89,7 +91,7 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     status::write_status(plane, &rollout, None)
 }
 
-/// The ReplicaSets of a Deployment; loose ones that it selects are taken on.
+/// Returns the ReplicaSets of a Deployment. It adopts matching ReplicaSets that have no controller.
 fn claim_sets(plane: &ControlPlane, deployment: &Workload) -> ApiResult<Vec<Arc<Workload>>> {
     let meta = &deployment.metadata;
     let mut sets = plane.cache.replica_sets.managed_by(&meta.uid);
@@ -111,7 +113,8 @@ fn claim_sets(plane: &ControlPlane, deployment: &Workload) -> ApiResult<Vec<Arc<
 }
 
 impl Rollout {
-    /// Sets the size of a ReplicaSet and what is to be remembered with it. Returns whether anything had to be written.
+    /// Sets the size of a ReplicaSet and the annotations that record it. Returns true if a write
+    /// was needed.
     fn scale(&self, plane: &mut ControlPlane, set: &Workload, to: i64) -> ApiResult<bool> {
         let (surge, _) = self.max_surge_and_unavailable();
         let (desired, maximum) = (self.desired_replicas().to_string(), (self.desired_replicas() + surge).to_string());

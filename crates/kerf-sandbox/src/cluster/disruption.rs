@@ -1,4 +1,5 @@
-//! PodDisruptionBudgets: how many of their pods may be disturbed now. Evictions read and spend exactly this number.
+//! The PodDisruptionBudget controller: computes how many pods of each budget may be evicted now.
+//! Evictions read and decrement exactly this number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,10 +16,11 @@ use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
-/// For how long an evicted pod counts as gone before it is; one that still lives then was not deleted after all.
+/// Time for which an evicted pod counts as disrupted. A pod that still exists after it was not
+/// deleted after all.
 const EVICTED_POD_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Counts the pods of a budget, and says how many may go.
+/// Counts the pods of a budget, and writes how many may be disrupted.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(budget) = plane.cache.pod_disruption_budgets.get(key) else { return Ok(RunAgain::WhenChanged) };
     let selector = budget.selector();
@@ -49,7 +51,7 @@ struct DisruptionCounts {
     allowed: i64,
 }
 
-/// How many pods there should be, and how many of them healthy.
+/// Returns the expected number of pods, and how many of them must be healthy.
 fn expected_and_desired_healthy(plane: &ControlPlane, budget: &PodDisruptionBudget, pods: &[Arc<Pod>]) -> (i64, i64) {
     let count = pods.len() as i64;
     match (&budget.spec.max_unavailable, &budget.spec.min_available) {
@@ -66,7 +68,7 @@ fn expected_and_desired_healthy(plane: &ControlPlane, budget: &PodDisruptionBudg
     }
 }
 
-/// The sum of what the pods' controllers want, each counted once.
+/// Returns the sum of the replicas of the pods' controllers. Each controller counts once.
 fn replicas_of_owners(plane: &ControlPlane, pods: &[Arc<Pod>]) -> i64 {
     let mut counted = BTreeSet::new();
     let mut sum = 0;
@@ -98,7 +100,7 @@ fn replicas_of_owners(plane: &ControlPlane, pods: &[Arc<Pod>]) -> i64 {
     sum
 }
 
-/// The evicted pods that are still there and may yet go, and when that is to be looked at again.
+/// Returns the evicted pods that still exist and may yet be deleted, and when to check again.
 fn still_disrupted(
     plane: &ControlPlane,
     budget: &PodDisruptionBudget,
@@ -141,7 +143,7 @@ fn write_status(
         .filter(|condition| condition.get("status").and_then(Value::as_str) == Some(status))
         .and_then(|condition| condition.get("lastTransitionTime").cloned())
         .unwrap_or_else(|| rfc3339_seconds(plane.now()).into());
-    // At the version that was read: an eviction in between must not be overwritten.
+    // The patch names the resource version that was read, so that it cannot overwrite an eviction.
     let mut patch = json!({
         "metadata": {"resourceVersion": budget.metadata.resource_version},
         "status": {
@@ -156,7 +158,7 @@ fn write_status(
     for name in budget.disrupted_pods().into_keys().filter(|name| !disrupted.contains_key(name)) {
         patch["status"]["disruptedPods"][name.as_str()] = Value::Null;
     }
-    // Whoever was faster wakes us again.
+    // A conflict is ignored: the other write enqueues the budget again.
     ignore_gone(
         plane
             .controller_client

@@ -1,5 +1,5 @@
-//! What the cluster's parts tell people: Events on the objects that they are about. The same sentence about the same object is
-//! counted and not repeated, as the real recorders do.
+//! Kubernetes Events that the controllers and kubelets publish. Repeating an event increments its
+//! count instead of creating another object, as client-go's recorder does.
 
 use std::collections::BTreeMap;
 
@@ -12,26 +12,26 @@ use super::objects::Meta;
 use crate::api::object::rfc3339_seconds;
 use crate::api::storage::ObjectKey;
 
-/// How many sentences are remembered for counting; then all are forgotten, which costs a repetition.
+/// Number of events that are remembered for counting. At this number all are forgotten; the next
+/// repetition then creates a new object.
 const MAX_COUNTED_EVENTS: usize = 4096;
 
-/// Who speaks.
+/// The component that publishes an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventComponent {
-    /// One of the controllers, by its name.
+    /// A controller, by name.
     Controller(&'static str),
-    /// A kubelet.
     Kubelet,
 }
 
-/// Whether it is bad news.
+/// The `type` of an Event object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventType {
     Normal,
     Warning,
 }
 
-/// What was said, and how often.
+/// Published events with their counts.
 #[derive(Debug, Default)]
 pub(crate) struct EventCounts {
     recorded: BTreeMap<(SmolStr, &'static str, String), (ObjectKey, i64)>,
@@ -39,7 +39,8 @@ pub(crate) struct EventCounts {
 }
 
 impl ControlPlane {
-    /// Tells something about an object. That nobody could be told is no reason to fail.
+    /// Publishes an event about an object, or increments the count of an equal one. A failed write
+    /// is ignored.
     pub(crate) fn publish_event(
         &mut self,
         speaker: EventComponent,

@@ -1,10 +1,12 @@
-//! How the parts of the cluster that run in this process read and write: changes straight from the store, writes through the
-//! server's handlers, without sockets, HTTP clients or copies. A scheduler that pays for an HTTP round trip for each of 10,000
-//! pods spends its time there; this way it pays for the handler alone.
+//! Client of components in this process. It reads changes directly from the store and writes
+//! through the server's handlers, without sockets, HTTP clients or copies. A scheduler that pays
+//! for an HTTP round trip for each of 10,000 pods spends its time there; this way it pays for the
+//! handler alone.
 //!
-//! What always holds: a write that was answered is seen by the next [`Feed::take`], whoever wrote (read your writes); changes of one
-//! resource come in order, none is left out, and after a compaction what vanished meanwhile is told as gone. Faults that were
-//! ordered of the server do not reach this door: they are for those who come by HTTP.
+//! Invariants: the next [`ChangeFeed::take_changes`] returns every write that has completed, of any
+//! component (read your writes). Changes of one resource are complete and ordered. After a
+//! compaction, objects that were deleted meanwhile are reported as deleted. Injected faults do not
+//! affect this client; they apply to HTTP requests only.
 
 use std::collections::BTreeSet;
 use std::future::{Future as _, poll_fn};
@@ -20,20 +22,20 @@ use tokio::sync::Notify;
 use super::component_client::ComponentClient;
 use crate::api::{ApiServer, ObjectKey, PageQuery, Selection, ServerState, TableChanges, TableIx};
 
-/// A way in for one component.
+/// Client of one component: requests and change feeds.
 #[derive(Clone, Debug)]
 pub(crate) struct InProcessClient {
     server: ApiServer,
     client: ComponentClient,
 }
 
-/// A write that the server did not carry out.
+/// A write that the API server rejected, with the status code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the API server answered {0}")]
 pub(crate) struct WriteRejected(pub(crate) StatusCode);
 
 impl InProcessClient {
-    /// The way in for the component that calls itself `agent` in managed fields and audits.
+    /// Returns a client whose writes carry `agent` in managed fields and audit.
     pub(crate) fn new(server: &ApiServer, agent: &'static str) -> Self {
         Self { server: server.clone(), client: ComponentClient::new(server.clone(), agent) }
     }
@@ -42,7 +44,8 @@ impl InProcessClient {
         self.server.clock()
     }
 
-    /// The changes of a built-in resource, from its first object on.
+    /// Returns the changes of a built-in resource. The first call of [`ChangeFeed::take_changes`]
+    /// returns all existing objects.
     pub(crate) fn feed(&self, group: &str, plural: &str) -> ChangeFeed {
         let inner = self.server.inner.clone();
         let registry = inner.registry();
@@ -51,57 +54,59 @@ impl InProcessClient {
         ChangeFeed { inner, table, last_revision: None, change_notify: bell, known: BTreeSet::new() }
     }
 
-    /// Makes an object, or calls a subresource such as `binding`.
+    /// Creates an object, or calls a subresource such as `binding`.
     pub(crate) fn create(&self, path: &str, object: &Value) -> Result<(), WriteRejected> {
         self.request(Method::POST, path, "application/json", object)
     }
 
-    /// Changes the fields that `patch` names, by the rules of a merge patch.
+    /// Changes fields of an object by a JSON merge patch.
     pub(crate) fn merge_patch(&self, path: &str, patch: &Value) -> Result<(), WriteRejected> {
         self.request(Method::PATCH, path, "application/merge-patch+json", patch)
     }
 
-    /// Changes an object by a strategic merge patch, which adds to lists of named things (conditions).
+    /// Changes fields of an object by a strategic merge patch, which merges lists such as
+    /// conditions by key.
     pub(crate) fn strategic_merge_patch(&self, path: &str, patch: &Value) -> Result<(), WriteRejected> {
         self.request(Method::PATCH, path, "application/strategic-merge-patch+json", patch)
     }
 
-    /// Deletes an object, with these options.
+    /// Deletes an object with these `DeleteOptions`.
     pub(crate) fn delete(&self, path: &str, options: &Value) -> Result<(), WriteRejected> {
         self.request(Method::DELETE, path, "application/json", options)
     }
 
     fn request(&self, method: Method, path: &str, media: &'static str, body: &Value) -> Result<(), WriteRejected> {
         let sent = self.client.send(method, path, media, body);
-        // A refusal's code is one that the server answers with; anything else would be its own fault.
+        // Every error of the server has a valid status code; any other code would be an error of
+        // the server.
         sent.map(drop).map_err(|refusal| {
             WriteRejected(StatusCode::from_u16(refusal.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
         })
     }
 }
 
-/// What has become of one object.
+/// One change of one object, not decoded.
 #[derive(Clone, Debug)]
 pub(crate) struct RawChange {
     pub(crate) key: ObjectKey,
-    /// The object as it is now; none if it is gone.
+    /// The current object; `None` if it was deleted.
     pub(crate) object: Option<Bytes>,
 }
 
-/// The changes of one resource.
+/// Ordered changes of one resource, read directly from the store.
 pub(crate) struct ChangeFeed {
     inner: Arc<ServerState>,
-    /// None if the server does not know the resource.
+    /// `None` if the server does not serve the resource.
     table: Option<TableIx>,
-    /// The revision up to which everything was told; none before the first list.
+    /// Last revision whose changes were returned; `None` before the first list.
     last_revision: Option<u64>,
     change_notify: Arc<Notify>,
-    /// What was told to exist, so that a new list can say what is gone.
+    /// Objects that were returned as existing. A relist compares with them to report deletions.
     known: BTreeSet<ObjectKey>,
 }
 
 impl ChangeFeed {
-    /// What has changed since the last call; in the first call, everything that is there.
+    /// Returns the changes since the last call. The first call returns all existing objects.
     pub(crate) fn take_changes(&mut self) -> Vec<RawChange> {
         let Some(table) = self.table else { return Vec::new() };
         let mut told = Vec::new();
@@ -124,7 +129,7 @@ impl ChangeFeed {
                     return told;
                 }
                 Ok(TableChanges::Closed) => return told,
-                // The history has moved past us: list anew.
+                // The history after `after` was compacted: list again.
                 Err(_) => {
                     told.extend(self.relist(table));
                     return told;
@@ -136,7 +141,7 @@ impl ChangeFeed {
     fn relist(&mut self, table: TableIx) -> Vec<RawChange> {
         let all = Selection::default();
         let window = PageQuery { namespace: None, selection: &all, from: None, at_revision: None, limit: None };
-        // The present is never compacted.
+        // A list at the current revision never fails with a compaction error.
         let Ok(page) = self.inner.storage.page(table, window) else { return Vec::new() };
         self.last_revision = Some(page.revision);
         let mut told = Vec::with_capacity(page.objects.len());
@@ -161,11 +166,11 @@ impl ChangeFeed {
     }
 }
 
-/// Waits until one of the feeds has something to tell.
+/// Waits until one of the feeds has changes.
 pub(crate) async fn wait_for_changes(feeds: &[&ChangeFeed]) {
     let bells: Vec<Arc<Notify>> = feeds.iter().map(|feed| feed.change_notify.clone()).collect();
     let mut rings: Vec<_> = bells.iter().map(|bell| Box::pin(bell.notified())).collect();
-    // Registered before we look, so that nothing is missed in between.
+    // Register before checking for changes, so that a change in between is not missed.
     for ring in &mut rings {
         ring.as_mut().enable();
     }
@@ -182,7 +187,7 @@ pub(crate) async fn wait_for_changes(feeds: &[&ChangeFeed]) {
     .await;
 }
 
-/// The place of a stored object, read from its metadata.
+/// Returns the key of a stored object, read from its metadata.
 fn key_of(object: &[u8]) -> ObjectKey {
     #[derive(serde::Deserialize)]
     struct StoredHeader<'a> {
@@ -196,7 +201,7 @@ fn key_of(object: &[u8]) -> ObjectKey {
         #[serde(borrow, default)]
         namespace: Option<std::borrow::Cow<'a, str>>,
     }
-    // What is stored has metadata with a name.
+    // Every stored object has metadata with a name.
     serde_json::from_slice(object).map_or_else(
         |_| ObjectKey::new(None, ""),
         |named: StoredHeader<'_>| ObjectKey::new(named.metadata.namespace.as_deref(), &named.metadata.name),

@@ -1,5 +1,6 @@
-//! Jobs: pods that are to succeed a number of times. Each pod carries a finalizer until its end has been counted, so that a pod that
-//! goes away with its node is not run again for nothing.
+//! The Job controller: runs pods until enough of them have succeeded. A finalizer keeps each pod
+//! until its result is counted, so that a pod that is deleted with its node is not run again
+//! without need.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,14 +19,14 @@ use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
 const EVENT_COMPONENT: EventComponent = EventComponent::Controller("job-controller");
-/// Holds a pod until its end has been counted.
+/// Finalizer that keeps a pod until its result is counted.
 const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 const COMPLETION_INDEX_ANNOTATION: &str = "batch.kubernetes.io/job-completion-index";
-/// The first pause after a failed pod, and the longest.
+/// First and longest delay after a failed pod.
 const JOB_INITIAL_BACKOFF: Duration = Duration::from_secs(10);
 const JOB_MAX_BACKOFF: Duration = Duration::from_mins(10);
 
-/// Counts what has ended, and makes what is missing.
+/// Counts the finished pods, and creates missing pods.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(job) = plane.cache.jobs.get(key) else { return Ok(RunAgain::WhenChanged) };
     let selector = LabelSelector::from_object(job.spec.selector.as_ref());
@@ -51,7 +52,7 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
         JobState::Running => manage_pods(plane, &job, &tally, active, &pods)?,
     };
     write_status(plane, key, &job, &tally, running, &verdict)?;
-    // What has been counted may go.
+    // Pods whose results are in the written status may be deleted.
     remove_tracking_finalizers(plane, &tally.newly_counted)?;
     if let (Some(limit), Some(began)) = (job.spec.active_deadline_seconds, job.status.start_time)
         && verdict == JobState::Running
@@ -66,13 +67,13 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     Ok(again)
 }
 
-/// What has come of a Job's pods so far.
+/// Results of a Job's pods so far.
 struct JobCounts {
     succeeded: i64,
     failed: i64,
-    /// Pods whose end is counted with this pass.
+    /// Pods whose results this pass counts for the first time.
     newly_counted: Vec<Arc<Pod>>,
-    /// Of an indexed Job, which parts are done.
+    /// Completed indexes of an indexed Job.
     completed_indexes: BTreeSet<i64>,
 }
 
@@ -134,7 +135,8 @@ fn job_state(plane: &ControlPlane, job: &Job, tally: &JobCounts, active: &[Arc<P
     if job.spec.suspend { JobState::Suspended } else { JobState::Running }
 }
 
-/// Makes or deletes pods until as many run as should. Returns how many then do.
+/// Creates or deletes pods until the desired number runs. Returns the number of running pods after
+/// that, and when to run again.
 fn manage_pods(
     plane: &mut ControlPlane,
     job: &Job,
@@ -145,7 +147,7 @@ fn manage_pods(
     let parallelism = job.spec.parallelism.unwrap_or(1);
     let wanted = match job.spec.completions {
         Some(completions) => parallelism.min(completions - tally.succeeded).max(0),
-        // Without a number, the first success ends the making of new pods.
+        // Without `completions`, the first success ends the creation of new pods.
         None if tally.succeeded > 0 => (active.len() as i64).min(parallelism),
         None => parallelism,
     };
@@ -157,7 +159,7 @@ fn manage_pods(
         }
         return Ok((wanted, RunAgain::WhenChanged));
     }
-    // Pods that are still on their way out take the place of new ones.
+    // Pods that are still terminating count until they have ended.
     let going = pods.iter().filter(|pod| pod.metadata.is_deleting() && !pod.is_terminal()).count() as i64;
     let missing = wanted - running - going;
     if missing <= 0 {
@@ -179,7 +181,7 @@ fn manage_pods(
     Ok((running + made, RunAgain::WhenChanged))
 }
 
-/// How long to wait before the next pod, after failures.
+/// Returns the remaining delay before the next pod after failures, or `None` if there is none.
 fn remaining_backoff(plane: &ControlPlane, tally: &JobCounts, pods: &[Arc<Pod>]) -> Option<Duration> {
     if tally.failed == 0 {
         return None;
@@ -249,7 +251,7 @@ fn create(plane: &mut ControlPlane, job: &Job, index: Option<i64>) -> ApiResult<
     }
 }
 
-/// Takes the finalizer from pods whose end has been counted, or need not be.
+/// Removes the tracking finalizer from these pods.
 fn remove_tracking_finalizers(plane: &ControlPlane, pods: &[Arc<Pod>]) -> ApiResult<()> {
     for pod in pods {
         if pod.metadata.finalizers.iter().any(|finalizer| finalizer == TRACKING_FINALIZER) {
@@ -326,7 +328,7 @@ fn write_status(
     ignore_gone(written)
 }
 
-/// Deletes a Job whose time after its end is over.
+/// Deletes a finished Job once `ttlSecondsAfterFinished` has passed.
 fn delete_if_expired(
     plane: &ControlPlane,
     key: &ObjectKey,
@@ -350,7 +352,7 @@ fn delete_if_expired(
     Ok(RunAgain::WhenChanged)
 }
 
-/// `0-2,5` as numbers.
+/// Parses indexes such as `0-2,5`.
 fn parse_indexes(text: &str) -> BTreeSet<i64> {
     let mut indexes = BTreeSet::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -362,7 +364,7 @@ fn parse_indexes(text: &str) -> BTreeSet<i64> {
     indexes
 }
 
-/// Numbers as `0-2,5`.
+/// Formats indexes as `0-2,5`.
 fn print_indexes(indexes: &BTreeSet<i64>) -> String {
     let mut runs: Vec<(i64, i64)> = Vec::new();
     for index in indexes {

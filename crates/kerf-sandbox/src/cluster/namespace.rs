@@ -1,4 +1,5 @@
-//! Namespaces: what every one of them has from its beginning, and how one that is deleted is emptied before it goes.
+//! The namespace controller: creates the default objects of each namespace, and deletes the
+//! contents of a namespace that is being deleted.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use crate::api::storage::{ObjectKey, PageQuery};
 
 const FINALIZER: &str = "kubernetes";
 
-/// Furnishes a namespace, or empties one that is going.
+/// Creates the default objects of a namespace, or deletes its contents if it is being deleted.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(namespace) = plane.cache.namespaces.get(key) else { return Ok(RunAgain::WhenChanged) };
     if namespace.metadata.is_deleting() {
@@ -24,7 +25,7 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     Ok(RunAgain::WhenChanged)
 }
 
-/// The account that pods run as unless they say otherwise, and the certificate that they find the API server by.
+/// Creates the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt`.
 fn create_namespace_defaults(plane: &ControlPlane, namespace: &str) -> ApiResult<()> {
     let account = json!({"metadata": {"name": "default"}});
     let certificate = json!({
@@ -43,7 +44,8 @@ fn create_namespace_defaults(plane: &ControlPlane, namespace: &str) -> ApiResult
     Ok(())
 }
 
-/// Deletes everything in a namespace; when nothing is left, says so.
+/// Deletes all objects in a namespace. Removes the namespace's own finalizer once no object is
+/// left.
 fn delete_contents(plane: &ControlPlane, key: &ObjectKey, namespace: &Namespace) -> ApiResult<()> {
     let name = key.name();
     let registry = plane.server.inner.registry();

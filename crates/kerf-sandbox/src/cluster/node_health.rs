@@ -1,5 +1,6 @@
-//! Node lifecycle: a node whose kubelet is silent is unreachable, and the taints of a node say what its conditions say. Leases are read
-//! when one should have been renewed, not whenever one is.
+//! The node lifecycle controller: marks nodes without heartbeats as unreachable, and keeps the
+//! taints of nodes in step with their conditions. It reads a Lease when its renewal is due, not at
+//! each renewal.
 
 use std::time::Duration;
 
@@ -19,9 +20,9 @@ const EVENT_COMPONENT: EventComponent = EventComponent::Controller("node-control
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
-/// How long a node that never said anything is waited for.
+/// Time without any heartbeat after which a new node is marked unknown.
 const STARTUP_GRACE_PERIOD: Duration = Duration::from_mins(1);
-/// Conditions and the taints that keep pods away while they hold.
+/// Conditions, and the `NoSchedule` taints that a node has while they are true.
 const CONDITION_TAINTS: [(&str, &str); 4] = [
     ("MemoryPressure", "node.kubernetes.io/memory-pressure"),
     ("DiskPressure", "node.kubernetes.io/disk-pressure"),
@@ -29,7 +30,7 @@ const CONDITION_TAINTS: [(&str, &str); 4] = [
     ("NetworkUnavailable", "node.kubernetes.io/network-unavailable"),
 ];
 
-/// Looks after a node.
+/// Marks a node unknown if its heartbeats have stopped, and updates its taints.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(node) = plane.cache.nodes.get(key) else { return Ok(RunAgain::WhenChanged) };
     let now = plane.now();
@@ -45,18 +46,19 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
         return Ok(RunAgain::WhenChanged);
     }
     sync_taints(plane, key, &node)?;
-    // An unknown node speaks up with a status, which wakes us.
+    // The kubelet of an unknown node writes a status when it returns, which enqueues this node.
     Ok(if silent < grace { RunAgain::After(grace.saturating_sub(silent)) } else { RunAgain::WhenChanged })
 }
 
-/// When the node's kubelet was last heard of.
+/// Returns the time of the kubelet's last heartbeat: the Lease or the `Ready` condition, whichever
+/// is later.
 fn last_heartbeat(plane: &ControlPlane, node: &Node) -> Option<Timestamp> {
     let lease = plane.lease_renew_time(&node.metadata.name);
     let beat = node.ready().and_then(|ready| ready.last_heartbeat_time);
     lease.max(beat)
 }
 
-/// Says that nothing is known of a node, nor of its pods.
+/// Sets the node's conditions to `Unknown` and its pods to not ready.
 fn mark_unknown(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let now = rfc3339_seconds(plane.now());
     let told = |kind: &str| {
@@ -99,7 +101,7 @@ fn mark_unknown(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiRe
     Ok(())
 }
 
-/// Sets the taints that are ours to what the node's conditions say; others stay.
+/// Sets the taints of this controller to those that the conditions require. Other taints stay.
 fn sync_taints(plane: &ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let wanted = desired_taints(node);
     let ours = |taint: &Taint| {
@@ -119,19 +121,20 @@ fn sync_taints(plane: &ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<
         return Ok(());
     }
     let taints = if taints.is_empty() { Value::Null } else { taints.into() };
-    // At the version that was read: somebody else may be tainting too. Their change wakes us.
+    // The patch names the resource version that was read, because another client may change the
+    // taints too. Such a change enqueues the node again.
     let patch = json!({"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": taints}});
     ignore_gone(plane.controller_client.merge_patch(&ControlPlaneKind::Node.path(key), &patch))
 }
 
-/// The taints that a node's conditions call for.
+/// Returns the taints that a node's conditions require, with their effects.
 fn desired_taints(node: &Node) -> Vec<(&'static str, &'static str)> {
     let mut wanted = Vec::new();
     match node.ready().map(|ready| ready.status.as_str()) {
         Some("True") => {}
         Some("False") => wanted.extend([(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")]),
         Some(_) => wanted.extend([(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]),
-        // It has said nothing yet.
+        // The kubelet has not written a status yet.
         None => wanted.push((NOT_READY, "NoSchedule")),
     }
     for (kind, key) in CONDITION_TAINTS {
@@ -157,7 +160,7 @@ fn to_json(taint: &Taint) -> Value {
 }
 
 impl ControlPlane {
-    /// When a node's lease was last renewed, read from the store.
+    /// Returns the renewal time of a node's Lease, read from the store.
     fn lease_renew_time(&self, node: &str) -> Option<Timestamp> {
         #[derive(serde::Deserialize)]
         struct Lease {
@@ -170,7 +173,8 @@ impl ControlPlane {
         }
         let table = self.table(ControlPlaneKind::Lease)?;
         let stored = self.server.inner.storage.get(table, &ObjectKey::new(Some("kube-node-lease"), node))?;
-        // A lease as kubelets write it ends with the time, and leases are read often.
+        // Fast path: a Lease that a kubelet wrote ends with the renewal time. Leases are read
+        // often.
         let kept = std::str::from_utf8(stored.bytes()).ok()?.strip_suffix("\"}}");
         let told = kept.and_then(|text| text.rsplit_once("\"renewTime\":\"")).map(|(_, time)| time);
         if let Some(time) = told.and_then(|time| time.parse().ok()) {

@@ -1,4 +1,4 @@
-//! ReplicaSets: as many pods as they say, no more and no fewer.
+//! The ReplicaSet controller: creates and deletes pods until their number equals `spec.replicas`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::api::storage::ObjectKey;
 
 const EVENT_COMPONENT: EventComponent = EventComponent::Controller("replicaset-controller");
 
-/// Makes or deletes pods until there are as many as wanted, and says how many there are.
+/// Creates or deletes pods until their number is the desired one, and writes the status.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(set) = plane.cache.replica_sets.get(key) else { return Ok(RunAgain::WhenChanged) };
     let pods = plane.claim_pods(ControlPlaneKind::ReplicaSet, &set.metadata, set.selector().as_ref())?;
@@ -78,7 +78,7 @@ fn create(plane: &mut ControlPlane, set: &Workload, pod: &Value) -> ApiResult<()
     }
 }
 
-/// Writes the status, if it is not what it should be.
+/// Writes the status if it differs.
 fn write_status(
     plane: &ControlPlane,
     key: &ObjectKey,
@@ -100,7 +100,7 @@ fn write_status(
         "observedGeneration": set.metadata.generation,
         "terminatingReplicas": 0,
     });
-    // Zeros are left out, but for the two that always stand there.
+    // Fields that are zero are omitted, except `replicas` and `terminatingReplicas`.
     for field in ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"] {
         if status[field] == 0 {
             status[field] = Value::Null;
@@ -119,7 +119,8 @@ fn write_status(
     Ok(next.map_or(RunAgain::WhenChanged, RunAgain::After))
 }
 
-/// Whether some field of `wanted` is not what `status` says. What is zero, empty or null may as well be absent.
+/// Returns true if a field of `wanted` differs from `status`. A field that is zero or null equals a
+/// missing field.
 pub(crate) fn status_differs(status: &Value, wanted: &Value) -> bool {
     let absent = |value: &Value| value.is_null() || value == &json!(0);
     wanted.as_object().into_iter().flatten().any(|(field, wanted)| match status.get(field) {

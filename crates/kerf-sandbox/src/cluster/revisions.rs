@@ -1,5 +1,5 @@
-//! ControllerRevisions: the templates that a StatefulSet or DaemonSet has had, by which `kubectl rollout` goes back and forth and by
-//! which the pods of one template are told from those of another.
+//! ControllerRevisions: the pod templates of a StatefulSet or DaemonSet. `kubectl rollout` reads
+//! them for its history and for undo. Their names tell pods of different templates apart.
 
 use std::sync::Arc;
 
@@ -12,10 +12,11 @@ use super::objects::{ControllerRevision, Workload};
 use super::pods::{controller_reference, ignore_gone};
 use crate::api::status::ApiResult;
 
-/// The label by which a pod says of which revision it is.
+/// Label of a pod that names its revision.
 pub(crate) const REVISION_HASH: &str = "controller-revision-hash";
 
-/// The name of the current template's revision. It is made if it is new, and numbered anew if it has come back.
+/// Returns the name of the current template's revision. Creates the revision if it is new. A
+/// template that was current before gets a new, highest number.
 pub(crate) fn ensure_current(plane: &ControlPlane, kind: ControlPlaneKind, owner: &Workload) -> ApiResult<String> {
     let template = json!({"spec": {"template": as_revision_data(&owner.spec.template)}});
     let known = sorted(plane, owner);
@@ -45,7 +46,8 @@ pub(crate) fn ensure_current(plane: &ControlPlane, kind: ControlPlaneKind, owner
     }
 }
 
-/// What a revision keeps of a template: what `kubectl rollout undo` patches back.
+/// Returns the form in which a revision stores a template, which `kubectl rollout undo` sends as a
+/// patch.
 fn as_revision_data(template: &Value) -> Value {
     let mut template = template.clone();
     if let Some(template) = template.as_object_mut() {
@@ -54,7 +56,7 @@ fn as_revision_data(template: &Value) -> Value {
     template
 }
 
-/// The template that a revision keeps.
+/// Returns the template that a revision stores.
 pub(crate) fn template_of_revision(revision: &ControllerRevision) -> Value {
     let mut template = revision.data.pointer("/spec/template").cloned().unwrap_or_default();
     if let Some(template) = template.as_object_mut() {
@@ -63,14 +65,14 @@ pub(crate) fn template_of_revision(revision: &ControllerRevision) -> Value {
     template
 }
 
-/// The revisions of a workload, oldest first.
+/// Returns the revisions of a workload, oldest first.
 fn sorted(plane: &ControlPlane, owner: &Workload) -> Vec<Arc<ControllerRevision>> {
     let mut revisions = plane.cache.controller_revisions.managed_by(&owner.metadata.uid);
     revisions.sort_by_key(|revision| (revision.revision, revision.metadata.name.clone()));
     revisions
 }
 
-/// Deletes the oldest revisions that no pod has any more, down to the history's length.
+/// Deletes the oldest revisions that no pod uses, until `revisionHistoryLimit` of them are left.
 pub(crate) fn delete_old_revisions(plane: &ControlPlane, owner: &Workload, in_use: &[&str]) -> ApiResult<()> {
     let limit = usize::try_from(owner.spec.revision_history_limit.unwrap_or(10)).unwrap_or_default();
     let idle: Vec<Arc<ControllerRevision>> = sorted(plane, owner)

@@ -1,4 +1,5 @@
-//! StatefulSets: pods with names and volumes of their own, made in order and replaced from the last to the first.
+//! The StatefulSet controller: pods with stable names and volumes, created in order and replaced
+//! from the last to the first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,17 +19,18 @@ use crate::api::storage::ObjectKey;
 
 const EVENT_COMPONENT: EventComponent = EventComponent::Controller("statefulset-controller");
 
-/// A StatefulSet and its pods.
+/// A StatefulSet, its pods and its revisions.
 struct StatefulSetState<'a> {
     set: &'a Workload,
-    /// The pods by their number.
+    /// Pods by ordinal.
     pods: BTreeMap<i64, Arc<Pod>>,
-    /// The names of the current template's revision, and of the one that pods had before.
+    /// Name of the current template's revision. The next field names the revision that pods had
+    /// before.
     update_revision: String,
     current_revision: String,
 }
 
-/// Makes, replaces and deletes pods, one after the other unless the set says otherwise.
+/// Creates, replaces and deletes pods, one after another unless the policy is `Parallel`.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(set) = plane.cache.stateful_sets.get(key) else { return Ok(RunAgain::WhenChanged) };
     let pods = plane.claim_pods(ControlPlaneKind::StatefulSet, &set.metadata, set.selector().as_ref())?;
@@ -51,7 +53,7 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     write_status(plane, key, &state)
 }
 
-/// The number in a pod's name, if the pod is one of the set's.
+/// Returns the ordinal in a pod's name, or `None` if the name does not belong to the set.
 fn ordinal(set: &Workload, pod: &Pod) -> Option<i64> {
     pod.metadata.name.strip_prefix(set.metadata.name.as_str())?.strip_prefix('-')?.parse().ok()
 }
@@ -70,7 +72,7 @@ impl StatefulSetState<'_> {
         self.set.spec.pod_management_policy == "Parallel"
     }
 
-    /// Which template a new pod of this number gets.
+    /// Returns the revision whose template a new pod with this ordinal gets.
     fn revision_for(&self, ordinal: i64) -> &str {
         let partition = self.set.spec.update_strategy.rolling_update.partition;
         let rolls = self.set.spec.update_strategy.kind != "OnDelete";
@@ -82,7 +84,8 @@ impl StatefulSetState<'_> {
     }
 }
 
-/// One pass. In order: each pod is there and well before the next is touched.
+/// Makes one pass. Unless the policy is `Parallel`, it changes a pod only if all pods before it are
+/// available.
 fn manage_pods(plane: &mut ControlPlane, state: &StatefulSetState<'_>) -> ApiResult<()> {
     let (set, wanted) = (state.set, state.desired_ordinals());
     let well = |plane: &ControlPlane, pod: &Pod| {
@@ -112,7 +115,7 @@ fn manage_pods(plane: &mut ControlPlane, state: &StatefulSetState<'_>) -> ApiRes
             return Ok(());
         }
     }
-    // Too many: from the last on.
+    // Scale down, highest ordinal first.
     for (_, pod) in state.pods.iter().rev().filter(|(ordinal, _)| !wanted.contains(ordinal)) {
         if !pod.metadata.is_deleting() {
             delete(plane, set, pod)?;
@@ -124,7 +127,8 @@ fn manage_pods(plane: &mut ControlPlane, state: &StatefulSetState<'_>) -> ApiRes
     if set.spec.update_strategy.kind == "OnDelete" {
         return Ok(());
     }
-    // Old ones are replaced from the last on, each when all after it are well.
+    // Replace outdated pods from the highest ordinal down, each once all pods after it are
+    // available.
     for ordinal in wanted.rev() {
         let Some(pod) = state.pods.get(&ordinal) else { return Ok(()) };
         if revision_of(pod) != state.revision_for(ordinal) {
@@ -153,7 +157,7 @@ fn delete(plane: &mut ControlPlane, set: &Workload, pod: &Pod) -> ApiResult<()> 
     Ok(())
 }
 
-/// Makes the pod of a number, and its claims first.
+/// Creates the pod with an ordinal, after its claims.
 fn create(plane: &mut ControlPlane, state: &StatefulSetState<'_>, ordinal: i64) -> ApiResult<()> {
     let set = state.set;
     let name = format!("{}-{ordinal}", set.metadata.name);
@@ -209,7 +213,7 @@ fn create(plane: &mut ControlPlane, state: &StatefulSetState<'_>, ordinal: i64) 
     }
 }
 
-/// Makes a pod's claim, if it is not there from an earlier pod of that name.
+/// Creates a pod's claim, unless it exists from an earlier pod of the same name.
 fn create_claim(plane: &ControlPlane, set: &Workload, template: &Value, name: &str) -> ApiResult<()> {
     if plane.cache.volume_claims.get(&ObjectKey::new(Some(&set.metadata.namespace), name)).is_some() {
         return Ok(());

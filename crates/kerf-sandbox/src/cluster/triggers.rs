@@ -1,4 +1,5 @@
-//! Which change is whose business. Nothing is decided here: a controller that is woken for nothing finds nothing to do.
+//! Enqueues the work items that follow from a change. This module decides nothing else: a
+//! controller that runs without need finds nothing to do.
 
 use tokio::time::Instant;
 
@@ -38,7 +39,7 @@ impl ControlPlane {
         }
     }
 
-    /// The controller that an object belongs to, or belonged to, has something to count.
+    /// Enqueues the controllers that own the object before and after the change.
     pub(super) fn enqueue_owners<T: HasMetadata>(&mut self, changed: &CacheChange<T>) {
         for object in changed.both() {
             self.enqueue_owner(object.meta());
@@ -60,7 +61,8 @@ impl ControlPlane {
         self.queue.add(work);
     }
 
-    /// A Deployment that recreates its pods waits for the last of the old ones.
+    /// Enqueues the Deployment of a deleted pod: the strategy `Recreate` waits until the last old
+    /// pod is deleted.
     fn enqueue_deployment_of(&mut self, changed: &CacheChange<Pod>) {
         let set = changed.before.as_ref().and_then(|pod| {
             let owner = pod.metadata.controller().filter(|owner| owner.kind == "ReplicaSet")?;
@@ -71,7 +73,8 @@ impl ControlPlane {
         }
     }
 
-    /// A pod that nobody manages may be taken on by whoever selects it.
+    /// Enqueues the workloads whose selectors match a pod without a controller: they may adopt the
+    /// pod.
     fn enqueue_adopters(&mut self, pod: &Pod) {
         let namespace = &pod.metadata.namespace;
         let labels = pod.metadata.labels.as_slice();
@@ -104,7 +107,7 @@ impl ControlPlane {
         }
     }
 
-    /// A pod on a node that does not exist is collected after a while.
+    /// Enqueues the deletion of a pod on a node that does not exist, after the quarantine.
     fn enqueue_orphaned_pod(&mut self, pod: &ObjectKey) {
         let at = Instant::now() + self.config.timing.orphan_quarantine;
         self.queue.add_at(WorkItem::OrphanedPod(pod.clone()), at);
@@ -157,7 +160,7 @@ impl ControlPlane {
         }
     }
 
-    /// A claim may have become what a pod waits for.
+    /// Enqueues pods that use this claim, because they may wait for its volume.
     pub(super) fn volume_claim_changed(&mut self, key: &ObjectKey) {
         let users: Vec<(ObjectKey, ObjectKey)> = self
             .cache
@@ -183,7 +186,7 @@ impl ControlPlane {
         }
     }
 
-    /// Something has gone from a namespace, which may be waiting for just that.
+    /// Enqueues a namespace that is being deleted and may wait until it is empty.
     pub(super) fn enqueue_terminating_namespace(&mut self, namespace: &str) {
         let key = ObjectKey::new(None, namespace);
         if self.cache.namespaces.get(&key).is_some_and(|namespace| namespace.metadata.is_deleting()) {

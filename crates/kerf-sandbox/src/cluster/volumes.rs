@@ -1,14 +1,16 @@
-//! Persistent volumes: the part of kube-controller-manager that brings claims and volumes together, and a provisioner that makes volumes
-//! for every class that names one.
+//! Persistent volumes: the part of kube-controller-manager that binds claims to volumes, and a
+//! provisioner for every storage class that names one.
 //!
-//! A claim whose class binds at once gets the smallest volume that satisfies it, or has one made. A claim that waits for its first
-//! consumer is left alone until the scheduler has chosen: either a volume that exists (its `claimRef`) or a node for which one is to be made
-//! (the claim's `selected-node` annotation); the volume is then made where that node is, and its node affinity says so. Claims that pods
-//! bring with them (`ephemeral`) are made here too. What is in use is protected by finalizers, and a volume goes with its claim if its
-//! policy says so.
+//! A claim with immediate binding gets the smallest volume that satisfies it, or a new one. A claim
+//! with `WaitForFirstConsumer` waits until the scheduler has chosen. The scheduler chooses an
+//! existing volume (its `claimRef`), or a node for which to create one (the claim's `selected-node`
+//! annotation). A new volume gets a node affinity for the topology of that node. This controller
+//! also creates the claims of ephemeral volumes. Finalizers protect claims and volumes in use. A
+//! volume is deleted with its claim if its reclaim policy demands that.
 //!
-//! What always holds: a volume belongs to at most one claim and a claim to at most one volume; every step is a write that can be
-//! found again, so that whoever is stopped between two writes goes on where it was.
+//! Invariants: a volume belongs to at most one claim, and a claim to at most one volume. Every step
+//! is a write that can be read back, so a controller that is stopped between two writes continues
+//! where it was.
 
 mod claims;
 mod ephemeral;
@@ -35,32 +37,35 @@ use crate::api::ApiServer;
 
 pub(crate) use matching::{CLAIM_SELECTED_NODE, best_match, is_bound, requested_storage};
 
-/// The controller of claims and volumes, with its provisioner.
+/// Binds claims to volumes, and provisions volumes.
 ///
-/// It reads and writes through the store of its [`ApiServer`] in this process. There should be one for a cluster.
+/// It reads and writes through the store of its [`ApiServer`] in this process. A cluster must have
+/// only one.
 pub struct VolumeController {
     client: InProcessClient,
     feeds: Feeds,
     event_recorder: EventRecorder,
-    /// How long it takes to make a volume.
+    /// Time to provision a volume.
     provision_delay: Duration,
     claims: BTreeMap<SmolStr, PersistentVolumeClaim>,
     volumes: BTreeMap<SmolStr, PersistentVolume>,
     classes: BTreeMap<SmolStr, StorageClass>,
     nodes: BTreeMap<SmolStr, Labels>,
-    /// The labels by which a driver says where a node is, by node and driver.
+    /// Labels in which a driver describes a node's topology, by node and driver.
     topology_keys: BTreeMap<SmolStr, BTreeMap<String, Vec<String>>>,
-    /// The claims that pods use, by pod; how many pods use a claim; and pods that want claims made for them.
+    /// Claims by the pod that uses them. The next fields: number of pods that use each claim, and
+    /// pods with ephemeral volumes.
     claims_by_pod: BTreeMap<SmolStr, BTreeSet<SmolStr>>,
     claim_use_counts: BTreeMap<SmolStr, usize>,
     pods_with_ephemeral_volumes: BTreeMap<SmolStr, Pod>,
-    /// What is to be looked at.
+    /// Objects to reconcile.
     dirty: BTreeSet<Dirty>,
-    /// When which claim's volume will have been made.
+    /// Time at which the volume of each claim will be provisioned.
     provisioning_done_at: BTreeMap<SmolStr, Instant>,
 }
 
-/// Something to be looked at; claims first, since what becomes of volumes depends on them.
+/// An object to reconcile. Pods come first, because they may need new claims; volumes come last,
+/// because their state depends on claims.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Dirty {
     Pod(SmolStr),
@@ -84,7 +89,8 @@ impl std::fmt::Debug for VolumeController {
 }
 
 impl VolumeController {
-    /// A controller for the cluster that `server` serves, whose provisioner takes `takes` to make a volume.
+    /// Returns a controller for the cluster that `server` serves. Provisioning a volume takes
+    /// `takes`.
     pub fn new(server: &ApiServer, takes: Duration) -> Self {
         let local = InProcessClient::new(server, "kube-controller-manager");
         let feeds = Feeds {
@@ -113,7 +119,8 @@ impl VolumeController {
         }
     }
 
-    /// Brings claims and volumes together until it is dropped, which can be at any time: nothing is lost with it.
+    /// Binds claims and provisions volumes until it is dropped. Dropping it at any time loses
+    /// nothing.
     pub async fn run(mut self) {
         loop {
             self.apply_changes();
@@ -123,7 +130,7 @@ impl VolumeController {
                     Dirty::Claim(key) => self.sync_claim(&key),
                     Dirty::Volume(name) => self.sync_volume(&name),
                 }
-                // What was just written is known before the next step.
+                // Apply what was just written before the next step.
                 self.apply_changes();
             }
             let next = self.provisioning_done_at.values().min().copied();
@@ -161,7 +168,7 @@ impl VolumeController {
         }
         for told in self.feeds.classes.take_changes() {
             put_or_remove(&mut self.classes, &told, decode_change(&told));
-            // A claim may have waited for its class.
+            // Unbound claims may wait for this class.
             let waiting = self.claims.iter().filter(|(_, claim)| !is_bound(claim)).map(|(key, _)| key.clone());
             self.dirty.extend(waiting.map(Dirty::Claim));
         }

@@ -1,6 +1,8 @@
-//! What is to be done, in order: each piece of work stands in the queue once, however often it was asked for; work that is due later
-//! waits in order of time; work that failed comes back later each time.
-//! Invariant: the order in which work comes out depends only on the order in which it went in and on the clock, never on a hash.
+//! An ordered queue of distinct work items, with delayed items and exponential back-off, like
+//! client-go's rate-limited work queue. Adding an item that is already ready has no effect.
+//!
+//! Invariant: the order of the items depends only on the order of the calls and on the clock, never
+//! on a hash.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::Hash;
@@ -9,15 +11,16 @@ use std::time::Duration;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::time::Instant;
 
-/// The first pause after a failure, and the longest: those of the real controllers.
+/// First and longest delay after a failure, as in kube-controller-manager.
 const BASE_RETRY_DELAY: Duration = Duration::from_millis(5);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(1000);
 
-/// An ordered queue of distinct pieces of work.
+/// Ordered queue of distinct work items.
 #[derive(Debug)]
 pub(crate) struct WorkQueue<W> {
     ready: VecDeque<W>,
-    /// What is in `ready`. (The hashed ones are asked about single pieces of work and never gone through.)
+    /// Items in `ready`. The hashed collections serve lookups only; iterating over them would make
+    /// the order depend on a hash.
     ready_set: FxHashSet<W>,
     later: BTreeMap<(Instant, u64), W>,
     due: FxHashMap<W, (Instant, u64)>,
@@ -37,14 +40,14 @@ impl<W: Clone + Eq + Hash> WorkQueue<W> {
         }
     }
 
-    /// To be done now. A later date that it had stays.
+    /// Adds an item that is ready now. An entry of the same item for a later time stays.
     pub(crate) fn add(&mut self, work: W) {
         if self.ready_set.insert(work.clone()) {
             self.ready.push_back(work);
         }
     }
 
-    /// To be done at `at`, or when it was already due if that is sooner.
+    /// Adds an item that becomes ready at `at`, or earlier if it already has an earlier time.
     pub(crate) fn add_at(&mut self, work: W, at: Instant) {
         if let Some(place) = self.due.get(&work).copied() {
             if place.0 <= at {
@@ -58,7 +61,7 @@ impl<W: Clone + Eq + Hash> WorkQueue<W> {
         self.later.insert(place, work);
     }
 
-    /// To be done again, later each time that it fails.
+    /// Adds an item that failed. Its delay doubles with each failure.
     pub(crate) fn add_after_failure(&mut self, work: W, now: Instant) {
         let failures = self.failures.entry(work.clone()).or_default();
         let pause = BASE_RETRY_DELAY.saturating_mul(1 << (*failures).min(20)).min(MAX_RETRY_DELAY);
@@ -66,12 +69,13 @@ impl<W: Clone + Eq + Hash> WorkQueue<W> {
         self.add_at(work, now + pause);
     }
 
-    /// It went well: the next failure is a first one.
+    /// Resets the failure count of an item, so that the next failure starts with the shortest
+    /// delay.
     pub(crate) fn forget_failures(&mut self, work: &W) {
         self.failures.remove(work);
     }
 
-    /// The next piece of work that is due.
+    /// Removes and returns the next item that is ready at `now`. Returns `None` if there is none.
     pub(crate) fn next(&mut self, now: Instant) -> Option<W> {
         while let Some(entry) = self.later.first_entry()
             && entry.key().0 <= now
@@ -85,12 +89,12 @@ impl<W: Clone + Eq + Hash> WorkQueue<W> {
         Some(work)
     }
 
-    /// Whether something is to be done now.
+    /// Returns true if an item is ready now.
     pub(crate) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// When the next piece of work is due that is not yet.
+    /// Returns the time at which the next delayed item becomes ready.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.later.first_key_value().map(|((at, _), _)| *at)
     }

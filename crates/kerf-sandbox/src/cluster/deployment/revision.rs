@@ -1,4 +1,4 @@
-//! Which ReplicaSet belongs to which template, and the numbers by which `kubectl rollout` tells them apart.
+//! The ReplicaSet of each pod template, and the revision numbers that `kubectl rollout` shows.
 
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::cluster::pods::{controller_reference, ignore_gone};
 pub(super) const TEMPLATE_HASH_LABEL: &str = "pod-template-hash";
 const REVISION_ANNOTATION: &str = "deployment.kubernetes.io/revision";
 const REVISION_HISTORY_ANNOTATION: &str = "deployment.kubernetes.io/revision-history";
-/// Annotations of a Deployment that are its own business.
+/// Annotations of a Deployment that are not copied to its ReplicaSets.
 const UNCOPIED_ANNOTATIONS: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION_ANNOTATION,
@@ -29,7 +29,7 @@ const UNCOPIED_ANNOTATIONS: [&str; 6] = [
     "deprecated.deployment.rollback.to",
 ];
 
-/// Sorts the sets of a Deployment by age, and finds the one of its current template.
+/// Sorts the ReplicaSets of a Deployment by age, and finds the one of the current template.
 pub(super) fn build_rollout(key: &ObjectKey, deployment: Arc<Workload>, mut sets: Vec<Arc<Workload>>) -> Rollout {
     sets.sort_by_key(|set| (set.metadata.creation_timestamp, set.metadata.name.clone()));
     let current = without_hash(&deployment.spec.template);
@@ -38,7 +38,7 @@ pub(super) fn build_rollout(key: &ObjectKey, deployment: Arc<Workload>, mut sets
     Rollout { key: key.clone(), deployment, new, old: sets }
 }
 
-/// A template without the label that tells its pods from those of others.
+/// Returns a template without the label that holds its hash.
 fn without_hash(template: &Value) -> Value {
     let mut template = template.clone();
     object::remove(&mut template, &["metadata", "labels", TEMPLATE_HASH_LABEL]);
@@ -49,7 +49,7 @@ fn revision_of(set: &Workload) -> i64 {
     set.metadata.annotations.get(REVISION_ANNOTATION).and_then(|revision| revision.parse().ok()).unwrap_or_default()
 }
 
-/// What a ReplicaSet's annotations should be; none if they are that already.
+/// Returns the annotations of a ReplicaSet that have to change, or `None` if all are up to date.
 fn annotation_changes(rollout: &Rollout, set: Option<&Workload>) -> Option<Map<String, Value>> {
     let newest = rollout.old.iter().map(|old| revision_of(old)).max().unwrap_or_default() + 1;
     let own = set.map(revision_of).unwrap_or_default();
@@ -62,7 +62,7 @@ fn annotation_changes(rollout: &Rollout, set: Option<&Workload>) -> Option<Map<S
     if own < newest {
         wanted.insert(REVISION_ANNOTATION.into(), newest.to_string().into());
         if let Some(set) = set.filter(|_| own > 0) {
-            // It was the newest once before: remember when.
+            // The ReplicaSet was the newest before: record its former revision.
             let history =
                 set.metadata.annotations.get(REVISION_HISTORY_ANNOTATION).map(|before| format!("{before},{own}"));
             wanted.insert(REVISION_HISTORY_ANNOTATION.into(), history.unwrap_or_else(|| own.to_string()).into());
@@ -73,8 +73,8 @@ fn annotation_changes(rollout: &Rollout, set: Option<&Workload>) -> Option<Map<S
     (!wanted.is_empty()).then_some(wanted)
 }
 
-/// Sees that the new ReplicaSet carries the right number and annotations, and the Deployment the same number. Returns whether
-/// anything had to be written.
+/// Updates the annotations of the new ReplicaSet and the revision of the Deployment. Returns true
+/// if a write was needed.
 pub(super) fn sync_annotations(plane: &ControlPlane, rollout: &Rollout) -> ApiResult<bool> {
     let Some(new) = &rollout.new else { return Ok(false) };
     if let Some(wanted) = annotation_changes(rollout, Some(new)) {
@@ -96,7 +96,8 @@ pub(super) fn sync_annotations(plane: &ControlPlane, rollout: &Rollout) -> ApiRe
     Ok(false)
 }
 
-/// Makes the ReplicaSet of the current template, if there is none. Returns its name if it was made.
+/// Creates the ReplicaSet of the current template if it does not exist. Returns its name if it was
+/// created.
 pub(super) fn ensure_new_replica_set(plane: &mut ControlPlane, rollout: &Rollout) -> ApiResult<Option<String>> {
     if rollout.new.is_some() {
         sync_annotations(plane, rollout)?;
@@ -131,7 +132,8 @@ pub(super) fn ensure_new_replica_set(plane: &mut ControlPlane, rollout: &Rollout
     match plane.controller_client.create(ControlPlaneKind::ReplicaSet, &meta.namespace, &set) {
         Ok(_) => {}
         Err(refusal) if refusal.code() == 409 => {
-            // Another template, the same hash: count it in, and try again.
+            // Hash collision with another template: change the hash by incrementing the collision
+            // count, and retry.
             let status = json!({"collisionCount": collisions + 1});
             plane.controller_client.patch_status(ControlPlaneKind::Deployment, &rollout.key, &status)?;
             return Err(refusal);
@@ -151,7 +153,7 @@ pub(super) fn ensure_new_replica_set(plane: &mut ControlPlane, rollout: &Rollout
     Ok(Some(name))
 }
 
-/// Deletes the oldest ReplicaSets that nobody needs any more, down to the history's length.
+/// Deletes the oldest ReplicaSets without pods, until `revisionHistoryLimit` of them are left.
 pub(super) fn delete_old_replica_sets(plane: &ControlPlane, rollout: &Rollout) -> ApiResult<()> {
     let Some(limit) = rollout.deployment.spec.revision_history_limit else { return Ok(()) };
     let mut idle: Vec<_> = rollout.old.iter().filter(|set| !set.metadata.is_deleting()).collect();
@@ -169,7 +171,7 @@ pub(super) fn delete_old_replica_sets(plane: &ControlPlane, rollout: &Rollout) -
     Ok(())
 }
 
-/// Ten letters that stand for a template, in the alphabet of generated names.
+/// Returns a hash of a template: ten characters of the alphabet of generated names.
 pub(crate) fn template_hash(template: &Value, collisions: i64) -> String {
     const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut hasher = FxHasher::default();

@@ -1,5 +1,5 @@
-//! How many pods each ReplicaSet may have while a Deployment moves from one template to another: never more than wanted plus the
-//! surge, never fewer available than wanted less what may be unavailable.
+//! Sizes of the ReplicaSets during a rollout. The total never exceeds the desired replicas plus
+//! `maxSurge`. The available pods never fall below the desired replicas minus `maxUnavailable`.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn available<'a>(sets: impl Iterator<Item = &'a Arc<Workload>>) -> i64 {
     sets.map(|set| set.status_count("availableReplicas")).sum()
 }
 
-/// The size that the new ReplicaSet may have now, if it has `current` pods.
+/// Returns the size that the new ReplicaSet may have now, if it has `current` pods.
 pub(super) fn new_set_size(rollout: &Rollout, current: i64) -> i64 {
     if rollout.deployment.spec.strategy.kind == "Recreate" {
         return rollout.desired_replicas();
@@ -27,7 +27,7 @@ pub(super) fn new_set_size(rollout: &Rollout, current: i64) -> i64 {
     if room <= 0 { current } else { current + room.min(rollout.desired_replicas() - current) }
 }
 
-/// One step of a rolling update. Returns whether anything had to be written.
+/// Makes one step of a rolling update. Returns true if a write was needed.
 pub(super) fn rolling_update_step(plane: &mut ControlPlane, rollout: &Rollout) -> ApiResult<bool> {
     let Some(new) = &rollout.new else { return Ok(false) };
     let wanted = rollout.desired_replicas();
@@ -38,7 +38,8 @@ pub(super) fn rolling_update_step(plane: &mut ControlPlane, rollout: &Rollout) -
     scale_down_old_sets(plane, rollout, new)
 }
 
-/// Takes pods from the old ReplicaSets: first those that are not available anyway, then as many as may be missed.
+/// Scales down the old ReplicaSets: first by pods that are unavailable, then by as many as may be
+/// unavailable.
 fn scale_down_old_sets(plane: &mut ControlPlane, rollout: &Rollout, new: &Workload) -> ApiResult<bool> {
     let (_, unavailable) = rollout.max_surge_and_unavailable();
     let least = rollout.desired_replicas() - unavailable;
@@ -69,7 +70,8 @@ fn scale_down_old_sets(plane: &mut ControlPlane, rollout: &Rollout, new: &Worklo
     Ok(moved)
 }
 
-/// One step of a recreation: first the old pods go, all of them, then the new ones come.
+/// Makes one step of the strategy `Recreate`: it deletes all old pods before it creates new ones.
+/// Returns true if a write was needed.
 pub(super) fn recreate(plane: &mut ControlPlane, rollout: &Rollout) -> ApiResult<bool> {
     let mut moved = false;
     for set in rollout.old.iter().filter(|set| set.replicas() > 0) {
@@ -84,14 +86,14 @@ pub(super) fn recreate(plane: &mut ControlPlane, rollout: &Rollout) -> ApiResult
     }
 }
 
-/// Whether pods of old ReplicaSets have not ended yet.
+/// Returns true if an old ReplicaSet has pods that are not terminal.
 pub(super) fn has_running_old_pods(plane: &ControlPlane, rollout: &Rollout) -> bool {
     rollout.old.iter().any(|set| {
         set.replicas() > 0 || plane.cache.pods.managed_by(&set.metadata.uid).iter().any(|pod| !pod.is_terminal())
     })
 }
 
-/// Whether the wanted number has changed since the ReplicaSets were sized.
+/// Returns true if the desired replicas have changed since the ReplicaSets were last scaled.
 pub(super) fn is_scaling_event(rollout: &Rollout) -> bool {
     let wanted = rollout.desired_replicas().to_string();
     rollout
@@ -100,12 +102,13 @@ pub(super) fn is_scaling_event(rollout: &Rollout) -> bool {
         .any(|set| set.metadata.annotations.get(DESIRED_REPLICAS_ANNOTATION).is_some_and(|desired| desired != wanted))
 }
 
-/// Brings the ReplicaSets to a new wanted number without moving the rollout on. Returns whether anything had to be written.
+/// Scales the ReplicaSets to a new desired number without advancing the rollout. Returns true if a
+/// write was needed.
 pub(super) fn scale_sets(plane: &mut ControlPlane, rollout: &Rollout) -> ApiResult<bool> {
     let wanted = rollout.desired_replicas();
     let active: Vec<Arc<Workload>> = rollout.all_sets().filter(|set| set.replicas() > 0).cloned().collect();
     if active.len() <= 1 {
-        // One set, or none: then the newest.
+        // At most one ReplicaSet has pods. If none has, scale the newest.
         let only = active.first().or(rollout.new.as_ref()).or(rollout.old.last());
         return only.map_or(Ok(false), |set| rollout.scale(plane, set, wanted));
     }
@@ -130,7 +133,8 @@ pub(super) fn scale_sets(plane: &mut ControlPlane, rollout: &Rollout) -> ApiResu
     Ok(moved)
 }
 
-/// Shares a new total among the ReplicaSets in proportion to what they have; what is left over goes to the largest.
+/// Distributes a new total over the ReplicaSets in proportion to their sizes. The remainder goes to
+/// the largest.
 fn proportional_sizes(rollout: &Rollout, mut active: Vec<Arc<Workload>>) -> Vec<(Arc<Workload>, i64)> {
     let (surge, _) = rollout.max_surge_and_unavailable();
     let wanted = rollout.desired_replicas();
@@ -159,7 +163,7 @@ fn proportional_sizes(rollout: &Rollout, mut active: Vec<Arc<Workload>>) -> Vec<
     sizes
 }
 
-/// What a ReplicaSet's share of a new total is, as a change of its size.
+/// Returns the change of a ReplicaSet's size that is proportional to the change of the total.
 fn proportional_change(rollout: &Rollout, set: &Workload, wanted: i64, surge: i64) -> i64 {
     if wanted == 0 {
         return -set.replicas();
@@ -167,6 +171,6 @@ fn proportional_change(rollout: &Rollout, set: &Workload, wanted: i64, surge: i6
     let remembered =
         set.metadata.annotations.get(MAX_REPLICAS_ANNOTATION).and_then(|maximum| maximum.parse::<i64>().ok());
     let before = remembered.unwrap_or_else(|| rollout.deployment.status_count("replicas")).max(1);
-    // Rounded to the nearest.
+    // Rounded to the nearest integer.
     (set.replicas() * (wanted + surge) * 2 + before).div_euclid(2 * before) - set.replicas()
 }

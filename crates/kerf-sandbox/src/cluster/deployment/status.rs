@@ -1,5 +1,5 @@
-//! What a Deployment says about itself: how many pods of which template, and whether it gets anywhere. `kubectl rollout status` reads
-//! exactly this.
+//! The status of a Deployment: its pod counts and the conditions `Available` and `Progressing`,
+//! which `kubectl rollout status` reads.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::cluster::objects::{Condition, find_condition};
 use crate::cluster::pods::ignore_gone;
 use crate::cluster::replicaset::status_differs;
 
-/// The numbers of a Deployment's status.
+/// Pod counts of a Deployment's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counts {
     replicas: i64,
@@ -38,7 +38,8 @@ fn count(rollout: &Rollout) -> Counts {
     }
 }
 
-/// Whether nothing is left to be done.
+/// Returns true if the rollout is complete: all desired pods are updated and available, and no
+/// others exist.
 pub(super) fn is_complete(rollout: &Rollout) -> bool {
     let counts = count(rollout);
     let wanted = rollout.desired_replicas();
@@ -50,7 +51,7 @@ fn conditions(rollout: &Rollout) -> Vec<Condition> {
     serde_json::from_value(conditions).unwrap_or_default()
 }
 
-/// Writes the status, if it is not what it should be. `created`: a ReplicaSet that was just made.
+/// Writes the status if it differs. `created` is the name of a ReplicaSet that was just created.
 pub(super) fn write_status(plane: &ControlPlane, rollout: &Rollout, created: Option<String>) -> ApiResult<RunAgain> {
     let counts = count(rollout);
     let (_, unavailable) = rollout.max_surge_and_unavailable();
@@ -85,7 +86,8 @@ pub(super) fn write_status(plane: &ControlPlane, rollout: &Rollout, created: Opt
 
 type ConditionText = (&'static str, &'static str, String);
 
-/// What the Progressing condition should say, and whether that is a step forward. Nothing, if it is to stay as it is.
+/// Returns the new `Progressing` condition, and true if the rollout has made progress. Returns
+/// `None` if the condition stays as it is.
 fn progressing_condition(
     rollout: &Rollout,
     counts: Counts,
@@ -141,7 +143,8 @@ fn progressing_condition(
     Some(((status, reason, current.message.to_string()), false))
 }
 
-/// How long the Deployment may still take until it moves again; zero if that is over.
+/// Returns the time left until the progress deadline, zero if it has passed. Returns `None` if no
+/// deadline applies.
 fn time_until_deadline(rollout: &Rollout, now: jiff::Timestamp, conditions: &[Condition]) -> Option<Duration> {
     let limit = rollout.deployment.spec.progress_deadline_seconds?;
     let current = find_condition(conditions, "Progressing")?;
@@ -185,7 +188,7 @@ fn to_json(condition: &Condition) -> Value {
     })
 }
 
-/// Says that a Deployment is paused, or no longer is.
+/// Updates the `Progressing` condition when a Deployment is paused or resumed.
 pub(super) fn write_paused_condition(plane: &ControlPlane, rollout: &Rollout) -> ApiResult<()> {
     if rollout.deployment.spec.progress_deadline_seconds.is_none() {
         return Ok(());

@@ -1,4 +1,5 @@
-//! A machine's own part in its Node: it reports Ready after its boot, renews its lease, and reports again now and then.
+//! The kubelet's writes to its Node: it reports `Ready` after the boot, renews the Lease, and
+//! repeats the status at an interval.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -18,12 +19,11 @@ use crate::cluster::events::{EventComponent, EventType};
 use crate::cluster::kind::ControlPlaneKind;
 use crate::cluster::objects::{Node, find_condition};
 
-/// The namespace of the kubelets' leases.
 const LEASE_NAMESPACE: &str = "kube-node-lease";
-/// What the kubelets claim to be.
+/// Version that the kubelets report in the Node's status.
 const KUBELET_VERSION: &str = "v1.36.0+kerf";
 
-/// Brings a simulated node to life, or forgets one that is gone.
+/// Boots the instance of a simulated node, or removes the instance if its Node was deleted.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(node) = plane.cache.nodes.get(key).filter(|node| is_simulated(node)) else {
         plane.kubelets.instances.remove(key);
@@ -56,7 +56,7 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     }
 }
 
-/// The machine behind a Node, made when the Node is first seen.
+/// Returns the state of the instance behind a Node. Creates the instance when the Node is new.
 fn ensure_instance(plane: &mut ControlPlane, key: &ObjectKey, node: &Node, now: Instant) -> InstancePhase {
     if let Some(machine) = plane.kubelets.instances.get(key).filter(|machine| machine.uid == node.metadata.uid) {
         return machine.phase;
@@ -89,13 +89,14 @@ fn ensure_instance(plane: &mut ControlPlane, key: &ObjectKey, node: &Node, now: 
     life
 }
 
-/// The cloud takes a machine away.
+/// Terminates the instance of a node, as an interrupting cloud does.
 pub(crate) fn interrupt(plane: &mut ControlPlane, key: &ObjectKey) -> RunAgain {
     plane.terminate_instance(key.name());
     RunAgain::WhenChanged
 }
 
-/// What a kubelet does every few seconds.
+/// Renews the Lease, and writes the node's status if that is due. Runs at the interval
+/// `lease_renewal`.
 pub(crate) fn heartbeat(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let (Some(node), Some(machine)) = (plane.cache.nodes.get(key), plane.kubelets.instances.get(key)) else {
         return Ok(RunAgain::WhenChanged);
@@ -112,7 +113,7 @@ pub(crate) fn heartbeat(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<
     Ok(RunAgain::After(plane.config.timing.lease_renewal))
 }
 
-/// Writes the node's status. Most reports say what the last one said.
+/// Writes the node's status. Most writes repeat the previous one with new timestamps.
 fn write_status(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let (images, volumes) = (images(plane, &node.metadata.name), plane.volumes_in_use(&node.metadata.name));
     if !repeat_status(plane, key, &images, &volumes) {
@@ -137,7 +138,8 @@ fn write_status(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiRe
     Ok(())
 }
 
-/// Repeats the last report, if the Node is as that left it. Says whether that was possible.
+/// Repeats the last status write if its inputs and the Node are unchanged. Returns false if that is
+/// not possible.
 fn repeat_status(plane: &mut ControlPlane, key: &ObjectKey, images: &[SmolStr], volumes: &[String]) -> bool {
     let (Some(table), now) = (plane.table(ControlPlaneKind::Node), plane.now()) else { return false };
     let machine = plane.kubelets.instances.get_mut(key);
@@ -148,7 +150,8 @@ fn repeat_status(plane: &mut ControlPlane, key: &ObjectKey, images: &[SmolStr], 
         && last.template.rewrite_at(&plane.server.inner, table, key, now)
 }
 
-/// What was just written, for the next time.
+/// Returns the template for repeating a write that was just made, or `None` if it cannot be
+/// repeated.
 fn heartbeat_template(
     plane: &ControlPlane,
     kind: ControlPlaneKind,
@@ -160,7 +163,7 @@ fn heartbeat_template(
     HeartbeatTemplate::from_write(&plane.server.inner, (plane.table(kind)?, key), written, now, said)
 }
 
-/// What a healthy node says of itself: type, status, reason and message.
+/// Conditions of a healthy node: type, status, reason and message.
 const HEALTHY_CONDITIONS: [[&str; 4]; 4] = [
     ["MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"],
     ["DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"],
@@ -182,7 +185,7 @@ fn status(plane: &ControlPlane, node: &Node, images: &[SmolStr], volumes: &[Stri
         })
     };
     let label = |key: &str, otherwise: &str| node.metadata.labels.get(key).unwrap_or(otherwise).to_string();
-    // A kubelet reports at most fifty.
+    // A kubelet reports at most 50 images.
     let images: Vec<Value> =
         images.iter().take(50).map(|name| json!({"names": [name], "sizeBytes": 50_000_000})).collect();
     json!({
@@ -204,7 +207,8 @@ fn status(plane: &ControlPlane, node: &Node, images: &[SmolStr], volumes: &[Stri
     })
 }
 
-/// The images of the pods on a node, as a runtime that has pulled them lists them.
+/// Returns the images of the pods on a node, as a container runtime that has pulled them would list
+/// them.
 fn images(plane: &ControlPlane, node: &str) -> Vec<SmolStr> {
     let pods = plane.cache.pods_on(node);
     let mut names: Vec<_> = pods
@@ -240,7 +244,8 @@ fn create_lease(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiRe
     }
 }
 
-/// Renews a lease; nearly all writes of a quiet cluster are renewals, so one that is as the kubelet left it is renewed where it stands.
+/// Renews a Lease. If the Lease is unchanged since the kubelet's last write, its timestamps are
+/// replaced in place: nearly all writes of a quiet cluster are renewals.
 fn renew_lease(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let (now, table) = (plane.now(), plane.table(ControlPlaneKind::Lease));
     if let (Some(table), Some(machine)) = (table, plane.kubelets.instances.get_mut(key))
@@ -269,7 +274,8 @@ fn remember_lease(plane: &mut ControlPlane, key: &ObjectKey, written: &Bytes, no
     }
 }
 
-/// The object by which storage drivers say what they can do on the node. There are none until somebody installs one.
+/// Creates the CSINode object, in which storage drivers describe a node. It has no drivers until a
+/// client adds one.
 fn create_csi_node(plane: &ControlPlane, node: &Node) -> ApiResult<()> {
     let object = json!({
         "metadata": {
@@ -284,7 +290,7 @@ fn create_csi_node(plane: &ControlPlane, node: &Node) -> ApiResult<()> {
     }
 }
 
-/// Has the kubelet look at every pod on its node.
+/// Enqueues every pod on the node for its kubelet.
 fn enqueue_pods(plane: &mut ControlPlane, node: &Node) {
     for pod in plane.cache.pods_on(&node.metadata.name) {
         plane.queue.add(WorkItem::RunPod(pod.metadata.key()));
@@ -292,26 +298,27 @@ fn enqueue_pods(plane: &mut ControlPlane, node: &Node) {
 }
 
 impl ControlPlane {
-    /// The kubelet of a node stops, without a word.
+    /// Stops the kubelet of a node without notice.
     pub(crate) fn kill_kubelet(&mut self, node: &str) {
         if let Some(machine) = self.kubelets.instances.get_mut(&ObjectKey::new(None, node)) {
             machine.phase = InstancePhase::KubeletStopped;
         }
     }
 
-    /// The machine is gone, and so is its Node: the part of the control plane that talks to the cloud finds out at once.
+    /// Terminates an instance and deletes its Node at once, as a cloud controller manager does.
     pub(crate) fn terminate_instance(&mut self, node: &str) {
         self.kill_kubelet(node);
         let key = ObjectKey::new(None, node);
         let Some(node) = self.cache.nodes.get(&key) else { return };
-        // Nobody can do anything for a machine that is gone, so nobody's finalizer keeps its Node. A refusal means that it is gone.
+        // Finalizers cannot be processed for an instance that no longer exists, so they must not
+        // keep its Node. The writes fail only if the Node is already deleted.
         let _ = self
             .controller_client
             .merge_patch(&ControlPlaneKind::Node.path(&key), &json!({"metadata": {"finalizers": null}}));
         let _ = self.controller_client.delete(ControlPlaneKind::Node, &key, &node.metadata.uid);
     }
 
-    /// The kubelet of a node starts again.
+    /// Starts a stopped kubelet again.
     pub(crate) fn restart_kubelet(&mut self, node: &str) {
         let key = ObjectKey::new(None, node);
         if let Some(machine) = self.kubelets.instances.get_mut(&key)
@@ -322,7 +329,7 @@ impl ControlPlane {
         }
     }
 
-    /// The machine behind a Node of this name, when that comes, will never be ready.
+    /// Keeps the instance of a Node that will be created with this name from ever becoming ready.
     pub(crate) fn mark_never_ready(&mut self, node: &str) {
         self.kubelets.never_ready.insert(node.into());
     }

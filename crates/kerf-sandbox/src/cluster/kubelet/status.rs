@@ -1,4 +1,4 @@
-//! What a kubelet writes about a pod at each step of its life.
+//! Builds the status that a kubelet writes for a pod at each stage.
 
 use std::net::Ipv4Addr;
 
@@ -6,30 +6,30 @@ use serde_json::{Value, json};
 
 use crate::cluster::objects::{Container, Pod, find_condition};
 
-/// Where the containers of a pod are.
+/// Stage of a pod's containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ContainerStage {
-    /// Being made.
+    /// The containers are being created; the pod is `Pending`.
     Creating,
-    /// Up.
+    /// All containers are running.
     Running,
-    /// Over, with this exit code.
+    /// All containers have terminated with this exit code.
     Ended { exit_code: i64 },
 }
 
-/// What a report says besides the step.
+/// Values of a pod's status that do not depend on the stage.
 pub(super) struct PodStatusInputs<'a> {
     pub(super) now: &'a str,
-    /// Since when the pod is on its node.
+    /// Time at which the kubelet accepted the pod (`status.startTime`).
     pub(super) started: &'a str,
-    /// Since when its containers are up.
+    /// Start time of the containers.
     pub(super) running_since: &'a str,
     pub(super) host: Ipv4Addr,
     pub(super) address: Option<Ipv4Addr>,
     pub(super) restarts: u32,
 }
 
-/// The status of `pod` at `step`.
+/// Returns the status of `pod` at a stage.
 pub(super) fn pod_status(pod: &Pod, step: ContainerStage, facts: &PodStatusInputs<'_>) -> Value {
     let gates_open = pod.spec.readiness_gates.iter().all(|gate| {
         find_condition(&pod.status.conditions, &gate.condition_type).is_some_and(|condition| condition.status == "True")
@@ -85,7 +85,7 @@ pub(super) fn pod_status(pod: &Pod, step: ContainerStage, facts: &PodStatusInput
     status
 }
 
-/// A condition; the time of the last transition stays if the status does.
+/// Returns a condition. Its transition time stays if its status is unchanged.
 fn pod_condition(pod: &Pod, kind: &str, holds: bool, reason: &str, message: &str, now: &str) -> Value {
     let status = if holds { "True" } else { "False" };
     let since = find_condition(&pod.status.conditions, kind)
@@ -96,7 +96,7 @@ fn pod_condition(pod: &Pod, kind: &str, holds: bool, reason: &str, message: &str
     if kind != "PodReadyToStartContainers" || !reason.is_empty() {
         condition["observedGeneration"] = pod.metadata.generation.into();
     }
-    // Patches merge conditions, so what no longer applies has to be taken away in so many words.
+    // A patch merges conditions, so a field that no longer applies has to be set to null.
     condition["reason"] = if reason.is_empty() { Value::Null } else { reason.into() };
     condition["message"] = if message.is_empty() { Value::Null } else { message.into() };
     condition

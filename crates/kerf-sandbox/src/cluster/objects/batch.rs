@@ -1,4 +1,4 @@
-//! Jobs and what makes them.
+//! Jobs and CronJobs, reduced to the fields that their controllers read.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -6,7 +6,6 @@ use smol_str::SmolStr;
 
 use super::Meta;
 
-/// A Job.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(crate) struct Job {
@@ -41,7 +40,8 @@ pub(crate) struct JobStatus {
 }
 
 impl Job {
-    /// How it ended, if it has: `Complete` or `Failed`, and when.
+    /// Returns `Complete` or `Failed` and the time of that transition, or `None` if the Job has not
+    /// finished.
     pub(crate) fn finish_condition(&self) -> Option<(&str, Option<Timestamp>)> {
         let over = |condition: &&super::Condition| {
             condition.status == "True" && matches!(condition.kind.as_str(), "Complete" | "Failed")
@@ -51,7 +51,6 @@ impl Job {
     }
 }
 
-/// A CronJob.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(crate) struct CronJob {

@@ -1,4 +1,5 @@
-//! Pods and their claims: who uses which, and the claims that pods bring with them, which are made when the pod comes and owned by it.
+//! Claims that pods use, and claims of ephemeral volumes, which are created for a pod and owned by
+//! it.
 
 use k8s_openapi::api::core::v1::Pod;
 use kerf_referee::placement::{is_terminal, is_terminating};
@@ -22,7 +23,7 @@ impl VolumeController {
             }
         }
         self.pods_with_ephemeral_volumes.remove(&key);
-        // Most pods have no volumes of this kind, and most of a pod's text has nothing to do with volumes.
+        // Most pods use no claims, so a search in the bytes avoids decoding them.
         let mentions = |what: &[u8]| told.object.as_ref().is_some_and(|b| b.windows(what.len()).any(|w| w == what));
         let concerned = mentions(b"\"persistentVolumeClaim\"") || mentions(b"\"ephemeral\"");
         if let Some(pod) = concerned.then(|| decode_change::<Pod>(told)).flatten().filter(|pod| !is_terminal(pod)) {
@@ -43,7 +44,7 @@ impl VolumeController {
         self.dirty.extend(touched.into_iter().map(Dirty::Claim));
     }
 
-    /// Makes the claims that a pod brings with it.
+    /// Creates the claims of a pod's ephemeral volumes.
     pub(super) fn create_ephemeral_claims(&mut self, key: &SmolStr) {
         let Some(pod) = self.pods_with_ephemeral_volumes.get(key) else { return };
         let meta = &pod.metadata;
@@ -69,7 +70,7 @@ impl VolumeController {
                 },
                 "spec": template.spec,
             });
-            // One that exists by now is looked at when it comes.
+            // A failed write is ignored: if the claim exists by now, its change follows.
             let _ = self.client.create(&format!("/api/v1/namespaces/{home}/persistentvolumeclaims"), &claim);
         }
     }

@@ -1,4 +1,4 @@
-//! What is told about claims: Events, each sentence about a claim once.
+//! Events about claims. Each event is published once per claim.
 
 use std::collections::BTreeSet;
 
@@ -7,20 +7,21 @@ use serde_json::json;
 
 use crate::cluster::in_process_client::InProcessClient;
 
-/// How many sentences are remembered; then all are forgotten, which costs a repetition.
+/// Number of events that are remembered. At this number all are forgotten; the next repetition is
+/// then published again.
 const MAX_REMEMBERED_EVENTS: usize = 4096;
 
-/// The controller's name in events.
+/// Component name of the volume controller in events.
 pub(super) const CONTROLLER_NAME: &str = "persistentvolume-controller";
 
-/// Tells what happens to claims.
+/// Publishes events about claims.
 pub(super) struct EventRecorder {
     client: InProcessClient,
     published: BTreeSet<(String, &'static str, String)>,
     serial: i128,
 }
 
-/// What is told.
+/// Content of one event.
 pub(super) struct EventText<'a> {
     pub(super) component: &'a str,
     pub(super) event_type: &'static str,
@@ -33,7 +34,7 @@ impl EventRecorder {
         Self { client: local, published: BTreeSet::new(), serial: 0 }
     }
 
-    /// Tells something about a claim, unless it was told before.
+    /// Publishes an event about a claim, unless an equal one was published before.
     pub(super) fn publish_event(&mut self, claim: &PersistentVolumeClaim, saying: EventText<'_>) {
         let meta = &claim.metadata;
         let (namespace, name) =
@@ -58,7 +59,7 @@ impl EventRecorder {
             "reason": saying.reason, "message": saying.message, "type": saying.event_type, "count": 1,
             "source": {"component": saying.component}, "firstTimestamp": at, "lastTimestamp": at,
         });
-        // That nobody could be told is no reason to fail.
+        // A failed write is ignored.
         let _ = self.client.create(&format!("/api/v1/namespaces/{namespace}/events"), &event);
     }
 }

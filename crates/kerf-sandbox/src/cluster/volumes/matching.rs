@@ -1,23 +1,26 @@
-//! Which volume a claim gets, by the rules of the volume controller: the smallest that is large enough and has everything the claim
-//! asks for. The scheduler asks the same question for one node, when a claim waits for its first consumer.
+//! The choice of a volume for a claim, by the rules of kube-controller-manager: the smallest volume
+//! that satisfies the claim. The scheduler uses the same function for one node when a claim waits
+//! for its first consumer.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kerf_api::quantity::Quantity;
 use kerf_referee::selectors::{Labels, labels_or_empty, selects};
 use kerf_referee::storage::is_volume_usable_on;
 
-/// The annotation by which the scheduler says for which node a volume is to be made.
+/// Annotation by which the scheduler names the node for which a volume has to be provisioned.
 pub(crate) const CLAIM_SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// The annotation of a claim whose binding is complete.
+/// Annotation of a claim whose binding is complete.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
-/// Whether a claim has its volume, and both know of it.
+/// Returns true if a claim names its volume and the binding is complete.
 pub(crate) fn is_bound(claim: &PersistentVolumeClaim) -> bool {
     let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).is_some_and(|name| !name.is_empty());
     named && claim.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(BIND_COMPLETED))
 }
 
-/// The best of the volumes for a claim, on a node if one is given (its name and labels). Volumes that `taken` speaks of are passed over.
+/// Returns the best volume for a claim: the one reserved for it, or else the smallest available
+/// one. With `node` (name and labels), only volumes that are usable on it. Skips volumes for which
+/// `taken` returns true.
 pub(crate) fn best_match<'a>(
     claim: &PersistentVolumeClaim,
     volumes: impl Iterator<Item = &'a PersistentVolume>,
@@ -48,7 +51,7 @@ pub(crate) fn best_match<'a>(
     best.map(|(_, _, volume)| volume)
 }
 
-/// Whether the volume names this claim as its own.
+/// Returns true if the volume's `claimRef` names this claim.
 pub(crate) fn is_reserved_for(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
     reference.is_some_and(|reference| {
@@ -58,7 +61,8 @@ pub(crate) fn is_reserved_for(volume: &PersistentVolume, claim: &PersistentVolum
     })
 }
 
-/// Whether the volume has what the claim asks for, wherever it is and whoever has it.
+/// Returns true if the volume has the properties that the claim requests. Topology and binding are
+/// not checked.
 fn satisfies(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
     let (Some(wanted), Some(offered)) = (&claim.spec, &volume.spec) else { return false };
     let mode = |mode: &Option<String>| mode.as_deref().unwrap_or("Filesystem").to_owned();
@@ -77,7 +81,7 @@ fn capacity(volume: &PersistentVolume) -> Quantity {
     capacity.and_then(|text| text.0.parse().ok()).unwrap_or(Quantity::ZERO)
 }
 
-/// How much a claim asks for.
+/// Returns the storage that a claim requests, or zero.
 pub(crate) fn requested_storage(claim: &PersistentVolumeClaim) -> Quantity {
     let resources = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref());
     let storage = resources.and_then(|r| r.requests.as_ref()).and_then(|requests| requests.get("storage"));

@@ -1,4 +1,5 @@
-//! The simulated provisioner: it makes a volume for every class that names a provisioner, after a while, where the chosen node is.
+//! The simulated provisioner: creates a volume for every class that names a provisioner, after a
+//! delay, in the topology of the selected node.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -14,7 +15,7 @@ use crate::rng::Rng;
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 impl VolumeController {
-    /// Orders a volume for a claim, unless one is in the making.
+    /// Starts to provision a volume for a claim, unless that is already in progress.
     pub(super) fn start_provisioning(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim, class: &StorageClass) {
         if self.provisioning_done_at.contains_key(key) {
             return;
@@ -39,7 +40,7 @@ impl VolumeController {
         self.finish_provisioning(now);
     }
 
-    /// Hands over the volumes that are made by now.
+    /// Creates the volumes whose delay has passed.
     pub(super) fn finish_provisioning(&mut self, now: Instant) {
         let made = self.provisioning_done_at.iter().filter(|(_, at)| **at <= now);
         let made: Vec<SmolStr> = made.map(|(key, _)| key.clone()).collect();
@@ -64,7 +65,7 @@ impl VolumeController {
                 claim,
                 EventText { component: by, event_type: "Warning", reason: "ProvisioningFailed", message },
             );
-            // How a provisioner says that the scheduler must choose again.
+            // Removing the annotation makes the scheduler choose a node again.
             self.merge_patch(&claim_path(key), &json!({"metadata": {"annotations": {CLAIM_SELECTED_NODE: null}}}));
             return;
         }
@@ -90,7 +91,7 @@ impl VolumeController {
         if let Some(place) = self.volume_topology(key, class, selected.as_deref()) {
             volume["spec"]["nodeAffinity"] = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": place}]}});
         }
-        // One that exists was made before somebody stopped us.
+        // A volume that exists was created before this controller was restarted.
         let _ = self.client.create("/api/v1/persistentvolumes", &volume);
         let message = format!("Successfully provisioned volume {name}");
         self.event_recorder.publish_event(
@@ -99,8 +100,9 @@ impl VolumeController {
         );
     }
 
-    /// Where a volume is to be: at the node that was chosen, or in one of the places that the class allows, or in one of the zones
-    /// that there are. None if nobody says where anything is.
+    /// Returns the node affinity terms of a volume: the topology of the selected node, or else one of
+    /// the class's allowed topologies, or else one of the nodes' zones. Returns `None` if no topology
+    /// is known.
     fn volume_topology(&self, key: &str, class: &StorageClass, node: Option<&str>) -> Option<Vec<Value>> {
         let expression = |name: &str, value: &str| json!({"key": name, "operator": "In", "values": [value]});
         if let Some(node) = node {
@@ -111,7 +113,8 @@ impl VolumeController {
             let place: Vec<Value> = keys.iter().filter_map(|name| Some(expression(name, labels.get(name)?))).collect();
             return (!place.is_empty()).then_some(place);
         }
-        // The same claim gets the same place in every run, and claims are spread over places.
+        // The choice depends only on the claim's key: it is the same in every run, and claims are
+        // spread over topologies.
         let mut chance = Rng::new(0).fork(key);
         let allowed =
             class.allowed_topologies.iter().flatten().flat_map(|t| t.match_label_expressions.iter().flatten());

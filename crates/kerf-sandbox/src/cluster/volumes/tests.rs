@@ -1,4 +1,4 @@
-//! Claims, volumes and the scheduler together, on a paused clock.
+//! Tests of claims and volumes together with the scheduler, on a paused clock.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
@@ -30,7 +30,7 @@ impl VolumeTestEnv {
         let status = json!({"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "110"}});
         let node = json!({"metadata": {"name": name, "labels": labels}, "status": status});
         self.client.create("/api/v1/nodes", &node).unwrap();
-        // New nodes are tainted until their kubelet says that they are ready.
+        // New nodes have a taint until their kubelet reports that they are ready.
         self.client.merge_patch(&format!("/api/v1/nodes/{name}"), &json!({"spec": {"taints": null}})).unwrap();
     }
 
@@ -80,7 +80,6 @@ impl VolumeTestEnv {
         self.get("pods", pod)?["spec"]["nodeName"].as_str().map(str::to_owned)
     }
 
-    /// The volume of a claim.
     fn volume_of(&self, claim: &str) -> Value {
         let claim = self.get("persistentvolumeclaims", claim).unwrap();
         self.get("persistentvolumes", claim["spec"]["volumeName"].as_str().unwrap()).unwrap()
