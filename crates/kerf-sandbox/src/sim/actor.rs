@@ -1,4 +1,5 @@
-//! Doing what a step says: requests to the API server in the name of a person, and orders to the machines.
+//! Carries out the steps of a scenario: requests to the API server as a user would send them, and
+//! terminations of simulated instances.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use crate::cluster::{Cluster, ComponentClient};
 
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
-/// A person at the cluster.
+/// A user of the cluster who performs the steps of a scenario.
 pub(super) struct ScenarioActor<'c> {
     cluster: &'c Cluster,
     client: ComponentClient,
@@ -20,7 +21,8 @@ impl<'c> ScenarioActor<'c> {
         Self { cluster, client: ComponentClient::new(cluster.api().clone(), "scenario") }
     }
 
-    /// Does everything that the step says but for faults. What is refused is returned in the server's words.
+    /// Performs everything in a step except faults. Returns the server's messages for requests that
+    /// it rejected. `machines` are nodes with their capacity types.
     pub(super) fn perform(&self, step: &ScenarioStep, machines: &[(String, String)]) -> Vec<String> {
         let mut refused = Vec::new();
         let mut note = |outcome: Result<(), String>| refused.extend(outcome.err());
@@ -69,7 +71,7 @@ impl<'c> ScenarioActor<'c> {
         self.send(Method::DELETE, &self.path(target, None)?, "application/json", &json!({}))
     }
 
-    /// Takes machines away: the first by name of those that fit.
+    /// Terminates the first matching instances, ordered by name.
     fn interrupt(&self, interruption: &InterruptStep, machines: &[(String, String)]) {
         let fits =
             |capacity_type: &str| interruption.capacity_type.as_ref().is_none_or(|wanted| wanted == capacity_type);
@@ -84,7 +86,7 @@ impl<'c> ScenarioActor<'c> {
         answer.map(drop).map_err(|refusal| refusal.message().to_owned())
     }
 
-    /// The path of an object.
+    /// Returns the path of an object. Fails if the cluster does not serve its kind.
     fn path(&self, target: &ScenarioTarget, api_version: Option<&str>) -> Result<String, String> {
         let registry = self.cluster.api().inner.registry();
         let is_meant = |resource: &Resource| {

@@ -1,6 +1,7 @@
-//! Somebody who sees every change of a cluster in the order in which they were made, whoever made them and of whatever kind the object is.
-//! Watches of several kinds cannot promise that: what one tells may be older than what another has told already. So changes are read from
-//! the store, merged by revision, and written into a [`Ledger`], which is where the invariants are checked.
+//! Reads every change of a cluster in the order of the writes, across all kinds and clients.
+//! Watches of several kinds cannot promise that order: one watch may deliver a change that is older
+//! than one already delivered by another. So changes are read from the store, merged by revision,
+//! and passed to an [`InvariantChecker`], which checks the invariants.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +16,7 @@ use crate::api::registry::Registry;
 use crate::api::{ApiServer, ObjectKey, PageQuery, Selection, TableChanges, TableIx};
 use crate::cluster::Cluster;
 
-/// A ledger that is written while others read it.
+/// A checker that one task writes while others read it.
 #[derive(Clone, Debug)]
 pub(super) struct SharedChecker(Arc<Mutex<InvariantChecker>>);
 
@@ -25,7 +26,7 @@ impl SharedChecker {
     }
 }
 
-/// Watches over a cluster until it is dropped.
+/// Checks the invariants of a cluster until it is dropped.
 #[derive(Debug)]
 pub struct InvariantWatcher {
     checker: SharedChecker,
@@ -33,7 +34,7 @@ pub struct InvariantWatcher {
 }
 
 impl InvariantWatcher {
-    /// Watches over a cluster from now on. Must be called on a tokio runtime.
+    /// Starts to watch a cluster. Must be called on a tokio runtime.
     pub fn start(cluster: &Cluster) -> Self {
         let server = cluster.api().clone();
         let ledger = SharedChecker(Arc::new(Mutex::new(InvariantChecker::new(server.clock().now()))));
@@ -47,12 +48,12 @@ impl InvariantWatcher {
         Self { checker: ledger, task: tokio::spawn(observer.run()) }
     }
 
-    /// Everything so far that must not have happened.
+    /// Returns all violations so far.
     pub fn violations(&self) -> Vec<Violation> {
         self.checker.lock().violations.clone()
     }
 
-    /// How many pods were evicted so far.
+    /// Returns the number of pods that were evicted so far.
     pub fn evictions(&self) -> usize {
         self.checker.lock().evictions
     }
@@ -61,7 +62,7 @@ impl InvariantWatcher {
         self.checker.lock()
     }
 
-    /// Ends it, and gives what it has written.
+    /// Stops watching, and returns the records.
     pub(super) fn into_checker(self, now: Timestamp) -> InvariantChecker {
         self.task.abort();
         std::mem::replace(&mut *self.checker.lock(), InvariantChecker::new(now))
@@ -74,17 +75,17 @@ impl Drop for InvariantWatcher {
     }
 }
 
-/// What reads the store.
+/// The task that reads the store.
 struct Observer {
     server: ApiServer,
     checker: SharedChecker,
     watched_tables: BTreeMap<TableIx, WatchedTable>,
-    /// What was served when we last looked for new tables.
+    /// Registry at the last search for new tables; `None` before the first.
     registry: Option<Arc<Registry>>,
     seen_revision: u64,
 }
 
-/// One table that is followed.
+/// A table whose changes are read.
 struct WatchedTable {
     kind: TrackedKind,
     last_revision: u64,
@@ -95,7 +96,7 @@ impl Observer {
         let bell = self.server.inner.storage.any_change_notify();
         loop {
             let mut rung = std::pin::pin!(bell.notified());
-            // Registered before we look, so that nothing is missed in between.
+            // Register before reading changes, so that a change in between is not missed.
             rung.as_mut().enable();
             self.catch_up();
             rung.await;
@@ -154,7 +155,7 @@ impl Observer {
         self.registry = Some(registry);
     }
 
-    /// Reads a whole table, if we were left behind.
+    /// Reads a whole table, after its history was compacted.
     fn relist_table(&mut self, table: TableIx) {
         let everything = Selection::default();
         let window = PageQuery { namespace: None, selection: &everything, from: None, at_revision: None, limit: None };

@@ -1,5 +1,6 @@
-//! What must hold, whatever happens: checked at every change (safety), and once more when nothing goes wrong any more (liveness). The rules
-//! are written from the objects alone; nothing here knows how the autoscaler decides.
+//! The invariants of a simulation: safety rules, checked at every change, and liveness rules,
+//! checked when faults are off. They are defined on the stored objects alone and know nothing about
+//! how the autoscaler decides.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +17,10 @@ use kerf_referee::selectors::selects;
 use super::invariant_checker::{ClaimRecord, InvariantChecker};
 use crate::api::ObjectKey;
 
-/// Machines of the simulated cloud.
+/// Prefix of the provider IDs of simulated instances.
 const PROVIDER_ID_SCHEME: &str = "kwok://";
 
-/// A node has come: no two of them may be one machine.
+/// Checks a new node: no two nodes may have the same provider ID.
 pub(super) fn on_new_node(ledger: &mut InvariantChecker, name: &str, now: Timestamp) {
     let Some(machine) = ledger.nodes.get(name).map(|node| node.provider_id.clone()) else { return };
     let has_it =
@@ -29,7 +30,8 @@ pub(super) fn on_new_node(ledger: &mut InvariantChecker, name: &str, now: Timest
     }
 }
 
-/// Somebody has decided that a claim goes: its pool's budgets allow it, and neither its node nor a pod on it forbids it.
+/// Checks a decision to disrupt a claim: the pool's budgets must allow it, and neither the node nor
+/// a pod on it may forbid it.
 pub(super) fn on_disruption_decision(ledger: &mut InvariantChecker, name: &str, now: Timestamp) {
     let Some(claim) = ledger.claims.get(name) else { return };
     let mut broken: Vec<(&'static str, String)> = Vec::new();
@@ -37,7 +39,7 @@ pub(super) fn on_disruption_decision(ledger: &mut InvariantChecker, name: &str, 
     if ledger.nodes.get(node).is_some_and(|node| node.is_protected) {
         broken.push(("do-not-disrupt is kept", format!("{node} ({name})")));
     }
-    // A node that has drifted and may take only so long to go does not ask its pods.
+    // A drifted node with a termination grace period may be disrupted whatever its pods forbid.
     let asks_pods = reason != DisruptionReason::Drifted || !claim.has_termination_grace_period;
     for pod in ledger.pods_on(node).map(|record| &record.pod).filter(|pod| asks_pods && is_active(pod)) {
         if is_protected(pod, now) {
@@ -53,7 +55,8 @@ pub(super) fn on_disruption_decision(ledger: &mut InvariantChecker, name: &str, 
     }
 }
 
-/// Whether more nodes of a pool go than its budgets allow, counted as spec 03 §6.4 says.
+/// Returns a message if more nodes of a pool are disrupted than its budgets allow, counted as in
+/// spec 03 §6.4.
 fn exceeded_budget(ledger: &InvariantChecker, pool: &str, reason: &DisruptionReason, now: Timestamp) -> Option<String> {
     let budgets = ledger.pools.get(pool)?.spec.disruption.as_ref()?.budgets.as_deref()?;
     let nodes = ledger.claims.values().filter(|claim| claim.pool == pool && !claim.is_terminating);
@@ -67,7 +70,8 @@ fn exceeded_budget(ledger: &InvariantChecker, pool: &str, reason: &DisruptionRea
     (going > allowed).then(|| format!("{going} of {total} nodes of pool {pool} go at once ({reason}), {allowed} may"))
 }
 
-/// A claim is deleted for which that was decided: its replacements are up, and nobody came to its node meanwhile.
+/// Checks the deletion of a disrupted claim: its replacements must be initialized, and no pod may
+/// have been added to its node since the decision.
 pub(super) fn on_claim_deletion(ledger: &mut InvariantChecker, name: &str, now: Timestamp) {
     let Some(claim) = ledger.claims.get(name) else { return };
     let Some(marked) = claim.disruption_mark.as_ref().filter(|_| !is_deleted_regardless(ledger, claim, now)) else {
@@ -80,7 +84,7 @@ pub(super) fn on_claim_deletion(ledger: &mut InvariantChecker, name: &str, now: 
     if ledger.claims.values().filter(is_for_it).any(|other| !other.is_initialized) {
         broken.push(("replacements are up first", format!("{name} goes before what was launched for it")));
     }
-    // Drift promises nobody a place.
+    // Drift does not promise that pods have another node.
     if claim.reason.as_deref() != Some("Drifted") {
         let is_new = |pod: &&Pod| is_reschedulable(pod) && !marked.pods.contains(&pod.metadata.uid);
         for pod in ledger.pods_on(&claim.node).map(|record| &record.pod).filter(is_new) {
@@ -93,14 +97,15 @@ pub(super) fn on_claim_deletion(ledger: &mut InvariantChecker, name: &str, now: 
     }
 }
 
-/// Whether a claim goes whatever was decided: its pool goes, its machine is gone, its time is up.
+/// Returns true if a claim is deleted independently of the decision: its pool or its node is
+/// deleted, or it has expired.
 fn is_deleted_regardless(ledger: &InvariantChecker, claim: &ClaimRecord, now: Timestamp) -> bool {
     ledger.pools.get(&claim.pool).is_none_or(|pool| pool.metadata.deletion_timestamp.is_some())
         || !ledger.nodes.contains_key(&claim.node)
         || claim.expires.is_some_and(|at| at <= now)
 }
 
-/// A pod is evicted: its node goes, and the pod does not forbid it.
+/// Checks an eviction: the pod's node must be deleting, and the pod must not forbid it.
 pub(super) fn on_eviction(ledger: &mut InvariantChecker, key: &ObjectKey, now: Timestamp) {
     let Some(pod) = ledger.pods.get(key).map(|record| record.pod.clone()) else { return };
     let node = pod.spec.node_name.clone().unwrap_or_default();
@@ -115,7 +120,7 @@ pub(super) fn on_eviction(ledger: &mut InvariantChecker, key: &ObjectKey, now: T
     if is_protected(&pod, now) {
         ledger.record_violation(now, "do-not-disrupt is kept", format!("{} is evicted from {node}", key.as_str()));
     }
-    // Those of daemon sets live and die with their node.
+    // Pods of DaemonSets are deleted with their nodes and do not count.
     if !pod.is_owned_by_daemonset() && ledger.steady_check.record_eviction(&pod, now) {
         ledger.record_violation(
             now,
@@ -140,7 +145,7 @@ fn is_protected(pod: &Pod, now: Timestamp) -> bool {
     })
 }
 
-/// The budget that does not let a pod be evicted (spec 03 §5.3).
+/// Returns the PodDisruptionBudget that blocks the eviction of a pod (spec 03 §5.3).
 fn blocking_pod_disruption_budget(ledger: &InvariantChecker, pod: &Pod) -> Option<String> {
     let stays_by_itself = |pod: &Pod| {
         pod.spec
@@ -166,7 +171,8 @@ fn blocking_pod_disruption_budget(ledger: &InvariantChecker, pod: &Pod) -> Optio
     matching.filter(|(_, budget)| forbids(budget)).map(|(key, _)| key.as_str().to_owned()).next()
 }
 
-/// Nothing goes wrong any more: what is still not as it should be? Empty if all is well.
+/// Returns the liveness rules that do not hold yet: rule and message. Empty if the cluster has
+/// reached the desired state. `may_pend` is the number of pods that may stay pending.
 pub(super) fn liveness_violations(ledger: &InvariantChecker, may_pend: usize) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
     let pending: Vec<String> = ledger.pending_pods().map(|pod| pod.namespaced_name().to_string()).collect();

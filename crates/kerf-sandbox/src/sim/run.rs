@@ -1,5 +1,6 @@
-//! One run: the cluster lives through its scenario while the system under test does what it does. Everything happens on the runtime's
-//! clock; on a paused one that is virtual time, on a real one it is a show.
+//! One simulation: performs the steps of a scenario on a cluster while the system under test runs.
+//! Everything uses the runtime's clock. On a paused clock that is virtual time; on a running clock
+//! it is a demonstration in real time.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,28 +19,29 @@ use super::report::{Appraisal, Sample, SimulationReport};
 use super::scenario::{Scenario, Steady};
 use crate::cluster::{Cluster, ClusterCost};
 
-/// How often somebody looks and tells.
+/// Interval of progress lines, and of the checks in the liveness phase.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// How long everything may take to come right once nothing goes wrong any more: longer than it takes to give up on a machine.
+/// Time for which the liveness phase may last. It is longer than the autoscaler takes to give up on
+/// an instance.
 const LIVENESS_TIMEOUT: Duration = Duration::from_mins(45);
-/// How many samples a report has at most.
+/// Approximate number of samples in a report.
 const MAX_SAMPLES: u32 = 48;
 
-/// A run in the making.
+/// A scenario and a seed, ready to run.
 #[derive(Clone, Debug)]
 pub struct Simulation {
-    /// What happens.
+    /// The scenario to run.
     pub scenario: Scenario,
-    /// Where chance comes from.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// Something to tell whoever watches.
+/// A line of progress for a person who watches the simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgressLine {
-    /// When, counted from the start.
+    /// Time since the start of the simulation.
     pub at: Duration,
-    /// What.
+    /// Text of the line, without the time.
     pub text: String,
 }
 
@@ -51,8 +53,11 @@ impl fmt::Display for ProgressLine {
 }
 
 impl Simulation {
-    /// Lives through it on a cluster, with somebody who runs its nodes, and says what came of it.
-    /// `appraise` says what the best plan for all pods that there are would cost, in millionths of a dollar an hour, if it can be told.
+    /// Runs the scenario on a cluster, and returns the report.
+    ///
+    /// `system` is the autoscaler under test; it is stopped at the end. `appraise` returns the cost
+    /// of the best plan for all existing pods in millionths of a dollar per hour, or `None` if it
+    /// is unknown. `tell` receives the lines of progress.
     pub async fn run(
         &self,
         cluster: &Cluster,
@@ -115,7 +120,8 @@ impl Simulation {
         witness.into_checker(now).report(&self.scenario.name, self.seed, cluster.api().fingerprint(), now)
     }
 
-    /// The liveness phase: nothing goes wrong any more, so everything must come right.
+    /// Runs the liveness phase: faults are off, and the cluster must reach the desired state before
+    /// the timeout.
     async fn run_liveness_phase(
         &self,
         cluster: &Cluster,
@@ -148,7 +154,7 @@ impl Simulation {
     }
 }
 
-/// Compares what the nodes cost with what the best plan would.
+/// Compares the cost of the nodes with the cost of the best plan.
 fn check_cost(witness: &InvariantWatcher, steady: &Steady, best: Option<u64>, now: Timestamp) {
     let mut ledger = witness.checker();
     ledger.steady_check.start(SignedDuration::try_from(steady.unchanged_for).unwrap_or(SignedDuration::MAX));
@@ -166,7 +172,7 @@ fn check_cost(witness: &InvariantWatcher, steady: &Steady, best: Option<u64>, no
     }
 }
 
-/// Tells what has happened since this was last told, in a line.
+/// Emits a line about everything since the last line, if anything has happened.
 fn emit_progress(witness: &InvariantWatcher, at: Duration, now: Timestamp, tell: &mut impl FnMut(ProgressLine)) {
     let mut ledger = witness.checker();
     let recent = ledger.take_recent();
@@ -178,7 +184,7 @@ fn emit_progress(witness: &InvariantWatcher, at: Duration, now: Timestamp, tell:
     tell(ProgressLine { at, text: progress_text(&recent, &sample) });
 }
 
-/// What happened, and how things stand now.
+/// Returns a line with the recent counts and the current state.
 fn progress_text(recent: &RecentCounts, sample: &Sample) -> String {
     let mut parts = Vec::new();
     let mut part = |count: usize, one: &str, many: &str| {
