@@ -129,37 +129,37 @@ impl Cluster {
     /// Starts a cluster on an independent copy of another API server's objects. Later writes to one
     /// do not affect the other.
     #[allow(clippy::large_types_passed_by_value, reason = "it is written out where a cluster is started")]
-    pub fn start_from(furnished: &ApiServer, config: ClusterConfig) -> Self {
-        Self::start_on_server(furnished.fork(config.clock), &config, None)
+    pub fn start_from(server: &ApiServer, config: ClusterConfig) -> Self {
+        Self::start_on_server(server.fork(config.clock), &config, None)
     }
 
     /// Starts a cluster, and returns a channel that receives its events. Dropping the receiver
     /// stops the reports.
     #[allow(clippy::large_types_passed_by_value, reason = "it is written out where a cluster is started")]
     pub fn start_with_events(config: ClusterConfig) -> (Self, mpsc::UnboundedReceiver<ClusterEvent>) {
-        let (reporter, news) = mpsc::unbounded_channel();
+        let (sender, receiver) = mpsc::unbounded_channel();
         (
             Self::start_on_server(
                 ApiServer::new(ApiServerConfig::new(config.clock, config.seed)),
                 &config,
-                Some(reporter),
+                Some(sender),
             ),
-            news,
+            receiver,
         )
     }
 
     fn start_on_server(
         server: ApiServer,
         config: &ClusterConfig,
-        reporter: Option<mpsc::UnboundedSender<ClusterEvent>>,
+        event_sender: Option<mpsc::UnboundedSender<ClusterEvent>>,
     ) -> Self {
-        let (orders, inbox) = mpsc::unbounded_channel();
+        let (command_sender, commands) = mpsc::unbounded_channel();
         let cloud = Cloud::new(config.clock, config.seed);
-        let plane = control_plane::ControlPlane::new(server.clone(), config, cloud.clone(), reporter);
+        let plane = control_plane::ControlPlane::new(server.clone(), config, cloud.clone(), event_sender);
         let volumes = VolumeController::new(&server, config.timing.volume_attach.base);
         let scheduler = Scheduler::new(&server, config.seed);
-        let tasks = vec![tokio::spawn(plane.run(inbox)), tokio::spawn(volumes.run()), tokio::spawn(scheduler.run())];
-        Self { server, instances: SimulatedInstances::new(orders), cloud, tasks }
+        let tasks = vec![tokio::spawn(plane.run(commands)), tokio::spawn(volumes.run()), tokio::spawn(scheduler.run())];
+        Self { server, instances: SimulatedInstances::new(command_sender), cloud, tasks }
     }
 
     /// Returns the API server, which gives access to clients, injected faults and the audit.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::control_plane::{ControlPlane, RunAgain};
 use super::kind::ControlPlaneKind;
 use super::objects::{Attachment, Pod};
-use super::pods::ignore_gone;
+use super::pods::ignore_not_found_or_conflict;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
@@ -75,24 +75,28 @@ fn attachment_name(volume: &str, driver: &str, node: &str) -> String {
 /// Creates the VolumeAttachments that a node's pods need, and deletes the others.
 pub(crate) fn sync(plane: &mut ControlPlane, node: &ObjectKey) -> ApiResult<RunAgain> {
     let exists = plane.cache.nodes.get(node).is_some();
-    let mut wanted = BTreeMap::new();
+    let mut desired = BTreeMap::new();
     for pod in plane.cache.pods_on(node.name()).iter().filter(|pod| exists && !pod.is_terminal()) {
         for (volume, driver) in plane.volumes_to_attach(pod).unwrap_or_default() {
-            wanted.insert(attachment_name(&volume, &driver, node.name()), (volume, driver));
+            desired.insert(attachment_name(&volume, &driver, node.name()), (volume, driver));
         }
     }
-    for (name, (volume, driver)) in &wanted {
+    for (name, (volume, driver)) in &desired {
         if plane.cache.attachments.get(&ObjectKey::new(None, name)).is_none() {
             let attachment = json!({
                 "metadata": {"name": name},
                 "spec": {"attacher": driver, "nodeName": node.name(), "source": {"persistentVolumeName": volume}},
             });
-            ignore_gone(plane.controller_client.create(ControlPlaneKind::VolumeAttachment, "", &attachment))?;
+            ignore_not_found_or_conflict(plane.controller_client.create(
+                ControlPlaneKind::VolumeAttachment,
+                "",
+                &attachment,
+            ))?;
         }
     }
     for attachment in plane.cache.attachments_on(node.name()) {
         let key = attachment.metadata.key();
-        if !wanted.contains_key(key.name()) && !attachment.metadata.is_deleting() {
+        if !desired.contains_key(key.name()) && !attachment.metadata.is_deleting() {
             plane.controller_client.delete(ControlPlaneKind::VolumeAttachment, &key, &attachment.metadata.uid)?;
         }
     }
@@ -101,17 +105,17 @@ pub(crate) fn sync(plane: &mut ControlPlane, node: &ObjectKey) -> ApiResult<RunA
 
 /// Marks an attachment as attached after the attach delay, as a CSI driver does.
 pub(crate) fn attach(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
-    let wanted = |found: &Attachment| !found.status.attached && !found.metadata.is_deleting();
-    if !plane.cache.attachments.get(key).is_some_and(|found| wanted(&found)) {
+    let is_pending = |attachment: &Attachment| !attachment.status.attached && !attachment.metadata.is_deleting();
+    if !plane.cache.attachments.get(key).is_some_and(|attachment| is_pending(&attachment)) {
         plane.attach_done_at.remove(key);
         return Ok(RunAgain::WhenChanged);
     }
-    let takes = plane.config.timing.volume_attach;
+    let delay = plane.config.timing.volume_attach;
     let now = Instant::now();
     let at = match plane.attach_done_at.get(key) {
         Some(at) => *at,
         None => {
-            let at = now + takes.draw(&mut plane.rng);
+            let at = now + delay.draw(&mut plane.rng);
             plane.attach_done_at.insert(key.clone(), at);
             at
         }
@@ -120,7 +124,7 @@ pub(crate) fn attach(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<Run
         return Ok(RunAgain::After(at - now));
     }
     plane.attach_done_at.remove(key);
-    ignore_gone(plane.controller_client.merge_patch_status(
+    ignore_not_found_or_conflict(plane.controller_client.merge_patch_status(
         ControlPlaneKind::VolumeAttachment,
         key,
         &json!({"attached": true}),

@@ -111,13 +111,13 @@ pub(crate) struct ClusterEventSender {
 }
 
 impl ClusterEventSender {
-    pub(crate) fn new(readers: Option<mpsc::UnboundedSender<ClusterEvent>>) -> Self {
-        Self { sender: readers, ready_node_prices: std::collections::BTreeMap::new() }
+    pub(crate) fn new(sender: Option<mpsc::UnboundedSender<ClusterEvent>>) -> Self {
+        Self { sender, ready_node_prices: std::collections::BTreeMap::new() }
     }
 
-    fn send(&mut self, news: ClusterEvent) {
+    fn send(&mut self, event: ClusterEvent) {
         // The receiver was dropped: stop sending.
-        if self.sender.as_ref().is_some_and(|readers| readers.send(news).is_err()) {
+        if self.sender.as_ref().is_some_and(|sender| sender.send(event).is_err()) {
             self.sender = None;
         }
     }
@@ -166,14 +166,14 @@ impl ControlPlane {
         }
         let is_ready = |node: &Node| node.ready().is_some_and(|ready| ready.status == "True");
         let node = key.name().to_string();
-        let was = self.event_sender.ready_node_prices.contains_key(key);
+        let was_ready = self.event_sender.ready_node_prices.contains_key(key);
         match changed.now.as_deref() {
             None => {
                 self.event_sender.ready_node_prices.remove(key);
                 let cost = self.event_sender.total_cost();
                 self.event_sender.send(ClusterEvent::NodeRemoved { node, cost });
             }
-            Some(now) if is_ready(now) && !was => {
+            Some(now) if is_ready(now) && !was_ready => {
                 let labels = &now.metadata.labels;
                 self.event_sender
                     .ready_node_prices
@@ -182,7 +182,7 @@ impl ControlPlane {
                 let cost = self.event_sender.total_cost();
                 self.event_sender.send(ClusterEvent::NodeReady { node, instance_type, cost });
             }
-            Some(now) if !is_ready(now) && was => {
+            Some(now) if !is_ready(now) && was_ready => {
                 self.event_sender.ready_node_prices.remove(key);
                 self.event_sender.send(ClusterEvent::NodeNotReady { node });
             }
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn money_is_read_and_written_exactly() {
+    fn prices_are_parsed_and_printed_exactly() {
         for (label, micro) in [("0.027147", 27_147), ("1.5", 1_500_000), ("12", 12_000_000), ("cheap", 0), ("", 0)] {
             assert_eq!(parse_micro_dollars(label), micro, "{label}");
         }
@@ -217,11 +217,11 @@ mod tests {
     }
 
     #[test]
-    fn news_read_like_sentences() {
-        let news =
+    fn events_are_printed_as_sentences() {
+        let event =
             ClusterEvent::NodeReady { node: "n1".into(), instance_type: "c-4x".into(), cost: ClusterCost::default() };
-        assert_eq!(news.to_string(), "node n1 (c-4x) is ready (0 nodes, $0.0000/h)");
-        let news = ClusterEvent::ClaimCreated { claim: "default-x".into(), pool: "default".into() };
-        assert_eq!(news.to_string(), "claim default-x created for pool default");
+        assert_eq!(event.to_string(), "node n1 (c-4x) is ready (0 nodes, $0.0000/h)");
+        let event = ClusterEvent::ClaimCreated { claim: "default-x".into(), pool: "default".into() };
+        assert_eq!(event.to_string(), "claim default-x created for pool default");
     }
 }

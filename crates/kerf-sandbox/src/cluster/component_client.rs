@@ -111,18 +111,24 @@ impl ComponentClient {
             Ok(_) => Ok(()),
             // 404: the object does not exist. 409: the name belongs to an object with another uid.
             // In both cases the requested object is already deleted.
-            Err(refusal) if matches!(refusal.code(), 404 | 409) => Ok(()),
-            Err(refusal) => Err(refusal),
+            Err(error) if matches!(error.code(), 404 | 409) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
     /// Sends any request, and returns the body of the response.
-    pub(crate) fn send(&self, method: Method, path: &str, media: &'static str, body: &Value) -> ApiResult<Bytes> {
+    pub(crate) fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: &Value,
+    ) -> ApiResult<Bytes> {
         let uri: Uri = path.parse().map_err(|_| StatusError::internal(&format!("no such path: {path}")))?;
         let (mut parts, ()) = Request::new(()).into_parts();
         parts.method = method;
         parts.uri = uri;
-        parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+        parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         parts.headers.insert(USER_AGENT, HeaderValue::from_static(self.agent));
         self.server.handle_internal(&parts, Bytes::from(body.to_string()))
     }

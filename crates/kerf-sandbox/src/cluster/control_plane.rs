@@ -97,7 +97,7 @@ impl ControlPlane {
         server: ApiServer,
         config: &ClusterConfig,
         cloud: Cloud,
-        reporter: Option<mpsc::UnboundedSender<ClusterEvent>>,
+        sender: Option<mpsc::UnboundedSender<ClusterEvent>>,
     ) -> Self {
         Self {
             clock: server.clock(),
@@ -107,7 +107,7 @@ impl ControlPlane {
             controller_client: ComponentClient::new(server.clone(), "kube-controller-manager"),
             kubelet_client: ComponentClient::new(server.clone(), "kubelet"),
             event_counts: EventCounts::default(),
-            event_sender: ClusterEventSender::new(reporter),
+            event_sender: ClusterEventSender::new(sender),
             owner_graph: OwnerGraph::default(),
             tainted_since: BTreeMap::new(),
             attach_done_at: BTreeMap::new(),
@@ -127,12 +127,12 @@ impl ControlPlane {
     }
 
     /// Runs until the task is aborted or the sender of commands is dropped.
-    pub(crate) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<InstanceCommand>) {
-        let bell = self.server.inner.storage.any_change_notify();
+    pub(crate) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<InstanceCommand>) {
+        let change_notify = self.server.inner.storage.any_change_notify();
         loop {
-            let mut rung = std::pin::pin!(bell.notified());
+            let mut notified = std::pin::pin!(change_notify.notified());
             // Register before reading changes, so that a change in between is not missed.
-            rung.as_mut().enable();
+            notified.as_mut().enable();
             for _ in 0..MAX_ITEMS_BEFORE_YIELD {
                 self.catch_up();
                 let Some(work) = self.queue.next(Instant::now()) else { break };
@@ -146,11 +146,11 @@ impl ControlPlane {
             let due = self.queue.next_due();
             tokio::select! {
                 biased;
-                order = orders.recv() => match order {
-                    Some(order) => self.apply_instance_command(order),
+                command = commands.recv() => match command {
+                    Some(command) => self.apply_instance_command(command),
                     None => return,
                 },
-                () = rung => {}
+                () = notified => {}
                 () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
         }
@@ -180,12 +180,12 @@ impl ControlPlane {
         };
         match outcome {
             Ok(RunAgain::WhenChanged) => self.queue.forget_failures(&work),
-            Ok(RunAgain::After(pause)) => {
+            Ok(RunAgain::After(delay)) => {
                 self.queue.forget_failures(&work);
-                self.queue.add_at(work, Instant::now() + pause);
+                self.queue.add_at(work, Instant::now() + delay);
             }
-            Err(refusal) => {
-                tracing::debug!(?work, refusal = refusal.message(), "a pass failed and will be tried again");
+            Err(error) => {
+                tracing::debug!(?work, refusal = error.message(), "a pass failed and will be tried again");
                 self.queue.add_after_failure(work, Instant::now());
             }
         }
@@ -199,20 +199,20 @@ impl ControlPlane {
                 return;
             }
             self.follow_new_tables();
-            let (mut events, mut more) = (Vec::new(), false);
+            let (mut events, mut has_more) = (Vec::new(), false);
             for table in changed {
-                let Some(feed) = self.followed_tables.get_mut(&table) else { continue };
-                match self.server.inner.storage.changes_after(table, feed.last_revision) {
-                    Ok(TableChanges::Events(some)) => {
-                        more |= some.len() >= MAX_BATCH_EVENTS;
-                        feed.last_revision = some.last().map_or(feed.last_revision, |event| event.revision);
-                        events.extend(some.into_iter().map(|event| (table, event)));
+                let Some(followed) = self.followed_tables.get_mut(&table) else { continue };
+                match self.server.inner.storage.changes_after(table, followed.last_revision) {
+                    Ok(TableChanges::Events(batch)) => {
+                        has_more |= batch.len() >= MAX_BATCH_EVENTS;
+                        followed.last_revision = batch.last().map_or(followed.last_revision, |event| event.revision);
+                        events.extend(batch.into_iter().map(|event| (table, event)));
                     }
                     Ok(TableChanges::Nothing { .. } | TableChanges::Closed) => {}
                     Err(_) => self.relist_table(table),
                 }
             }
-            if !more {
+            if !has_more {
                 self.seen_revision = revision;
             }
             // Each table returns its changes in batches, so one table may be ahead of another.
@@ -256,22 +256,22 @@ impl ControlPlane {
     /// Reads a whole table: at the start, and after its history was compacted.
     fn relist_table(&mut self, table: TableIx) {
         let everything = Selection::default();
-        let window = PageQuery { namespace: None, selection: &everything, from: None, at_revision: None, limit: None };
-        let Ok(page) = self.server.inner.storage.page(table, window) else { return };
-        let mut gone: Vec<ObjectKey> = match self.followed_tables.get_mut(&table) {
-            Some(feed) => {
-                feed.last_revision = page.revision;
-                feed.kind.map(|kind| self.cache.keys(kind)).unwrap_or_default()
+        let query = PageQuery { namespace: None, selection: &everything, from: None, at_revision: None, limit: None };
+        let Ok(page) = self.server.inner.storage.page(table, query) else { return };
+        let mut removed: Vec<ObjectKey> = match self.followed_tables.get_mut(&table) {
+            Some(followed) => {
+                followed.last_revision = page.revision;
+                followed.kind.map(|kind| self.cache.keys(kind)).unwrap_or_default()
             }
             None => return,
         };
         for stored in page.objects {
             let Some(object) = decode::<AnyObject>(stored.bytes()) else { continue };
             let key = object.metadata.key();
-            gone.retain(|old| *old != key);
+            removed.retain(|removed_key| *removed_key != key);
             self.apply_change(table, &key, None, Some(stored.bytes().clone()));
         }
-        for key in gone {
+        for key in removed {
             self.apply_change(table, &key, None, None);
         }
     }
@@ -283,13 +283,13 @@ impl ControlPlane {
 
     /// Returns the resource whose objects a table stores, or `None` for an unknown table.
     pub(crate) fn resource(&self, table: TableIx) -> Option<Arc<Resource>> {
-        self.followed_tables.get(&table).map(|feed| feed.resource.clone())
+        self.followed_tables.get(&table).map(|followed| followed.resource.clone())
     }
 
     /// Applies one change to the cache, and enqueues the work that follows from it.
     fn apply_change(&mut self, table: TableIx, key: &ObjectKey, before: Option<Bytes>, now: Option<Bytes>) {
-        let Some(feed) = self.followed_tables.get(&table) else { return };
-        let (kind, resource) = (feed.kind, feed.resource.clone());
+        let Some(followed) = self.followed_tables.get(&table) else { return };
+        let (kind, resource) = (followed.kind, followed.resource.clone());
         // Events have no owners and no dependents. Renewing a Lease does not change its owners.
         let is_renewal = kind == Some(ControlPlaneKind::Lease) && before.is_some() && now.is_some();
         if kind == Some(ControlPlaneKind::Event) || is_renewal {
@@ -298,76 +298,76 @@ impl ControlPlane {
         if let (true, None, Some(now)) = (resource.is_custom(), &before, &now) {
             self.report_custom(&resource.plural, now);
         }
-        let world = &mut self.cache;
+        let cache = &mut self.cache;
         let (old, new) = match kind {
             Some(ControlPlaneKind::Pod) => {
-                let changed = world.put_pod(key, decode_optional(now));
+                let changed = cache.put_pod(key, decode_optional(now));
                 self.report_pod(&changed);
                 self.pod_changed(key, &changed);
                 changed.metas()
             }
             Some(ControlPlaneKind::Node) => {
-                let changed = put_object(&mut world.nodes, key, decode_optional(now));
+                let changed = put_object(&mut cache.nodes, key, decode_optional(now));
                 self.report_node(key, &changed);
                 self.node_changed(key, &changed);
                 changed.metas()
             }
             Some(ControlPlaneKind::Deployment) => {
-                let changed = put_object(&mut world.deployments, key, decode_optional(now));
+                let changed = put_object(&mut cache.deployments, key, decode_optional(now));
                 self.workload_changed(key, &changed, WorkItem::Deployment);
                 changed.metas()
             }
             Some(ControlPlaneKind::ReplicaSet) => {
-                let changed = put_object(&mut world.replica_sets, key, decode_optional(now));
+                let changed = put_object(&mut cache.replica_sets, key, decode_optional(now));
                 self.workload_changed(key, &changed, WorkItem::ReplicaSet);
                 changed.metas()
             }
             Some(ControlPlaneKind::StatefulSet) => {
-                let changed = put_object(&mut world.stateful_sets, key, decode_optional(now));
+                let changed = put_object(&mut cache.stateful_sets, key, decode_optional(now));
                 self.workload_changed(key, &changed, WorkItem::StatefulSet);
                 changed.metas()
             }
             Some(ControlPlaneKind::DaemonSet) => {
-                let changed = put_object(&mut world.daemon_sets, key, decode_optional(now));
+                let changed = put_object(&mut cache.daemon_sets, key, decode_optional(now));
                 self.workload_changed(key, &changed, WorkItem::DaemonSet);
                 changed.metas()
             }
             Some(ControlPlaneKind::ControllerRevision) => {
-                let changed = put_object(&mut world.controller_revisions, key, decode_optional(now));
+                let changed = put_object(&mut cache.controller_revisions, key, decode_optional(now));
                 self.enqueue_owners(&changed);
                 changed.metas()
             }
             Some(ControlPlaneKind::Job) => {
-                let changed = put_object(&mut world.jobs, key, decode_optional(now));
+                let changed = put_object(&mut cache.jobs, key, decode_optional(now));
                 self.queue.add(WorkItem::Job(key.clone()));
                 self.enqueue_owners(&changed);
                 changed.metas()
             }
             Some(ControlPlaneKind::CronJob) => {
-                let changed = put_object(&mut world.cron_jobs, key, decode_optional(now));
+                let changed = put_object(&mut cache.cron_jobs, key, decode_optional(now));
                 self.queue.add(WorkItem::CronJob(key.clone()));
                 changed.metas()
             }
             Some(ControlPlaneKind::PodDisruptionBudget) => {
-                let changed = put_object(&mut world.pod_disruption_budgets, key, decode_optional(now));
+                let changed = put_object(&mut cache.pod_disruption_budgets, key, decode_optional(now));
                 self.queue.add(WorkItem::Budget(key.clone()));
                 changed.metas()
             }
             Some(ControlPlaneKind::Namespace) => {
-                let changed = put_object(&mut world.namespaces, key, decode_optional(now));
+                let changed = put_object(&mut cache.namespaces, key, decode_optional(now));
                 self.queue.add(WorkItem::Namespace(key.clone()));
                 changed.metas()
             }
             Some(ControlPlaneKind::PersistentVolumeClaim) => {
-                let changed = put_object(&mut world.volume_claims, key, decode_optional(now));
+                let changed = put_object(&mut cache.volume_claims, key, decode_optional(now));
                 self.volume_claim_changed(key);
                 changed.metas()
             }
             Some(ControlPlaneKind::PersistentVolume) => {
-                put_object(&mut world.volumes, key, decode_optional(now)).metas()
+                put_object(&mut cache.volumes, key, decode_optional(now)).metas()
             }
             Some(ControlPlaneKind::VolumeAttachment) => {
-                let changed = world.put_attachment(key, decode_optional(now));
+                let changed = cache.put_attachment(key, decode_optional(now));
                 self.attachment_changed(key, &changed);
                 changed.metas()
             }
@@ -380,9 +380,9 @@ impl ControlPlane {
             )
             | None => (decode_meta(before), decode_meta(now)),
         };
-        let gone = old.is_some() && new.is_none();
+        let is_deleted = old.is_some() && new.is_none();
         self.ownership_changed(ObjectRef { table, key: key.clone() }, old.as_ref(), new.as_ref());
-        if gone && !key.namespace().is_empty() {
+        if is_deleted && !key.namespace().is_empty() {
             self.enqueue_terminating_namespace(key.namespace());
         }
     }

@@ -11,7 +11,7 @@ use super::control_plane::{ControlPlane, RunAgain};
 use super::events::{EventComponent, EventType};
 use super::kind::ControlPlaneKind;
 use super::objects::{CronJob, Job};
-use super::pods::{controller_reference, ignore_gone};
+use super::pods::{controller_reference, ignore_not_found_or_conflict};
 use crate::api::object::{self, rfc3339_seconds};
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
@@ -29,10 +29,10 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     let mut jobs = plane.cache.jobs.managed_by(&cron.metadata.uid);
     jobs.sort_by_key(|job| (job.metadata.creation_timestamp, job.metadata.name.clone()));
     delete_old_jobs(plane, &cron, &jobs)?;
-    let (started, again) =
+    let (started, run_again) =
         if cron.spec.suspend { (None, RunAgain::WhenChanged) } else { start_due_job(plane, &cron, &jobs)? };
     write_status(plane, key, &cron, &jobs, started)?;
-    Ok(again)
+    Ok(run_again)
 }
 
 /// Returns the schedule in UTC. Publishes a warning and returns `None` if the time zone or the
@@ -79,8 +79,8 @@ fn start_due_job(
         let earliest = now.checked_sub(jiff::SignedDuration::from_secs(limit)).unwrap_or(since);
         since = since.max(earliest);
     }
-    let hits = std::iter::successors(schedule.next_after(since), |hit| schedule.next_after(*hit));
-    let due = hits.take_while(|hit| *hit <= now).take(MAX_MISSED_RUNS).last();
+    let times = std::iter::successors(schedule.next_after(since), |time| schedule.next_after(*time));
+    let due = times.take_while(|time| *time <= now).take(MAX_MISSED_RUNS).last();
     let next = schedule
         .next_after(now)
         .map_or(RunAgain::WhenChanged, |next| RunAgain::After(next.duration_since(now).unsigned_abs()));
@@ -137,8 +137,8 @@ fn create(plane: &mut ControlPlane, cron: &CronJob, due: Timestamp) -> ApiResult
             );
             Ok(())
         }
-        Err(refusal) if refusal.code() == 409 => Ok(()),
-        Err(refusal) => Err(refusal),
+        Err(error) if error.code() == 409 => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
@@ -148,11 +148,13 @@ fn delete_old_jobs(plane: &ControlPlane, cron: &CronJob, jobs: &[Arc<Job>]) -> A
         [("Complete", cron.spec.successful_jobs_history_limit), ("Failed", cron.spec.failed_jobs_history_limit)]
     {
         let Some(limit) = limit.and_then(|limit| usize::try_from(limit).ok()) else { continue };
-        let ended: Vec<&Arc<Job>> = jobs
+        let finished: Vec<&Arc<Job>> = jobs
             .iter()
-            .filter(|job| job.finish_condition().is_some_and(|(how, _)| how == kind) && !job.metadata.is_deleting())
+            .filter(|job| {
+                job.finish_condition().is_some_and(|(condition, _)| condition == kind) && !job.metadata.is_deleting()
+            })
             .collect();
-        for job in ended.iter().take(ended.len().saturating_sub(limit)) {
+        for job in finished.iter().take(finished.len().saturating_sub(limit)) {
             let path = ControlPlaneKind::Job.path(&job.metadata.key());
             plane.controller_client.delete_with_propagation(&path, &job.metadata.uid, Propagation::Background)?;
         }
@@ -180,10 +182,10 @@ fn write_status(
     let names = |active: &[Value]| active.iter().map(|job| job["name"].clone()).collect::<Vec<_>>();
     let succeeded =
         jobs.iter().filter_map(|job| job.status.completion_time).max().max(cron.status.last_successful_time);
-    let same = names(&active) == names(&cron.status.active)
+    let is_unchanged = names(&active) == names(&cron.status.active)
         && started.is_none()
         && succeeded == cron.status.last_successful_time;
-    if same {
+    if is_unchanged {
         return Ok(());
     }
     let mut status = json!({"active": if active.is_empty() { Value::Null } else { active.into() }});
@@ -193,5 +195,5 @@ fn write_status(
     if let Some(at) = succeeded {
         status["lastSuccessfulTime"] = rfc3339_seconds(at).into();
     }
-    ignore_gone(plane.controller_client.merge_patch_status(ControlPlaneKind::CronJob, key, &status))
+    ignore_not_found_or_conflict(plane.controller_client.merge_patch_status(ControlPlaneKind::CronJob, key, &status))
 }

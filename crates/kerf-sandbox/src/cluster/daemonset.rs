@@ -13,7 +13,7 @@ use super::control_plane::{ControlPlane, RunAgain};
 use super::events::{EventComponent, EventType};
 use super::kind::ControlPlaneKind;
 use super::objects::{AnyObject, Node, Pod, Workload, resolve_int_or_percent};
-use super::pods::{count_ready, from_template, ignore_gone};
+use super::pods::{count_ready, from_template, ignore_not_found_or_conflict};
 use super::replicaset::status_differs;
 use super::revisions::{self, REVISION_HASH};
 use crate::api::object;
@@ -51,23 +51,27 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     }
     let revision = revisions::ensure_current(plane, ControlPlaneKind::DaemonSet, &set)?;
     let template = template(&set, &revision);
-    let model = template_as_pod(&template);
+    let template_pod = template_as_pod(&template);
     let mut by_node: BTreeMap<SmolStr, Vec<Arc<Pod>>> = BTreeMap::new();
     for pod in &pods {
         by_node.entry(target_node(pod)).or_default().push(pod.clone());
     }
-    let nodes: Vec<(SmolStr, DaemonFit)> =
-        plane.cache.nodes.iter().map(|(_, node)| (node.metadata.name.clone(), daemon_fit(&model, node))).collect();
+    let nodes: Vec<(SmolStr, DaemonFit)> = plane
+        .cache
+        .nodes
+        .iter()
+        .map(|(_, node)| (node.metadata.name.clone(), daemon_fit(&template_pod, node)))
+        .collect();
     for (node, fit) in &nodes {
-        let there = by_node.get(node).map_or(&[][..], Vec::as_slice);
-        manage_node_pods(plane, &set, &template, node, *fit, there)?;
+        let node_pods = by_node.get(node).map_or(&[][..], Vec::as_slice);
+        manage_node_pods(plane, &set, &template, node, *fit, node_pods)?;
     }
     // Pod garbage collection deletes the pods whose node was deleted. Unbound pods for such a node
     // could never be scheduled.
-    for (node, there) in &by_node {
+    for (node, node_pods) in &by_node {
         if plane.cache.nodes.get(&ObjectKey::new(None, node)).is_none() {
-            for pod in there.iter().filter(|pod| pod.spec.node_name.is_empty() && pod.is_active()) {
-                ignore_gone(plane.controller_client.delete(
+            for pod in node_pods.iter().filter(|pod| pod.spec.node_name.is_empty() && pod.is_active()) {
+                ignore_not_found_or_conflict(plane.controller_client.delete(
                     ControlPlaneKind::Pod,
                     &pod.metadata.key(),
                     &pod.metadata.uid,
@@ -108,10 +112,10 @@ fn template_as_pod(template: &Value) -> core::Pod {
     core::Pod { spec, ..core::Pod::default() }
 }
 
-fn daemon_fit(model: &core::Pod, node: &Node) -> DaemonFit {
+fn daemon_fit(template_pod: &core::Pod, node: &Node) -> DaemonFit {
     let labels =
         node.metadata.labels.as_slice().iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    if !node_affinity_matches(model, &node.metadata.name, &labels) {
+    if !node_affinity_matches(template_pod, &node.metadata.name, &labels) {
         return DaemonFit::MustNotRun;
     }
     let mut fit = DaemonFit::ShouldRun;
@@ -122,7 +126,7 @@ fn daemon_fit(model: &core::Pod, node: &Node) -> DaemonFit {
             effect: taint.effect.to_string(),
             time_added: None,
         };
-        if prevents_scheduling(&taint) && !tolerates(model, &taint) {
+        if prevents_scheduling(&taint) && !tolerates(template_pod, &taint) {
             if taint.effect == "NoExecute" {
                 return DaemonFit::MustNotRun;
             }
@@ -144,10 +148,10 @@ fn manage_node_pods(
     template: &Value,
     node: &SmolStr,
     fit: DaemonFit,
-    there: &[Arc<Pod>],
+    node_pods: &[Arc<Pod>],
 ) -> ApiResult<()> {
-    let mut active: Vec<&Arc<Pod>> = there.iter().filter(|pod| pod.is_active()).collect();
-    for pod in there.iter().filter(|pod| pod.status.phase == "Failed" && !pod.metadata.is_deleting()) {
+    let mut active: Vec<&Arc<Pod>> = node_pods.iter().filter(|pod| pod.is_active()).collect();
+    for pod in node_pods.iter().filter(|pod| pod.status.phase == "Failed" && !pod.metadata.is_deleting()) {
         let message = format!(
             "Found failed daemon pod {}/{} on node {node}, will try to kill it",
             pod.metadata.namespace, pod.metadata.name
@@ -162,7 +166,7 @@ fn manage_node_pods(
         plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
     }
     match fit {
-        DaemonFit::ShouldRun if there.is_empty() => create(plane, set, template, node),
+        DaemonFit::ShouldRun if node_pods.is_empty() => create(plane, set, template, node),
         DaemonFit::ShouldRun | DaemonFit::MayStay => {
             // The oldest pod stays.
             active.sort_by_key(|pod| (pod.metadata.creation_timestamp, pod.metadata.name.clone()));
@@ -230,23 +234,26 @@ fn rolling_update(
     nodes: &[(SmolStr, DaemonFit)],
     by_node: &BTreeMap<SmolStr, Vec<Arc<Pod>>>,
 ) -> ApiResult<()> {
-    let wanted = nodes.iter().filter(|(_, fit)| *fit == DaemonFit::ShouldRun).count() as i64;
-    let most = resolve_int_or_percent(&set.spec.update_strategy.rolling_update.max_unavailable, wanted, true).max(1);
+    let desired = nodes.iter().filter(|(_, fit)| *fit == DaemonFit::ShouldRun).count() as i64;
+    let max_unavailable =
+        resolve_int_or_percent(&set.spec.update_strategy.rolling_update.max_unavailable, desired, true).max(1);
     let (mut unavailable, mut old) = (0, Vec::new());
     for (node, _) in nodes.iter().filter(|(_, fit)| *fit == DaemonFit::ShouldRun) {
-        let there: Vec<Arc<Pod>> =
+        let node_pods: Vec<Arc<Pod>> =
             by_node.get(node).into_iter().flatten().filter(|pod| pod.is_active()).cloned().collect();
-        let (_, available, _) = count_ready(&there, set.spec.min_ready_seconds, plane.now());
+        let (_, available, _) = count_ready(&node_pods, set.spec.min_ready_seconds, plane.now());
         if available == 0 {
             unavailable += 1;
         }
-        old.extend(there.into_iter().filter(|pod| revision_name(set, pod) != revision).map(|pod| (available > 0, pod)));
+        old.extend(
+            node_pods.into_iter().filter(|pod| revision_name(set, pod) != revision).map(|pod| (available > 0, pod)),
+        );
     }
     // Delete unavailable pods first: they do not reduce availability.
     old.sort_by_key(|(available, pod)| (*available, pod.metadata.name.clone()));
     for (available, pod) in old {
         if available {
-            if unavailable >= most {
+            if unavailable >= max_unavailable {
                 break;
             }
             unavailable += 1;
@@ -265,9 +272,9 @@ fn write_status(
     by_node: &BTreeMap<SmolStr, Vec<Arc<Pod>>>,
 ) -> ApiResult<RunAgain> {
     let (mut desired, mut current, mut misplaced, mut ready, mut available, mut updated) = (0, 0, 0, 0, 0, 0);
-    let mut again = RunAgain::WhenChanged;
+    let mut run_again = RunAgain::WhenChanged;
     for (node, fit) in nodes {
-        let there: Vec<Arc<Pod>> = by_node
+        let node_pods: Vec<Arc<Pod>> = by_node
             .get(node)
             .into_iter()
             .flatten()
@@ -276,16 +283,16 @@ fn write_status(
             .collect();
         if *fit == DaemonFit::ShouldRun {
             desired += 1;
-            if let Some(pod) = there.first() {
+            if let Some(pod) = node_pods.first() {
                 current += 1;
                 let (is_ready, is_available, next) =
                     count_ready(std::slice::from_ref(pod), set.spec.min_ready_seconds, plane.now());
                 ready += is_ready;
                 available += is_available;
                 updated += i64::from(revision_name(set, pod) == revision);
-                again = next.map_or(again, RunAgain::After);
+                run_again = next.map_or(run_again, RunAgain::After);
             }
-        } else if !there.is_empty() {
+        } else if !node_pods.is_empty() {
             misplaced += 1;
         }
     }
@@ -295,7 +302,11 @@ fn write_status(
         "updatedNumberScheduled": updated, "observedGeneration": set.metadata.generation,
     });
     if status_differs(&set.status, &status) {
-        ignore_gone(plane.controller_client.merge_patch_status(ControlPlaneKind::DaemonSet, key, &status))?;
+        ignore_not_found_or_conflict(plane.controller_client.merge_patch_status(
+            ControlPlaneKind::DaemonSet,
+            key,
+            &status,
+        ))?;
     }
-    Ok(again)
+    Ok(run_again)
 }

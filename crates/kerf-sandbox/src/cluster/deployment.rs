@@ -15,7 +15,7 @@ use super::control_plane::{ControlPlane, RunAgain};
 use super::events::{EventComponent, EventType};
 use super::kind::ControlPlaneKind;
 use super::objects::{Workload, resolve_int_or_percent};
-use super::pods::{controller_reference, ignore_gone};
+use super::pods::{controller_reference, ignore_not_found_or_conflict};
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
@@ -81,11 +81,11 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     if let Some(created) = revision::ensure_new_replica_set(plane, &rollout)? {
         return status::write_status(plane, &rollout, Some(created));
     }
-    let moved = match rollout.deployment.spec.strategy.kind.as_str() {
+    let has_written = match rollout.deployment.spec.strategy.kind.as_str() {
         "Recreate" => rollout::recreate(plane, &rollout)?,
         _ => rollout::rolling_update_step(plane, &rollout)?,
     };
-    if !moved && status::is_complete(&rollout) {
+    if !has_written && status::is_complete(&rollout) {
         revision::delete_old_replica_sets(plane, &rollout)?;
     }
     status::write_status(plane, &rollout, None)
@@ -105,7 +105,11 @@ fn claim_sets(plane: &ControlPlane, deployment: &Workload) -> ApiResult<Vec<Arc<
             let patch = json!({
                 "metadata": {"uid": set.metadata.uid, "ownerReferences": [controller_reference(ControlPlaneKind::Deployment, meta)]},
             });
-            ignore_gone(plane.controller_client.patch(ControlPlaneKind::ReplicaSet, &set.metadata.key(), &patch))?;
+            ignore_not_found_or_conflict(plane.controller_client.patch(
+                ControlPlaneKind::ReplicaSet,
+                &set.metadata.key(),
+                &patch,
+            ))?;
             sets.push(set);
         }
     }
@@ -120,20 +124,20 @@ impl Rollout {
         let (desired, maximum) = (self.desired_replicas().to_string(), (self.desired_replicas() + surge).to_string());
         let from = set.replicas();
         let annotations = &set.metadata.annotations;
-        let remembered = annotations.get(DESIRED_REPLICAS_ANNOTATION) == Some(desired.as_str())
+        let is_recorded = annotations.get(DESIRED_REPLICAS_ANNOTATION) == Some(desired.as_str())
             && annotations.get(MAX_REPLICAS_ANNOTATION) == Some(maximum.as_str());
-        if from == to && remembered {
+        if from == to && is_recorded {
             return Ok(false);
         }
         let patch = json!({"spec": {"replicas": to}, "metadata": {"annotations": {DESIRED_REPLICAS_ANNOTATION: desired, MAX_REPLICAS_ANNOTATION: maximum}}});
         plane.controller_client.patch(ControlPlaneKind::ReplicaSet, &set.metadata.key(), &patch)?;
         if from != to {
-            let way = if to > from { "up" } else { "down" };
-            let message = format!("Scaled {way} replica set {} from {from} to {to}", set.metadata.name);
-            let about = self.deployment.clone();
+            let direction = if to > from { "up" } else { "down" };
+            let message = format!("Scaled {direction} replica set {} from {from} to {to}", set.metadata.name);
+            let deployment = self.deployment.clone();
             plane.publish_event(
                 EVENT_COMPONENT,
-                (ControlPlaneKind::Deployment, &about.metadata),
+                (ControlPlaneKind::Deployment, &deployment.metadata),
                 EventType::Normal,
                 "ScalingReplicaSet",
                 message,

@@ -11,7 +11,7 @@ use smol_str::SmolStr;
 use super::control_plane::{ControlPlane, RunAgain};
 use super::kind::ControlPlaneKind;
 use super::objects::{Pod, PodDisruptionBudget, resolve_int_or_percent};
-use super::pods::ignore_gone;
+use super::pods::ignore_not_found_or_conflict;
 use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
@@ -34,14 +34,14 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
         .cloned()
         .collect();
     let (expected, desired) = expected_and_desired_healthy(plane, &budget, &pods);
-    let (disrupted, again) = still_disrupted(plane, &budget, &pods);
+    let (disrupted, run_again) = still_disrupted(plane, &budget, &pods);
     let healthy = pods
         .iter()
         .filter(|pod| pod.is_ready() && !pod.metadata.is_deleting() && !disrupted.contains_key(&pod.metadata.name))
         .count() as i64;
     let allowed = if expected > 0 { (healthy - desired).max(0) } else { 0 };
     write_status(plane, key, &budget, DisruptionCounts { expected, desired, healthy, allowed }, &disrupted)?;
-    Ok(again)
+    Ok(run_again)
 }
 
 struct DisruptionCounts {
@@ -55,15 +55,15 @@ struct DisruptionCounts {
 fn expected_and_desired_healthy(plane: &ControlPlane, budget: &PodDisruptionBudget, pods: &[Arc<Pod>]) -> (i64, i64) {
     let count = pods.len() as i64;
     match (&budget.spec.max_unavailable, &budget.spec.min_available) {
-        (Some(most), _) => {
+        (Some(max_unavailable), _) => {
             let expected = replicas_of_owners(plane, pods);
-            (expected, (expected - resolve_int_or_percent(most, expected, true)).max(0))
+            (expected, (expected - resolve_int_or_percent(max_unavailable, expected, true)).max(0))
         }
-        (None, Some(least @ Value::String(_))) => {
+        (None, Some(min_available @ Value::String(_))) => {
             let expected = replicas_of_owners(plane, pods);
-            (expected, resolve_int_or_percent(least, expected, true))
+            (expected, resolve_int_or_percent(min_available, expected, true))
         }
-        (None, Some(least)) => (count, resolve_int_or_percent(least, count, true)),
+        (None, Some(min_available)) => (count, resolve_int_or_percent(min_available, count, true)),
         (None, None) => (count, 0),
     }
 }
@@ -75,19 +75,19 @@ fn replicas_of_owners(plane: &ControlPlane, pods: &[Arc<Pod>]) -> i64 {
     for pod in pods {
         let Some(owner) = pod.metadata.controller() else { continue };
         let key = ObjectKey::new(Some(&pod.metadata.namespace), &owner.name);
-        let world = &plane.cache;
+        let cache = &plane.cache;
         let (uid, replicas) = match owner.kind.as_str() {
             "ReplicaSet" => {
-                let Some(set) = world.replica_sets.get(&key) else { continue };
+                let Some(set) = cache.replica_sets.get(&key) else { continue };
                 let deployment = set.metadata.controller().and_then(|owner| {
-                    world.deployments.get(&ObjectKey::new(Some(&pod.metadata.namespace), &owner.name))
+                    cache.deployments.get(&ObjectKey::new(Some(&pod.metadata.namespace), &owner.name))
                 });
                 deployment.map_or_else(
                     || (set.metadata.uid.clone(), set.replicas()),
-                    |up| (up.metadata.uid.clone(), up.replicas()),
+                    |deployment| (deployment.metadata.uid.clone(), deployment.replicas()),
                 )
             }
-            "StatefulSet" => match world.stateful_sets.get(&key) {
+            "StatefulSet" => match cache.stateful_sets.get(&key) {
                 Some(set) => (set.metadata.uid.clone(), set.replicas()),
                 None => continue,
             },
@@ -107,39 +107,39 @@ fn still_disrupted(
     pods: &[Arc<Pod>],
 ) -> (BTreeMap<SmolStr, String>, RunAgain) {
     let now = plane.now();
-    let (mut left, mut again) = (BTreeMap::new(), RunAgain::WhenChanged);
+    let (mut disrupted, mut run_again) = (BTreeMap::new(), RunAgain::WhenChanged);
     for (name, at) in budget.disrupted_pods() {
-        let alive = pods.iter().any(|pod| pod.metadata.name == name && !pod.metadata.is_deleting());
+        let exists = pods.iter().any(|pod| pod.metadata.name == name && !pod.metadata.is_deleting());
         let age = now.duration_since(at).unsigned_abs();
-        if alive && age < EVICTED_POD_TIMEOUT {
-            left.insert(name, rfc3339_seconds(at));
-            again = RunAgain::After(EVICTED_POD_TIMEOUT.saturating_sub(age));
+        if exists && age < EVICTED_POD_TIMEOUT {
+            disrupted.insert(name, rfc3339_seconds(at));
+            run_again = RunAgain::After(EVICTED_POD_TIMEOUT.saturating_sub(age));
         }
     }
-    (left, again)
+    (disrupted, run_again)
 }
 
 fn write_status(
     plane: &ControlPlane,
     key: &ObjectKey,
     budget: &PodDisruptionBudget,
-    numbers: DisruptionCounts,
+    counts: DisruptionCounts,
     disrupted: &BTreeMap<SmolStr, String>,
 ) -> ApiResult<()> {
-    let (status, reason) = if numbers.allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
-    let number = |field: &str| budget.status.get(field).and_then(Value::as_i64);
-    let told = budget.status.pointer("/conditions/0");
-    let same = number("currentHealthy") == Some(numbers.healthy)
-        && number("desiredHealthy") == Some(numbers.desired)
-        && number("expectedPods") == Some(numbers.expected)
-        && number("disruptionsAllowed") == Some(numbers.allowed)
-        && number("observedGeneration") == Some(budget.metadata.generation)
+    let (status, reason) = if counts.allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+    let status_count = |field: &str| budget.status.get(field).and_then(Value::as_i64);
+    let condition = budget.status.pointer("/conditions/0");
+    let is_unchanged = status_count("currentHealthy") == Some(counts.healthy)
+        && status_count("desiredHealthy") == Some(counts.desired)
+        && status_count("expectedPods") == Some(counts.expected)
+        && status_count("disruptionsAllowed") == Some(counts.allowed)
+        && status_count("observedGeneration") == Some(budget.metadata.generation)
         && budget.disrupted_pods().len() == disrupted.len()
-        && told.and_then(|condition| condition.get("status")).and_then(Value::as_str) == Some(status);
-    if same {
+        && condition.and_then(|condition| condition.get("status")).and_then(Value::as_str) == Some(status);
+    if is_unchanged {
         return Ok(());
     }
-    let since = told
+    let since = condition
         .filter(|condition| condition.get("status").and_then(Value::as_str) == Some(status))
         .and_then(|condition| condition.get("lastTransitionTime").cloned())
         .unwrap_or_else(|| rfc3339_seconds(plane.now()).into());
@@ -147,8 +147,8 @@ fn write_status(
     let mut patch = json!({
         "metadata": {"resourceVersion": budget.metadata.resource_version},
         "status": {
-            "currentHealthy": numbers.healthy, "desiredHealthy": numbers.desired, "expectedPods": numbers.expected,
-            "disruptionsAllowed": numbers.allowed, "observedGeneration": budget.metadata.generation,
+            "currentHealthy": counts.healthy, "desiredHealthy": counts.desired, "expectedPods": counts.expected,
+            "disruptionsAllowed": counts.allowed, "observedGeneration": budget.metadata.generation,
             "conditions": [{
                 "type": "DisruptionAllowed", "status": status, "reason": reason, "message": "",
                 "observedGeneration": budget.metadata.generation, "lastTransitionTime": since,
@@ -159,7 +159,7 @@ fn write_status(
         patch["status"]["disruptedPods"][name.as_str()] = Value::Null;
     }
     // A conflict is ignored: the other write enqueues the budget again.
-    ignore_gone(
+    ignore_not_found_or_conflict(
         plane
             .controller_client
             .merge_patch(&format!("{}/status", ControlPlaneKind::PodDisruptionBudget.path(key)), &patch),

@@ -43,16 +43,16 @@ impl ControlPlane {
     /// is ignored.
     pub(crate) fn publish_event(
         &mut self,
-        speaker: EventComponent,
-        about: (ControlPlaneKind, &Meta),
-        tone: EventType,
+        source: EventComponent,
+        object: (ControlPlaneKind, &Meta),
+        event_type: EventType,
         reason: &'static str,
         message: String,
     ) {
-        let (kind, meta) = about;
+        let (kind, meta) = object;
         let now = rfc3339_seconds(self.now());
-        let saying = (meta.uid.clone(), reason, message);
-        if let Some((key, count)) = self.event_counts.recorded.get_mut(&saying) {
+        let event_key = (meta.uid.clone(), reason, message);
+        if let Some((key, count)) = self.event_counts.recorded.get_mut(&event_key) {
             *count += 1;
             let patch = json!({"count": *count, "lastTimestamp": now});
             if self.controller_client.merge_patch(&ControlPlaneKind::Event.path(key), &patch).is_ok() {
@@ -62,27 +62,27 @@ impl ControlPlane {
         self.event_counts.serial += 1;
         let namespace = if meta.namespace.is_empty() { "default" } else { &meta.namespace };
         let name = format!("{}.{:016x}", meta.name, self.event_counts.serial);
-        let (component, host, requests) = match speaker {
+        let (component, host, client) = match source {
             EventComponent::Controller(name) => (name, "", &self.controller_client),
             EventComponent::Kubelet => ("kubelet", meta.name.as_str(), &self.kubelet_client),
         };
-        let (_, reason, message) = &saying;
+        let (_, reason, message) = &event_key;
         let event = json!({
             "metadata": {"name": name, "namespace": namespace},
             "involvedObject": {
                 "apiVersion": kind.api_version(), "kind": kind.kind(), "namespace": meta.namespace, "name": meta.name, "uid": meta.uid,
             },
             "reason": reason, "message": message,
-            "type": match tone { EventType::Normal => "Normal", EventType::Warning => "Warning" },
+            "type": match event_type { EventType::Normal => "Normal", EventType::Warning => "Warning" },
             "source": if kind == ControlPlaneKind::Node { json!({"component": component, "host": host}) } else { json!({"component": component}) },
             "firstTimestamp": now, "lastTimestamp": now, "count": 1,
             "reportingComponent": component, "reportingInstance": "",
         });
-        if requests.create(ControlPlaneKind::Event, namespace, &event).is_ok() {
+        if client.create(ControlPlaneKind::Event, namespace, &event).is_ok() {
             if self.event_counts.recorded.len() >= MAX_COUNTED_EVENTS {
                 self.event_counts.recorded.clear();
             }
-            self.event_counts.recorded.insert(saying, (ObjectKey::new(Some(namespace), &name), 1));
+            self.event_counts.recorded.insert(event_key, (ObjectKey::new(Some(namespace), &name), 1));
         }
     }
 }

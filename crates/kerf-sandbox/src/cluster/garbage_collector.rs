@@ -15,7 +15,7 @@ use super::component_client::Propagation;
 use super::control_plane::{ControlPlane, RunAgain};
 use super::kind::{collection_path, escape_path_segment};
 use super::objects::{AnyObject, Meta, OwnerReference};
-use super::pods::ignore_gone;
+use super::pods::ignore_not_found_or_conflict;
 use super::{ObjectRef, WorkItem};
 use crate::api::registry::Resource;
 use crate::api::status::ApiResult;
@@ -71,9 +71,9 @@ impl ControlPlane {
         let changed = self.owner_graph.set_owners(&object, now.map_or(&[], |meta| meta.owner_references.as_slice()));
         match now {
             Some(meta) => {
-                let waits = meta.is_deleting()
+                let is_waiting = meta.is_deleting()
                     && meta.finalizers.iter().any(|name| name == FOREGROUND_FINALIZER || name == ORPHAN_FINALIZER);
-                if waits || (changed && !meta.owner_references.is_empty()) {
+                if is_waiting || (changed && !meta.owner_references.is_empty()) {
                     self.queue.add(WorkItem::Garbage(object));
                 }
             }
@@ -139,31 +139,31 @@ pub(crate) fn sync(plane: &mut ControlPlane, object: &ObjectRef) -> ApiResult<Ru
         }
         return Ok(RunAgain::WhenChanged);
     }
-    let (mut solid, mut waiting, mut absent) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut existing, mut waiting, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for owner in &meta.owner_references {
         match plane.find_owner(owner, &meta.namespace) {
             // The owner's kind is not served here, so the owner may exist elsewhere.
-            None if plane.owner_resource(owner).is_none() => solid.push(owner),
-            None => absent.push(owner),
-            Some((_, found))
-                if found.is_deleting()
+            None if plane.owner_resource(owner).is_none() => existing.push(owner),
+            None => missing.push(owner),
+            Some((_, owner_meta))
+                if owner_meta.is_deleting()
                     && owner.block_owner_deletion
-                    && found.finalizers.iter().any(|finalizer| finalizer == FOREGROUND_FINALIZER) =>
+                    && owner_meta.finalizers.iter().any(|finalizer| finalizer == FOREGROUND_FINALIZER) =>
             {
                 waiting.push(owner);
             }
-            Some(_) => solid.push(owner),
+            Some(_) => existing.push(owner),
         }
     }
-    if solid.is_empty() && !(waiting.is_empty() && absent.is_empty()) {
+    if existing.is_empty() && !(waiting.is_empty() && missing.is_empty()) {
         let has_dependents = !plane.owner_graph.dependents_of(&meta.uid).is_empty();
         let policy =
             if !waiting.is_empty() && has_dependents { Propagation::Foreground } else { Propagation::Background };
         plane.controller_client.delete_with_propagation(&path, &meta.uid, policy)?;
-    } else if !(waiting.is_empty() && absent.is_empty()) {
-        let left = owner_references_json(solid.into_iter());
-        let patch = json!({"metadata": {"uid": meta.uid, "ownerReferences": left}});
-        ignore_gone(plane.controller_client.merge_patch(&path, &patch))?;
+    } else if !(waiting.is_empty() && missing.is_empty()) {
+        let remaining = owner_references_json(existing.into_iter());
+        let patch = json!({"metadata": {"uid": meta.uid, "ownerReferences": remaining}});
+        ignore_not_found_or_conflict(plane.controller_client.merge_patch(&path, &patch))?;
     }
     Ok(RunAgain::WhenChanged)
 }
@@ -184,10 +184,14 @@ fn owner_references_json<'a>(owners: impl Iterator<Item = &'a OwnerReference>) -
 /// Removes the owner from all its dependents, then removes the owner's finalizer.
 fn orphan_dependents(plane: &mut ControlPlane, meta: &Meta, path: &str) -> ApiResult<()> {
     for dependent in plane.owner_graph.dependents_of(&meta.uid) {
-        let (Some(owned), Some(place)) = (plane.stored_meta(&dependent), plane.path_of(&dependent)) else { continue };
-        let left = owner_references_json(owned.owner_references.iter().filter(|owner| owner.uid != meta.uid));
-        let patch = json!({"metadata": {"uid": owned.uid, "ownerReferences": left}});
-        ignore_gone(plane.controller_client.merge_patch(&place, &patch))?;
+        let (Some(dependent_meta), Some(dependent_path)) = (plane.stored_meta(&dependent), plane.path_of(&dependent))
+        else {
+            continue;
+        };
+        let remaining =
+            owner_references_json(dependent_meta.owner_references.iter().filter(|owner| owner.uid != meta.uid));
+        let patch = json!({"metadata": {"uid": dependent_meta.uid, "ownerReferences": remaining}});
+        ignore_not_found_or_conflict(plane.controller_client.merge_patch(&dependent_path, &patch))?;
     }
     remove_finalizer(plane, meta, path, ORPHAN_FINALIZER)
 }
@@ -212,7 +216,7 @@ fn remove_finalizer(plane: &ControlPlane, meta: &Meta, path: &str, finalizer: &s
         },
     });
     match plane.controller_client.merge_patch(path, &patch) {
-        Err(refusal) if refusal.code() == 404 => Ok(()),
+        Err(error) if error.code() == 404 => Ok(()),
         outcome => outcome.map(drop),
     }
 }

@@ -50,8 +50,8 @@ impl InProcessClient {
         let inner = self.server.inner.clone();
         let registry = inner.registry();
         let table = registry.find(group, plural).map(|resource| resource.table);
-        let bell = table.map(|table| inner.storage.table_change_notify(table)).unwrap_or_default();
-        ChangeFeed { inner, table, last_revision: None, change_notify: bell, known: BTreeSet::new() }
+        let change_notify = table.map(|table| inner.storage.table_change_notify(table)).unwrap_or_default();
+        ChangeFeed { inner, table, last_revision: None, change_notify, known: BTreeSet::new() }
     }
 
     /// Creates an object, or calls a subresource such as `binding`.
@@ -75,12 +75,18 @@ impl InProcessClient {
         self.request(Method::DELETE, path, "application/json", options)
     }
 
-    fn request(&self, method: Method, path: &str, media: &'static str, body: &Value) -> Result<(), WriteRejected> {
-        let sent = self.client.send(method, path, media, body);
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: &Value,
+    ) -> Result<(), WriteRejected> {
+        let result = self.client.send(method, path, content_type, body);
         // Every error of the server has a valid status code; any other code would be an error of
         // the server.
-        sent.map(drop).map_err(|refusal| {
-            WriteRejected(StatusCode::from_u16(refusal.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
+        result.map(drop).map_err(|error| {
+            WriteRejected(StatusCode::from_u16(error.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
         })
     }
 }
@@ -109,30 +115,30 @@ impl ChangeFeed {
     /// Returns the changes since the last call. The first call returns all existing objects.
     pub(crate) fn take_changes(&mut self) -> Vec<RawChange> {
         let Some(table) = self.table else { return Vec::new() };
-        let mut told = Vec::new();
-        let Some(mut after) = self.last_revision else { return self.relist(table) };
+        let mut changes = Vec::new();
+        let Some(mut last_revision) = self.last_revision else { return self.relist(table) };
         loop {
-            match self.inner.storage.changes_after(table, after) {
+            match self.inner.storage.changes_after(table, last_revision) {
                 Ok(TableChanges::Events(events)) => {
                     for event in events {
-                        after = event.revision;
+                        last_revision = event.revision;
                         let object = event.now.as_ref().map(|stored| stored.bytes().clone());
                         match object {
                             Some(_) => self.known.insert(event.key.clone()),
                             None => self.known.remove(&event.key),
                         };
-                        told.push(RawChange { key: event.key.clone(), object });
+                        changes.push(RawChange { key: event.key.clone(), object });
                     }
                 }
                 Ok(TableChanges::Nothing { revision }) => {
                     self.last_revision = Some(revision);
-                    return told;
+                    return changes;
                 }
-                Ok(TableChanges::Closed) => return told,
-                // The history after `after` was compacted: list again.
+                Ok(TableChanges::Closed) => return changes,
+                // The history after `last_revision` was compacted: list again.
                 Err(_) => {
-                    told.extend(self.relist(table));
-                    return told;
+                    changes.extend(self.relist(table));
+                    return changes;
                 }
             }
         }
@@ -140,27 +146,27 @@ impl ChangeFeed {
 
     fn relist(&mut self, table: TableIx) -> Vec<RawChange> {
         let all = Selection::default();
-        let window = PageQuery { namespace: None, selection: &all, from: None, at_revision: None, limit: None };
+        let query = PageQuery { namespace: None, selection: &all, from: None, at_revision: None, limit: None };
         // A list at the current revision never fails with a compaction error.
-        let Ok(page) = self.inner.storage.page(table, window) else { return Vec::new() };
+        let Ok(page) = self.inner.storage.page(table, query) else { return Vec::new() };
         self.last_revision = Some(page.revision);
-        let mut told = Vec::with_capacity(page.objects.len());
+        let mut changes = Vec::with_capacity(page.objects.len());
         let mut present = BTreeSet::new();
         for stored in &page.objects {
             let key = key_of(stored.bytes());
             present.insert(key.clone());
-            told.push(RawChange { key, object: Some(stored.bytes().clone()) });
+            changes.push(RawChange { key, object: Some(stored.bytes().clone()) });
         }
-        let gone = self.known.difference(&present).map(|key| RawChange { key: key.clone(), object: None });
-        told.extend(gone);
+        let removed = self.known.difference(&present).map(|key| RawChange { key: key.clone(), object: None });
+        changes.extend(removed);
         self.known = present;
-        told
+        changes
     }
 
     fn has_changes(&self) -> bool {
-        let (Some(table), Some(after)) = (self.table, self.last_revision) else { return self.table.is_some() };
+        let (Some(table), Some(last_revision)) = (self.table, self.last_revision) else { return self.table.is_some() };
         !matches!(
-            self.inner.storage.changes_after(table, after),
+            self.inner.storage.changes_after(table, last_revision),
             Ok(TableChanges::Nothing { .. } | TableChanges::Closed)
         )
     }
@@ -168,17 +174,17 @@ impl ChangeFeed {
 
 /// Waits until one of the feeds has changes.
 pub(crate) async fn wait_for_changes(feeds: &[&ChangeFeed]) {
-    let bells: Vec<Arc<Notify>> = feeds.iter().map(|feed| feed.change_notify.clone()).collect();
-    let mut rings: Vec<_> = bells.iter().map(|bell| Box::pin(bell.notified())).collect();
+    let notifies: Vec<Arc<Notify>> = feeds.iter().map(|feed| feed.change_notify.clone()).collect();
+    let mut futures: Vec<_> = notifies.iter().map(|notify| Box::pin(notify.notified())).collect();
     // Register before checking for changes, so that a change in between is not missed.
-    for ring in &mut rings {
-        ring.as_mut().enable();
+    for future in &mut futures {
+        future.as_mut().enable();
     }
     if feeds.iter().any(|feed| feed.has_changes()) {
         return;
     }
     poll_fn(|context| {
-        if rings.iter_mut().any(|ring| ring.as_mut().poll(context).is_ready()) {
+        if futures.iter_mut().any(|future| future.as_mut().poll(context).is_ready()) {
             Poll::Ready(())
         } else {
             Poll::Pending
@@ -204,6 +210,6 @@ fn key_of(object: &[u8]) -> ObjectKey {
     // Every stored object has metadata with a name.
     serde_json::from_slice(object).map_or_else(
         |_| ObjectKey::new(None, ""),
-        |named: StoredHeader<'_>| ObjectKey::new(named.metadata.namespace.as_deref(), &named.metadata.name),
+        |header: StoredHeader<'_>| ObjectKey::new(header.metadata.namespace.as_deref(), &header.metadata.name),
     )
 }

@@ -42,11 +42,9 @@ impl Cluster {
             "spec": {"providerID": format!("sandbox://{name}")},
             "status": {"capacity": resources, "allocatable": resources},
         });
-        let requests = ComponentClient::new(self.server.clone(), "kerf-sandbox");
-        let refused = |refusal: crate::api::status::StatusError| AddNodeError {
-            name: name.into(),
-            reason: refusal.message().into(),
-        };
-        requests.create(ControlPlaneKind::Node, "", &node).map(drop).map_err(refused)
+        let client = ComponentClient::new(self.server.clone(), "kerf-sandbox");
+        let to_error =
+            |error: crate::api::status::StatusError| AddNodeError { name: name.into(), reason: error.message().into() };
+        client.create(ControlPlaneKind::Node, "", &node).map(drop).map_err(to_error)
     }
 }

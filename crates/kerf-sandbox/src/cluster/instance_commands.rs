@@ -26,8 +26,8 @@ pub struct SimulatedInstances {
 }
 
 impl SimulatedInstances {
-    pub(crate) fn new(orders: mpsc::UnboundedSender<InstanceCommand>) -> Self {
-        Self { commands: orders }
+    pub(crate) fn new(commands: mpsc::UnboundedSender<InstanceCommand>) -> Self {
+        Self { commands }
     }
 
     /// Stops the kubelet without notice: heartbeats end, and its pods keep their last status.
@@ -50,15 +50,15 @@ impl SimulatedInstances {
         self.send(InstanceCommand::Terminate(node.into()));
     }
 
-    fn send(&self, order: InstanceCommand) {
+    fn send(&self, command: InstanceCommand) {
         // Sending fails only after the cluster has stopped; then there is nothing to command.
-        let _ = self.commands.send(order);
+        let _ = self.commands.send(command);
     }
 }
 
 impl ControlPlane {
-    pub(crate) fn apply_instance_command(&mut self, order: InstanceCommand) {
-        match order {
+    pub(crate) fn apply_instance_command(&mut self, command: InstanceCommand) {
+        match command {
             InstanceCommand::KillKubelet(node) => self.kill_kubelet(&node),
             InstanceCommand::RestartKubelet(node) => self.restart_kubelet(&node),
             InstanceCommand::MarkNeverReady(node) => self.mark_never_ready(&node),

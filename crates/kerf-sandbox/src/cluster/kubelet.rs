@@ -102,11 +102,11 @@ impl Kubelets {
 
     /// Returns true if the kubelet of a node is running.
     fn is_kubelet_running(&self, node: &str) -> bool {
-        self.instances.get(&ObjectKey::new(None, node)).is_some_and(|machine| machine.phase == InstancePhase::Running)
+        self.instances.get(&ObjectKey::new(None, node)).is_some_and(|instance| instance.phase == InstancePhase::Running)
     }
 
     fn address_of(&self, node: &str) -> Option<Ipv4Addr> {
-        self.instances.get(&ObjectKey::new(None, node)).map(|machine| machine.address)
+        self.instances.get(&ObjectKey::new(None, node)).map(|instance| instance.address)
     }
 }
 

@@ -37,7 +37,7 @@ fn create_namespace_defaults(plane: &ControlPlane, namespace: &str) -> ApiResult
     });
     for (kind, object) in [(ControlPlaneKind::ServiceAccount, account), (ControlPlaneKind::ConfigMap, certificate)] {
         match plane.controller_client.create(kind, namespace, &object) {
-            Err(refusal) if refusal.code() != 409 => return Err(refusal),
+            Err(error) if error.code() != 409 => return Err(error),
             Ok(_) | Err(_) => {}
         }
     }
@@ -54,18 +54,18 @@ fn delete_contents(plane: &ControlPlane, key: &ObjectKey, namespace: &Namespace)
         tables.entry(resource.table).or_insert_with(|| resource.clone());
     }
     let everything = Selection::default();
-    let window =
+    let query =
         PageQuery { namespace: Some(name), selection: &everything, from: None, at_revision: None, limit: Some(1) };
-    let holds = |table| plane.server.inner.storage.page(table, window).is_ok_and(|page| !page.objects.is_empty());
-    let mut left = false;
+    let has_objects = |table| plane.server.inner.storage.page(table, query).is_ok_and(|page| !page.objects.is_empty());
+    let mut is_occupied = false;
     for (table, resource) in &tables {
-        if holds(*table) {
+        if has_objects(*table) {
             let path = collection_path(&resource.group, &resource.version, &resource.plural, name);
             plane.controller_client.delete_collection(&path)?;
-            left |= holds(*table);
+            is_occupied |= has_objects(*table);
         }
     }
-    if left || !namespace.spec.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+    if is_occupied || !namespace.spec.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
         return Ok(());
     }
     let others: Vec<_> = namespace.spec.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();

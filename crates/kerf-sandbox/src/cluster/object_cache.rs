@@ -57,8 +57,8 @@ pub(crate) struct KindStore<T> {
 type Index<T> = BTreeMap<SmolStr, BTreeMap<ObjectKey, Arc<T>>>;
 
 /// Returns the objects with this attribute, ordered by key.
-fn indexed_objects<T>(index: &Index<T>, shared: &str) -> Vec<Arc<T>> {
-    index.get(shared).map(|found| found.values().cloned().collect()).unwrap_or_default()
+fn indexed_objects<T>(index: &Index<T>, attribute: &str) -> Vec<Arc<T>> {
+    index.get(attribute).map(|objects| objects.values().cloned().collect()).unwrap_or_default()
 }
 
 impl<T> Default for KindStore<T> {
@@ -109,11 +109,11 @@ impl<T: HasMetadata> KindStore<T> {
         match now {
             Some(now) => {
                 let meta = now.meta();
-                let (index, shared) = match meta.controller() {
+                let (index, attribute) = match meta.controller() {
                     Some(owner) => (&mut self.by_controller, &owner.uid),
                     None => (&mut self.without_controller, &meta.namespace),
                 };
-                index.entry(shared.clone()).or_default().insert(key.clone(), now.clone());
+                index.entry(attribute.clone()).or_default().insert(key.clone(), now.clone());
                 self.objects.insert(key.clone(), now);
             }
             None => drop(self.objects.remove(key)),
@@ -123,11 +123,11 @@ impl<T: HasMetadata> KindStore<T> {
 }
 
 /// Removes a key from an index, and the group if it is empty then.
-fn remove_from_index<T>(index: &mut Index<T>, shared: &SmolStr, key: &ObjectKey) {
-    if let Some(found) = index.get_mut(shared) {
-        found.remove(key);
-        if found.is_empty() {
-            index.remove(shared);
+fn remove_from_index<T>(index: &mut Index<T>, attribute: &SmolStr, key: &ObjectKey) {
+    if let Some(objects) = index.get_mut(attribute) {
+        objects.remove(key);
+        if objects.is_empty() {
+            index.remove(attribute);
         }
     }
 }
@@ -237,7 +237,7 @@ impl ObjectCache {
 }
 
 /// Stores an object of a kind that has no index by node.
-pub(crate) fn put_object<T: HasMetadata>(shelf: &mut KindStore<T>, key: &ObjectKey, now: Option<T>) -> CacheChange<T> {
+pub(crate) fn put_object<T: HasMetadata>(store: &mut KindStore<T>, key: &ObjectKey, now: Option<T>) -> CacheChange<T> {
     let now = now.map(Arc::new);
-    CacheChange { before: shelf.put(key, now.clone()), now }
+    CacheChange { before: store.put(key, now.clone()), now }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Pairs(Vec<(SmolStr, SmolStr)>);
 
 impl Pairs {
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
-        self.0.iter().find(|(own, _)| own == key).map(|(_, value)| value.as_str())
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
     pub(crate) fn as_slice(&self) -> &[(SmolStr, SmolStr)] {
@@ -91,8 +91,9 @@ impl Meta {
 
     /// Returns the finalizers except one, as a patch needs them: null if none is left.
     pub(crate) fn finalizers_without(&self, finalizer: &str) -> Value {
-        let left: Vec<&str> = self.finalizers.iter().map(SmolStr::as_str).filter(|own| *own != finalizer).collect();
-        if left.is_empty() { Value::Null } else { left.into() }
+        let remaining: Vec<&str> =
+            self.finalizers.iter().map(SmolStr::as_str).filter(|name| *name != finalizer).collect();
+        if remaining.is_empty() { Value::Null } else { remaining.into() }
     }
 
     /// Returns the owner reference of the controller, if there is one.
@@ -288,11 +289,11 @@ impl Pod {
     /// Returns the names of the PersistentVolumeClaims that the pod uses, ephemeral ones included.
     pub(crate) fn volume_claim_names(&self) -> impl Iterator<Item = SmolStr> + '_ {
         self.spec.volumes.iter().filter_map(|volume| {
-            let named = volume.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone());
-            let own = || {
+            let claim_name = volume.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone());
+            let ephemeral_claim_name = || {
                 volume.ephemeral.as_ref().map(|_| smol_str::format_smolstr!("{}-{}", self.metadata.name, volume.name))
             };
-            named.or_else(own)
+            claim_name.or_else(ephemeral_claim_name)
         })
     }
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::control_plane::{ControlPlane, RunAgain};
 use super::kind::ControlPlaneKind;
-use super::pods::ignore_gone;
+use super::pods::ignore_not_found_or_conflict;
 use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
@@ -25,7 +25,7 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
             "observedGeneration": pod.metadata.generation,
         });
         let status = json!({"phase": "Failed", "conditions": [condition]});
-        ignore_gone(plane.controller_client.patch_status(ControlPlaneKind::Pod, key, &status))?;
+        ignore_not_found_or_conflict(plane.controller_client.patch_status(ControlPlaneKind::Pod, key, &status))?;
     }
     plane.controller_client.force_delete_pod(key, &pod.metadata.uid)?;
     Ok(RunAgain::WhenChanged)

@@ -62,7 +62,11 @@ impl ControlPlane {
                 let patch = json!({
                     "metadata": {"uid": pod.metadata.uid, "ownerReferences": [{"$patch": "delete", "uid": owner.uid}]},
                 });
-                ignore_gone(self.controller_client.patch(ControlPlaneKind::Pod, &pod.metadata.key(), &patch))?;
+                ignore_not_found_or_conflict(self.controller_client.patch(
+                    ControlPlaneKind::Pod,
+                    &pod.metadata.key(),
+                    &patch,
+                ))?;
             }
         }
         if owner.is_deleting() {
@@ -73,7 +77,11 @@ impl ControlPlane {
                 let patch = json!({
                     "metadata": {"uid": pod.metadata.uid, "ownerReferences": [controller_reference(kind, owner)]},
                 });
-                ignore_gone(self.controller_client.patch(ControlPlaneKind::Pod, &pod.metadata.key(), &patch))?;
+                ignore_not_found_or_conflict(self.controller_client.patch(
+                    ControlPlaneKind::Pod,
+                    &pod.metadata.key(),
+                    &patch,
+                ))?;
                 claimed.push(pod);
             }
         }
@@ -83,9 +91,9 @@ impl ControlPlane {
 
 /// Treats 404 and 409 as success: the object was deleted or replaced, so the write is no longer
 /// needed.
-pub(crate) fn ignore_gone<T>(outcome: ApiResult<T>) -> ApiResult<()> {
+pub(crate) fn ignore_not_found_or_conflict<T>(outcome: ApiResult<T>) -> ApiResult<()> {
     match outcome {
-        Err(refusal) if !matches!(refusal.code(), 404 | 409) => Err(refusal),
+        Err(error) if !matches!(error.code(), 404 | 409) => Err(error),
         Ok(_) | Err(_) => Ok(()),
     }
 }
@@ -119,9 +127,9 @@ pub(crate) fn count_ready(pods: &[Arc<Pod>], min_ready_seconds: i64, now: Timest
 /// ready, low deletion cost, many pods on the same node, ready for a shorter time, more restarts,
 /// newer.
 pub(crate) fn sort_by_deletion_order(pods: &mut [Arc<Pod>]) {
-    let mut crowd: BTreeMap<SmolStr, usize> = BTreeMap::new();
+    let mut pods_per_node: BTreeMap<SmolStr, usize> = BTreeMap::new();
     for pod in pods.iter() {
-        *crowd.entry(pod.spec.node_name.clone()).or_default() += 1;
+        *pods_per_node.entry(pod.spec.node_name.clone()).or_default() += 1;
     }
     pods.sort_by_cached_key(|pod| {
         let phase = match pod.status.phase.as_str() {
@@ -137,7 +145,7 @@ pub(crate) fn sort_by_deletion_order(pods: &mut [Arc<Pod>]) {
             phase,
             pod.is_ready(),
             cost,
-            Reverse(crowd.get(&pod.spec.node_name).copied().unwrap_or_default()),
+            Reverse(pods_per_node.get(&pod.spec.node_name).copied().unwrap_or_default()),
             Reverse(pod.ready_since()),
             Reverse(restarts),
             Reverse(pod.metadata.creation_timestamp),

@@ -8,7 +8,9 @@ use super::control_plane::{ControlPlane, RunAgain};
 use super::events::{EventComponent, EventType};
 use super::kind::ControlPlaneKind;
 use super::objects::{Pod, Workload};
-use super::pods::{MAX_PODS_PER_PASS, count_ready, from_template, ignore_gone, sort_by_deletion_order};
+use super::pods::{
+    MAX_PODS_PER_PASS, count_ready, from_template, ignore_not_found_or_conflict, sort_by_deletion_order,
+};
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
@@ -20,23 +22,27 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     let pods = plane.claim_pods(ControlPlaneKind::ReplicaSet, &set.metadata, set.selector().as_ref())?;
     let active: Vec<Arc<Pod>> = pods.iter().filter(|pod| pod.is_active()).cloned().collect();
     let outcome = if set.metadata.is_deleting() { Ok(()) } else { manage_replicas(plane, &set, active.clone()) };
-    let again =
-        write_status(plane, key, &set, &active, outcome.as_ref().err().map(|refusal| refusal.message().to_string()))?;
+    let run_again =
+        write_status(plane, key, &set, &active, outcome.as_ref().err().map(|error| error.message().to_string()))?;
     outcome?;
-    Ok(again)
+    Ok(run_again)
 }
 
 fn manage_replicas(plane: &mut ControlPlane, set: &Workload, mut active: Vec<Arc<Pod>>) -> ApiResult<()> {
-    let wanted = usize::try_from(set.replicas()).unwrap_or_default();
-    if active.len() < wanted {
+    let desired = usize::try_from(set.replicas()).unwrap_or_default();
+    if active.len() < desired {
         let pod = from_template(&set.spec.template, (ControlPlaneKind::ReplicaSet, &set.metadata));
-        for _ in 0..(wanted - active.len()).min(MAX_PODS_PER_PASS) {
+        for _ in 0..(desired - active.len()).min(MAX_PODS_PER_PASS) {
             create(plane, set, &pod)?;
         }
-    } else if active.len() > wanted {
+    } else if active.len() > desired {
         sort_by_deletion_order(&mut active);
-        for pod in active.iter().take((active.len() - wanted).min(MAX_PODS_PER_PASS)) {
-            ignore_gone(plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid))?;
+        for pod in active.iter().take((active.len() - desired).min(MAX_PODS_PER_PASS)) {
+            ignore_not_found_or_conflict(plane.controller_client.delete(
+                ControlPlaneKind::Pod,
+                &pod.metadata.key(),
+                &pod.metadata.uid,
+            ))?;
             let message = format!("Deleted pod: {}", pod.metadata.name);
             plane.publish_event(
                 EVENT_COMPONENT,
@@ -64,8 +70,8 @@ fn create(plane: &mut ControlPlane, set: &Workload, pod: &Value) -> ApiResult<()
             );
             Ok(())
         }
-        Err(refusal) => {
-            let message = format!("Error creating: {}", refusal.message());
+        Err(error) => {
+            let message = format!("Error creating: {}", error.message());
             plane.publish_event(
                 EVENT_COMPONENT,
                 (ControlPlaneKind::ReplicaSet, &set.metadata),
@@ -73,7 +79,7 @@ fn create(plane: &mut ControlPlane, set: &Workload, pod: &Value) -> ApiResult<()
                 "FailedCreate",
                 message,
             );
-            Err(refusal)
+            Err(error)
         }
     }
 }
@@ -89,8 +95,8 @@ fn write_status(
     let (ready, available, next) = count_ready(active, set.spec.min_ready_seconds, plane.now());
     let labels = set.spec.template.pointer("/metadata/labels").and_then(Value::as_object);
     let labelled = |pod: &&Arc<Pod>| {
-        let own = &pod.metadata.labels;
-        labels.into_iter().flatten().all(|(key, value)| own.get(key) == value.as_str())
+        let pod_labels = &pod.metadata.labels;
+        labels.into_iter().flatten().all(|(key, value)| pod_labels.get(key) == value.as_str())
     };
     let mut status = json!({
         "replicas": active.len(),
@@ -114,17 +120,21 @@ fn write_status(
         None => Value::Null,
     };
     if status_differs(&set.status, &status) {
-        ignore_gone(plane.controller_client.merge_patch_status(ControlPlaneKind::ReplicaSet, key, &status))?;
+        ignore_not_found_or_conflict(plane.controller_client.merge_patch_status(
+            ControlPlaneKind::ReplicaSet,
+            key,
+            &status,
+        ))?;
     }
     Ok(next.map_or(RunAgain::WhenChanged, RunAgain::After))
 }
 
-/// Returns true if a field of `wanted` differs from `status`. A field that is zero or null equals a
+/// Returns true if a field of `desired` differs from `status`. A field that is zero or null equals a
 /// missing field.
-pub(crate) fn status_differs(status: &Value, wanted: &Value) -> bool {
-    let absent = |value: &Value| value.is_null() || value == &json!(0);
-    wanted.as_object().into_iter().flatten().any(|(field, wanted)| match status.get(field) {
-        Some(present) => present != wanted && !(absent(present) && absent(wanted)),
-        None => !absent(wanted),
+pub(crate) fn status_differs(status: &Value, desired: &Value) -> bool {
+    let is_absent = |value: &Value| value.is_null() || value == &json!(0);
+    desired.as_object().into_iter().flatten().any(|(field, desired)| match status.get(field) {
+        Some(current) => current != desired && !(is_absent(current) && is_absent(desired)),
+        None => !is_absent(desired),
     })
 }

@@ -9,7 +9,7 @@ use super::control_plane::ControlPlane;
 use super::deployment::template_hash;
 use super::kind::ControlPlaneKind;
 use super::objects::{ControllerRevision, Workload};
-use super::pods::{controller_reference, ignore_gone};
+use super::pods::{controller_reference, ignore_not_found_or_conflict};
 use crate::api::status::ApiResult;
 
 /// Label of a pod that names its revision.
@@ -19,18 +19,18 @@ pub(crate) const REVISION_HASH: &str = "controller-revision-hash";
 /// template that was current before gets a new, highest number.
 pub(crate) fn ensure_current(plane: &ControlPlane, kind: ControlPlaneKind, owner: &Workload) -> ApiResult<String> {
     let template = json!({"spec": {"template": as_revision_data(&owner.spec.template)}});
-    let known = sorted(plane, owner);
-    let newest = known.last().map_or(0, |revision| revision.revision);
-    if let Some(same) = known.iter().rev().find(|revision| revision.data == template) {
-        if same.revision < newest {
+    let revisions = sorted(plane, owner);
+    let newest = revisions.last().map_or(0, |revision| revision.revision);
+    if let Some(existing) = revisions.iter().rev().find(|revision| revision.data == template) {
+        if existing.revision < newest {
             let patch = json!({"revision": newest + 1});
-            ignore_gone(plane.controller_client.patch(
+            ignore_not_found_or_conflict(plane.controller_client.patch(
                 ControlPlaneKind::ControllerRevision,
-                &same.metadata.key(),
+                &existing.metadata.key(),
                 &patch,
             ))?;
         }
-        return Ok(same.metadata.name.to_string());
+        return Ok(existing.metadata.name.to_string());
     }
     let hash = template_hash(&owner.spec.template, owner.status_count("collisionCount"));
     let name = format!("{}-{hash}", owner.metadata.name);
@@ -41,7 +41,7 @@ pub(crate) fn ensure_current(plane: &ControlPlane, kind: ControlPlaneKind, owner
         "data": template, "revision": newest + 1,
     });
     match plane.controller_client.create(ControlPlaneKind::ControllerRevision, &owner.metadata.namespace, &revision) {
-        Err(refusal) if refusal.code() != 409 => Err(refusal),
+        Err(error) if error.code() != 409 => Err(error),
         Ok(_) | Err(_) => Ok(name),
     }
 }
@@ -75,13 +75,13 @@ fn sorted(plane: &ControlPlane, owner: &Workload) -> Vec<Arc<ControllerRevision>
 /// Deletes the oldest revisions that no pod uses, until `revisionHistoryLimit` of them are left.
 pub(crate) fn delete_old_revisions(plane: &ControlPlane, owner: &Workload, in_use: &[&str]) -> ApiResult<()> {
     let limit = usize::try_from(owner.spec.revision_history_limit.unwrap_or(10)).unwrap_or_default();
-    let idle: Vec<Arc<ControllerRevision>> = sorted(plane, owner)
+    let unused: Vec<Arc<ControllerRevision>> = sorted(plane, owner)
         .into_iter()
         .filter(|revision| !in_use.contains(&revision.metadata.name.as_str()))
         .collect();
-    for revision in idle.iter().take(idle.len().saturating_sub(limit)) {
+    for revision in unused.iter().take(unused.len().saturating_sub(limit)) {
         let key = revision.metadata.key();
-        ignore_gone(plane.controller_client.delete(
+        ignore_not_found_or_conflict(plane.controller_client.delete(
             ControlPlaneKind::ControllerRevision,
             &key,
             &revision.metadata.uid,

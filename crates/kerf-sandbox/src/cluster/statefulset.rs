@@ -10,7 +10,7 @@ use super::control_plane::{ControlPlane, RunAgain};
 use super::events::{EventComponent, EventType};
 use super::kind::ControlPlaneKind;
 use super::objects::{Pod, Workload};
-use super::pods::{available_at, controller_reference, count_ready, from_template, ignore_gone};
+use super::pods::{available_at, controller_reference, count_ready, from_template, ignore_not_found_or_conflict};
 use super::replicaset::status_differs;
 use super::revisions::{self, REVISION_HASH};
 use crate::api::object;
@@ -37,11 +37,11 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     if set.metadata.is_deleting() {
         return Ok(RunAgain::WhenChanged);
     }
-    let update = revisions::ensure_current(plane, ControlPlaneKind::StatefulSet, &set)?;
+    let update_revision = revisions::ensure_current(plane, ControlPlaneKind::StatefulSet, &set)?;
     let known = set.status.get("currentRevision").and_then(Value::as_str).unwrap_or_default();
-    let current = if known.is_empty() { update.clone() } else { known.to_string() };
+    let current_revision = if known.is_empty() { update_revision.clone() } else { known.to_string() };
     let pods = pods.into_iter().filter_map(|pod| Some((ordinal(&set, &pod)?, pod))).collect();
-    let state = StatefulSetState { set: &set, pods, update_revision: update, current_revision: current };
+    let state = StatefulSetState { set: &set, pods, update_revision, current_revision };
     manage_pods(plane, &state)?;
     let in_use: Vec<String> = state
         .pods
@@ -87,11 +87,11 @@ impl StatefulSetState<'_> {
 /// Makes one pass. Unless the policy is `Parallel`, it changes a pod only if all pods before it are
 /// available.
 fn manage_pods(plane: &mut ControlPlane, state: &StatefulSetState<'_>) -> ApiResult<()> {
-    let (set, wanted) = (state.set, state.desired_ordinals());
-    let well = |plane: &ControlPlane, pod: &Pod| {
+    let (set, desired_ordinals) = (state.set, state.desired_ordinals());
+    let is_available = |plane: &ControlPlane, pod: &Pod| {
         pod.is_active() && available_at(pod, set.spec.min_ready_seconds).is_some_and(|at| at <= plane.now())
     };
-    for ordinal in wanted.clone() {
+    for ordinal in desired_ordinals.clone() {
         match state.pods.get(&ordinal) {
             None => create(plane, state, ordinal)?,
             Some(pod) if pod.is_terminal() && !pod.metadata.is_deleting() => {
@@ -108,7 +108,7 @@ fn manage_pods(plane: &mut ControlPlane, state: &StatefulSetState<'_>) -> ApiRes
                 );
                 plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
             }
-            Some(pod) if well(plane, pod) => continue,
+            Some(pod) if is_available(plane, pod) => continue,
             Some(_) => {}
         }
         if !state.is_parallel() {
@@ -116,7 +116,7 @@ fn manage_pods(plane: &mut ControlPlane, state: &StatefulSetState<'_>) -> ApiRes
         }
     }
     // Scale down, highest ordinal first.
-    for (_, pod) in state.pods.iter().rev().filter(|(ordinal, _)| !wanted.contains(ordinal)) {
+    for (_, pod) in state.pods.iter().rev().filter(|(ordinal, _)| !desired_ordinals.contains(ordinal)) {
         if !pod.metadata.is_deleting() {
             delete(plane, set, pod)?;
         }
@@ -129,7 +129,7 @@ fn manage_pods(plane: &mut ControlPlane, state: &StatefulSetState<'_>) -> ApiRes
     }
     // Replace outdated pods from the highest ordinal down, each once all pods after it are
     // available.
-    for ordinal in wanted.rev() {
+    for ordinal in desired_ordinals.rev() {
         let Some(pod) = state.pods.get(&ordinal) else { return Ok(()) };
         if revision_of(pod) != state.revision_for(ordinal) {
             if !pod.metadata.is_deleting() {
@@ -137,7 +137,7 @@ fn manage_pods(plane: &mut ControlPlane, state: &StatefulSetState<'_>) -> ApiRes
             }
             return Ok(());
         }
-        if !well(plane, pod) {
+        if !is_available(plane, pod) {
             return Ok(());
         }
     }
@@ -162,8 +162,10 @@ fn create(plane: &mut ControlPlane, state: &StatefulSetState<'_>, ordinal: i64) 
     let set = state.set;
     let name = format!("{}-{ordinal}", set.metadata.name);
     let revision = state.revision_for(ordinal).to_string();
-    let kept = plane.cache.controller_revisions.get(&ObjectKey::new(Some(&set.metadata.namespace), &revision));
-    let template = kept.as_deref().map_or_else(|| set.spec.template.clone(), revisions::template_of_revision);
+    let stored_revision =
+        plane.cache.controller_revisions.get(&ObjectKey::new(Some(&set.metadata.namespace), &revision));
+    let template =
+        stored_revision.as_deref().map_or_else(|| set.spec.template.clone(), revisions::template_of_revision);
     let mut pod = from_template(&template, (ControlPlaneKind::StatefulSet, &set.metadata));
     object::remove(&mut pod, &["metadata", "generateName"]);
     object::set_meta(&mut pod, "name", name.as_str());
@@ -198,9 +200,9 @@ fn create(plane: &mut ControlPlane, state: &StatefulSetState<'_>, ordinal: i64) 
             );
             Ok(())
         }
-        Err(refusal) => {
+        Err(error) => {
             let message =
-                format!("create Pod {name} in StatefulSet {} failed error: {}", set.metadata.name, refusal.message());
+                format!("create Pod {name} in StatefulSet {} failed error: {}", set.metadata.name, error.message());
             plane.publish_event(
                 EVENT_COMPONENT,
                 (ControlPlaneKind::StatefulSet, &set.metadata),
@@ -208,7 +210,7 @@ fn create(plane: &mut ControlPlane, state: &StatefulSetState<'_>, ordinal: i64) 
                 "FailedCreate",
                 message,
             );
-            Err(refusal)
+            Err(error)
         }
     }
 }
@@ -236,26 +238,31 @@ fn create_claim(plane: &ControlPlane, set: &Workload, template: &Value, name: &s
         );
     }
     match plane.controller_client.create(ControlPlaneKind::PersistentVolumeClaim, &set.metadata.namespace, &claim) {
-        Err(refusal) if refusal.code() != 409 => Err(refusal),
+        Err(error) if error.code() != 409 => Err(error),
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
 fn write_status(plane: &ControlPlane, key: &ObjectKey, state: &StatefulSetState<'_>) -> ApiResult<RunAgain> {
     let set = state.set;
-    let alive: Vec<Arc<Pod>> = state.pods.values().filter(|pod| !pod.is_terminal()).cloned().collect();
-    let (ready, available, next) = count_ready(&alive, set.spec.min_ready_seconds, plane.now());
-    let of = |revision: &str| alive.iter().filter(|pod| pod.is_active() && revision_of(pod) == revision).count() as i64;
-    let updated = of(&state.update_revision);
-    let done = updated == set.replicas() && ready == set.replicas() && alive.len() as i64 == set.replicas();
-    let current = if done { &state.update_revision } else { &state.current_revision };
+    let pods: Vec<Arc<Pod>> = state.pods.values().filter(|pod| !pod.is_terminal()).cloned().collect();
+    let (ready, available, next) = count_ready(&pods, set.spec.min_ready_seconds, plane.now());
+    let count_of_revision =
+        |revision: &str| pods.iter().filter(|pod| pod.is_active() && revision_of(pod) == revision).count() as i64;
+    let updated = count_of_revision(&state.update_revision);
+    let is_complete = updated == set.replicas() && ready == set.replicas() && pods.len() as i64 == set.replicas();
+    let current_revision = if is_complete { &state.update_revision } else { &state.current_revision };
     let status = json!({
-        "observedGeneration": set.metadata.generation, "replicas": alive.len(), "readyReplicas": ready,
-        "availableReplicas": available, "currentReplicas": of(current), "updatedReplicas": updated,
-        "currentRevision": current, "updateRevision": state.update_revision, "collisionCount": set.status_count("collisionCount"),
+        "observedGeneration": set.metadata.generation, "replicas": pods.len(), "readyReplicas": ready,
+        "availableReplicas": available, "currentReplicas": count_of_revision(current_revision), "updatedReplicas": updated,
+        "currentRevision": current_revision, "updateRevision": state.update_revision, "collisionCount": set.status_count("collisionCount"),
     });
     if status_differs(&set.status, &status) {
-        ignore_gone(plane.controller_client.merge_patch_status(ControlPlaneKind::StatefulSet, key, &status))?;
+        ignore_not_found_or_conflict(plane.controller_client.merge_patch_status(
+            ControlPlaneKind::StatefulSet,
+            key,
+            &status,
+        ))?;
     }
     Ok(next.map_or(RunAgain::WhenChanged, RunAgain::After))
 }

@@ -10,7 +10,7 @@ use super::control_plane::{ControlPlane, RunAgain};
 use super::events::{EventComponent, EventType};
 use super::kind::ControlPlaneKind;
 use super::objects::{Pod, Taint, Toleration};
-use super::pods::ignore_gone;
+use super::pods::ignore_not_found_or_conflict;
 use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
@@ -34,9 +34,9 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
         }
         TolerationLimit::For(limit) => {
             let since = *plane.tainted_since.entry(key.clone()).or_insert_with(Instant::now);
-            let stayed = Instant::now().duration_since(since);
-            if stayed < limit {
-                return Ok(RunAgain::After(limit.saturating_sub(stayed)));
+            let elapsed = Instant::now().duration_since(since);
+            if elapsed < limit {
+                return Ok(RunAgain::After(limit.saturating_sub(elapsed)));
             }
             plane.tainted_since.remove(key);
             evict(plane, key, &pod)?;
@@ -71,10 +71,10 @@ fn toleration_limit(pod: &Pod, taints: &[Taint]) -> TolerationLimit {
 
 /// Returns true if a toleration matches a taint.
 pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let key = toleration.key.is_empty() || toleration.key == taint.key;
-    let effect = toleration.effect.is_empty() || toleration.effect == taint.effect;
-    let value = toleration.operator == "Exists" || toleration.value == taint.value;
-    key && effect && value
+    let key_matches = toleration.key.is_empty() || toleration.key == taint.key;
+    let effect_matches = toleration.effect.is_empty() || toleration.effect == taint.effect;
+    let value_matches = toleration.operator == "Exists" || toleration.value == taint.value;
+    key_matches && effect_matches && value_matches
 }
 
 fn evict(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) -> ApiResult<()> {
@@ -91,6 +91,10 @@ fn evict(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) -> ApiResult<()> 
         "message": "Taint manager: deleting due to NoExecute taint", "lastTransitionTime": rfc3339_seconds(plane.now()),
         "observedGeneration": pod.metadata.generation,
     });
-    ignore_gone(plane.controller_client.patch_status(ControlPlaneKind::Pod, key, &json!({"conditions": [condition]})))?;
+    ignore_not_found_or_conflict(plane.controller_client.patch_status(
+        ControlPlaneKind::Pod,
+        key,
+        &json!({"conditions": [condition]}),
+    ))?;
     plane.controller_client.delete(ControlPlaneKind::Pod, key, &pod.metadata.uid)
 }

@@ -28,11 +28,11 @@ impl Delay {
         Self { base, spread }
     }
 
-    pub(crate) fn draw(self, chance: &mut Rng) -> Duration {
+    pub(crate) fn draw(self, rng: &mut Rng) -> Duration {
         if self.spread.is_zero() {
             return self.base;
         }
-        self.base + Duration::from_nanos(chance.below(self.spread.as_nanos().min(u128::from(u64::MAX)) as u64))
+        self.base + Duration::from_nanos(rng.below(self.spread.as_nanos().min(u128::from(u64::MAX)) as u64))
     }
 }
 
@@ -97,8 +97,8 @@ mod tests {
     fn delays_stay_in_their_bounds_and_follow_the_seed() {
         let delay = Delay::between(Duration::from_secs(2), Duration::from_secs(3));
         let draw = |seed| {
-            let mut chance = Rng::new(seed);
-            (0..100).map(|_| delay.draw(&mut chance)).collect::<Vec<_>>()
+            let mut rng = Rng::new(seed);
+            (0..100).map(|_| delay.draw(&mut rng)).collect::<Vec<_>>()
         };
         assert!(draw(1).iter().all(|drawn| (2..5).contains(&drawn.as_secs())));
         assert_eq!(draw(1), draw(1));

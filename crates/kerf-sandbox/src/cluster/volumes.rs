@@ -89,23 +89,23 @@ impl std::fmt::Debug for VolumeController {
 }
 
 impl VolumeController {
-    /// Returns a controller for the cluster that `server` serves. Provisioning a volume takes
-    /// `takes`.
-    pub fn new(server: &ApiServer, takes: Duration) -> Self {
-        let local = InProcessClient::new(server, "kube-controller-manager");
+    /// Returns a controller for the cluster that `server` serves. `provision_delay` is the
+    /// time to provision a volume.
+    pub fn new(server: &ApiServer, provision_delay: Duration) -> Self {
+        let client = InProcessClient::new(server, "kube-controller-manager");
         let feeds = Feeds {
-            claims: local.feed("", "persistentvolumeclaims"),
-            volumes: local.feed("", "persistentvolumes"),
-            classes: local.feed("storage.k8s.io", "storageclasses"),
-            nodes: local.feed("", "nodes"),
-            csi_nodes: local.feed("storage.k8s.io", "csinodes"),
-            pods: local.feed("", "pods"),
+            claims: client.feed("", "persistentvolumeclaims"),
+            volumes: client.feed("", "persistentvolumes"),
+            classes: client.feed("storage.k8s.io", "storageclasses"),
+            nodes: client.feed("", "nodes"),
+            csi_nodes: client.feed("storage.k8s.io", "csinodes"),
+            pods: client.feed("", "pods"),
         };
         Self {
-            event_recorder: EventRecorder::new(local.clone()),
-            client: local,
+            event_recorder: EventRecorder::new(client.clone()),
+            client,
             feeds,
-            provision_delay: takes,
+            provision_delay,
             claims: BTreeMap::new(),
             volumes: BTreeMap::new(),
             classes: BTreeMap::new(),
@@ -155,53 +155,53 @@ impl VolumeController {
     }
 
     fn apply_changes(&mut self) {
-        for told in self.feeds.nodes.take_changes() {
-            let labels = decode_change(&told).map(|node: Node| node.metadata.labels.unwrap_or_default());
-            put_or_remove(&mut self.nodes, &told, labels);
+        for change in self.feeds.nodes.take_changes() {
+            let labels = decode_change(&change).map(|node: Node| node.metadata.labels.unwrap_or_default());
+            put_or_remove(&mut self.nodes, &change, labels);
         }
-        for told in self.feeds.csi_nodes.take_changes() {
-            let keys = decode_change(&told).map(|node: CSINode| {
+        for change in self.feeds.csi_nodes.take_changes() {
+            let keys = decode_change(&change).map(|node: CSINode| {
                 let drivers = node.spec.drivers.into_iter();
                 drivers.map(|driver| (driver.name, driver.topology_keys.unwrap_or_default())).collect()
             });
-            put_or_remove(&mut self.topology_keys, &told, keys);
+            put_or_remove(&mut self.topology_keys, &change, keys);
         }
-        for told in self.feeds.classes.take_changes() {
-            put_or_remove(&mut self.classes, &told, decode_change(&told));
+        for change in self.feeds.classes.take_changes() {
+            put_or_remove(&mut self.classes, &change, decode_change(&change));
             // Unbound claims may wait for this class.
             let waiting = self.claims.iter().filter(|(_, claim)| !is_bound(claim)).map(|(key, _)| key.clone());
             self.dirty.extend(waiting.map(Dirty::Claim));
         }
-        for told in self.feeds.volumes.take_changes() {
-            put_or_remove(&mut self.volumes, &told, decode_change(&told));
-            self.dirty.insert(Dirty::Volume(object_key(&told)));
+        for change in self.feeds.volumes.take_changes() {
+            put_or_remove(&mut self.volumes, &change, decode_change(&change));
+            self.dirty.insert(Dirty::Volume(object_key(&change)));
         }
-        for told in self.feeds.claims.take_changes() {
-            let before = self.claims.get(told.key.as_str());
+        for change in self.feeds.claims.take_changes() {
+            let before = self.claims.get(change.key.as_str());
             let volume = before.and_then(|claim| claim.spec.as_ref()?.volume_name.clone());
             self.dirty.extend(volume.filter(|name| !name.is_empty()).map(|name| Dirty::Volume(name.into())));
-            put_or_remove(&mut self.claims, &told, decode_change(&told));
-            self.dirty.insert(Dirty::Claim(object_key(&told)));
+            put_or_remove(&mut self.claims, &change, decode_change(&change));
+            self.dirty.insert(Dirty::Claim(object_key(&change)));
         }
-        for told in self.feeds.pods.take_changes() {
-            self.apply_pod_change(&told);
+        for change in self.feeds.pods.take_changes() {
+            self.apply_pod_change(&change);
         }
     }
 }
 
-fn object_key(told: &RawChange) -> SmolStr {
-    told.key.as_str().into()
+fn object_key(change: &RawChange) -> SmolStr {
+    change.key.as_str().into()
 }
 
-fn decode_change<T: DeserializeOwned>(told: &RawChange) -> Option<T> {
-    serde_json::from_slice(told.object.as_ref()?)
-        .inspect_err(|problem| tracing::warn!(object = told.key.as_str(), %problem, "a stored object cannot be read"))
+fn decode_change<T: DeserializeOwned>(change: &RawChange) -> Option<T> {
+    serde_json::from_slice(change.object.as_ref()?)
+        .inspect_err(|problem| tracing::warn!(object = change.key.as_str(), %problem, "a stored object cannot be read"))
         .ok()
 }
 
-fn put_or_remove<T>(map: &mut BTreeMap<SmolStr, T>, told: &RawChange, object: Option<T>) {
+fn put_or_remove<T>(map: &mut BTreeMap<SmolStr, T>, change: &RawChange, object: Option<T>) {
     match object {
-        Some(object) => drop(map.insert(object_key(told), object)),
-        None => drop(map.remove(told.key.as_str())),
+        Some(object) => drop(map.insert(object_key(change), object)),
+        None => drop(map.remove(change.key.as_str())),
     }
 }

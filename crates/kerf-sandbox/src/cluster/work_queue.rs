@@ -49,24 +49,24 @@ impl<W: Clone + Eq + Hash> WorkQueue<W> {
 
     /// Adds an item that becomes ready at `at`, or earlier if it already has an earlier time.
     pub(crate) fn add_at(&mut self, work: W, at: Instant) {
-        if let Some(place) = self.due.get(&work).copied() {
-            if place.0 <= at {
+        if let Some(position) = self.due.get(&work).copied() {
+            if position.0 <= at {
                 return;
             }
-            self.later.remove(&place);
+            self.later.remove(&position);
         }
         self.serial += 1;
-        let place = (at, self.serial);
-        self.due.insert(work.clone(), place);
-        self.later.insert(place, work);
+        let position = (at, self.serial);
+        self.due.insert(work.clone(), position);
+        self.later.insert(position, work);
     }
 
     /// Adds an item that failed. Its delay doubles with each failure.
     pub(crate) fn add_after_failure(&mut self, work: W, now: Instant) {
         let failures = self.failures.entry(work.clone()).or_default();
-        let pause = BASE_RETRY_DELAY.saturating_mul(1 << (*failures).min(20)).min(MAX_RETRY_DELAY);
+        let delay = BASE_RETRY_DELAY.saturating_mul(1 << (*failures).min(20)).min(MAX_RETRY_DELAY);
         *failures += 1;
-        self.add_at(work, now + pause);
+        self.add_at(work, now + delay);
     }
 
     /// Resets the failure count of an item, so that the next failure starts with the shortest
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn work_comes_once_in_order_and_in_time() {
+    async fn items_are_distinct_and_ordered_by_time() {
         let now = Instant::now();
         let mut queue = WorkQueue::new();
         for work in ["b", "a", "b", "c"] {
@@ -117,20 +117,20 @@ mod tests {
         queue.add_at("e", now + Duration::from_secs(1));
         queue.add_at("d", now + Duration::from_millis(500));
         queue.add_at("d", now + Duration::from_secs(9));
-        let taken: Vec<_> = std::iter::from_fn(|| queue.next(now)).collect();
-        assert_eq!(taken, ["b", "a", "c"]);
+        let items: Vec<_> = std::iter::from_fn(|| queue.next(now)).collect();
+        assert_eq!(items, ["b", "a", "c"]);
         assert_eq!(queue.next_due(), Some(now + Duration::from_millis(500)));
         let later = now + Duration::from_secs(3);
-        let taken: Vec<_> = std::iter::from_fn(|| queue.next(later)).collect();
-        assert_eq!(taken, ["d", "e"], "a later date does not put off an earlier one");
+        let items: Vec<_> = std::iter::from_fn(|| queue.next(later)).collect();
+        assert_eq!(items, ["d", "e"], "a later date does not put off an earlier one");
         assert_eq!(queue.next_due(), None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failures_come_back_later_each_time() {
+    async fn each_failure_doubles_the_delay() {
         let now = Instant::now();
         let mut queue = WorkQueue::new();
-        let pauses: Vec<Duration> = (0..3)
+        let delays: Vec<Duration> = (0..3)
             .map(|_| {
                 queue.add_after_failure("w", now);
                 let due = queue.next_due().unwrap();
@@ -138,7 +138,7 @@ mod tests {
                 due - now
             })
             .collect();
-        assert_eq!(pauses, [5, 10, 20].map(Duration::from_millis));
+        assert_eq!(delays, [5, 10, 20].map(Duration::from_millis));
         queue.forget_failures(&"w");
         queue.add_after_failure("w", now);
         assert_eq!(queue.next_due(), Some(now + BASE_RETRY_DELAY));

@@ -197,12 +197,12 @@ impl InvariantChecker {
 
     /// Returns the keys of all recorded objects of a kind.
     pub(super) fn keys(&self, kind: TrackedKind) -> Vec<ObjectKey> {
-        let of = |name: &str| ObjectKey::new(None, name);
+        let key = |name: &str| ObjectKey::new(None, name);
         match kind {
             TrackedKind::Pod => self.pods.keys().cloned().collect(),
-            TrackedKind::Node => self.nodes.keys().map(|name| of(name)).collect(),
-            TrackedKind::Claim => self.claims.keys().map(|name| of(name)).collect(),
-            TrackedKind::Pool => self.pools.keys().map(|name| of(name)).collect(),
+            TrackedKind::Node => self.nodes.keys().map(|name| key(name)).collect(),
+            TrackedKind::Claim => self.claims.keys().map(|name| key(name)).collect(),
+            TrackedKind::Pool => self.pools.keys().map(|name| key(name)).collect(),
             TrackedKind::Budget => self.budgets.keys().cloned().collect(),
         }
     }
@@ -213,7 +213,7 @@ impl InvariantChecker {
             self.remove_pod(key);
         }
         let known = self.pods.get(key);
-        let was_going = known.is_some_and(|known| known.pod.is_terminating());
+        let was_terminating = known.is_some_and(|known| known.pod.is_terminating());
         let mut record = PodRecord {
             created: pod.metadata.creation_timestamp.unwrap_or(now),
             has_run: known.is_some_and(|known| known.has_run),
@@ -228,10 +228,10 @@ impl InvariantChecker {
         if !record.has_run && record.pod.status.phase == PodPhase::Running {
             record.has_run = true;
             self.recent.running += 1;
-            let took = now.duration_since(record.created).as_millis();
-            self.times_to_run.push(u64::try_from(took).unwrap_or_default());
+            let elapsed = now.duration_since(record.created).as_millis();
+            self.times_to_run.push(u64::try_from(elapsed).unwrap_or_default());
         }
-        let is_evicted = record.pod.is_terminating() && !was_going && !record.is_evicted && is_evicted(text);
+        let is_evicted = record.pod.is_terminating() && !was_terminating && !record.is_evicted && is_evicted(text);
         record.is_evicted |= is_evicted;
         if let Some(node) = &record.pod.spec.node_name {
             self.on_nodes.entry(node.clone()).or_default().insert(key.clone());
@@ -258,15 +258,15 @@ impl InvariantChecker {
 
     fn apply_node(&mut self, text: &[u8], now: Timestamp) {
         let Some(node) = decode::<Node>(text) else { return };
-        let of_node = &node.metadata.labels;
+        let node_labels = &node.metadata.labels;
         let is_ready = node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True");
         let record = NodeRecord {
             provider_id: node.spec.provider_id.clone(),
-            capacity_type: of_node.get(labels::CAPACITY_TYPE).unwrap_or_default().to_owned(),
+            capacity_type: node_labels.get(labels::CAPACITY_TYPE).unwrap_or_default().to_owned(),
             is_ready,
-            is_initialized: of_node.has_value(labels::INITIALIZED, "true"),
+            is_initialized: node_labels.has_value(labels::INITIALIZED, "true"),
             is_protected: node.metadata.annotations.has_value(DO_NOT_DISRUPT, "true"),
-            price: of_node.get(PRICE_LABEL).map_or(0, parse_micro_dollars),
+            price: node_labels.get(PRICE_LABEL).map_or(0, parse_micro_dollars),
         };
         if self.nodes.insert(node.metadata.name.clone(), record).is_none() {
             self.recent.nodes_up += 1;
@@ -478,6 +478,6 @@ fn is_evicted(text: &[u8]) -> bool {
         #[serde(default)]
         reason: String,
     }
-    let told: Option<WithConditions> = decode(text);
-    told.is_some_and(|told| told.status.conditions.iter().any(|c| c.reason == "EvictionByEvictionAPI"))
+    let pod: Option<WithConditions> = decode(text);
+    pod.is_some_and(|pod| pod.status.conditions.iter().any(|c| c.reason == "EvictionByEvictionAPI"))
 }

@@ -37,15 +37,15 @@ impl InvariantWatcher {
     /// Starts to watch a cluster. Must be called on a tokio runtime.
     pub fn start(cluster: &Cluster) -> Self {
         let server = cluster.api().clone();
-        let ledger = SharedChecker(Arc::new(Mutex::new(InvariantChecker::new(server.clock().now()))));
+        let checker = SharedChecker(Arc::new(Mutex::new(InvariantChecker::new(server.clock().now()))));
         let observer = Observer {
             server,
-            checker: ledger.clone(),
+            checker: checker.clone(),
             watched_tables: BTreeMap::new(),
             registry: None,
             seen_revision: 0,
         };
-        Self { checker: ledger, task: tokio::spawn(observer.run()) }
+        Self { checker, task: tokio::spawn(observer.run()) }
     }
 
     /// Returns all violations so far.
@@ -93,13 +93,13 @@ struct WatchedTable {
 
 impl Observer {
     async fn run(mut self) {
-        let bell = self.server.inner.storage.any_change_notify();
+        let change_notify = self.server.inner.storage.any_change_notify();
         loop {
-            let mut rung = std::pin::pin!(bell.notified());
+            let mut notified = std::pin::pin!(change_notify.notified());
             // Register before reading changes, so that a change in between is not missed.
-            rung.as_mut().enable();
+            notified.as_mut().enable();
             self.catch_up();
-            rung.await;
+            notified.await;
         }
     }
 
@@ -112,11 +112,11 @@ impl Observer {
             self.follow_new_tables();
             let mut events = Vec::new();
             for table in changed {
-                let Some(feed) = self.watched_tables.get_mut(&table) else { continue };
-                match self.server.inner.storage.changes_after(table, feed.last_revision) {
-                    Ok(TableChanges::Events(some)) => {
-                        feed.last_revision = some.last().map_or(feed.last_revision, |event| event.revision);
-                        events.extend(some.into_iter().map(|event| (feed.kind, event)));
+                let Some(watched) = self.watched_tables.get_mut(&table) else { continue };
+                match self.server.inner.storage.changes_after(table, watched.last_revision) {
+                    Ok(TableChanges::Events(batch)) => {
+                        watched.last_revision = batch.last().map_or(watched.last_revision, |event| event.revision);
+                        events.extend(batch.into_iter().map(|event| (watched.kind, event)));
                     }
                     Ok(TableChanges::Nothing { .. } | TableChanges::Closed) => {}
                     Err(_) => self.relist_table(table),
@@ -158,18 +158,18 @@ impl Observer {
     /// Reads a whole table, after its history was compacted.
     fn relist_table(&mut self, table: TableIx) {
         let everything = Selection::default();
-        let window = PageQuery { namespace: None, selection: &everything, from: None, at_revision: None, limit: None };
-        let Ok(page) = self.server.inner.storage.page(table, window) else { return };
-        let Some(feed) = self.watched_tables.get_mut(&table) else { return };
-        feed.last_revision = page.revision;
-        let kind = feed.kind;
-        let mut gone = self.checker.lock().keys(kind);
+        let query = PageQuery { namespace: None, selection: &everything, from: None, at_revision: None, limit: None };
+        let Ok(page) = self.server.inner.storage.page(table, query) else { return };
+        let Some(watched) = self.watched_tables.get_mut(&table) else { return };
+        watched.last_revision = page.revision;
+        let kind = watched.kind;
+        let mut removed = self.checker.lock().keys(kind);
         for stored in page.objects {
             let Some(key) = super::invariant_checker::key_of(stored.bytes()) else { continue };
-            gone.retain(|known| *known != key);
+            removed.retain(|known| *known != key);
             self.apply_change(kind, &key, Some(stored.bytes().clone()));
         }
-        for key in gone {
+        for key in removed {
             self.apply_change(kind, &key, None);
         }
     }

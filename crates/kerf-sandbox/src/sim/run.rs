@@ -57,22 +57,22 @@ impl Simulation {
     ///
     /// `system` is the autoscaler under test; it is stopped at the end. `appraise` returns the cost
     /// of the best plan for all existing pods in millionths of a dollar per hour, or `None` if it
-    /// is unknown. `tell` receives the lines of progress.
+    /// is unknown. `on_progress` receives the lines of progress.
     pub async fn run(
         &self,
         cluster: &Cluster,
         system: BoxFuture<'static, ()>,
         appraise: impl AsyncFn() -> Option<u64>,
-        mut tell: impl FnMut(ProgressLine),
+        mut on_progress: impl FnMut(ProgressLine),
     ) -> SimulationReport {
         let clock = cluster.api().clock();
         let started = Instant::now();
-        let witness = InvariantWatcher::start(cluster);
+        let watcher = InvariantWatcher::start(cluster);
         let mut tasks = JoinSet::new();
         tasks.spawn(system);
         self.set_faults(cluster, &self.scenario.faults);
 
-        let person = ScenarioActor::new(cluster);
+        let actor = ScenarioActor::new(cluster);
         let end = started + self.scenario.until;
         let every = (self.scenario.until / MAX_SAMPLES).max(POLL_INTERVAL);
         let mut steps = self.scenario.timeline().into_iter().peekable();
@@ -85,39 +85,39 @@ impl Simulation {
             let at = started.elapsed();
             let now = clock.now();
             if let (Some(steady), Some(due)) = (self.scenario.steady, next_appraisal.filter(|due| *due <= wake)) {
-                check_cost(&witness, &steady, appraise().await, now);
+                check_cost(&watcher, &steady, appraise().await, now);
                 next_appraisal = Some(due + steady.every);
             }
             while let Some((_, step)) = steps.next_if(|(at, _)| started + *at <= wake) {
-                emit_progress(&witness, at, now, &mut tell);
+                emit_progress(&watcher, at, now, &mut on_progress);
                 if let Some(say) = &step.say {
-                    tell(ProgressLine { at, text: format!("» {say}") });
+                    on_progress(ProgressLine { at, text: format!("» {say}") });
                 }
                 if let Some(faults) = &step.faults {
                     self.set_faults(cluster, faults);
                 }
-                let machines = witness.checker().nodes_with_capacity_type();
-                for refused in person.perform(step, &machines) {
-                    witness.checker().record_violation(now, "every step is possible", refused);
+                let nodes = watcher.checker().nodes_with_capacity_type();
+                for error in actor.perform(step, &nodes) {
+                    watcher.checker().record_violation(now, "every step is possible", error);
                 }
             }
             if wake >= next_sample {
-                witness.checker().record_sample(now);
+                watcher.checker().record_sample(now);
                 next_sample += every;
             }
             if wake >= next_tick {
-                emit_progress(&witness, at, now, &mut tell);
+                emit_progress(&watcher, at, now, &mut on_progress);
                 next_tick += POLL_INTERVAL;
             }
             if wake >= end {
                 break;
             }
         }
-        self.run_liveness_phase(cluster, &witness, started, &mut tell).await;
+        self.run_liveness_phase(cluster, &watcher, started, &mut on_progress).await;
         drop(tasks);
         let now = clock.now();
-        witness.checker().record_sample(now);
-        witness.into_checker(now).report(&self.scenario.name, self.seed, cluster.api().fingerprint(), now)
+        watcher.checker().record_sample(now);
+        watcher.into_checker(now).report(&self.scenario.name, self.seed, cluster.api().fingerprint(), now)
     }
 
     /// Runs the liveness phase: faults are off, and the cluster must reach the desired state before
@@ -125,26 +125,26 @@ impl Simulation {
     async fn run_liveness_phase(
         &self,
         cluster: &Cluster,
-        witness: &InvariantWatcher,
+        watcher: &InvariantWatcher,
         started: Instant,
-        tell: &mut impl FnMut(ProgressLine),
+        on_progress: &mut impl FnMut(ProgressLine),
     ) {
         self.set_faults(cluster, &[]);
         let deadline = Instant::now() + LIVENESS_TIMEOUT;
         loop {
-            let unsettled = invariants::liveness_violations(&witness.checker(), self.scenario.pending);
-            if unsettled.is_empty() {
+            let violations = invariants::liveness_violations(&watcher.checker(), self.scenario.pending);
+            if violations.is_empty() {
                 return;
             }
             if Instant::now() >= deadline {
                 let now = cluster.api().clock().now();
-                for (rule, what) in unsettled {
-                    witness.checker().record_violation(now, rule, what);
+                for (rule, message) in violations {
+                    watcher.checker().record_violation(now, rule, message);
                 }
                 return;
             }
             tokio::time::sleep(POLL_INTERVAL).await;
-            emit_progress(witness, started.elapsed(), cluster.api().clock().now(), tell);
+            emit_progress(watcher, started.elapsed(), cluster.api().clock().now(), on_progress);
         }
     }
 
@@ -155,33 +155,33 @@ impl Simulation {
 }
 
 /// Compares the cost of the nodes with the cost of the best plan.
-fn check_cost(witness: &InvariantWatcher, steady: &Steady, best: Option<u64>, now: Timestamp) {
-    let mut ledger = witness.checker();
-    ledger.steady_check.start(SignedDuration::try_from(steady.unchanged_for).unwrap_or(SignedDuration::MAX));
+fn check_cost(watcher: &InvariantWatcher, steady: &Steady, best: Option<u64>, now: Timestamp) {
+    let mut checker = watcher.checker();
+    checker.steady_check.start(SignedDuration::try_from(steady.unchanged_for).unwrap_or(SignedDuration::MAX));
     let Some(best_micro_dollars_per_hour) = best else { return };
-    let at_seconds = ledger.seconds_since_start(now);
+    let at_seconds = checker.seconds_since_start(now);
     let appraisal =
-        Appraisal { at_seconds, micro_dollars_per_hour: ledger.micro_dollars_per_hour(), best_micro_dollars_per_hour };
-    ledger.steady_check.add_appraisal(appraisal);
+        Appraisal { at_seconds, micro_dollars_per_hour: checker.micro_dollars_per_hour(), best_micro_dollars_per_hour };
+    checker.steady_check.add_appraisal(appraisal);
     if appraisal.permille() > 1000 + 10 * u64::from(steady.cost_within_percent) {
-        let what = format!(
+        let message = format!(
             "{} millionths of a dollar an hour, the best plan costs {best_micro_dollars_per_hour}",
             appraisal.micro_dollars_per_hour
         );
-        ledger.record_violation(now, "cost is close to the best plan", what);
+        checker.record_violation(now, "cost is close to the best plan", message);
     }
 }
 
 /// Emits a line about everything since the last line, if anything has happened.
-fn emit_progress(witness: &InvariantWatcher, at: Duration, now: Timestamp, tell: &mut impl FnMut(ProgressLine)) {
-    let mut ledger = witness.checker();
-    let recent = ledger.take_recent();
+fn emit_progress(watcher: &InvariantWatcher, at: Duration, now: Timestamp, on_progress: &mut impl FnMut(ProgressLine)) {
+    let mut checker = watcher.checker();
+    let recent = checker.take_recent();
     if recent == RecentCounts::default() {
         return;
     }
-    let sample = ledger.sample(now);
-    drop(ledger);
-    tell(ProgressLine { at, text: progress_text(&recent, &sample) });
+    let sample = checker.sample(now);
+    drop(checker);
+    on_progress(ProgressLine { at, text: progress_text(&recent, &sample) });
 }
 
 /// Returns a line with the recent counts and the current state.

@@ -173,43 +173,43 @@ impl ScenarioStep {
 impl Scenario {
     /// Reads a scenario. Fails with all errors in it.
     pub fn read(tree: Value) -> Result<Self, Vec<ScenarioError>> {
-        let misread = decode_errors(&tree);
-        if !misread.is_empty() {
-            return Err(misread);
+        let errors = decode_errors(&tree);
+        if !errors.is_empty() {
+            return Err(errors);
         }
         let scenario: Self = serde_json::from_value(tree)
             .map_err(|cause| vec![ScenarioError { path: "scenario".to_owned(), why: cause.to_string() }])?;
-        let mistakes = scenario.validation_errors();
-        if mistakes.is_empty() { Ok(scenario) } else { Err(mistakes) }
+        let errors = scenario.validation_errors();
+        if errors.is_empty() { Ok(scenario) } else { Err(errors) }
     }
 
     /// Returns all errors in values that could be decoded, such as steps in the wrong order.
     fn validation_errors(&self) -> Vec<ScenarioError> {
-        let mut mistakes = Vec::new();
+        let mut errors = Vec::new();
         let mut last = Duration::ZERO;
-        for (step, does) in self.steps.iter().enumerate() {
-            let path = format!("steps[{step}]");
-            let mut wrong = |why: &str| mistakes.push(ScenarioError { path: path.clone(), why: why.to_owned() });
-            if does.at < last {
-                wrong("at: earlier than the step before it");
+        for (index, step) in self.steps.iter().enumerate() {
+            let path = format!("steps[{index}]");
+            let mut add_error = |why: &str| errors.push(ScenarioError { path: path.clone(), why: why.to_owned() });
+            if step.at < last {
+                add_error("at: earlier than the step before it");
             }
-            if does.at > self.until {
-                wrong("at: later than the end of the scenario (until)");
+            if step.at > self.until {
+                add_error("at: later than the end of the scenario (until)");
             }
-            if does.every.is_some_and(|every| every.is_zero()) {
-                wrong("every: must be longer than nothing");
+            if step.every.is_some_and(|every| every.is_zero()) {
+                add_error("every: must be longer than nothing");
             }
-            if !does.has_action() {
-                wrong("nothing happens: give one of apply, scale, restart, patch, delete, interrupt, faults, say");
+            if !step.has_action() {
+                add_error("nothing happens: give one of apply, scale, restart, patch, delete, interrupt, faults, say");
             }
-            for object in &does.apply {
+            for object in &step.apply {
                 if object["kind"].as_str().is_none() || object["metadata"]["name"].as_str().is_none() {
-                    wrong("apply: an object without apiVersion, kind or metadata.name");
+                    add_error("apply: an object without apiVersion, kind or metadata.name");
                 }
             }
-            last = last.max(does.at);
+            last = last.max(step.at);
         }
-        mistakes
+        errors
     }
 
     /// Returns all steps until the end, ordered by time. A repeated step occurs once per
@@ -235,8 +235,8 @@ fn decode_errors(tree: &Value) -> Vec<ScenarioError> {
     let mut errors = Vec::new();
     let mut top = fields.clone();
     if let Some(Value::Array(steps)) = fields.get("steps") {
-        for (step, does) in steps.iter().enumerate() {
-            collect_decode_errors::<ScenarioStep>(does, &format!("steps[{step}]"), &json!({"at": "0s"}), &mut errors);
+        for (index, step) in steps.iter().enumerate() {
+            collect_decode_errors::<ScenarioStep>(step, &format!("steps[{index}]"), &json!({"at": "0s"}), &mut errors);
         }
         top.insert("steps".to_owned(), json!([]));
     }
@@ -260,9 +260,9 @@ fn collect_decode_errors<T: DeserializeOwned>(
 ) {
     let before = errors.len();
     for (field, value) in object.as_object().into_iter().flatten() {
-        let mut alone = required.clone();
-        alone[field] = value.clone();
-        if let Err(cause) = serde_json::from_value::<T>(alone) {
+        let mut candidate = required.clone();
+        candidate[field] = value.clone();
+        if let Err(cause) = serde_json::from_value::<T>(candidate) {
             let path = if path.is_empty() { field.clone() } else { format!("{path}.{field}") };
             errors.push(ScenarioError { path, why: cause.to_string() });
         }
@@ -295,12 +295,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_mistakes_are_named() {
+    fn all_errors_are_reported() {
         let text = "{name: x, until: 1m, steps: [{at: 2m, say: a}, {at: 30s}, {at: 40s, apply: [{kind: Pod}]}]}";
         let scenario: Scenario = serde_yaml_ng::from_str(text).unwrap_or_else(|error| panic!("{error}"));
-        let mistakes: Vec<String> = scenario.validation_errors().iter().map(ToString::to_string).collect();
+        let errors: Vec<String> = scenario.validation_errors().iter().map(ToString::to_string).collect();
         assert_eq!(
-            mistakes,
+            errors,
             [
                 "steps[0]: at: later than the end of the scenario (until)",
                 "steps[1]: at: earlier than the step before it",
@@ -312,17 +312,18 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_again_and_again_happens_until_the_end() {
+    fn a_repeated_step_happens_until_the_end() {
         let text = "{name: x, until: 1h, steps: [{at: 10m, every: 20m, say: a}, {at: 35m, say: b}]}";
         let scenario: Scenario = serde_yaml_ng::from_str(text).unwrap_or_else(|error| panic!("{error}"));
-        let told = |(at, step): &(Duration, &ScenarioStep)| (at.as_secs() / 60, step.say.clone().unwrap_or_default());
-        let told: Vec<(u64, String)> = scenario.timeline().iter().map(told).collect();
+        let timeline =
+            |(at, step): &(Duration, &ScenarioStep)| (at.as_secs() / 60, step.say.clone().unwrap_or_default());
+        let timeline: Vec<(u64, String)> = scenario.timeline().iter().map(timeline).collect();
         let expected = [(10, "a"), (30, "a"), (35, "b"), (50, "a")];
-        assert_eq!(told, expected.map(|(at, what)| (at, what.to_owned())));
+        assert_eq!(timeline, expected.map(|(at, text)| (at, text.to_owned())));
     }
 
     #[test]
-    fn what_is_not_known_is_not_ignored() {
+    fn unknown_fields_and_values_are_rejected() {
         for text in [
             "{name: x, until: 1m, steps: [], untill: 2m}",
             "{name: x, until: soon, steps: []}",

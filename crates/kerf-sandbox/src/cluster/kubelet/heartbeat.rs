@@ -47,49 +47,49 @@ impl HeartbeatTemplate {
         (table, key): (TableIx, &ObjectKey),
         written: &Bytes,
         now: Timestamp,
-        said: HeartbeatKind,
+        kind: HeartbeatKind,
     ) -> Option<Self> {
         let stored = server.storage.get(table, key).filter(|stored| stored.bytes() == written)?;
-        let mut to_the_second = timestamp_offsets(written, "time", &rfc3339_seconds(now));
+        let mut seconds_offsets = timestamp_offsets(written, "time", &rfc3339_seconds(now));
         // Entries of managed fields are ordered by time. The kubelet's entry must already be the
         // last one, because a new time would otherwise move it there.
-        if to_the_second.len() != 1 || !is_in_last_entry(written, to_the_second[0]) {
+        if seconds_offsets.len() != 1 || !is_in_last_entry(written, seconds_offsets[0]) {
             return None;
         }
-        let exact = match said {
+        let micros_offsets = match kind {
             HeartbeatKind::LeaseRenewal => {
-                let renewed = timestamp_offsets(written, "renewTime", &rfc3339_micros(now));
-                (renewed.len() == 1).then_some(renewed)?
+                let offsets = timestamp_offsets(written, "renewTime", &rfc3339_micros(now));
+                (offsets.len() == 1).then_some(offsets)?
             }
             HeartbeatKind::Conditions { count } => {
-                let beats = timestamp_offsets(written, "lastHeartbeatTime", &rfc3339_seconds(now));
-                to_the_second.extend((beats.len() == count).then_some(beats)?);
+                let offsets = timestamp_offsets(written, "lastHeartbeatTime", &rfc3339_seconds(now));
+                seconds_offsets.extend((offsets.len() == count).then_some(offsets)?);
                 Vec::new()
             }
         };
-        Some(Self { revision: stored.revision, written_at: now, micros_offsets: exact, seconds_offsets: to_the_second })
+        Some(Self { revision: stored.revision, written_at: now, micros_offsets, seconds_offsets })
     }
 
     /// Writes the object again with the timestamps of `now`. Returns false if that is not possible.
     pub(super) fn rewrite_at(&mut self, server: &ServerState, table: TableIx, key: &ObjectKey, now: Timestamp) -> bool {
-        let same = if self.micros_offsets.is_empty() {
+        let is_same_time = if self.micros_offsets.is_empty() {
             now.as_second() == self.written_at.as_second()
         } else {
             now.as_microsecond() == self.written_at.as_microsecond()
         };
-        if same {
+        if is_same_time {
             // The timestamps would be equal, and a write that changes nothing must not create a
             // revision. The ordinary request handles that.
             return false;
         }
-        let to_the_second = rfc3339_seconds(now);
-        let exact = if self.micros_offsets.is_empty() { String::new() } else { rfc3339_micros(now) };
+        let seconds = rfc3339_seconds(now);
+        let micros = if self.micros_offsets.is_empty() { String::new() } else { rfc3339_micros(now) };
         let written = server.storage.update_bytes_in_place(table, key, self.revision, |text| {
-            for (places, time) in [(&self.seconds_offsets, &to_the_second), (&self.micros_offsets, &exact)] {
-                for place in places {
-                    let start = text.len().saturating_sub(*place);
-                    if let Some(old) = text.get_mut(start..start + time.len()) {
-                        old.copy_from_slice(time.as_bytes());
+            for (offsets, time) in [(&self.seconds_offsets, &seconds), (&self.micros_offsets, &micros)] {
+                for offset in offsets {
+                    let start = text.len().saturating_sub(*offset);
+                    if let Some(target) = text.get_mut(start..start + time.len()) {
+                        target.copy_from_slice(time.as_bytes());
                     }
                 }
             }
@@ -104,15 +104,15 @@ impl HeartbeatTemplate {
 /// Returns the offsets, from the end, of the values of all fields with this name and value. Quotes
 /// inside a JSON string are escaped, so every match is a field.
 fn timestamp_offsets(text: &[u8], field: &str, value: &str) -> Vec<usize> {
-    let wanted = format!("\"{field}\":\"{value}\"");
-    let before = field.len() + "\"\":\"".len();
+    let pattern = format!("\"{field}\":\"{value}\"");
+    let prefix_len = field.len() + "\"\":\"".len();
     let Ok(searched) = std::str::from_utf8(text) else { return Vec::new() };
-    searched.match_indices(&wanted).map(|(at, _)| text.len() - at - before).collect()
+    searched.match_indices(&pattern).map(|(at, _)| text.len() - at - prefix_len).collect()
 }
 
 /// Returns true if the time at this offset from the end is in the last entry of the managed fields.
 /// The time is the last field of its entry.
-fn is_in_last_entry(text: &[u8], place: usize) -> bool {
-    let value = "2026-01-01T00:00:00Z".len();
-    text[text.len() - place..].get(value..).is_some_and(|behind| behind.starts_with(b"\"}]"))
+fn is_in_last_entry(text: &[u8], offset: usize) -> bool {
+    let value_len = "2026-01-01T00:00:00Z".len();
+    text[text.len() - offset..].get(value_len..).is_some_and(|rest| rest.starts_with(b"\"}]"))
 }

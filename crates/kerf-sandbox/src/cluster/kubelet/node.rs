@@ -30,15 +30,15 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
         return Ok(RunAgain::WhenChanged);
     };
     let now = Instant::now();
-    let life = ensure_instance(plane, key, &node, now);
-    match life {
+    let phase = ensure_instance(plane, key, &node, now);
+    match phase {
         InstancePhase::Booting { until } if until > now => Ok(RunAgain::After(until - now)),
         InstancePhase::Booting { .. } => {
             write_status(plane, key, &node)?;
             create_lease(plane, key, &node)?;
             create_csi_node(plane, &node)?;
-            if let Some(machine) = plane.kubelets.instances.get_mut(key) {
-                machine.phase = InstancePhase::Running;
+            if let Some(instance) = plane.kubelets.instances.get_mut(key) {
+                instance.phase = InstancePhase::Running;
             }
             let message = format!("Node {} status is now: NodeReady", node.metadata.name);
             plane.publish_event(
@@ -58,35 +58,35 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
 
 /// Returns the state of the instance behind a Node. Creates the instance when the Node is new.
 fn ensure_instance(plane: &mut ControlPlane, key: &ObjectKey, node: &Node, now: Instant) -> InstancePhase {
-    if let Some(machine) = plane.kubelets.instances.get(key).filter(|machine| machine.uid == node.metadata.uid) {
-        return machine.phase;
+    if let Some(instance) = plane.kubelets.instances.get(key).filter(|instance| instance.uid == node.metadata.uid) {
+        return instance.phase;
     }
     let timing = plane.config.timing;
     let label = |key: &str| node.metadata.labels.get(key).unwrap_or_default();
-    let fate = plane.cloud.draw_instance_faults(OfferingRef {
+    let faults = plane.cloud.draw_instance_faults(OfferingRef {
         instance_type: label("node.kubernetes.io/instance-type"),
         zone: label("topology.kubernetes.io/zone"),
         capacity_type: label("karpenter.sh/capacity-type"),
     });
-    let Kubelets { instances: machines, rng: chance, never_ready: doomed, ip_allocator: addresses, .. } =
-        &mut plane.kubelets;
-    let boot = timing.node_ready.draw(chance) + fate.boot_delay;
-    let stillborn = doomed.remove(&node.metadata.name) || fate.never_joins;
-    let life = if stillborn { InstancePhase::NeverReady } else { InstancePhase::Booting { until: now + boot } };
-    if let Some(after) = fate.interrupted_after {
-        plane.queue.add_at(WorkItem::Interruption(key.clone()), now + boot + after);
+    let Kubelets { instances, rng, never_ready, ip_allocator, .. } = &mut plane.kubelets;
+    let boot_time = timing.node_ready.draw(rng) + faults.boot_delay;
+    let is_never_ready = never_ready.remove(&node.metadata.name) || faults.never_joins;
+    let phase =
+        if is_never_ready { InstancePhase::NeverReady } else { InstancePhase::Booting { until: now + boot_time } };
+    if let Some(after) = faults.interrupted_after {
+        plane.queue.add_at(WorkItem::Interruption(key.clone()), now + boot_time + after);
     }
-    let machine = SimulatedInstance {
+    let instance = SimulatedInstance {
         uid: node.metadata.uid.clone(),
-        phase: life,
-        address: addresses.next_node_ip(),
+        phase,
+        address: ip_allocator.next_node_ip(),
         last_reported_at: now,
         lease_key: ObjectKey::new(Some(LEASE_NAMESPACE), &node.metadata.name),
         last_lease_write: None,
         last_report: None,
     };
-    machines.insert(key.clone(), machine);
-    life
+    instances.insert(key.clone(), instance);
+    phase
 }
 
 /// Terminates the instance of a node, as an interrupting cloud does.
@@ -98,16 +98,16 @@ pub(crate) fn interrupt(plane: &mut ControlPlane, key: &ObjectKey) -> RunAgain {
 /// Renews the Lease, and writes the node's status if that is due. Runs at the interval
 /// `lease_renewal`.
 pub(crate) fn heartbeat(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
-    let (Some(node), Some(machine)) = (plane.cache.nodes.get(key), plane.kubelets.instances.get(key)) else {
+    let (Some(node), Some(instance)) = (plane.cache.nodes.get(key), plane.kubelets.instances.get(key)) else {
         return Ok(RunAgain::WhenChanged);
     };
-    if machine.phase != InstancePhase::Running {
+    if instance.phase != InstancePhase::Running {
         return Ok(RunAgain::WhenChanged);
     }
-    let silent = Instant::now().duration_since(machine.last_reported_at);
+    let since_report = Instant::now().duration_since(instance.last_reported_at);
     renew_lease(plane, key, &node)?;
-    let told_otherwise = node.ready().is_none_or(|ready| ready.status != "True");
-    if told_otherwise || silent >= plane.config.timing.node_report {
+    let is_not_ready = node.ready().is_none_or(|ready| ready.status != "True");
+    if is_not_ready || since_report >= plane.config.timing.node_report {
         write_status(plane, key, &node)?;
     }
     Ok(RunAgain::After(plane.config.timing.lease_renewal))
@@ -120,7 +120,7 @@ fn write_status(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiRe
         let now = plane.now();
         let written =
             plane.kubelet_client.patch_status(ControlPlaneKind::Node, key, &status(plane, node, &images, &volumes))?;
-        let beat = heartbeat_template(
+        let template = heartbeat_template(
             plane,
             ControlPlaneKind::Node,
             key,
@@ -128,12 +128,12 @@ fn write_status(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiRe
             now,
             HeartbeatKind::Conditions { count: HEALTHY_CONDITIONS.len() },
         );
-        if let Some(machine) = plane.kubelets.instances.get_mut(key) {
-            machine.last_report = beat.map(|beat| LastStatusReport { template: beat, images, volumes });
+        if let Some(instance) = plane.kubelets.instances.get_mut(key) {
+            instance.last_report = template.map(|template| LastStatusReport { template, images, volumes });
         }
     }
-    if let Some(machine) = plane.kubelets.instances.get_mut(key) {
-        machine.last_reported_at = Instant::now();
+    if let Some(instance) = plane.kubelets.instances.get_mut(key) {
+        instance.last_reported_at = Instant::now();
     }
     Ok(())
 }
@@ -142,8 +142,8 @@ fn write_status(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiRe
 /// not possible.
 fn repeat_status(plane: &mut ControlPlane, key: &ObjectKey, images: &[SmolStr], volumes: &[String]) -> bool {
     let (Some(table), now) = (plane.table(ControlPlaneKind::Node), plane.now()) else { return false };
-    let machine = plane.kubelets.instances.get_mut(key);
-    let Some(last) = machine.and_then(|machine| machine.last_report.as_mut()) else { return false };
+    let instance = plane.kubelets.instances.get_mut(key);
+    let Some(last) = instance.and_then(|instance| instance.last_report.as_mut()) else { return false };
     last.images == images
         && last.volumes == volumes
         && !plane.server.is_audited()
@@ -158,9 +158,9 @@ fn heartbeat_template(
     key: &ObjectKey,
     written: &Bytes,
     now: Timestamp,
-    said: HeartbeatKind,
+    heartbeat_kind: HeartbeatKind,
 ) -> Option<HeartbeatTemplate> {
-    HeartbeatTemplate::from_write(&plane.server.inner, (plane.table(kind)?, key), written, now, said)
+    HeartbeatTemplate::from_write(&plane.server.inner, (plane.table(kind)?, key), written, now, heartbeat_kind)
 }
 
 /// Conditions of a healthy node: type, status, reason and message.
@@ -174,7 +174,7 @@ const HEALTHY_CONDITIONS: [[&str; 4]; 4] = [
 fn status(plane: &ControlPlane, node: &Node, images: &[SmolStr], volumes: &[String]) -> Value {
     let address = plane.kubelets.address_of(&node.metadata.name).unwrap_or(std::net::Ipv4Addr::UNSPECIFIED);
     let now = rfc3339_seconds(plane.now());
-    let told = |[kind, status, reason, message]: [&str; 4]| {
+    let to_condition = |[kind, status, reason, message]: [&str; 4]| {
         let since = find_condition(&node.status.conditions, kind)
             .filter(|condition| condition.status == status)
             .and_then(|condition| condition.last_transition_time)
@@ -190,7 +190,7 @@ fn status(plane: &ControlPlane, node: &Node, images: &[SmolStr], volumes: &[Stri
         images.iter().take(50).map(|name| json!({"names": [name], "sizeBytes": 50_000_000})).collect();
     json!({
         "phase": "Running",
-        "conditions": HEALTHY_CONDITIONS.map(told),
+        "conditions": HEALTHY_CONDITIONS.map(to_condition),
         "addresses": [
             {"type": "InternalIP", "address": address.to_string()},
             {"type": "Hostname", "address": node.metadata.name},
@@ -236,7 +236,7 @@ fn lease(plane: &ControlPlane, node: &Node) -> Value {
 fn create_lease(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let now = plane.now();
     match plane.kubelet_client.create(ControlPlaneKind::Lease, LEASE_NAMESPACE, &lease(plane, node)) {
-        Err(refusal) if refusal.code() == 409 => renew_lease(plane, key, node),
+        Err(error) if error.code() == 409 => renew_lease(plane, key, node),
         outcome => {
             remember_lease(plane, key, &outcome?, now);
             Ok(())
@@ -248,16 +248,16 @@ fn create_lease(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiRe
 /// replaced in place: nearly all writes of a quiet cluster are renewals.
 fn renew_lease(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let (now, table) = (plane.now(), plane.table(ControlPlaneKind::Lease));
-    if let (Some(table), Some(machine)) = (table, plane.kubelets.instances.get_mut(key))
-        && let Some(last) = machine.last_lease_write.as_mut()
+    if let (Some(table), Some(instance)) = (table, plane.kubelets.instances.get_mut(key))
+        && let Some(last) = instance.last_lease_write.as_mut()
         && !plane.server.is_audited()
-        && last.rewrite_at(&plane.server.inner, table, &machine.lease_key, now)
+        && last.rewrite_at(&plane.server.inner, table, &instance.lease_key, now)
     {
         return Ok(());
     }
     let path = ControlPlaneKind::Lease.path(&ObjectKey::new(Some(LEASE_NAMESPACE), key.name()));
     let written = match plane.kubelet_client.replace(&path, &lease(plane, node)) {
-        Err(refusal) if refusal.code() == 404 => {
+        Err(error) if error.code() == 404 => {
             plane.kubelet_client.create(ControlPlaneKind::Lease, LEASE_NAMESPACE, &lease(plane, node))?
         }
         outcome => outcome?,
@@ -268,9 +268,10 @@ fn renew_lease(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiRes
 
 fn remember_lease(plane: &mut ControlPlane, key: &ObjectKey, written: &Bytes, now: Timestamp) {
     let lease = ObjectKey::new(Some(LEASE_NAMESPACE), key.name());
-    let beat = heartbeat_template(plane, ControlPlaneKind::Lease, &lease, written, now, HeartbeatKind::LeaseRenewal);
-    if let Some(machine) = plane.kubelets.instances.get_mut(key) {
-        machine.last_lease_write = beat;
+    let template =
+        heartbeat_template(plane, ControlPlaneKind::Lease, &lease, written, now, HeartbeatKind::LeaseRenewal);
+    if let Some(instance) = plane.kubelets.instances.get_mut(key) {
+        instance.last_lease_write = template;
     }
 }
 
@@ -285,7 +286,7 @@ fn create_csi_node(plane: &ControlPlane, node: &Node) -> ApiResult<()> {
         "spec": {"drivers": []},
     });
     match plane.kubelet_client.create(ControlPlaneKind::CsiNode, "", &object) {
-        Err(refusal) if refusal.code() != 409 => Err(refusal),
+        Err(error) if error.code() != 409 => Err(error),
         Ok(_) | Err(_) => Ok(()),
     }
 }
@@ -300,8 +301,8 @@ fn enqueue_pods(plane: &mut ControlPlane, node: &Node) {
 impl ControlPlane {
     /// Stops the kubelet of a node without notice.
     pub(crate) fn kill_kubelet(&mut self, node: &str) {
-        if let Some(machine) = self.kubelets.instances.get_mut(&ObjectKey::new(None, node)) {
-            machine.phase = InstancePhase::KubeletStopped;
+        if let Some(instance) = self.kubelets.instances.get_mut(&ObjectKey::new(None, node)) {
+            instance.phase = InstancePhase::KubeletStopped;
         }
     }
 
@@ -321,10 +322,10 @@ impl ControlPlane {
     /// Starts a stopped kubelet again.
     pub(crate) fn restart_kubelet(&mut self, node: &str) {
         let key = ObjectKey::new(None, node);
-        if let Some(machine) = self.kubelets.instances.get_mut(&key)
-            && machine.phase == InstancePhase::KubeletStopped
+        if let Some(instance) = self.kubelets.instances.get_mut(&key)
+            && instance.phase == InstancePhase::KubeletStopped
         {
-            machine.phase = InstancePhase::Booting { until: Instant::now() };
+            instance.phase = InstancePhase::Booting { until: Instant::now() };
             self.queue.add(WorkItem::Machine(key));
         }
     }

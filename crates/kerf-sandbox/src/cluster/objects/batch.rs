@@ -43,10 +43,10 @@ impl Job {
     /// Returns `Complete` or `Failed` and the time of that transition, or `None` if the Job has not
     /// finished.
     pub(crate) fn finish_condition(&self) -> Option<(&str, Option<Timestamp>)> {
-        let over = |condition: &&super::Condition| {
+        let is_finished = |condition: &&super::Condition| {
             condition.status == "True" && matches!(condition.kind.as_str(), "Complete" | "Failed")
         };
-        let condition = self.status.conditions.iter().find(over)?;
+        let condition = self.status.conditions.iter().find(is_finished)?;
         Some((condition.kind.as_str(), condition.last_transition_time))
     }
 }

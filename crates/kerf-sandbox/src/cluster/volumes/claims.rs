@@ -20,8 +20,8 @@ impl VolumeController {
         if !self.protect_claim(key, &claim) {
             return;
         }
-        let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()).filter(|name| !name.is_empty());
-        match named {
+        let volume_name = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()).filter(|name| !name.is_empty());
+        match volume_name {
             Some(volume) => self.sync_claim_with_volume_name(key, &claim, &volume),
             None => self.sync_unbound_claim(key, &claim),
         }
@@ -32,8 +32,8 @@ impl VolumeController {
         let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
         match self.volumes.get(name).cloned() {
             Some(volume) => {
-                let theirs = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
-                if theirs.is_none() || is_reserved_for(&volume, claim) {
+                let claim_ref = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+                if claim_ref.is_none() || is_reserved_for(&volume, claim) {
                     if phase != "Bound" || !is_bound(claim) || !has_complete_claim_ref(&volume, claim) {
                         self.bind(key, claim, &volume);
                     }
@@ -61,18 +61,21 @@ impl VolumeController {
     fn sync_unbound_claim(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim) {
         let class_name = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.clone()).unwrap_or_default();
         let class = self.classes.get(class_name.as_str()).cloned();
-        let waits = class.as_ref().and_then(|c| c.volume_binding_mode.as_deref()) == Some("WaitForFirstConsumer");
-        let chosen = claim.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(CLAIM_SELECTED_NODE));
-        let mut candidates = self.volumes.values().filter(|volume| !waits || is_reserved_for(volume, claim));
+        let waits_for_consumer =
+            class.as_ref().and_then(|c| c.volume_binding_mode.as_deref()) == Some("WaitForFirstConsumer");
+        let has_selected_node =
+            claim.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(CLAIM_SELECTED_NODE));
+        let mut candidates =
+            self.volumes.values().filter(|volume| !waits_for_consumer || is_reserved_for(volume, claim));
         if let Some(volume) = best_match(claim, &mut candidates, None, |_| false).cloned() {
             self.bind(key, claim, &volume);
             return;
         }
-        if waits && !chosen {
+        if waits_for_consumer && !has_selected_node {
             let message = "waiting for first consumer to be created before binding".to_owned();
-            let saying =
+            let event =
                 EventText { component: CONTROLLER_NAME, event_type: "Normal", reason: "WaitForFirstConsumer", message };
-            self.event_recorder.publish_event(claim, saying);
+            self.event_recorder.publish_event(claim, event);
             return;
         }
         match class {
@@ -89,13 +92,13 @@ impl VolumeController {
             }
             None => {
                 let message = format!("storageclass.storage.k8s.io {class_name:?} not found");
-                let saying = EventText {
+                let event = EventText {
                     component: CONTROLLER_NAME,
                     event_type: "Warning",
                     reason: "ProvisioningFailed",
                     message,
                 };
-                self.event_recorder.publish_event(claim, saying);
+                self.event_recorder.publish_event(claim, event);
             }
         }
     }
@@ -121,8 +124,9 @@ impl VolumeController {
         self.merge_patch(&format!("{volume_path}/status"), &json!({"status": {"phase": "Bound"}}));
         if !is_bound(claim) {
             let mut annotations = json!({"pv.kubernetes.io/bind-completed": "yes"});
-            let ours = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).is_none_or(str::is_empty);
-            if ours {
+            let is_bound_by_controller =
+                claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).is_none_or(str::is_empty);
+            if is_bound_by_controller {
                 annotations["pv.kubernetes.io/bound-by-controller"] = "yes".into();
             }
             let patch = json!({"metadata": {"annotations": annotations}, "spec": {"volumeName": volume_name}});
@@ -142,11 +146,11 @@ impl VolumeController {
     pub(super) fn sync_volume(&mut self, name: &SmolStr) {
         let Some(volume) = self.volumes.get(name).cloned() else {
             // The claims that name this volume have lost it.
-            let had = |claim: &PersistentVolumeClaim| {
+            let names_volume = |claim: &PersistentVolumeClaim| {
                 claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()) == Some(name.as_str())
             };
-            let orphans = self.claims.iter().filter(|(_, claim)| had(claim)).map(|(key, _)| key.clone());
-            self.dirty.extend(orphans.map(Dirty::Claim));
+            let claims = self.claims.iter().filter(|(_, claim)| names_volume(claim)).map(|(key, _)| key.clone());
+            self.dirty.extend(claims.map(Dirty::Claim));
             return;
         };
         if !self.protect_volume(name, &volume) {
@@ -193,11 +197,11 @@ impl VolumeController {
     /// Writes a merge patch, and returns true if it succeeded. A failed write is not retried: it
     /// lost against another write, whose change is processed next.
     pub(super) fn merge_patch(&self, path: &str, patch: &Value) -> bool {
-        let answer = self.client.merge_patch(path, patch);
-        if let Err(refused) = answer {
-            tracing::debug!(path, %refused, "a volume or a claim was not written");
+        let result = self.client.merge_patch(path, patch);
+        if let Err(error) = result {
+            tracing::debug!(path, refused = %error, "a volume or a claim was not written");
         }
-        answer.is_ok()
+        result.is_ok()
     }
 }
 

@@ -30,12 +30,12 @@ pub(super) struct EventText<'a> {
 }
 
 impl EventRecorder {
-    pub(super) fn new(local: InProcessClient) -> Self {
-        Self { client: local, published: BTreeSet::new(), serial: 0 }
+    pub(super) fn new(client: InProcessClient) -> Self {
+        Self { client, published: BTreeSet::new(), serial: 0 }
     }
 
     /// Publishes an event about a claim, unless an equal one was published before.
-    pub(super) fn publish_event(&mut self, claim: &PersistentVolumeClaim, saying: EventText<'_>) {
+    pub(super) fn publish_event(&mut self, claim: &PersistentVolumeClaim, text: EventText<'_>) {
         let meta = &claim.metadata;
         let (namespace, name) =
             (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
@@ -43,7 +43,7 @@ impl EventRecorder {
         if self.published.len() >= MAX_REMEMBERED_EVENTS {
             self.published.clear();
         }
-        if !self.published.insert((uid.clone(), saying.reason, saying.message.clone())) {
+        if !self.published.insert((uid.clone(), text.reason, text.message.clone())) {
             return;
         }
         let now = self.client.clock().now();
@@ -56,8 +56,8 @@ impl EventRecorder {
                 "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": name, "uid": uid,
                 "resourceVersion": meta.resource_version,
             },
-            "reason": saying.reason, "message": saying.message, "type": saying.event_type, "count": 1,
-            "source": {"component": saying.component}, "firstTimestamp": at, "lastTimestamp": at,
+            "reason": text.reason, "message": text.message, "type": text.event_type, "count": 1,
+            "source": {"component": text.component}, "firstTimestamp": at, "lastTimestamp": at,
         });
         // A failed write is ignored.
         let _ = self.client.create(&format!("/api/v1/namespaces/{namespace}/events"), &event);

@@ -20,17 +20,17 @@ pub(crate) fn is_bound(claim: &PersistentVolumeClaim) -> bool {
 
 /// Returns the best volume for a claim: the one reserved for it, or else the smallest available
 /// one. With `node` (name and labels), only volumes that are usable on it. Skips volumes for which
-/// `taken` returns true.
+/// `is_taken` returns true.
 pub(crate) fn best_match<'a>(
     claim: &PersistentVolumeClaim,
     volumes: impl Iterator<Item = &'a PersistentVolume>,
     node: Option<(&str, &Labels)>,
-    taken: impl Fn(&str) -> bool,
+    is_taken: impl Fn(&str) -> bool,
 ) -> Option<&'a PersistentVolume> {
     let mut best: Option<(Quantity, &str, &PersistentVolume)> = None;
     for volume in volumes {
         let name = volume.metadata.name.as_deref().unwrap_or_default();
-        if taken(name) || !satisfies(claim, volume) {
+        if is_taken(name) || !satisfies(claim, volume) {
             continue;
         }
         if node.is_some_and(|(name, labels)| !is_volume_usable_on(volume, name, labels)) {
@@ -39,8 +39,8 @@ pub(crate) fn best_match<'a>(
         if is_reserved_for(volume, claim) {
             return Some(volume);
         }
-        let free = volume.spec.as_ref().is_some_and(|spec| spec.claim_ref.is_none());
-        if !free || volume.status.as_ref().and_then(|status| status.phase.as_deref()) != Some("Available") {
+        let is_free = volume.spec.as_ref().is_some_and(|spec| spec.claim_ref.is_none());
+        if !is_free || volume.status.as_ref().and_then(|status| status.phase.as_deref()) != Some("Available") {
             continue;
         }
         let size = (capacity(volume), name);
@@ -64,16 +64,19 @@ pub(crate) fn is_reserved_for(volume: &PersistentVolume, claim: &PersistentVolum
 /// Returns true if the volume has the properties that the claim requests. Topology and binding are
 /// not checked.
 fn satisfies(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
-    let (Some(wanted), Some(offered)) = (&claim.spec, &volume.spec) else { return false };
+    let (Some(requested), Some(offered)) = (&claim.spec, &volume.spec) else { return false };
     let mode = |mode: &Option<String>| mode.as_deref().unwrap_or("Filesystem").to_owned();
     let class = |class: &Option<String>| class.as_deref().unwrap_or_default().to_owned();
     let modes = offered.access_modes.as_deref().unwrap_or_default();
     volume.metadata.deletion_timestamp.is_none()
         && capacity(volume) >= requested_storage(claim)
-        && mode(&wanted.volume_mode) == mode(&offered.volume_mode)
-        && class(&wanted.storage_class_name) == class(&offered.storage_class_name)
-        && wanted.access_modes.iter().flatten().all(|mode| modes.contains(mode))
-        && wanted.selector.as_ref().is_none_or(|s| selects(Some(s), labels_or_empty(volume.metadata.labels.as_ref())))
+        && mode(&requested.volume_mode) == mode(&offered.volume_mode)
+        && class(&requested.storage_class_name) == class(&offered.storage_class_name)
+        && requested.access_modes.iter().flatten().all(|mode| modes.contains(mode))
+        && requested
+            .selector
+            .as_ref()
+            .is_none_or(|s| selects(Some(s), labels_or_empty(volume.metadata.labels.as_ref())))
 }
 
 fn capacity(volume: &PersistentVolume) -> Quantity {

@@ -23,18 +23,18 @@ impl VolumeController {
     /// Adds the finalizer to a volume, or removes it if the volume is being deleted and not bound.
     /// Returns false if the volume needs no further processing.
     pub(super) fn protect_volume(&mut self, name: &SmolStr, volume: &PersistentVolume) -> bool {
-        let bound = volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound");
+        let is_bound = volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound");
         let path = format!("/api/v1/persistentvolumes/{name}");
-        let more = self.protect(&path, &volume.metadata, VOLUME_PROTECTION_FINALIZER, bound);
+        let needs_sync = self.protect(&path, &volume.metadata, VOLUME_PROTECTION_FINALIZER, is_bound);
         // A bound volume has to be released from its claim before it can be deleted.
-        more || bound
+        needs_sync || is_bound
     }
 
     fn protect(&self, path: &str, meta: &ObjectMeta, finalizer: &str, in_use: bool) -> bool {
         let finalizers = meta.finalizers.as_deref().unwrap_or_default();
-        let has = finalizers.iter().any(|other| other == finalizer);
+        let has_finalizer = finalizers.iter().any(|other| other == finalizer);
         let others = finalizers.iter().filter(|other| *other != finalizer);
-        match (meta.deletion_timestamp.is_some(), has) {
+        match (meta.deletion_timestamp.is_some(), has_finalizer) {
             (false, true) => true,
             (false, false) => {
                 let all: Vec<&str> = others.map(String::as_str).chain([finalizer]).collect();
@@ -42,8 +42,8 @@ impl VolumeController {
                 true
             }
             (true, true) if !in_use => {
-                let left: Vec<&String> = others.collect();
-                self.merge_patch(path, &json!({"metadata": {"finalizers": left}}));
+                let remaining: Vec<&String> = others.collect();
+                self.merge_patch(path, &json!({"metadata": {"finalizers": remaining}}));
                 false
             }
             (true, _) => false,
