@@ -1,4 +1,4 @@
-//! Events for a person who watches the sandbox: pending pods, running pods, nodes and cost. These
+//! Events for a person watching the sandbox: pending pods, running pods, nodes and cost. These
 //! are not Kubernetes Events; [`super::events`] publishes those.
 
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::api::storage::ObjectKey;
 pub(crate) const PRICE_LABEL: &str = "eks-node-viewer/instance-price";
 const MICRO_DOLLARS_PER_DOLLAR: u64 = 1_000_000;
 
-/// A change that a person who watches the sandbox should see. `Display` prints one line.
+/// A change that a person watching the sandbox should see. `Display` prints one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClusterEvent {

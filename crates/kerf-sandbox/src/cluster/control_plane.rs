@@ -66,8 +66,9 @@ pub(crate) struct ControlPlane {
     pub(crate) cache: ObjectCache,
     pub(crate) queue: WorkQueue<WorkItem>,
     pub(crate) kubelets: Kubelets,
-    /// Client of the controllers; the next field is the client of the kubelets.
+    /// Client with the user agent `kube-controller-manager`.
     pub(crate) controller_client: ComponentClient,
+    /// Client with the user agent `kubelet`, for all kubelets.
     pub(crate) kubelet_client: ComponentClient,
     pub(crate) event_counts: EventCounts,
     pub(crate) event_sender: ClusterEventSender,

@@ -129,8 +129,8 @@ fn write_status(
     Ok(next.map_or(RunAgain::WhenChanged, RunAgain::After))
 }
 
-/// Returns true if a field of `desired` differs from `status`. A field that is zero or null equals a
-/// missing field.
+/// Returns true if a field of `desired` differs from `status`. A field that is zero or null equals
+/// a missing field.
 pub(crate) fn status_differs(status: &Value, desired: &Value) -> bool {
     let is_absent = |value: &Value| value.is_null() || value == &json!(0);
     desired.as_object().into_iter().flatten().any(|(field, desired)| match status.get(field) {

@@ -24,9 +24,10 @@ struct StatefulSetState<'a> {
     set: &'a Workload,
     /// Pods by ordinal.
     pods: BTreeMap<i64, Arc<Pod>>,
-    /// Name of the current template's revision. The next field names the revision that pods had
-    /// before.
+    /// Name of the current template's revision.
     update_revision: String,
+    /// Name of the revision before the current rollout; equal to `update_revision` if there is
+    /// none.
     current_revision: String,
 }
 

@@ -53,10 +53,11 @@ pub struct VolumeController {
     nodes: BTreeMap<SmolStr, Labels>,
     /// Labels in which a driver describes a node's topology, by node and driver.
     topology_keys: BTreeMap<SmolStr, BTreeMap<String, Vec<String>>>,
-    /// Claims by the pod that uses them. The next fields: number of pods that use each claim, and
-    /// pods with ephemeral volumes.
+    /// Claims that each pod uses.
     claims_by_pod: BTreeMap<SmolStr, BTreeSet<SmolStr>>,
+    /// Number of pods that use each claim. Unused claims have no entry.
     claim_use_counts: BTreeMap<SmolStr, usize>,
+    /// Pods that need claims for their ephemeral volumes.
     pods_with_ephemeral_volumes: BTreeMap<SmolStr, Pod>,
     /// Objects to reconcile.
     dirty: BTreeSet<Dirty>,

@@ -10,7 +10,7 @@ use crate::cluster::{Cluster, ComponentClient};
 
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
-/// A user of the cluster who performs the steps of a scenario.
+/// A user of the cluster that performs the steps of a scenario.
 pub(super) struct ScenarioActor<'c> {
     cluster: &'c Cluster,
     client: ComponentClient,

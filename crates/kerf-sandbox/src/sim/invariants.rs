@@ -111,7 +111,8 @@ fn is_deleted_regardless(checker: &InvariantChecker, claim: &ClaimRecord, now: T
         || claim.expires.is_some_and(|at| at <= now)
 }
 
-/// Checks an eviction: the pod's node must be deleting, and the pod must not forbid it.
+/// Checks an eviction: the NodeClaim of the pod's node must be marked for deletion, and the pod
+/// must not have a do-not-disrupt annotation.
 pub(super) fn on_eviction(checker: &mut InvariantChecker, key: &ObjectKey, now: Timestamp) {
     let Some(pod) = checker.pods.get(key).map(|record| record.pod.clone()) else { return };
     let node = pod.spec.node_name.clone().unwrap_or_default();

@@ -36,7 +36,7 @@ pub struct Simulation {
     pub seed: u64,
 }
 
-/// A line of progress for a person who watches the simulation.
+/// A line of progress for a person watching the simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgressLine {
     /// Time since the start of the simulation.

@@ -33,8 +33,9 @@ pub(super) struct HeartbeatTemplate {
     /// Time of the write, to which the timestamps in the object are equal.
     written_at: Timestamp,
     /// Offsets of timestamps with microseconds, counted from the end of the bytes, because
-    /// `resourceVersion` before them may grow. The next field has the timestamps with seconds.
+    /// `resourceVersion` before them may grow.
     micros_offsets: Vec<usize>,
+    /// Offsets of timestamps with seconds, counted from the end too.
     seconds_offsets: Vec<usize>,
 }
 

@@ -70,7 +70,8 @@ fn ensure_pod_run(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) {
     plane.kubelets.pod_runs.insert(key.clone(), run);
 }
 
-/// Returns the duration of a stage: the pod's annotation, or else a value drawn from `default_delay`.
+/// Returns the duration of a stage: the pod's annotation, or else a value drawn from
+/// `default_delay`.
 fn stage_delay(plane: &mut ControlPlane, pod: &Pod, annotation: &str, default_delay: Delay) -> Duration {
     match pod.metadata.annotations.get(annotation).and_then(|text| text.parse::<GoDuration>().ok()) {
         Some(delay) => delay.to_std().unwrap_or_default(),

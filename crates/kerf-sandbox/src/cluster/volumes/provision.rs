@@ -103,9 +103,9 @@ impl VolumeController {
         );
     }
 
-    /// Returns the node affinity terms of a volume: the topology of the selected node, or else one of
-    /// the class's allowed topologies, or else one of the nodes' zones. Returns `None` if no topology
-    /// is known.
+    /// Returns the node affinity terms of a volume: the topology of the selected node, or else one
+    /// of the class's allowed topologies, or else one of the nodes' zones. Returns `None` if no
+    /// topology is known.
     fn volume_topology(&self, key: &str, class: &StorageClass, node: Option<&str>) -> Option<Vec<Value>> {
         let expression = |name: &str, value: &str| json!({"key": name, "operator": "In", "values": [value]});
         if let Some(node) = node {
