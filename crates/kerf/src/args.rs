@@ -1,5 +1,7 @@
-//! The command line as typed, and from it what is meant. The types with clap's attributes hold the words of a person, defaults and
-//! help included; each is turned into a plain struct of a command's wishes before anything runs, so that no command ever looks at a flag.
+//! The command line. Types named `Typed…` carry clap's attributes: they hold the flags of a command
+//! as clap parsed them, with defaults and help texts. `resolve` turns each of them into a plain
+//! struct named `…Options` before a command runs. Commands read only these options, never flags or
+//! environment variables.
 
 mod controller;
 mod crds;
@@ -28,12 +30,12 @@ pub(crate) use validate::ValidateOptions;
 use crate::exit::CommandFailure;
 use settings::Environment;
 
-/// One sentence, how to call it, examples, then the options by purpose.
+/// Layout of every help page: one sentence, the usage, examples, then the options by purpose.
 const HELP_TEMPLATE: &str = "{about}\n\nUsage: {usage}\n\n{before-help}{all-args}\n";
 
-/// Reads the arguments as typed.
+/// Parses the arguments.
 ///
-/// The error is the parser's own: help, version, or what is wrong with the usage.
+/// The error is clap's: the help text, the version, or a message about wrong usage.
 pub(crate) fn parse<I>(arguments: I) -> Result<ParsedCommand, clap::Error>
 where
     I: IntoIterator,
@@ -42,7 +44,8 @@ where
     TypedArguments::try_parse_from(with_two_dashes(arguments)).map(|typed| ParsedCommand(typed.command))
 }
 
-/// Karpenter takes its flags with one dash as well as with two, and deployments use both.
+/// Turns `-flag` into `--flag` for `kerf controller`, because Karpenter accepts its flags with one
+/// dash and with two, and deployments use both.
 fn with_two_dashes<I>(arguments: I) -> Vec<OsString>
 where
     I: IntoIterator,
@@ -65,11 +68,12 @@ where
     arguments
 }
 
-/// A command as typed: the parser understands it, and nobody has looked at its values yet.
+/// A command that clap has parsed. Its values are not validated yet.
 pub(crate) struct ParsedCommand(TypedCommand);
 
 impl ParsedCommand {
-    /// What is meant by it, in this environment; or everything that is wrong with it.
+    /// Combines the flags with the environment variables and validates all values. The error lists
+    /// every problem.
     pub(crate) fn resolve(self, environment: Environment<'_>) -> Result<Command, CommandFailure> {
         Ok(match self.0 {
             TypedCommand::Controller(typed) => Command::Controller(typed.resolve(environment)?),
@@ -81,20 +85,17 @@ impl ParsedCommand {
     }
 }
 
-/// What the program is to do.
+/// A validated command with its options.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Run the controllers.
     Controller(ControllerOptions),
-    /// Say what would happen.
+    /// Print a plan without acting.
     Plan(PlanOptions),
-    /// Check manifests.
     Validate(ValidateOptions),
-    /// Print CRDs.
     Crds(CrdsOptions),
-    /// Start a cluster.
+    /// Start a cluster in this process.
     Sandbox(SandboxOptions),
-    /// Live through a story.
+    /// Run a scenario in virtual time.
     SandboxRun(SandboxRunOptions),
 }
 

@@ -1,4 +1,5 @@
-//! One module per command: from what is meant to an exit code. A command asks the crates below and shows the answer; it decides nothing.
+//! One module per command: each takes validated options and returns an exit code. A command calls
+//! the crates below and prints their result; it decides nothing itself.
 
 mod controller;
 mod controller_process;
@@ -13,7 +14,7 @@ use crate::args::Command;
 use crate::exit::{CommandFailure, Exit, Problem};
 use crate::output::Messages;
 
-/// Does what was asked for.
+/// Runs a command and prints its result.
 pub(crate) fn run(command: Command, messages: &mut Messages<'_>) -> Result<Exit, CommandFailure> {
     match command {
         Command::Controller(wish) => controller::run(&wish),
@@ -25,7 +26,7 @@ pub(crate) fn run(command: Command, messages: &mut Messages<'_>) -> Result<Exit,
     }
 }
 
-/// What a command would print, if it is one that only answers.
+/// Runs a command and returns what it would print to stdout. Only `kerf plan` is supported.
 pub(crate) fn run_to_bytes(command: &Command, messages: &mut Messages<'_>) -> Result<(Vec<u8>, Exit), CommandFailure> {
     match command {
         Command::Plan(wish) => plan::run_to_bytes(wish, messages),
@@ -39,7 +40,7 @@ pub(crate) fn run_to_bytes(command: &Command, messages: &mut Messages<'_>) -> Re
     }
 }
 
-/// How many threads the machine gives us.
+/// Number of threads that this process can run at once; at least 1.
 fn available_threads() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }

@@ -1,5 +1,6 @@
-//! `kerf controller`, as typed and as meant: every setting of spec 07 section 2.2 as a flag and as an environment variable of the same name,
-//! so that the manifest of a Karpenter deployment works unchanged.
+//! Arguments of `kerf controller`. Every setting of spec 07 section 2.2 is a flag and an
+//! environment variable of the same name, so that the manifest of a Karpenter deployment works
+//! unchanged.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,7 +12,8 @@ use super::settings::{Environment, Settings, TypedSettings, parse_bool, parse_du
 use crate::exit::{CommandFailure, Problem};
 
 /// Run the controllers on a cluster, with the simulated provider.
-// Of a flag that is given twice the last one counts, as Go's flags have it: deployments add theirs behind a chart's.
+// If a flag is repeated, the last value counts, as with Go's flags: deployments append their flags
+// to those of a chart.
 #[derive(Debug, Args)]
 #[command(
     args_override_self = true,
@@ -79,7 +81,8 @@ pub(super) struct TypedController {
     ignored_flags: IgnoredFlags,
 }
 
-/// Settings that Karpenter has and that change nothing here; deployments name them all the same.
+/// Settings of Karpenter that have no effect in Kerf. They are accepted because deployments set
+/// them.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Accepted, without effect")]
 struct IgnoredFlags {
@@ -95,51 +98,49 @@ struct IgnoredFlags {
     disable_controller_warmup: Option<String>,
 }
 
-/// How to run the controllers.
+/// Validated options of `kerf controller`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ControllerOptions {
-    /// The file of instance types.
+    /// File of instance types; `None` selects the built-in catalogue.
     pub(crate) instance_types: Option<PathBuf>,
-    /// Port of the metrics.
+    /// Port of the metrics endpoint; `None` serves no metrics.
     pub(crate) metrics_port: Option<u16>,
-    /// Port of the probes.
+    /// Port of the health probes; `None` serves no probes.
     pub(crate) health_probe_port: Option<u16>,
-    /// Requests a second to the API server.
+    /// Average number of requests per second to the API server.
     pub(crate) kube_client_qps: u32,
-    /// Requests to the API server at once.
+    /// Maximum number of requests to the API server in one burst.
     pub(crate) kube_client_burst: u32,
-    /// The lease, unless there is to be none.
+    /// Lease for leader election; `None` runs without leader election.
     pub(crate) lease: Option<LeaseName>,
-    /// Cores of the process.
+    /// CPU request of the process in whole cores, rounded up; at least 1.
     pub(crate) cores: usize,
-    /// Which lines are logged.
+    /// Least severe level that is logged.
     pub(crate) log_level: LogLevel,
-    /// How they look.
     pub(crate) log_format: LogFormat,
-    /// Where they go.
+    /// `stdout`, `stderr` or paths of files; never empty.
     pub(crate) log_output_paths: Vec<String>,
-    /// Longest window.
+    /// Longest time for which a batch of pending pods stays open.
     pub(crate) batch_max: Duration,
-    /// Quiet time.
+    /// Time without a new pending pod after which a batch closes.
     pub(crate) batch_idle: Duration,
-    /// Whether single pods, nodes and pools have metrics.
+    /// True if metrics of single pods, nodes and NodePools are served.
     pub(crate) cluster_state_observability: bool,
-    /// Whether no voluntary disruption starts.
+    /// True if no voluntary disruption may start.
     pub(crate) pause_disruption: bool,
     /// Settings that change decisions.
     pub(crate) settings: Settings,
 }
 
-/// Which lease.
+/// Name and namespace of the Lease for leader election.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LeaseName {
-    /// Its name.
     pub(crate) name: String,
-    /// Its namespace; none is the process's own.
+    /// Namespace of the Lease; `None` means the namespace of the process.
     pub(crate) namespace: Option<String>,
 }
 
-/// Which lines are logged.
+/// Least severe level of the log lines that are written. The variants' docs are help texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogLevel {
     /// All of them.
@@ -150,10 +151,10 @@ pub(crate) enum LogLevel {
     Error,
 }
 
-/// How log lines look.
+/// Layout of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {
-    /// An object a line.
+    /// One JSON object per line.
     Json,
     /// Columns, for a terminal.
     Console,
@@ -221,14 +222,15 @@ impl TypedController {
     }
 }
 
-/// The places in a list with commas; where nothing stands between them, nothing is meant.
+/// Splits a comma-separated list of paths and drops empty entries. An empty list means `stdout`.
 fn split_paths(list: &str) -> Vec<String> {
     let paths = list.split(',').map(str::trim).filter(|path| !path.is_empty());
     let paths: Vec<String> = paths.map(str::to_owned).collect();
     if paths.is_empty() { vec!["stdout".to_owned()] } else { paths }
 }
 
-/// Reads settings: a flag wins over its variable, a variable over the default, and a variable that makes no sense says nothing.
+/// Reads settings. A flag wins over its environment variable, a variable over the default. A
+/// variable with an invalid value is ignored; a flag with an invalid value is a problem.
 struct SettingReader<'e> {
     environment: Environment<'e>,
     problems: Vec<Problem>,
@@ -240,7 +242,7 @@ impl SettingReader<'_> {
     }
 
     fn text(&self, flag: Option<String>, name: &str) -> Option<String> {
-        // An empty flag is as good as none.
+        // An empty flag counts as absent.
         flag.or_else(|| self.variable(name)).filter(|value| !value.is_empty())
     }
 
@@ -308,7 +310,7 @@ mod tests {
         }
     }
 
-    // spec 07 #1 (the core's half)
+    // spec 07 #1 (the settings of the core)
     #[test]
     fn without_flags_and_variables_the_defaults_hold() {
         let controller = resolve(&[], &[]).unwrap();

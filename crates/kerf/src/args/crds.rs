@@ -1,4 +1,4 @@
-//! `kerf crds`, as typed and as meant.
+//! Arguments of `kerf crds`.
 
 use std::path::PathBuf;
 
@@ -43,27 +43,26 @@ impl TypedCrds {
     }
 }
 
-/// Which manifests to print, and how.
+/// Validated options of `kerf crds`.
 #[derive(Debug)]
 pub(crate) struct CrdsOptions {
-    /// Only this group.
+    /// Print only the kinds of this API group; `None` prints all kinds.
     pub(crate) group: Option<String>,
-    /// Whose labels they know.
+    /// Provider whose label domain the CRDs' rules protect.
     pub(crate) crd_variant: CrdVariant,
-    /// Where to and in which form.
     pub(crate) output: CrdsOutput,
 }
 
-/// The forms of CRD manifests.
+/// Output formats of `kerf crds`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CrdsOutput {
     /// A stream of YAML documents.
     Yaml,
-    /// A `List`.
+    /// One JSON object of kind `List`.
     Json,
-    /// A summary for people.
+    /// One row per kind.
     Table,
-    /// A file for each.
+    /// One YAML file per kind in this folder.
     Folder(PathBuf),
 }
 

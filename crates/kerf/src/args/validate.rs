@@ -1,4 +1,4 @@
-//! `kerf validate`, as typed and as meant.
+//! Arguments of `kerf validate`.
 
 use clap::Args;
 
@@ -33,9 +33,9 @@ impl TypedValidate {
     }
 }
 
-/// Which manifests to check.
+/// Validated options of `kerf validate`.
 #[derive(Debug)]
 pub(crate) struct ValidateOptions {
-    /// Where they are.
+    /// Manifests to check.
     pub(crate) input: Vec<InputPath>,
 }

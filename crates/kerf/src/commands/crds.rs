@@ -1,4 +1,5 @@
-//! `kerf crds`: the CRD manifests, from the same code that `deploy/crds/` is checked against.
+//! `kerf crds`: prints the CRD manifests. A test compares `deploy/crds/` with the output of the
+//! same code.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -36,13 +37,13 @@ fn choose(flavour: CrdVariant, group: Option<&str>) -> Result<Vec<Crd>, CommandF
     Ok(all.into_iter().filter(|crd| crd.group() == group).collect())
 }
 
-/// The manifests as YAML documents.
+/// Returns the manifests as a stream of YAML documents.
 fn stream(crds: &[Crd]) -> String {
     let documents: Vec<String> = crds.iter().map(Crd::to_yaml).collect();
     format!("---\n{}", documents.join("---\n"))
 }
 
-/// The manifests as one object that `kubectl` takes.
+/// Returns the manifests as one `List` object that `kubectl` accepts.
 fn list(crds: &[Crd]) -> Value {
     json!({ "apiVersion": "v1", "kind": "List", "items": crds.iter().map(Crd::json).collect::<Vec<_>>() })
 }
@@ -58,7 +59,7 @@ fn summary(crds: &[Crd]) -> String {
     output::table(&["KIND", "APIVERSION", "SCOPE", "NAME", "SHORT"], crds.iter().map(row))
 }
 
-/// Writes a file for each kind; the result is the list of what was written.
+/// Writes one file per kind and returns the paths, one per line.
 fn write_files(folder: &Path, crds: &[Crd]) -> anyhow::Result<String> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     let mut written = String::new();

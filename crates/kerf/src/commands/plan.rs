@@ -1,4 +1,5 @@
-//! `kerf plan`: reads a cluster, live or from files, asks the engine what it would do at this instant, and shows the answer. It does nothing.
+//! `kerf plan`: reads a cluster, live or from files, computes what the controllers would do now,
+//! and prints it. It never changes the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,18 +16,20 @@ use crate::exit::{CommandFailure, Exit, Problem};
 use crate::input::{self, PlanInput, SelectorKinds, ValidationScope};
 use crate::output::{self, Messages, PublishedStats, StageProgress};
 
-/// How long a node is kept for the pods that are expected on it (spec 03 section 1, with the usual batch window).
+/// Time for which a node is reserved for pods that are expected on it (spec 03 section 1, with the
+/// default batch window).
 const NOMINATION_PERIOD: Duration = Duration::from_secs(20);
 
-/// The most instance types that a claim lists (spec 02 section 7.5).
+/// Maximum number of instance types that a claim lists (spec 02 section 7.5).
 const INSTANCE_TYPES_MAX: usize = 600;
 
 pub(super) fn run(wish: &PlanOptions, messages: &mut Messages<'_>) -> Result<Exit, CommandFailure> {
-    // A gate that has tripped has tripped, whether or not the plan was read to its end.
+    // A tripped gate sets the exit code even if the reader closes stdout before the end of the
+    // plan.
     make_plan(wish, messages, |plan| output::print(|to| plan.write(wish.format, to)).map(|_| ()))
 }
 
-/// What [`run`] would print.
+/// Returns the bytes that [`run`] would print.
 pub(super) fn run_to_bytes(wish: &PlanOptions, messages: &mut Messages<'_>) -> Result<(Vec<u8>, Exit), CommandFailure> {
     let mut bytes = Vec::new();
     let exit = make_plan(wish, messages, |plan| {
@@ -35,7 +38,7 @@ pub(super) fn run_to_bytes(wish: &PlanOptions, messages: &mut Messages<'_>) -> R
     Ok((bytes, exit))
 }
 
-/// Makes a plan and shows it.
+/// Computes a plan, passes it to `show`, and checks the gates.
 fn make_plan(
     wish: &PlanOptions,
     messages: &mut Messages<'_>,
@@ -123,7 +126,7 @@ fn make_plan(
     Ok(check_gates(&wish.fail_on, &plan, messages))
 }
 
-/// Everything that is wrong with two parts of the input, not only with the first.
+/// Combines two results. If both inputs are bad, the error lists the problems of both.
 fn combine_results<A, B>(a: Result<A, CommandFailure>, b: Result<B, CommandFailure>) -> Result<(A, B), CommandFailure> {
     match (a, b) {
         (Ok(a), Ok(b)) => Ok((a, b)),
@@ -145,7 +148,8 @@ pub(super) fn instance_types(path: Option<&Path>) -> Result<Catalogue, CommandFa
     })
 }
 
-/// How the engine treats wishes and constraints. `is_live` says whether pods carry the scheduler's verdict.
+/// Converts the settings for the engine. `is_live` is true if pods carry the scheduler's
+/// `PodScheduled` condition.
 pub(super) fn engine_settings(settings: &crate::args::Settings, is_live: bool, threads: usize) -> Settings {
     Settings {
         preference_policy: match settings.preference_policy {
@@ -160,7 +164,8 @@ pub(super) fn engine_settings(settings: &crate::args::Settings, is_live: bool, t
         reserved_mode: ReservedMode::Strict,
         default_spread: settings.default_spread.clone(),
         ignore_dra: settings.ignore_dra_requests,
-        // Files seldom carry the scheduler's verdict; a live cluster does, and the controller waits for it.
+        // Manifests seldom contain the condition `PodScheduled`. A live cluster does, and the
+        // controller waits for it.
         require_unschedulable: is_live,
         max_instance_types: INSTANCE_TYPES_MAX,
         seed: 0,
@@ -169,7 +174,7 @@ pub(super) fn engine_settings(settings: &crate::args::Settings, is_live: bool, t
     }
 }
 
-/// Gates that are on and that the engine does not know yet.
+/// Returns the enabled feature gates that a plan does not take into account yet.
 fn gates_without_effect(wish: &PlanOptions) -> Vec<&'static str> {
     let gates = &wish.settings.feature_gates;
     let unknown = [
@@ -181,8 +186,9 @@ fn gates_without_effect(wish: &PlanOptions) -> Vec<&'static str> {
     unknown.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name).collect()
 }
 
-/// The pods that a pool could serve if it were ready, each with what keeps it from being so (spec 09 #6). The engine is asked the same
-/// question once more as if all of them were ready.
+/// Returns, for each unplaced pod that a NodePool could serve if it were ready, a note with the
+/// reason why the pool is not ready (spec 09 #6). To find these pods, it runs the solver again with
+/// all such pools marked ready, and then restores `input`.
 fn unready_pool_notes(input: &mut Input, settings: &Settings, solution: &Solution) -> BTreeMap<Str, String> {
     let causes: BTreeMap<Str, Str> = input
         .pools
@@ -213,7 +219,8 @@ fn unready_pool_notes(input: &mut Input, settings: &Settings, solution: &Solutio
         .collect()
 }
 
-/// Nodes that pending pods are about to land on are left alone, as by the controller.
+/// Marks the claims of nodes on which the solution places pods as nominated, as the controller
+/// does, so that these nodes are not disrupted.
 fn nominate(input: &mut Input, solution: &Solution) {
     let until = NOMINATION_PERIOD.after(input.at);
     let nominated: BTreeSet<&Str> = solution.nodes.iter().map(|placed| &placed.node).collect();
@@ -230,7 +237,7 @@ fn nominate(input: &mut Input, solution: &Solution) {
     }
 }
 
-/// Whether something happened that the person wants to fail on.
+/// Prints a warning for each gate that trips and returns the exit code.
 fn check_gates(gates: &[Gate], plan: &output::PublishedPlan<'_>, messages: &mut Messages<'_>) -> Exit {
     let mut exit = Exit::Done;
     for gate in gates {
@@ -252,20 +259,20 @@ fn check_gates(gates: &[Gate], plan: &output::PublishedPlan<'_>, messages: &mut 
     exit
 }
 
-/// The time now, as Kubernetes writes it: in whole seconds.
+/// Returns the current time in whole seconds, as Kubernetes writes it.
 fn now_in_whole_seconds(clock: Clock) -> Timestamp {
     let now = clock.now();
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
-/// Measures one stage after the other.
+/// Measures consecutive stages.
 struct Stopwatch {
     clock: Clock,
     last: f64,
 }
 
 impl Stopwatch {
-    /// The seconds since the last lap.
+    /// Returns the seconds since the previous lap.
     fn lap(&mut self) -> f64 {
         let now = self.clock.elapsed().as_secs_f64();
         let lap = now - self.last;
@@ -274,7 +281,7 @@ impl Stopwatch {
     }
 }
 
-/// The most memory that this process has had, where the system tells.
+/// Returns the peak resident memory of this process in bytes; 0 if the system does not report it.
 fn peak_rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,5 +1,6 @@
-//! `kerf sandbox`: starts a cluster in this process, says how to use it, and ends it: with Ctrl-C, or with the command that it was
-//! started for. Nothing is left behind but what the person asked to be written elsewhere.
+//! `kerf sandbox`: starts a cluster in this process, prints how to use it, and stops it on Ctrl-C
+//! or when the given command ends. It leaves no files behind, except those that the user's command
+//! writes.
 
 mod best_price;
 mod kubeconfig;
@@ -31,18 +32,18 @@ use crate::output::{self, StdoutState};
 use kubeconfig::KubeconfigFile;
 pub(super) use simulate::simulate;
 
-/// What to type next, if Kerf runs the nodes.
+/// Commands to try next if Kerf manages the nodes.
 const HINTS_WITH_KERF: &str = "  \
   kubectl apply -f examples/kwok.yaml           # a NodePool: which machines Kerf may launch
   kubectl apply -f examples/deployment.yaml     # ten pods that need them
   kubectl get nodeclaims,nodes,pods
 ";
-/// What to type next, if there is a story to watch.
+/// Commands to try next while the demo runs.
 const HINTS_IN_DEMO: &str = "  \
   kubectl get nodeclaims,nodes,pods -w
   kerf plan                                     # what would Kerf do now?
 ";
-/// What to type next, if nobody runs the nodes.
+/// Commands to try next if the cluster runs without Kerf.
 const HINTS_WITHOUT_KERF: &str = "  \
   kubectl get nodes
   kubectl create deployment web --image=nginx --replicas=3
@@ -59,13 +60,14 @@ pub(super) fn run(wish: SandboxOptions) -> Result<Exit, CommandFailure> {
         .context("cannot start the runtime")
         .map_err(CommandFailure::ExecutionFailed)?;
     let outcome = runtime.block_on(serve(wish, clock, catalogue));
-    // Connections and watches are not waited for.
+    // Do not wait for open connections and watches.
     runtime.shutdown_background();
     outcome
 }
 
 async fn serve(wish: SandboxOptions, clock: Clock, catalogue: Catalogue) -> Result<Exit, CommandFailure> {
-    // Asked for before anything is written, so that no signal finds something to leave behind.
+    // Install the signal handlers before anything is written, so that a signal never leaves the
+    // kubeconfig behind.
     let mut interrupted = StopSignals::listen().map_err(CommandFailure::ExecutionFailed)?;
     let timing = if wish.instant { Timing::INSTANT } else { Timing::LIFELIKE };
     let (cluster, news) = Cluster::start_with_events(ClusterConfig { clock, seed: wish.seed, timing });
@@ -109,12 +111,12 @@ async fn serve(wish: SandboxOptions, clock: Clock, catalogue: Catalogue) -> Resu
     tokio::select! {
         biased;
         outcome = used => outcome,
-        // They end by themselves only if they cannot work.
+        // The controllers end by themselves only if they fail.
         outcome = controlling => outcome.map(|()| Exit::Failed).map_err(CommandFailure::ExecutionFailed),
     }
 }
 
-/// Lets Kerf's own log be seen, if it is to be seen.
+/// Writes Kerf's log to stderr; does nothing if `level` is `None`.
 fn start_stderr_log(level: Option<LogLevel>, clock: Clock) -> Result<(), CommandFailure> {
     let Some(level) = level else { return Ok(()) };
     let settings = logs::LogSettings { level: controller_process::log_level(level), format: logs::LineFormat::Console };
@@ -122,7 +124,7 @@ fn start_stderr_log(level: Option<LogLevel>, clock: Clock) -> Result<(), Command
         .map_err(CommandFailure::ExecutionFailed)
 }
 
-/// Kerf itself, as it is to run on a cluster of this process.
+/// Settings of Kerf's controllers on a sandbox cluster.
 struct SandboxController {
     settings: Settings,
     seed: u64,
@@ -131,7 +133,7 @@ struct SandboxController {
 }
 
 impl SandboxController {
-    /// Runs the controllers, with machines of the cluster's own cloud.
+    /// Runs the controllers with instances of the cluster's simulated cloud.
     fn run(
         self,
         cluster: &Cluster,
@@ -161,7 +163,7 @@ impl SandboxController {
     }
 }
 
-/// What can be had is what the cluster's cloud says can be had.
+/// Availability of offerings according to the cluster's simulated cloud.
 struct CloudStock(Cloud);
 
 impl InstanceAvailability for CloudStock {
@@ -175,12 +177,12 @@ impl InstanceAvailability for CloudStock {
     }
 }
 
-/// Makes Kerf's API known.
+/// Installs the CRDs of the simulated provider.
 pub(super) async fn install_kwok_crds(server: &ApiServer) -> anyhow::Result<()> {
     Ok(install_crds(&server.client_as("kerf"), CrdVariant::Kwok).await?)
 }
 
-/// Runs a command against the cluster. Its end is ours, and so is its exit code.
+/// Runs a command against the cluster and returns its exit code.
 async fn run_command(
     program: &OsString,
     arguments: &[OsString],
@@ -201,8 +203,9 @@ async fn run_command(
                 let status = status.context("cannot wait for the command").map_err(CommandFailure::ExecutionFailed)?;
                 return Ok(Exit::ChildExitCode(shell_exit_code(status)));
             }
-            // A terminal tells the command too: it decides when to end. Told by somebody else, it would not know. It is asked first, so
-            // that it can stop what it has started itself.
+            // A terminal sends Ctrl-C to the command as well, and the command decides when to end.
+            // Other signals reach only this process, so forward the first one as SIGTERM: the
+            // command can then stop its own children. A second one kills the command.
             stop = interrupted.next() => {
                 if stop == StopSignal::Terminate {
                     if asked_before || !send_sigterm(&child) {
@@ -215,20 +218,20 @@ async fn run_command(
     }
 }
 
-/// Passes on that it is time to end; false if that cannot be said.
+/// Sends SIGTERM to the child process. Returns false if it cannot be sent.
 fn send_sigterm(child: &Child) -> bool {
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     pid.is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok())
 }
 
-/// The code that a shell would report.
+/// Returns the exit code that a shell would report: the status, or 128 plus the signal.
 fn shell_exit_code(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt as _;
     let signal = status.signal().map(|signal| 128 + signal);
     u8::try_from(status.code().or(signal).unwrap_or(1)).unwrap_or(1)
 }
 
-/// How to use the cluster.
+/// Returns the text that explains how to use the cluster.
 fn usage_text(file: &KubeconfigFile, next: &str) -> String {
     let path = shell_quoted(&file.path().display().to_string());
     format!(
@@ -237,13 +240,14 @@ fn usage_text(file: &KubeconfigFile, next: &str) -> String {
     )
 }
 
-/// A text as a shell takes it for one word.
+/// Quotes a text so that a shell reads it as one word.
 fn shell_quoted(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%=,".contains(&byte) || !byte.is_ascii();
     if text.bytes().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// Says how to use the cluster, and then what happens in it, until somebody ends it.
+/// Prints how to use the cluster, then every cluster event, until a signal arrives or the reader
+/// closes stdout.
 async fn print_events_until_stopped(
     file: &KubeconfigFile,
     with_kerf: bool,
@@ -265,16 +269,16 @@ async fn print_events_until_stopped(
     Ok(Exit::Done)
 }
 
-/// Why the program should end.
+/// The kind of signal that ends the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StopSignal {
-    /// Ctrl-C on the terminal.
+    /// SIGINT: Ctrl-C on the terminal.
     Interrupt,
-    /// `kill`.
+    /// SIGTERM or SIGHUP.
     Terminate,
 }
 
-/// The signals that end the program cleanly.
+/// Handlers of the signals that end the program cleanly.
 struct StopSignals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,

@@ -1,5 +1,5 @@
-//! `kerf validate`: reads manifests as `kerf plan` does, but looks at all of every object, and stops there. Bad input is reported by the reading itself, so a result is only
-//! the count of what was found good.
+//! `kerf validate`: reads manifests as `kerf plan` does, and validates all fields of every object.
+//! Loading reports the problems, so the result is only the number of valid objects per kind.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! The way from places to objects, in one function. Everything that is wrong anywhere is collected on the way; what does not stop anything
-//! (kinds that nobody reads, fields that nobody knows) becomes a warning.
+//! Loads objects from paths or from a live cluster. All problems of all objects are collected. What
+//! does not prevent a plan (unknown kinds, unknown fields) becomes a warning.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,24 +26,24 @@ use super::workloads::{self, Workloads};
 use crate::args::InputPath;
 use crate::exit::{CommandFailure, Problem};
 
-/// The namespace of objects that do not name one.
+/// Namespace of objects that do not name one.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Fewer objects than this are not worth a second thread.
+/// Minimum number of objects per thread; fewer are decoded on one thread.
 const PARALLEL_MIN_OBJECTS: usize = 512;
 
-/// What was read, and what a person should know about it.
+/// The objects of the input, with counts and warnings.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// The objects.
     pub(crate) objects: Objects,
-    /// How many of each kind were read; pods that workloads lack are not among them.
+    /// Number of objects of each kind in the input; without the pods that were created for
+    /// workloads.
     pub(crate) counts: BTreeMap<InputKind, usize>,
-    /// What does not stop anything.
+    /// Messages that do not prevent a plan.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads all places.
+/// Loads all paths. The error lists every problem of every file, and the warnings.
 pub(crate) fn load(
     places: &[InputPath],
     scrutiny: ValidationScope,
@@ -66,14 +66,14 @@ pub(crate) fn load(
     Ok(loaded)
 }
 
-/// Reads the cluster that the kubeconfig names, and writes nothing to it.
+/// Loads the cluster of the kubeconfig; writes nothing to it.
 pub(crate) fn load_live(selectors: SelectorKinds, threads: NonZeroUsize) -> Result<Loaded, CommandFailure> {
     let (loaded, problems) =
         load_sources(&live::read(selectors)?, ValidationScope::SuspiciousOnly, threads, WorkloadControllers::Present);
     fail_on_problems(loaded, problems)
 }
 
-/// The same by a client, for whoever has a cluster of their own.
+/// Loads the cluster of a client; writes nothing to it.
 pub(crate) async fn load_with_client(client: kube::Client, selectors: SelectorKinds) -> Result<Loaded, CommandFailure> {
     let sources = live::read_with_client(client, selectors).await?;
     let (loaded, problems) =
@@ -81,7 +81,8 @@ pub(crate) async fn load_with_client(client: kube::Client, selectors: SelectorKi
     fail_on_problems(loaded, problems)
 }
 
-/// What was read if nothing is wrong with it. If something is, warnings are told with it: a person wants to mend a manifest once.
+/// Returns `loaded` if there are no problems. Otherwise the error also contains the warnings, so
+/// that a user can fix a manifest in one pass.
 fn fail_on_problems(loaded: Loaded, mut problems: Vec<Problem>) -> Result<Loaded, CommandFailure> {
     if problems.is_empty() {
         return Ok(loaded);
@@ -90,12 +91,12 @@ fn fail_on_problems(loaded: Loaded, mut problems: Vec<Problem>) -> Result<Loaded
     Err(CommandFailure::BadInput(problems))
 }
 
-/// Whether workload controllers are there to make the pods that workloads lack.
+/// States whether workload controllers create the missing pods of workloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WorkloadControllers {
-    /// They are: the pods are those that there are.
+    /// They do: the pods of the input are complete.
     Present,
-    /// They are not: it is told what they would have made.
+    /// They do not: the missing pods are added to the input.
     Absent,
 }
 
@@ -133,7 +134,7 @@ fn load_sources(
         loader.read_with(InputKind::PriorityClass, &read_priority_class),
         loader.read_with(InputKind::RuntimeClass, &read_runtime_class),
     );
-    // No decision reads these yet; they are checked all the same.
+    // No decision reads these kinds yet, but their objects are validated.
     drop(loader.admit::<NodeOverlay>(InputKind::NodeOverlay));
     drop(loader.admit::<CapacityBuffer>(InputKind::CapacityBuffer));
     drop(loader.read::<VolumeAttachment>(InputKind::VolumeAttachment));
@@ -181,20 +182,20 @@ struct Loader<'n, 's> {
     names: &'n SourceNames,
     validation_scope: ValidationScope,
     threads: NonZeroUsize,
-    /// What is still to be read.
+    /// Objects that are not decoded yet.
     raw_objects: BTreeMap<InputKind, Vec<RawObject<'s>>>,
-    /// Kinds that nobody reads, with how many there were of each.
+    /// Number of objects of each kind that Kerf does not read.
     ignored: BTreeMap<String, usize>,
-    /// Each with its place, by which they are sorted in the end.
+    /// Problems with the origin by which they are sorted at the end.
     problems: Vec<(ObjectOrigin, String)>,
     warnings: Vec<(ObjectOrigin, String)>,
     counts: BTreeMap<InputKind, usize>,
-    /// Whose labels objects must not use that name no node class, as overlays do.
+    /// CRD variant for objects that refer to no node class, such as NodeOverlays.
     crd_variant: CrdVariant,
 }
 
 impl<'s> Loader<'_, 's> {
-    /// Puts an object with those of its kind.
+    /// Adds an object to those of its kind, or counts it as ignored.
     fn add_by_kind(&mut self, found: RawObject<'s>) {
         match InputKind::of(&found.api_version, &found.kind) {
             Some(kind) => self.raw_objects.entry(kind).or_default().push(found),
@@ -217,7 +218,8 @@ impl<'s> Loader<'_, 's> {
         }
     }
 
-    /// Whether the input is for the simulated provider: it has pools or node classes, and all of them are.
+    /// Returns true if the input has pools or node classes and all of them are of the simulated
+    /// provider.
     fn uses_only_kwok(&self) -> bool {
         let of_kind = |kind| self.raw_objects.get(&kind).map_or(&[][..], Vec::as_slice);
         let (pools, classes) = (of_kind(InputKind::NodePool), of_kind(InputKind::KwokNodeClass));
@@ -226,12 +228,11 @@ impl<'s> Loader<'_, 's> {
             && pools.iter().all(|pool| pool.body.tree().is_ok_and(|tree| node_class_group(&tree) == Some(KWOK_GROUP)))
     }
 
-    /// Reads all objects of a kind that is decoded and no more.
+    /// Decodes all objects of a built-in kind.
     fn read<T: NamedObject + DeserializeOwned + Send>(&mut self, kind: InputKind) -> Vec<WithOrigin<T>> {
         self.read_with(kind, &|body| Ok(ReadObject::of(decode(body)?)))
     }
 
-    /// Reads all workloads.
     fn workloads(&mut self, defaults: &PodDefaults) -> Workloads {
         let mut read = |kind| self.read_with(kind, &|body| workloads::read(kind, body, defaults));
         Workloads {
@@ -243,13 +244,13 @@ impl<'s> Loader<'_, 's> {
         }
     }
 
-    /// Reads whom the workloads of a kind select, and no more of them.
+    /// Reads only the selectors of the workloads of a kind.
     fn replica_owners(&mut self, kind: InputKind) -> Vec<WithOrigin<ReplicaOwner>> {
         let of_kind = |owner| ReadObject::of(ReplicaOwner { kind: Str::new_static(kind.name()), ..owner });
         self.read_with(kind, &|body| Ok(of_kind(decode(body)?)))
     }
 
-    /// Reads all objects of a kind that passes admission.
+    /// Admits and decodes all objects of a kind of Kerf's CRDs.
     fn admit<K: NamedObject + CustomKind + DeserializeOwned + Send>(&mut self, kind: InputKind) -> Vec<WithOrigin<K>> {
         if !self.raw_objects.contains_key(&kind) {
             return Vec::new();
@@ -295,7 +296,8 @@ impl<'s> Loader<'_, 's> {
         objects
     }
 
-    /// Sorts by name; of objects that say the same once more the first stays, and those that say something else are problems.
+    /// Sorts objects by name. Of identical duplicates the first stays; a duplicate with other
+    /// content is a problem.
     fn remove_duplicates<T: NamedObject>(
         &mut self,
         kind: InputKind,
@@ -321,14 +323,14 @@ impl<'s> Loader<'_, 's> {
         self.problems.push((origin, format!("{}: {message}", self.names.display_origin(origin))));
     }
 
-    /// A remark on an object, with its place and name in front.
+    /// Returns a remark on an object, prefixed with its origin, kind and name.
     fn message_with_origin(&self, kind: InputKind, found: &RawObject<'_>, remark: &dyn fmt::Display) -> String {
         let kind = kind.name();
         let object = name_of_body(&found.body).map_or_else(|| kind.to_owned(), |name| format!("{kind} `{name}`"));
         format!("{}: {object}: {remark}", self.names.display_origin(found.origin))
     }
 
-    /// One line on all that nobody reads.
+    /// Returns one line on all ignored objects, or `None` if there are none.
     fn ignored_kinds_warning(&self) -> Option<String> {
         let total: usize = self.ignored.values().sum();
         let kinds: Vec<String> = self.ignored.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
@@ -337,14 +339,14 @@ impl<'s> Loader<'_, 's> {
     }
 }
 
-/// What became of a number of objects.
+/// Result of decoding a number of objects.
 struct DecodedObjects<T> {
     objects: Vec<WithOrigin<T>>,
     problems: Vec<(ObjectOrigin, FieldProblem)>,
     warnings: Vec<(ObjectOrigin, String)>,
 }
 
-/// Reads all objects, in order, on as many threads as are worth it.
+/// Decodes all objects in order, on several threads if there are enough objects.
 fn decode_all<T: Send>(
     found: &[RawObject<'_>],
     threads: NonZeroUsize,
@@ -389,13 +391,14 @@ fn decode_chunk<T>(found: &[RawObject<'_>], read: &dyn Fn(&ObjectBody<'_>) -> Re
     decoded
 }
 
-/// What was found at a place; objects are found in the order of their places.
+/// Returns the raw object at an origin; the slice is sorted by origin.
 fn raw_object_at<'f, 's>(found: &'f [RawObject<'s>], origin: ObjectOrigin) -> &'f RawObject<'s> {
     let index = found.binary_search_by(|found| found.origin.cmp(&origin));
     &found[index.expect("an object's origin is that of what was found there")]
 }
 
-/// Whether two objects say the same, however they are written. What a list has said for its items does not count.
+/// Returns true if two objects have equal content, in any notation. `apiVersion` and `kind` are
+/// ignored, because items of a list may omit them.
 fn is_same_content(a: &ObjectBody<'_>, b: &ObjectBody<'_>) -> bool {
     if let (ObjectBody::Json(a), ObjectBody::Json(b)) = (a, b)
         && a == b
@@ -413,7 +416,7 @@ fn is_same_content(a: &ObjectBody<'_>, b: &ObjectBody<'_>) -> bool {
     tree(a).zip(tree(b)).is_some_and(|(a, b)| a == b)
 }
 
-/// The name of an object that may not decode as a whole.
+/// Returns `namespace/name` of an object that may not decode as a whole; `None` if it has no name.
 fn name_of_body(body: &ObjectBody<'_>) -> Option<String> {
     let tree = body.tree().ok()?;
     let text = |name: &str| tree["metadata"][name].as_str().filter(|text| !text.is_empty());
@@ -421,7 +424,7 @@ fn name_of_body(body: &ObjectBody<'_>) -> Option<String> {
     Some(text("namespace").map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}")))
 }
 
-/// The objects of one text, for tests of what comes after.
+/// Loads the objects of one text, for the tests of other modules.
 #[cfg(test)]
 pub(super) fn load_text(text: &str, threads: NonZeroUsize) -> Result<Objects, Vec<Problem>> {
     let sources = [Source { name: "text".to_owned(), text: text.to_owned() }];

@@ -1,5 +1,6 @@
-//! From objects to what the engine decides on. Nothing is decided here: pools and claims are translated by `kerf-state`, as for the
-//! controllers, and only what files leave open is filled in (namespaces that no file has, pools whose class no file has).
+//! Converts objects into the engine's input. Nothing is decided here: `kerf-state` translates pools
+//! and claims, as for the controllers. This module only adds what files omit: namespaces, and the
+//! state of node classes that no file contains.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,25 +17,24 @@ use kerf_state::NodeClassState;
 
 use super::objects::{Objects, WithOrigin};
 
-/// The label that every namespace has.
+/// Label that the API server sets on every namespace.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
-/// The most names in one warning.
+/// Maximum number of names in one warning.
 const WARNING_NAMES_MAX: usize = 5;
 
-/// A cluster as the engine takes it, and what a person should know about it.
+/// The engine's input for one plan, with price and warnings.
 #[derive(Debug)]
 pub(crate) struct PlanInput {
-    /// The engine's input.
     pub(crate) input: Input,
-    /// What the managed nodes cost an hour.
+    /// Price per hour of all managed nodes of the input.
     pub(crate) current_price: Price,
-    /// What does not stop anything.
+    /// Messages that do not prevent a plan.
     pub(crate) warnings: Vec<String>,
 }
 
 impl PlanInput {
-    /// Puts objects and instance types together, as of an instant.
+    /// Combines objects and instance types into the input for a decision at time `at`.
     pub(crate) fn new(objects: Objects, catalogue: Catalogue, at: Timestamp) -> Self {
         let mut warnings = Vec::new();
         let (current_price, unpriced) = price_of_node_claims(&objects, &catalogue.types);
@@ -87,7 +87,7 @@ fn without_origins<T>(list: Vec<WithOrigin<T>>) -> Vec<T> {
     list.into_iter().map(|given| given.object).collect()
 }
 
-/// The pool, with the state of the class that it names. All pools launch from the one catalogue.
+/// Converts a NodePool, with the state of its node class. All pools use the one catalogue.
 fn engine_pool(pool: &NodePool, objects: &Objects) -> PoolInput {
     let class = &pool.spec.template.spec.node_class_ref;
     let kwok = objects.kwok_node_classes.iter().map(|given| {
@@ -118,7 +118,8 @@ fn unused_pool_warning(pool: &PoolInput) -> Option<String> {
     }
 }
 
-/// Pods that are pending or whose node is known; and the names of the others (spec 09 #8).
+/// Returns the pods that are pending or whose node is in the input, and the names of the others
+/// (spec 09 #8).
 fn split_pods_by_known_node(pods: Vec<WithOrigin<Pod>>, nodes: &[WithOrigin<Node>]) -> (Vec<Pod>, Vec<String>) {
     let known: BTreeSet<&str> = nodes.iter().map(|node| node.object.metadata.name.as_str()).collect();
     let mut homeless = Vec::new();
@@ -133,7 +134,7 @@ fn split_pods_by_known_node(pods: Vec<WithOrigin<Pod>>, nodes: &[WithOrigin<Node
     (kept, homeless)
 }
 
-/// Every namespace that a pod is in exists, and each carries its name as a label.
+/// Adds the namespaces of all pods, and sets the name label of every namespace.
 fn complete_namespaces(given: Vec<WithOrigin<Namespace>>, pods: &[Pod]) -> Vec<Namespace> {
     let mut namespaces = without_origins(given);
     let known: BTreeSet<Str> = namespaces.iter().map(|namespace| namespace.metadata.name.clone()).collect();
@@ -151,8 +152,8 @@ fn complete_namespaces(given: Vec<WithOrigin<Namespace>>, pods: &[Pod]) -> Vec<N
     namespaces
 }
 
-/// The price of all machines that claims stand for, and the claims whose machine is not in the catalogue. A claim that was never
-/// launched stands for no machine yet.
+/// Returns the price of the instances of all claims, and the names of launched claims without a
+/// known offering. A claim that was never launched has no instance yet.
 fn price_of_node_claims(objects: &Objects, types: &[InstanceType]) -> (Price, Vec<String>) {
     let nodes: BTreeMap<&str, &Node> =
         objects.nodes.iter().map(|node| (node.object.spec.provider_id.as_str(), &node.object)).collect();
@@ -173,7 +174,8 @@ fn price_of_node_claims(objects: &Objects, types: &[InstanceType]) -> (Price, Ve
     (total, unpriced)
 }
 
-/// The price of the offering that a machine's labels name. It counts whether or not the offering could be bought again.
+/// Returns the price of the offering that these labels of a node or claim select. It counts even if
+/// the offering is unavailable now.
 fn offering_price_by_labels(labels: &Labels, types: &[InstanceType]) -> Option<Price> {
     let name = labels.get(labels::INSTANCE_TYPE)?;
     let described = types.iter().find(|described| described.name == name)?;
@@ -186,7 +188,7 @@ fn offering_price_by_labels(labels: &Labels, types: &[InstanceType]) -> Option<P
     offering.map(|offering| offering.price)
 }
 
-/// `3 pods (a, b, c)`, with no more than a few of the names.
+/// Returns a text such as `3 pods (a, b, c)`, with at most [`WARNING_NAMES_MAX`] names.
 fn count_with_names(names: &[String], noun: &str) -> String {
     let plural = if names.len() == 1 { "" } else { "s" };
     let listed = names.iter().take(WARNING_NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");

@@ -1,8 +1,10 @@
-//! What an API server says of objects of built-in kinds. It judges more than any decision reads, and to ask it for every pod of a large
-//! cluster would take longer than to plan: so a plan asks only about objects that a look at what decisions read has made doubtful, and
-//! `kerf validate` about all of them. The rules themselves are those of the sandbox's API server, which are checked against a real one.
+//! Validation of objects of built-in kinds by an API server's rules. These rules cover more fields
+//! than decisions read, and checking every pod of a large cluster would take longer than planning.
+//! So `kerf plan` validates only objects in which a field that decisions read is suspicious, and
+//! `kerf validate` validates all. The rules are those of the sandbox's API server, which tests
+//! compare with a real one.
 //!
-//! An object with a uid has passed an API server, perhaps a newer one: it is not doubted.
+//! An object with a uid has passed an API server, perhaps a newer one, and is never suspicious.
 
 use kerf_api::slim::{
     DaemonSet, Node, Pod, PodDisruptionBudget, PodSpec, ResourceList, TaintEffect, Toleration, TolerationOperator,
@@ -16,17 +18,18 @@ use super::kind::InputKind;
 use super::objects::{NamedObject, ReadObject, ReadResult, RejectedObject};
 use super::workloads::Workload;
 
-/// Which objects are judged.
+/// Selects the objects that are validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValidationScope {
-    /// Those that would lead a decision astray.
+    /// Objects with a suspicious field that some decision reads.
     SuspiciousOnly,
-    /// All of them.
+    /// All objects.
     All,
 }
 
 impl ValidationScope {
-    /// What was read of an object, and what an API server says of it.
+    /// Adds the errors and warnings of an API server's validation to the result of reading an
+    /// object.
     pub(super) fn validate<T: NamedObject>(
         self,
         kind: InputKind,
@@ -54,7 +57,7 @@ impl ValidationScope {
         let unknown = unknown_fields.iter().map(|path| format!("unknown field \"{path}\""));
         match outcome {
             Ok(ReadObject { object, mut warnings }) => {
-                // What a plan only warns of may be among what is refused.
+                // A warning of the reader may concern a field that the API server rejects.
                 warnings.retain(|warning| !errors.iter().any(|error| warning.starts_with(&format!("{}:", error.path))));
                 warnings.extend(unknown);
                 if problems.is_empty() {
@@ -72,7 +75,8 @@ impl ValidationScope {
     }
 }
 
-/// Whether a field that was told of already is the one at a path, or is above or below it.
+/// Returns true if a reported problem concerns the field at `path`, a field above it or a field
+/// below.
 fn concerns_same_field(told: &FieldProblem, path: &str) -> bool {
     !told.path.is_empty() && (path.starts_with(&told.path) || told.path.starts_with(path))
 }
@@ -98,7 +102,7 @@ pub(super) fn is_suspicious_budget(budget: &PodDisruptionBudget) -> bool {
     budget.min_available.is_some() && budget.max_unavailable.is_some()
 }
 
-/// No namespace can be called so; every namespaced object is asked.
+/// Returns true if no namespace can have this name. Checked for all namespaced objects.
 pub(super) fn is_suspicious_namespace(name: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     name.len() > 63 || !name.bytes().all(is_inner) || name.starts_with('-') || name.ends_with('-')

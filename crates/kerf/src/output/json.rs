@@ -1,23 +1,23 @@
-//! JSON for programs that people also look at: a line for each field, so that two results can be compared with `diff`, and lists of
-//! plain values on one line, because a list of 400 instance types is no page of its own.
+//! JSON that programs and people read: one line per field, so that `diff` can compare two results,
+//! and lists of plain values on one line, because a list may hold 400 instance types.
 
 use std::io;
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 
-/// Writes a value and a line end.
+/// Writes a value and a newline.
 pub(crate) fn write(value: &impl Serialize, to: &mut dyn io::Write) -> io::Result<()> {
     let mut serializer = Serializer::with_formatter(&mut *to, ObjectLineFormatter { depth: 0, has_value: false });
     value.serialize(&mut serializer).map_err(io::Error::from)?;
     to.write_all(b"\n")
 }
 
-/// Objects over several lines, lists on one.
+/// Formatter that writes objects over several lines and lists on one line.
 struct ObjectLineFormatter {
-    /// How many objects we are in.
+    /// Number of objects around the current position.
     depth: usize,
-    /// Whether the object or list that ends now had anything in it.
+    /// True if the object or list that ends now contains a value.
     has_value: bool,
 }
 

@@ -1,21 +1,21 @@
-//! A sign of life on a terminal: when a stage takes more than a second, a line on stderr says what is going on. Pipes and logs never
-//! see it, and it ends before anything else is written.
+//! Progress on a terminal: if a stage takes more than a second, a line on stderr names it. Nothing
+//! is written to pipes and files. The line is written before any later output.
 
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long a person waits without asking what is going on.
+/// Duration of a stage after which its name is printed.
 const PROGRESS_DELAY: Duration = Duration::from_secs(1);
 
-/// Watches over one stage; its end is this value's end.
+/// Watches one stage; dropping it ends the stage.
 pub(crate) struct StageProgress {
     watcher: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl StageProgress {
-    /// Begins to watch over a stage, if a person is there to be told.
+    /// Starts to watch a stage if stderr is a terminal.
     pub(crate) fn start(stage: &'static str) -> Self {
         Self::start_with(stage, std::io::stderr().is_terminal(), PROGRESS_DELAY, std::io::stderr())
     }
@@ -30,7 +30,7 @@ impl StageProgress {
             let (ended, end) = mpsc::channel();
             let watch = move || {
                 if end.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
-                    // Nobody minds if this does not get through.
+                    // The line is only informative; ignore errors.
                     let _ = writeln!(to, "{stage} …");
                 }
             };
@@ -44,7 +44,7 @@ impl Drop for StageProgress {
     fn drop(&mut self) {
         if let Some((ended, watcher)) = self.watcher.take() {
             drop(ended);
-            // A watcher that panicked has nothing more to say.
+            // A panic of the watcher thread does not matter.
             let _ = watcher.join();
         }
     }
@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    /// Hands every write on to whoever waits for it.
+    /// Sends every write to a channel.
     struct ChannelWriter(Sender<Vec<u8>>);
 
     impl Write for ChannelWriter {
@@ -75,7 +75,7 @@ mod tests {
     fn a_stage_that_takes_long_is_named_to_a_person() {
         let (tell, told) = mpsc::channel();
         let progress = StageProgress::start_with("reading", true, Duration::ZERO, ChannelWriter(tell));
-        // Waits for the first part of the line, not for a time.
+        // Waits for the first part of the line, not for a period of time.
         assert_eq!(told.recv().unwrap(), b"reading");
         drop(progress);
     }

@@ -1,4 +1,5 @@
-//! What came of a scenario, as people read it: a table of how it went, and a line each for pods, nodes, moves and money.
+//! The report of a scenario for people: a timeline, and lines on pods, nodes, moves, evictions and
+//! cost.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,10 +8,9 @@ use kerf_sandbox::sim::{Sample, SimulationReport, SteadyReport, TimesToRun};
 
 use super::table;
 
-/// The most rows of the table.
+/// Maximum number of rows of the timeline.
 const ROWS_MAX: usize = 16;
 
-/// Renders a report.
 pub(crate) fn render_report(report: &SimulationReport) -> String {
     let mut text = format!(
         "{}: {} of cluster time, seed {}\n\n",
@@ -98,12 +98,12 @@ fn describe_steady(steady: &SteadyReport) -> String {
     text
 }
 
-/// `hh:mm:ss`.
+/// Formats seconds as `hh:mm:ss`.
 fn format_clock(seconds: u64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// To the nearest hundredth of a cent.
+/// Formats an amount, rounded to a hundredth of a cent.
 fn dollars(micro: u64) -> String {
     let price = (micro + 50) / 100;
     format!("${}.{:04}", price / 10_000, price % 10_000)

@@ -1,4 +1,4 @@
-//! What holds for every command (spec 09 section 1): help, version, exit codes, where output goes.
+//! Conventions of all commands (spec 09 section 1): help, version, exit codes, stdout and stderr.
 
 use std::process::Command;
 
@@ -50,14 +50,15 @@ fn a_reader_that_goes_away_is_no_error() {
     assert_eq!(run_without_reader(&["plan", "-f", "-"], POD), (Some(0), String::new()));
 }
 
-// Spec 09 section 1: a pipe that closes early ends the program with the right code, and that of a gate is 3.
+// Spec 09 section 1: a pipe that closes early ends the program with the right code, and the code of
+// a tripped gate is 3.
 #[test]
 fn a_gate_trips_though_nobody_reads() {
     let (code, stderr) = run_without_reader(&["plan", "-f", "-", "--fail-on", "unschedulable", "-o", "json"], POD);
     assert_eq!((code, stderr.as_str()), (Some(3), "warning: gate tripped: 1 pod finds no place\n"));
 }
 
-// A full disk is a failure of the work, not of the input.
+// A full disk is an execution failure (code 1), not bad input (code 2).
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_said_and_ends_with_1() {

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use crate::program::{kerf, temp_folder};
 
-/// The manifests that ship with Kerf; this test stands in the repository.
+/// Returns names and texts of the manifests that ship with Kerf, from `deploy/crds`.
 fn deployed_manifests() -> Vec<(String, String)> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
     let mut files: Vec<_> = std::fs::read_dir(folder)

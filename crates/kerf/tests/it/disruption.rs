@@ -1,4 +1,5 @@
-//! `kerf plan`, the half that takes nodes away (spec 09 section 2): commands, nodes that stay with their reasons, and money.
+//! The disruption part of `kerf plan` (spec 09 section 2): commands, nodes that stay with their
+//! reasons, and cost.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use crate::program::{KerfCommand, kerf};
 
 const AT_FLAG: [&str; 2] = ["--at", "2026-03-04T12:00:00Z"];
 
-/// `kerf plan` of the example that shows it, without measurements.
+/// Returns `kerf plan` for `examples/underused.yaml`, without measurements.
 fn plan(arguments: &[&str]) -> KerfCommand {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/underused.yaml");
     kerf(&[&["plan", "-f", example, "--no-stats"], arguments].concat())

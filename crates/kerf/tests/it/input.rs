@@ -1,4 +1,4 @@
-//! How input is given and what is said of bad input (spec 09 sections 1 and 2.1).
+//! Input options, and messages about bad input (spec 09 sections 1 and 2.1).
 
 use insta::assert_snapshot;
 
@@ -64,7 +64,7 @@ fn without_any_place_it_is_told_how_to_name_one() {
     ");
 }
 
-/// What an API server refuses, of built-in kinds.
+/// Objects of built-in kinds that an API server rejects.
 const REFUSED: &str = "\
 apiVersion: v1
 kind: Pod
@@ -97,7 +97,7 @@ metadata: {name: typo}
 spec: {containers: [{name: c, image: i}], nodeNmae: n}
 ";
 
-// Spec 09 section 2.1: the rule checks that the API server would apply, and section 1: all problems.
+// Spec 09 section 2.1: the rules that the API server would check. Section 1: all problems at once.
 #[test]
 fn built_in_kinds_are_judged_as_an_api_server_does() {
     assert_snapshot!(validate(&[("v.yaml", REFUSED)], &["-f", "v.yaml"]), @r##"
@@ -189,7 +189,8 @@ spec:
 
 #[test]
 fn yaml_means_what_it_means_to_kubectl() {
-    // Octal, a separator, a float that is whole: all of them are integers to an API server.
+    // An octal number, a digit separator, a whole float: an API server reads all of them as
+    // integers.
     for weight in ["010", "1_0", "0x_a", "1e1", "08", "+10.0"] {
         let text = format!("{POOL}  weight: {weight}\n");
         let seen = validate(&[("a.yaml", &text)], &["-f", "a.yaml"]);

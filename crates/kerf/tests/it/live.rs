@@ -1,4 +1,5 @@
-//! The commands that speak to a live cluster, which here is the sandbox's API server on loopback.
+//! Commands that use a live cluster, which is here the sandbox's API server on the loopback
+//! address.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -22,7 +23,7 @@ struct LiveCluster {
 }
 
 impl LiveCluster {
-    /// A cluster with the definitions, a pool and three pods that wait.
+    /// Starts a cluster with Kerf's CRDs, a pool and three pending pods.
     async fn start() -> Self {
         let server = ApiServer::new(ApiServerConfig::new(Clock::system(), 7));
         let serving = server.serve(0).await.unwrap();
@@ -82,7 +83,7 @@ async fn a_plan_reads_the_live_cluster_and_writes_nothing() {
 
 const ZONE_SPREAD_CONFIG: &str = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}";
 
-// spec 02 #105, as a person meets it
+// spec 02 #105, on the command line
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_spreads_as_the_scheduler_of_the_live_cluster_is_configured() {
     let cluster = LiveCluster::start().await;
@@ -102,7 +103,7 @@ async fn a_plan_spreads_as_the_scheduler_of_the_live_cluster_is_configured() {
     assert_eq!(machines(), 3);
 }
 
-/// A program that is ended with the test.
+/// A child process that is killed when the test ends.
 struct RunningKerf(Child);
 
 impl Drop for RunningKerf {
@@ -119,7 +120,8 @@ async fn the_controller_works_on_the_cluster_of_the_kubeconfig_and_ends_well() {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("kerf"));
     command.args(["controller", "-metrics-port=0", "--health-probe-port=0", "--batch-idle-duration=100ms"]);
     command.args(["--leader-election-namespace", "kube-system"]);
-    // Nobody selects the pods, so they are not spread; but the log says that others would be (spec 07 section 2.5).
+    // No Service or workload selects the pods, so they are not spread. The controller still logs
+    // the default constraints at its start (spec 07 section 2.5).
     command
         .env_clear()
         .env("KUBECONFIG", cluster.kubeconfig())
@@ -127,7 +129,7 @@ async fn the_controller_works_on_the_cluster_of_the_kubeconfig_and_ends_well() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut running = RunningKerf(command.spawn().unwrap());
-    // However long a busy machine takes; the test runner's patience is the only limit.
+    // Wait as long as a busy machine takes; the timeout of the test runner is the only limit.
     while cluster.count_claims().await == 0 {
         assert!(running.0.try_wait().unwrap().is_none(), "the controller ended by itself");
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -175,7 +177,7 @@ fn without_a_cluster_the_controller_says_what_to_do() {
     assert!(seen.stderr.contains("hint:  set KUBECONFIG, or run in a pod with a service account"), "{}", seen.stderr);
 }
 
-// spec 07 #4 and #5, as a person meets them
+// spec 07 #4 and #5, on the command line
 #[test]
 fn wrong_settings_are_named_together() {
     let seen = kerf(&["controller", "-log-level=trace", "-disable-leader-election=yes"]).run();

@@ -30,7 +30,7 @@ spec:
 ";
 const UNPLACEABLE_POD: &str = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: big}\nspec: {containers: [{name: a, resources: {requests: {cpu: \"1000\"}}}]}\n";
 
-/// `kerf plan` of one manifest, at a fixed instant and without measurements.
+/// Returns `kerf plan` for one manifest, at a fixed time and without measurements.
 fn plan(manifest: &str, arguments: &[&str]) -> KerfCommand {
     let base = ["plan", "-f", "-", "--at", "2026-03-04T12:00:00Z", "--no-stats"];
     kerf(&[&base, arguments].concat()).stdin(manifest)
@@ -135,7 +135,7 @@ fn yaml_says_the_same_as_json() {
     let yaml = plan(&manifest, &["-o", "yaml"]).run();
     let from_yaml: Value = serde_yaml_ng::from_str(&yaml.stdout).unwrap();
     assert_eq!(from_yaml, parse_stdout(&plan(&manifest, &["-o", "json"]).run()));
-    // A reader of YAML 1.1 would make a time of it.
+    // Without quotes a reader of YAML 1.1 would parse it as a timestamp.
     assert!(yaml.stdout.contains("\nat: \"2026-03-04T12:00:00Z\"\n"), "{}", yaml.stdout);
 }
 
@@ -149,7 +149,8 @@ fn spec_09_1_no_input_and_no_kubeconfig() {
     ");
 }
 
-// Spec 09 section 2.1: what an API server would refuse and a decision would read is bad input of a plan too.
+// Spec 09 section 2.1: a value that an API server would reject and that a decision reads is bad
+// input of a plan too.
 #[test]
 fn a_plan_does_not_decide_on_what_an_api_server_refuses() {
     let container = "containers: [{name: c, image: i, resources: {requests: {cpu: \"1\"}}}]";
@@ -186,7 +187,7 @@ fn a_plan_does_not_decide_on_what_an_api_server_refuses() {
         let seen = plan(&format!("{POOL}{NODE_CLASS}{object}"), &[]).run();
         assert_eq!((seen.code, seen.stdout.as_str()), (2, ""), "{object}");
         assert!(seen.stderr.contains(expected), "{object}: {}", seen.stderr);
-        // One of a cluster has passed a server, perhaps one that knows more.
+        // An object with a uid has passed an API server, perhaps a newer one.
         let of_cluster = object.replace("{name: ", "{uid: u, name: ");
         assert_eq!(plan(&format!("{POOL}{NODE_CLASS}{of_cluster}"), &[]).run().code, 0, "{of_cluster}");
     }
@@ -248,7 +249,8 @@ fn spec_09_6_a_pool_without_its_class_is_not_used_and_its_pods_say_so() {
     let unschedulable = parse_stdout(&seen)["provisioning"]["unschedulable"].clone();
     let messages: Vec<&str> =
         unschedulable.as_array().unwrap().iter().map(|pod| pod["message"].as_str().unwrap()).collect();
-    // The pool could not have served the big pod either, so that one has nothing to say of it.
+    // The pool could not have served the big pod even if it were ready, so its message does not
+    // name the pool.
     assert_snapshot!(messages.join("\n"), @r"
     no dynamic nodepools found
     no dynamic nodepools found; NodePool `default` could serve it but is not ready: NodeClass not found on cluster
@@ -256,7 +258,7 @@ fn spec_09_6_a_pool_without_its_class_is_not_used_and_its_pods_say_so() {
     no dynamic nodepools found; NodePool `default` could serve it but is not ready: NodeClass not found on cluster
     ");
     assert_snapshot!(seen.stderr, @"warning: NodePool `default` is not used: NodeClass not found on cluster");
-    // A pool that is ready makes no difference to that.
+    // A second pool that is ready does not change this.
     let both = format!(
         "{POOL}{NODE_CLASS}---\n{}",
         POOL.replace("name: default}\nspec", "name: other}\nspec")
@@ -426,7 +428,7 @@ fn settings_are_flags_and_variables() {
     "#);
 }
 
-// spec 02 #105, as a person meets it
+// spec 02 #105, on the command line
 #[test]
 fn pods_are_spread_as_the_scheduler_is_configured() {
     let config = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}";

@@ -1,4 +1,5 @@
-//! The referee's word on what the program prints: against Karpenter's recorded answers, and on random worlds.
+//! Checks the program's plans with the referee: against Karpenter's recorded answers, and on random
+//! clusters.
 
 mod clusters;
 mod karpenter;
@@ -9,8 +10,9 @@ use std::ffi::OsString;
 use kerf_referee::generator::{ClusterSize, provisioning_cluster};
 use kerf_referee::program::{KerfError, KerfProgram};
 
-/// The program under test, with a folder of its own for its input. It runs in this process, because there are more than a thousand
-/// questions; that the program itself prints the same is seen once, in [`the_program_says_what_its_library_says`].
+/// Returns the program under test, with a folder for its input. It runs in this process, because
+/// there are more than a thousand plans. [`the_program_says_what_its_library_says`] checks that the
+/// binary prints the same.
 fn in_process_kerf() -> (KerfProgram, tempfile::TempDir) {
     let scratch = tempfile::tempdir().unwrap();
     let run = |arguments: Vec<OsString>| {

@@ -1,4 +1,4 @@
-//! `kerf sandbox` as a person or a script sees it.
+//! `kerf sandbox` as users and scripts see it.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::program::kerf;
 
-/// A sandbox that runs a shell command.
+/// Runs a shell script with `kerf sandbox --no-controller`.
 fn run_in_sandbox(arguments: &[&str], script: &str) -> crate::program::RunResult {
     let mut all = vec!["sandbox", "--no-controller"];
     all.extend_from_slice(arguments);
@@ -87,7 +87,7 @@ fn a_sandbox_says_how_to_use_it_and_ends_cleanly() {
     assert!(!std::path::Path::new(&path).exists(), "{path} is left behind");
 }
 
-// Whoever ends the sandbox ends the command with it, and the command can still stop what it has started.
+// A signal to the sandbox also ends the command, and the command can stop its own children first.
 #[test]
 fn a_command_is_asked_to_end_before_it_is_killed() {
     let script = "trap 'echo tidied up; exit 7' TERM; echo ready; while :; do sleep 0.05; done";
@@ -103,7 +103,7 @@ fn a_command_is_asked_to_end_before_it_is_killed() {
     assert_eq!(child.wait().unwrap().code(), Some(7));
 }
 
-/// A pool, and a deployment of twelve pods of a cpu each.
+/// A pool and a deployment of twelve pods with one CPU each.
 const POOL_AND_DEPLOYMENT: &str = r#"
 apiVersion: karpenter.kwok.sh/v1alpha1
 kind: KWOKNodeClass
@@ -130,8 +130,8 @@ spec:
       containers: [{name: web, image: nginx, resources: {requests: {cpu: "1"}}}]
 "#;
 
-// Spec 09 section 3: Kerf is part of it. Pods pend, claims and nodes come, pods run; a claim that is deleted takes its node along, and its
-// pods find another.
+// Spec 09 section 3: the sandbox includes Kerf. Pods are pending, Kerf creates claims and nodes,
+// and the pods run. Deleting a claim drains its node, and the node's pods run on another.
 #[test]
 fn kerf_grows_the_cluster_and_drains_a_node_that_is_deleted() {
     let folder = crate::program::temp_folder(&[("growing.yaml", POOL_AND_DEPLOYMENT)]);

@@ -1,4 +1,5 @@
-//! `kerf sandbox run` as a person or a script sees it: stories in virtual time with Kerf at work, with and without faults.
+//! `kerf sandbox run` as users and scripts see it: scenarios in virtual time with Kerf, with and
+//! without faults.
 
 use serde_json::Value;
 
@@ -38,7 +39,8 @@ fn a_story_is_told_to_its_end() {
     assert!(seen.stdout.contains("» 50 pods, ") && seen.stdout.ends_with("Invariants  all held\n"), "{}", seen.stdout);
 }
 
-// Machines take twenty seconds to start, and other passes run meanwhile. They find the packing again that the machines were launched for.
+// Instances take twenty seconds to start, and other passes run meanwhile. Each pass must find again
+// the packing for which the instances were launched.
 #[test]
 fn nothing_more_is_launched_for_pods_whose_machines_are_on_their_way() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/week.yaml");
@@ -74,7 +76,8 @@ fn bad_weather_at_the_cloud_does_not_change_what_holds() {
     ]);
 }
 
-/// Nobody can place a pod of a thousand cpus, and nobody said that it may wait.
+/// A pod of a thousand CPUs, which no instance type can hold. The scenario does not allow it to
+/// stay pending.
 const UNPLACEABLE_POD_SCENARIO: &str = "
 name: Too big
 until: 1m
@@ -96,11 +99,12 @@ fn what_must_not_happen_ends_with_1_and_says_how_to_repeat_it() {
     assert!(seen.stdout.contains("every pod runs: 1 pods wait, such as default/giant"), "{}", seen.stdout);
 }
 
-// Spec 09 section 1: a pipe that closes early ends the program with the right code. A story that was cut short has not passed; one that was
-// played to its end has its verdict, heard or not.
+// Spec 09 section 1: a pipe that closes early ends the program with the right code. A scenario that
+// was cut short has not passed; a scenario that ran to its end keeps its verdict, even if no
+// process reads the report.
 #[test]
 fn a_story_ends_with_its_reader_and_has_not_passed() {
-    // Told to its end, it would take minutes.
+    // To its end it would take minutes.
     let endless = "{name: Endless, until: 1000h, steps: [{at: 0s, every: 10s, say: tick}]}";
     let files = temp_folder(&[("endless.yaml", endless), ("big.yaml", UNPLACEABLE_POD_SCENARIO)]);
     let path = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
@@ -110,9 +114,9 @@ fn a_story_ends_with_its_reader_and_has_not_passed() {
     assert_eq!(run_without_reader(&["sandbox", "run", &path("big.yaml"), "-o", "json"], ""), (Some(1), String::new()));
 }
 
-/// Forty minutes with the same demand: jobs every five minutes, a deployment that is rolled out anew, one that
-/// shrinks at the beginning. Costs are compared while a job runs, since its room is part of the demand.
-/// `scenarios/week.yaml` is the long form of it (`make week`).
+/// Runs forty minutes of constant demand: jobs every five minutes, a deployment that is restarted,
+/// and one that shrinks at the beginning. Costs are compared while a job runs, because its capacity
+/// is part of the demand. `scenarios/week.yaml` is the long version (`make week`).
 fn run_steady_scenario(consolidate_after: &str, until: &str) -> RunResult {
     let workload = |name: &str, replicas: u32, cpu: &str| {
         format!(

@@ -1,5 +1,5 @@
-//! A plan is what the controller does: on random clusters, the claims that a plan of the live cluster names are the claims that the
-//! controllers then create.
+//! A plan is what the controllers do: on random clusters, the claims in a plan of the live cluster
+//! are the claims that the controllers then create.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -21,7 +21,7 @@ use tokio::sync::OnceCell;
 use super::*;
 use crate::args::FeatureGates;
 
-/// What a claim is for and what it may become: pool, instance types, requests.
+/// Pool, instance types and requests of a claim.
 type ClaimSummary = (String, Vec<String>, Vec<(String, String)>);
 
 const CLUSTERS: u64 = 200;
@@ -49,7 +49,7 @@ where
     api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
 }
 
-/// One of some values.
+/// Returns one of the values at random.
 fn pick_one<'v>(chance: &mut Rng, values: &[&'v str]) -> &'v str {
     values[usize::try_from(chance.below(values.len() as u64)).unwrap()]
 }
@@ -108,11 +108,13 @@ fn start_clock() -> Clock {
     Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap())
 }
 
-/// A server with the definitions and a node class, of which each cluster is a copy: to judge the definitions takes longer than all the rest.
+/// Returns a server with Kerf's CRDs and a node class. Each cluster is a fork of it, because
+/// compiling the CRDs takes longer than the rest of the test.
 async fn installed_server() -> &'static ApiServer {
     static FURNISHED: OnceCell<ApiServer> = OnceCell::const_new();
     let furnish = async || {
-        // A seed of its own, so that no cluster makes the uids of the definitions once more.
+        // The seed of this server is not the seed of any cluster, so that no cluster generates the
+        // uids of the CRDs again.
         let server = ApiServer::new(ApiServerConfig::new(start_clock(), CLUSTERS));
         super::super::sandbox::install_kwok_crds(&server).await.unwrap();
         create::<KWOKNodeClass>(&server, json!({"metadata": {"name": "default"}, "spec": {}})).await;
@@ -121,7 +123,7 @@ async fn installed_server() -> &'static ApiServer {
     FURNISHED.get_or_init(furnish).await
 }
 
-/// A cluster with pools, a few nodes and pods that wait.
+/// Returns a cluster with random pools, a few nodes and pending pods.
 async fn random_cluster(seed: u64) -> ApiServer {
     let server = installed_server().await.fork(start_clock());
     server.reseed(seed);
@@ -150,7 +152,7 @@ async fn random_cluster(seed: u64) -> ApiServer {
     server
 }
 
-/// What a plan of the live cluster says: claims, and pods that find no place.
+/// Returns the claims and the unplaced pods of a plan of the live cluster.
 async fn planned_claims(server: &ApiServer) -> (Vec<ClaimSummary>, Vec<String>) {
     let objects = input::load_with_client(server.client(), SelectorKinds::Skip).await.unwrap().objects;
     let world = PlanInput::new(objects, kerf_kwok::built_in_catalogue(), server.clock().now());
@@ -166,7 +168,8 @@ async fn planned_claims(server: &ApiServer) -> (Vec<ClaimSummary>, Vec<String>) 
     (claims, solution.unplaced.iter().map(|unplaced| unplaced.pod.to_string()).collect())
 }
 
-/// What the controllers do: claims, and pods of which they say that they find no place.
+/// Runs the controllers for 5 s of virtual time. Returns the claims that they created and the pods
+/// for which they published `FailedScheduling`.
 async fn created_claims(server: &ApiServer) -> (Vec<ClaimSummary>, Vec<String>) {
     let (client, clock) = (server.client_as("kerf"), server.clock());
     let recorder = Arc::new(Recorder::new(client.clone(), clock, 0));
@@ -206,7 +209,8 @@ async fn created_claims(server: &ApiServer) -> (Vec<ClaimSummary>, Vec<String>) 
     (claims, failed)
 }
 
-/// Compares plan and action on some clusters. Two tests share the work, so that it takes half as long.
+/// Compares plan and controllers on the clusters with these seeds. Two tests share the seeds, so
+/// that the comparison takes half as long.
 async fn compare_plan_with_controllers(seeds: std::ops::Range<u64>) {
     let (mut machines, mut left_out) = (0, 0);
     for seed in seeds {

@@ -1,5 +1,5 @@
-//! `kerf sandbox run`: a scenario in virtual time, with Kerf as the one that is tried. The same scenario can be played in real time on a
-//! cluster that serves, which is what `--demo` does.
+//! `kerf sandbox run`: runs a scenario in virtual time and checks Kerf's controllers. `--demo` runs
+//! a scenario in real time on a cluster that serves its API.
 
 use std::path::Path;
 
@@ -20,12 +20,12 @@ use crate::commands::plan;
 use crate::exit::{CommandFailure, Exit, Problem};
 use crate::output::{self, StdoutState};
 
-/// The story of the demonstration.
+/// Scenario of `kerf sandbox --demo`.
 const DEMO_SCENARIO: &str = include_str!("../../../../../scenarios/story.yaml");
-/// When virtual time begins: any instant would do, and it is always the same.
+/// Start of virtual time. The value is arbitrary but fixed, so that runs are reproducible.
 const VIRTUAL_START_TIME: &str = "2026-01-01T00:00:00Z";
 
-/// Runs a scenario and shows what came of it.
+/// Runs a scenario and prints its report.
 pub(in crate::commands) fn simulate(wish: &SandboxRunOptions) -> Result<Exit, CommandFailure> {
     let catalogue = plan::instance_types(wish.instance_types.as_deref())?;
     let text = std::fs::read_to_string(&wish.scenario).map_err(|cause| {
@@ -37,7 +37,7 @@ pub(in crate::commands) fn simulate(wish: &SandboxRunOptions) -> Result<Exit, Co
         scenario.until = until;
         scenario.steps.retain(|step| step.at <= until);
     }
-    // Time stands still while anybody works, and jumps when everybody waits.
+    // Virtual time stops while any task can run, and jumps to the next timer when all tasks wait.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     let runtime = runtime.context("cannot start the runtime").map_err(CommandFailure::ExecutionFailed)?;
     let is_told = wish.format == Format::Table;
@@ -51,7 +51,7 @@ pub(in crate::commands) fn simulate(wish: &SandboxRunOptions) -> Result<Exit, Co
         let kerf = SandboxController { settings: wish.settings.clone(), seed: wish.seed, metrics_port: None, cores: 1 };
         run_simulation(&cluster, Simulation { scenario, seed: wish.seed }, kerf, catalogue, is_told).await
     })?;
-    // What was not played to its end has no verdict, and must not be taken for one that passed.
+    // A run that did not complete has no verdict and must not count as passed.
     let PlayOutcome::Completed(report) = report else {
         let cause = anyhow::anyhow!("the scenario was not played to its end: whoever read stdout has gone");
         return Err(CommandFailure::ExecutionFailed(cause));
@@ -64,7 +64,7 @@ pub(in crate::commands) fn simulate(wish: &SandboxRunOptions) -> Result<Exit, Co
     Ok(if report.violations.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-/// The story of the demonstration, on a cluster that others may look at meanwhile.
+/// Runs the demo scenario in real time; other clients may use the cluster meanwhile.
 pub(super) async fn run_demo(
     cluster: &Cluster,
     kerf: SandboxController,
@@ -78,10 +78,10 @@ pub(super) async fn run_demo(
     Ok(if report.violations.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-/// How far a scenario was played.
+/// The extent to which a scenario ran.
 enum PlayOutcome {
     Completed(Box<SimulationReport>),
-    /// As far as somebody listened.
+    /// The reader closed stdout, and the run stopped.
     StdoutClosed,
 }
 
@@ -117,7 +117,7 @@ async fn run_simulation(
     }
 }
 
-/// Kerf, as the one that is tried.
+/// Returns a future that runs Kerf's controllers until it is dropped.
 fn controllers_under_test(cluster: &Cluster, kerf: SandboxController, catalogue: Catalogue) -> BoxFuture<'static, ()> {
     let (shutdown, stop) = Shutdown::new();
     let working = kerf.run(cluster, catalogue, stop);
@@ -130,10 +130,10 @@ fn controllers_under_test(cluster: &Cluster, kerf: SandboxController, catalogue:
     .boxed()
 }
 
-/// Reads a scenario, or says everything that is wrong with it.
+/// Parses a scenario. The error lists every mistake.
 fn read_scenario(text: &str, path: &Path) -> Result<Scenario, CommandFailure> {
     let problem = |why: String| Problem::new(format!("{}: {why}", path.display()));
-    // YAML's own tree minds a key that is given twice.
+    // Parse into YAML's own value type first: it rejects duplicate keys.
     let tree: serde_yaml_ng::Value =
         serde_yaml_ng::from_str(text).map_err(|cause| CommandFailure::bad_input(problem(cause.to_string())))?;
     let tree = serde_json::to_value(tree).map_err(|cause| CommandFailure::bad_input(problem(cause.to_string())))?;

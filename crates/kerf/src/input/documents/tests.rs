@@ -1,4 +1,4 @@
-//! Streams of every shape: what is found in them, and where.
+//! Splitting of streams: which objects are found, and at which origin.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -6,7 +6,7 @@ use super::*;
 
 /// Kind, document, item and line of an object.
 type ObjectRow = (String, u32, u32, u32);
-/// Document, line and message of what cannot be read.
+/// Document, line and message of an unreadable document.
 type UnreadableRow = (u32, u32, String);
 
 fn outline(text: &str) -> (Vec<ObjectRow>, Vec<UnreadableRow>) {

@@ -1,4 +1,4 @@
-//! Whole inputs: what is read from them and what is complained about.
+//! Loading of whole inputs: objects, problems and warnings.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -6,7 +6,7 @@ use super::*;
 
 const ONE: NonZeroUsize = NonZeroUsize::MIN;
 
-/// Reads texts as if they were files.
+/// Loads texts as if they were files.
 fn load_texts(texts: &[(&str, &str)]) -> Result<Loaded, Vec<String>> {
     let sources: Vec<Source> =
         texts.iter().map(|(name, text)| Source { name: (*name).to_owned(), text: (*text).to_owned() }).collect();
@@ -45,7 +45,7 @@ fn identical_duplicates_are_accepted_however_they_are_written() {
 #[test]
 fn different_duplicates_name_both_places() {
     let first = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: x, image: one}]}\n";
-    // They differ in a field that no decision reads: they are different all the same.
+    // They differ in a field that no decision reads; they are still different objects.
     let second = "---\n# again\napiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: default}\nspec: {containers: [{name: x, image: two}]}\n";
     assert_eq!(
         load_texts(&[("a.yaml", first), ("b.yaml", second)]).unwrap_err(),
@@ -91,7 +91,7 @@ fn kinds_that_nobody_reads_are_one_line() {
     );
 }
 
-// spec 09 #11, as far as reading goes
+// spec 09 #11, for loading
 #[test]
 fn any_number_of_threads_reads_the_same() {
     let items: Vec<String> = (0..3000)

@@ -1,4 +1,4 @@
-//! What files leave open, and what machines cost.
+//! Namespaces and pods that files omit, and prices of managed nodes.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -29,10 +29,10 @@ fn node(rest: &str) -> String {
 fn managed_machines_have_their_catalogue_price() {
     let price = |manifest: &str| plan_input_of(manifest).current_price;
     assert_eq!(price(CLAIM), Price::from_nanos(27_147_484));
-    // The node says what the machine has become.
+    // The labels of the node win over those of the claim.
     let labels = ", labels: {node.kubernetes.io/instance-type: c-2x-amd64-linux, topology.kubernetes.io/zone: test-zone-b, karpenter.sh/capacity-type: on-demand}";
     assert_eq!(price(&format!("{CLAIM}{}", node(labels))), Price::from_nanos(54_294_967));
-    // A node without a claim is nobody's that we know of.
+    // A node without a claim is not managed.
     assert_eq!(price(&node(labels)), Price::ZERO);
     // A claim that was never launched costs nothing yet.
     let waiting =

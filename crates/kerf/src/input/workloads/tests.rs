@@ -1,4 +1,4 @@
-//! Which pods workloads lack.
+//! Missing pods of workloads.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -6,7 +6,8 @@ use super::*;
 use crate::input::decode::decode;
 use crate::input::documents;
 
-/// The pods that the workloads of a text lack, with their owner; then the claims that come with them.
+/// Returns the names of the pods that the workloads of a text lack, and of the
+/// PersistentVolumeClaims that are created with them.
 fn created_names(text: &str) -> (Vec<String>, Vec<String>) {
     let split = documents::split(0, text);
     assert_eq!(split.unreadable, []);
@@ -57,13 +58,14 @@ fn spec_09_16_a_deployment_of_three_with_two_pods_lacks_one() {
     for owner in [OWNED_BY_DEPLOYMENT, OWNED_BY_REPLICA_SET] {
         let two = format!("{DEPLOYMENT}{}{}", pod("web-0", owner, ""), pod("web-x", owner, ""));
         assert_eq!(created_pod_names(&two), ["web-1"], "{owner}");
-        // The replica set between them makes no difference, and lacks nothing on its own account.
+        // The ReplicaSet between Deployment and pods makes no difference and lacks no pods of its
+        // own.
         assert_eq!(created_pod_names(&format!("{two}{REPLICA_SET}")), ["web-1"], "{owner}");
     }
     assert_eq!(created_pod_names(&format!("{DEPLOYMENT}{REPLICA_SET}")), ["web-0", "web-1", "web-2"]);
 }
 
-// spec 09 #16: a pod of someone else does not count
+// spec 09 #16: pods of other owners do not count
 #[test]
 fn only_owned_pods_count() {
     for owner in [
@@ -77,7 +79,8 @@ fn only_owned_pods_count() {
     }
 }
 
-// The controller of a workload that is going makes no more pods for it, whoever else still waits for its end.
+// The controller of a workload that is being deleted creates no pods, even while a finalizer delays
+// the deletion.
 #[test]
 fn a_workload_that_is_going_lacks_nothing() {
     let going = |text: &str| text.replace("metadata: {", "metadata: {deletionTimestamp: 2026-03-04T11:00:00Z, ");
@@ -140,7 +143,7 @@ fn spec_09_17_a_job_lacks_what_it_may_run_now() {
     assert_eq!(created_pod_names(&job("", "")), ["j-0"]);
     assert_eq!(created_pod_names(&job("parallelism: 0, completions: 3", "")), [""; 0]);
     assert_eq!(created_pod_names(&job("parallelism: 2, completions: 3", "succeeded: 2")).len(), 1);
-    // A work queue runs at its width until one of its pods succeeds.
+    // A work queue runs `parallelism` pods until one of them succeeds.
     assert_eq!(created_pod_names(&job("parallelism: 4", "")).len(), 4);
     assert_eq!(created_pod_names(&job("parallelism: 4", "succeeded: 1")), [""; 0]);
     let running = job("parallelism: 2, completions: 3", "") + &pod("a", by_job, "status: {phase: Running}");

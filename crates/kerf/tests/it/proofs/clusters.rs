@@ -1,5 +1,5 @@
-//! The half of the program that takes nodes away, on random clusters: what must hold of every plan, and Karpenter's recorded answers.
-//! (`make properties` and `make differential` try many more.)
+//! Disruption on random clusters: properties of every plan, and a comparison with Karpenter's
+//! recorded answers. `make properties` and `make differential` use many more clusters.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use kerf_referee::properties::{ClusterPropertyResult, check_cluster_properties};
 
 use super::in_process_kerf;
 
-/// How many clusters are tried; those before are on record.
+/// Seeds of the random clusters; Karpenter's answers are recorded for the seeds below.
 const CLUSTER_SEEDS: std::ops::Range<u64> = 50..150;
 
 #[test]

@@ -1,4 +1,5 @@
-//! Karpenter's own answers to fifty random worlds, recorded: Kerf places whatever Karpenter places, lawfully, and for no more money.
+//! Karpenter's recorded answers for fifty random clusters: Kerf places every pod that Karpenter
+//! places, without a violation, and for no more money.
 
 use kerf_referee::differential::{KarpenterAnswers, RecordedWorlds, compare_with_karpenter};
 

@@ -1,4 +1,4 @@
-//! What must hold of every plan, on random worlds (`make properties` tries many more).
+//! Properties of every plan, on random clusters (`make properties` uses many more).
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,13 +12,14 @@ use kerf_referee::properties::{CheckOptions, PropertyResult, check_properties, d
 
 use super::in_process_kerf;
 
-/// How many worlds are tried.
+/// Number of random clusters.
 const WORLD_COUNT: u64 = 500;
 
-/// How many steps of exhaustive search a world is worth in an unoptimised build.
+/// Steps of the exhaustive search per cluster; few, because this build is not optimized.
 const SEARCH_STEPS: u64 = 2_000;
 
-/// Mostly small worlds, which the exhaustive search can judge and which are quick; every tenth is a medium one.
+/// Returns the size of a cluster: mostly small clusters, for which the exhaustive search is
+/// possible and fast; every tenth is a medium one.
 fn size_of(seed: u64) -> ClusterSize {
     if seed % 10 == 9 { ClusterSize::Medium } else { ClusterSize::Small }
 }
@@ -34,7 +35,7 @@ fn plans_are_lawful_complete_and_the_same_however_they_are_asked_for() {
             if seed >= WORLD_COUNT {
                 return;
             }
-            // Asking three times costs three times as much.
+            // Repeated runs take three times as long, so only every sixth cluster has them.
             let care = CheckOptions { repeat_runs: seed % 6 == 3, search_steps: SEARCH_STEPS };
             let trial = check_properties(&provisioning_cluster(seed, size_of(seed)), &kerf, care);
             trials.lock().unwrap().push(trial);
@@ -54,8 +55,8 @@ fn plans_are_lawful_complete_and_the_same_however_they_are_asked_for() {
     assert!(gaps.len() > 400 && mean < 0.02, "{}", describe_gaps(&trials));
 }
 
-// Pods that a zone spread counts but that have none of their own, some on claims whose zone is open: they are bound when they do
-// no harm.
+// Pods that a zone spread counts but that have no spread of their own, some on claims whose zone is
+// open. Such claims are restricted to a zone in which the pods do not violate the spread.
 #[test]
 fn a_spread_that_counts_pods_in_open_zones_is_kept() {
     let (kerf, _scratch) = in_process_kerf();

@@ -1,4 +1,5 @@
-//! Nodes that need not be there, or are not what they should be, go by themselves; and what runs on them keeps running.
+//! Disruption: empty, underutilized and drifted nodes are removed or replaced, and their pods keep
+//! running.
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::kwoknodeclass::KWOKNodeClass;
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::scenario_cluster::{ScenarioCluster, claim_condition, node_label, run_scenario};
 
-/// A pool that lets its nodes go soon.
+/// Returns a pool that consolidates its nodes after one second.
 fn consolidating_pool_spec() -> Value {
     json!({"disruption": {"consolidateAfter": "1s", "consolidationPolicy": "WhenEmptyOrUnderutilized"}})
 }
@@ -76,7 +77,7 @@ fn acceptance_g_consolidation() {
         g.create_deployment("spread", 3, "500m", host_anti_affinity("spread")).await;
         g.wait_until_running("spread", 3).await;
         g.wait_until_initialized(3).await;
-        // Nothing keeps them apart any more; the new pods go where there is room.
+        // No anti-affinity keeps the new pods apart; they run where there is free capacity.
         g.scale("spread", 0).await;
         g.create_deployment("small", 3, "200m", json!({})).await;
         g.wait_until("fewer nodes carry them", async || {

@@ -1,4 +1,4 @@
-//! Several processes, one leader; and processes that end in the middle of things.
+//! Leader election, and processes that end in the middle of their work.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Pods that cannot be placed get machines: which, how many, and where.
+//! Provisioning: which instances are launched for pending pods, how many, and where.
 
 use std::collections::BTreeSet;
 
@@ -151,7 +151,7 @@ fn daemons_are_counted_before_they_run() {
         let agent = json!({"metadata": {"name": "agent"}, "spec": {"selector": {"matchLabels": {"app": "agent"}}, "template": template}});
         g.create_namespaced::<DaemonSet>(agent).await;
         g.start_kerf();
-        // Alone it would fit one CPU; with the daemon it does not.
+        // Alone the pod would fit one CPU; with the daemon it does not.
         g.create_deployment("web", 1, "800m", json!({})).await;
         g.wait_until_running("web", 1).await;
         g.wait_until_running("agent", 1).await;

@@ -1,4 +1,4 @@
-//! Pools: which of them is asked, what they demand, and when they are not ready.
+//! NodePools: weights, taints, labels, readiness, hash and printed columns.
 
 use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodepool::NodePool;
@@ -94,7 +94,7 @@ fn a_pool_has_its_hash_and_its_claims_inherit_it() {
     });
 }
 
-// spec 01 section 1: what `kubectl get nodepools,nodeclaims -o wide` shows are these columns.
+// spec 01 section 1: `kubectl get nodepools,nodeclaims -o wide` shows these columns.
 #[test]
 fn tables_have_karpenters_columns() {
     run_scenario(async |g| {

@@ -1,4 +1,4 @@
-//! From a claim to a node that pods may use.
+//! From a NodeClaim to an initialized node.
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodeclaim::NodeClaim;

@@ -1,4 +1,4 @@
-//! Nodes end well: drained first, gone afterwards, and what ran on them runs elsewhere.
+//! Termination: a node is drained before it is deleted, and its pods run elsewhere.
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::scenario_cluster::{ScenarioCluster, node_of, run_scenario};
 
-/// Two pods on one node.
+/// Starts Kerf with two pods on one node.
 async fn start_with_two_pods(g: &mut ScenarioCluster, pool: serde_json::Value) -> (NodeClaim, Node) {
     g.create_pool("general", pool).await;
     g.start_kerf();
