@@ -1,6 +1,7 @@
-//! `cargo xtask frozen-strings`: texts that users, stored objects or seeds depend on, and that a rename must not change. They stand in
-//! `xtask/frozen-strings.txt`, one per line with its kind. A string that is listed and no longer in the tree is an error, and so is
-//! one in the tree that is not listed. `--write` adds to the list; it never removes from it.
+//! `cargo xtask frozen-strings`: texts on which users, stored objects or seeds depend, and that a
+//! rename must not change. `xtask/frozen-strings.txt` lists them, one per line with its kind. A
+//! string that is listed and no longer in the tree is an error, and so is a string in the tree that
+//! is not listed. `--write` adds to the list and never removes from it.
 
 mod extract;
 mod rust_items;
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::repository::Repository;
 
-/// The list.
+/// Path of the list.
 pub(crate) const LIST: &str = "xtask/frozen-strings.txt";
 
 const HEAD: &str = "\
@@ -17,12 +18,11 @@ const HEAD: &str = "\
 # `cargo xtask frozen-strings --write` adds new ones. To change or remove a string on purpose, edit this file in the same commit.
 ";
 
-/// A kind of frozen string: what it is called in the list, and what depends on it.
+/// A kind of frozen string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// `kerf.sh/…` names of annotations and API versions.
     Annotation,
-    /// Names of controllers.
     ControllerName,
     /// Names of faults for `--faults`.
     FaultFlag,
@@ -34,13 +34,12 @@ pub(crate) enum Kind {
     LogKeys,
     /// Log messages of spec 07 §7.2.
     LogMessage,
-    /// Names of metrics.
     Metric,
     /// Reason codes of `docs/reasons.md`.
     ReasonCode,
     /// The keys of one object of scenario files, in alphabetical order.
     ScenarioObject,
-    /// The number of tests that are named after an edge case, for one specification.
+    /// The number of tests whose names begin with `spec_NN_k_`, for one specification.
     SpecTests,
     /// Labels of random streams.
     StreamLabel,
@@ -79,7 +78,7 @@ impl Kind {
         }
     }
 
-    /// Returns what depends on strings of this kind, and what to do if one is missing.
+    /// Returns the reason why strings of this kind are frozen, and what to do if one is missing.
     fn advice(self) -> &'static str {
         match self {
             Self::Annotation => "objects in clusters carry it: restore the literal",
@@ -117,10 +116,9 @@ impl Kind {
     }
 }
 
-/// A frozen string.
+/// A frozen string with its kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Frozen {
-    /// What it is.
     pub(crate) kind: Kind,
     /// The text; for [`Kind::SpecTests`] `spec_NN` and the number.
     pub(crate) text: String,
@@ -140,7 +138,7 @@ impl Frozen {
     }
 }
 
-/// Returns everything in which the list and the tree disagree.
+/// Returns all differences between the list and the tree.
 pub(crate) fn problems(repository: &Repository) -> Vec<String> {
     let Some(file) = repository.file(LIST) else {
         return vec![format!("{LIST} is missing: restore it, or run `cargo xtask frozen-strings --write`")];
@@ -166,7 +164,7 @@ pub(crate) fn problems(repository: &Repository) -> Vec<String> {
             missing.kind.advice()
         ));
     }
-    // More tests of an edge case than listed are no problem.
+    // A larger number of tests for an edge case than listed is not a problem.
     for new in difference(&found, &listed).into_iter().filter(|new| new.kind != Kind::SpecTests) {
         problems.push(format!(
             "{} `{}` is not in {LIST}: if it is new, run `cargo xtask frozen-strings --write`",
@@ -177,7 +175,8 @@ pub(crate) fn problems(repository: &Repository) -> Vec<String> {
     problems
 }
 
-/// Returns the list with everything added that is in the tree, and what was added. Nothing is removed, except smaller numbers of tests.
+/// Returns the list extended by all new strings of the tree, and the added lines. Nothing is
+/// removed, except smaller numbers of tests.
 pub(crate) fn extended_list(repository: &Repository) -> Result<(String, Vec<String>), String> {
     let lines =
         repository.file(LIST).map_or("", |file| file.text.as_str()).lines().filter(|line| !line.starts_with('#'));
@@ -202,7 +201,8 @@ pub(crate) fn extended_list(repository: &Repository) -> Result<(String, Vec<Stri
     Ok((format!("{HEAD}{}\n", lines.join("\n")), added))
 }
 
-/// Returns what the first has and the second has not, each as often as it is missing. A number of tests is missing if it is greater.
+/// Returns the strings of `first` that are not in `second`, each as often as it is missing. A
+/// number of tests is missing if `second` has only smaller numbers.
 fn difference(first: &[Frozen], second: &[Frozen]) -> Vec<Frozen> {
     let mut left: BTreeMap<&Frozen, usize> = BTreeMap::new();
     for frozen in second {

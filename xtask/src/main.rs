@@ -1,5 +1,6 @@
-//! Checks on the repository itself, for what the compiler and clippy cannot see: `cargo xtask tidy`,
-//! `cargo xtask spec-coverage` and `cargo xtask frozen-strings`. All are tests as well, so that nobody has to remember to run them.
+//! Checks of the repository that the compiler and clippy cannot do: `cargo xtask tidy`, `cargo
+//! xtask spec-coverage` and `cargo xtask frozen-strings`. All of them are also tests, so that they
+//! run with `cargo test`.
 
 mod code;
 mod frozen_strings;
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok((text, code)) => {
-            // A reader that has gone away has read enough.
+            // A closed pipe is not an error: the reader has read enough.
             let _ = std::io::stdout().write_all(text.as_bytes());
             code
         }

@@ -1,5 +1,6 @@
-//! `cargo xtask spec-coverage`: which numbered edge cases of `docs/spec` no test names. A specification that nobody checks is a wish,
-//! so the list of what is left is computed, never kept by hand; a test that names a case which does not exist is an error.
+//! `cargo xtask spec-coverage`: the numbered edge cases of `docs/spec` that no test names. The list
+//! is computed from the tests and never kept by hand. A test that names a case that does not exist
+//! is an error.
 
 mod edge_cases;
 mod mentions;
@@ -11,30 +12,31 @@ use crate::code;
 use crate::repository::{Repository, TextFile};
 use edge_cases::EdgeCase;
 
-/// How far into a missing case's sentence its line in the report goes.
+/// Number of characters of a missing case that the report shows.
 const EXCERPT_CHARS: usize = 100;
 
-/// What tests name, for every specification.
+/// Coverage of all specifications by tests.
 pub(crate) struct Coverage {
     /// One entry per `docs/spec/NN-*.md`, by number.
     pub(crate) specs: Vec<SpecCoverage>,
-    /// Cases that tests name and no specification has, and specifications whose cases cannot be read.
+    /// Cases that tests name and no specification has, and specifications whose cases cannot be
+    /// parsed.
     pub(crate) problems: Vec<String>,
 }
 
-/// One specification.
+/// Coverage of one specification by tests.
 pub(crate) struct SpecCoverage {
-    /// Its two digits.
+    /// The two digits at the beginning of the file name.
     pub(crate) number: String,
-    /// The name of its file.
+    /// File name without the extension.
     name: String,
-    /// How many edge cases it has.
+    /// Number of edge cases.
     total: usize,
-    /// Those that no test names.
+    /// Edge cases that no test names.
     missing: Vec<EdgeCase>,
 }
 
-/// Compares what the specifications demand with what the tests name.
+/// Compares the edge cases of the specifications with those that tests name.
 pub(crate) fn coverage(repository: &Repository) -> Coverage {
     let mut problems = Vec::new();
     let mut named: BTreeSet<(String, u32)> = BTreeSet::new();
@@ -65,7 +67,7 @@ pub(crate) fn coverage(repository: &Repository) -> Coverage {
     Coverage { specs, problems }
 }
 
-/// The report as text, for all specifications or one.
+/// Renders the report for all specifications or for one.
 pub(crate) fn render(coverage: &Coverage, only: Option<&str>) -> String {
     let mut text = String::new();
     for problem in &coverage.problems {
@@ -92,7 +94,7 @@ pub(crate) fn render(coverage: &Coverage, only: Option<&str>) -> String {
     text
 }
 
-/// The part of a file that is a test: all of a test file, else what is marked `#[cfg(test)]`.
+/// Returns the test code of a file: all of a test file, otherwise the items with `#[cfg(test)]`.
 fn test_text(file: &TextFile) -> String {
     if file.is_for_tests() {
         return file.text.clone();
@@ -102,7 +104,7 @@ fn test_text(file: &TextFile) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// File name and number of a specification, by its path.
+/// Returns file name and number of a specification; `None` if the path is not one.
 fn spec_number(path: &str) -> Option<(&str, &str)> {
     let name = path.strip_prefix("docs/spec/")?.strip_suffix(".md")?;
     let number = name.get(..2)?;

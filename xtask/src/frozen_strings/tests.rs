@@ -1,4 +1,4 @@
-//! A small tree with a frozen string of every kind, and what happens to the check when one of them is touched.
+//! Runs the check on a small tree with a frozen string of every kind, with single strings changed.
 
 use super::*;
 
@@ -99,7 +99,7 @@ stream-label disruption.command
 stream-label kubelets
 ";
 
-/// The tree and its list, with one text replaced by another in one file.
+/// Returns the tree and its list, with one text replaced by another in one file.
 fn changed(path: &str, old: &str, new: &str) -> Repository {
     let list = format!("{HEAD}{LISTED}");
     let mut files: Vec<(&str, String)> = TREE.iter().map(|&(path, text)| (path, text.to_owned())).collect();
@@ -111,7 +111,7 @@ fn changed(path: &str, old: &str, new: &str) -> Repository {
     Repository::of(&files)
 }
 
-/// The beginnings of the problems, up to the first colon.
+/// Returns the beginnings of the problems, up to the first colon.
 fn complaints(path: &str, old: &str, new: &str) -> Vec<String> {
     let problems = problems(&changed(path, old, new));
     problems.iter().map(|problem| problem.split(':').next().unwrap_or_default().to_owned()).collect()
@@ -231,7 +231,7 @@ fn this_repository_keeps_its_frozen_strings() {
     let repository = Repository::read().expect("the repository can be read");
     let problems = problems(&repository);
     assert!(problems.is_empty(), "cargo xtask frozen-strings complains:\n{}", problems.join("\n"));
-    // Each kind must find something: a check of nothing always passes.
+    // The check must find strings of each kind: a check of nothing always passes.
     let listed = repository.file(LIST).map_or("", |file| file.text.as_str());
     for kind in Kind::ALL {
         assert!(

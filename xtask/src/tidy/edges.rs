@@ -1,5 +1,6 @@
-//! Who may depend on whom. The rules are the tables of `docs/ARCHITECTURE.md`, read from there so that what people read is what is
-//! checked: a new edge between crates and a new dependency are changes of that page first.
+//! Checks the dependencies between crates. The rules are the tables of `docs/ARCHITECTURE.md`,
+//! parsed from that page, so that the documentation is what is checked: a new edge between crates
+//! or a new dependency must be added to the page first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,20 +10,20 @@ use crate::repository::Repository;
 const ARCHITECTURE_PAGE: &str = "docs/ARCHITECTURE.md";
 const WORKSPACE_MANIFEST: &str = "Cargo.toml";
 
-/// Crates that every crate's tests may use, and those that only some may.
+/// The crate that the tests of every crate may use.
 const CRATE_FOR_ALL_TESTS: &str = "kerf-referee";
 const CRATES_TESTED_IN_SANDBOX: [&str; 4] = ["kerf-kwok", "kerf-aws", "kerf-aws-sdk", "kerf-controllers"];
 const SANDBOX: &str = "kerf-sandbox";
-/// A cloud for the tests of what knows no concrete one.
+/// The simulated cloud, for the tests of a crate that knows no concrete cloud provider.
 const SIMULATED_CLOUD_EDGE: (&str, &str) = ("kerf-controllers", "kerf-kwok");
 
-/// What one crate may and may not need.
+/// The dependencies that one crate may and may not have.
 struct CrateRule {
     own_crates: AllowedCrates,
     never: Vec<String>,
 }
 
-/// The crates of this workspace that one may depend on.
+/// The crates of this workspace on which a crate may depend.
 enum AllowedCrates {
     Only(BTreeSet<String>),
     AllBut(BTreeSet<String>),
@@ -76,7 +77,8 @@ pub(super) fn check_crates(repository: &Repository) -> Vec<TidyProblem> {
     problems
 }
 
-/// Every dependency of the workspace has its sentence, and every sentence its dependency.
+/// Checks that every dependency of the workspace has a row in the table of dependencies, and that
+/// every row has a dependency.
 pub(super) fn check_dependency_table(repository: &Repository) -> Vec<TidyProblem> {
     let (Some(page), Some(manifest)) = (repository.file(ARCHITECTURE_PAGE), repository.file(WORKSPACE_MANIFEST)) else {
         return vec![TidyProblem::in_file(ARCHITECTURE_PAGE, format!("is missing, or {WORKSPACE_MANIFEST} is"))];
@@ -129,7 +131,7 @@ fn parse_crate_rules(page: &str) -> BTreeMap<String, CrateRule> {
     rules
 }
 
-/// The rows of the tables under a heading, cell by cell, without heads and rules.
+/// Returns the rows of the tables under a heading, split into cells, without header and separator.
 fn table_rows<'p>(page: &'p str, heading: &str) -> impl Iterator<Item = Vec<&'p str>> {
     let section =
         page.lines().skip_while(move |line| *line != heading).skip(1).take_while(|line| !line.starts_with("## "));
@@ -140,12 +142,12 @@ fn table_rows<'p>(page: &'p str, heading: &str) -> impl Iterator<Item = Vec<&'p 
         .into_iter()
 }
 
-/// The names in backticks.
+/// Returns the texts in backticks.
 fn backticked_names(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-/// The keys of `[workspace.dependencies]` that are not crates of the workspace.
+/// Returns the keys of `[workspace.dependencies]` that are not crates of the workspace.
 fn workspace_dependencies(manifest: &str) -> BTreeSet<&str> {
     manifest
         .lines()

@@ -1,12 +1,13 @@
-//! Links in Markdown files. A link to a file must lead to a file of the repository, and its anchor to a heading there. A link to a Rust file
-//! whose text is code, such as [`solve`](src/solve.rs), must name identifiers that occur in that file: so the pages that
-//! introduce the code follow when it is renamed.
+//! Checks links in Markdown files. A link to a file must lead to a file of the repository, and its
+//! anchor to a heading there. A link to a Rust file whose text is code, such as
+//! [`solve`](src/solve.rs), must name identifiers that occur in that file, so that the pages that
+//! introduce the code are updated when it is renamed.
 
 use super::TidyProblem;
 use crate::code;
 use crate::repository::{Repository, TextFile};
 
-/// A link as it is written.
+/// A link of a Markdown page.
 #[derive(Debug, PartialEq, Eq)]
 struct Link<'p> {
     line: usize,
@@ -83,7 +84,7 @@ fn links(page: &str) -> Vec<Link<'_>> {
             at = middle + 2;
             let Some(end) = line[at..].find(')').map(|offset| at + offset) else { break };
             let Some(start) = opening_bracket(&line[..middle]) else { continue };
-            // A code span that shows a link is not one.
+            // A link inside a code span is only an example.
             if line[..start].matches('`').count() % 2 == 0 {
                 found.push(Link { line: index + 1, text: &line[start + 1..middle], target: &line[at..end] });
             }
@@ -92,7 +93,7 @@ fn links(page: &str) -> Vec<Link<'_>> {
     found
 }
 
-/// Returns the bracket that the end of `text` closes.
+/// Returns the position of the bracket that the end of `text` closes.
 fn opening_bracket(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, c) in text.char_indices().rev() {

@@ -1,20 +1,21 @@
-//! Rules on the text of files: a head that says why, names that mean something, files that fit in one sitting, nothing left over, and
-//! nothing that is only true on one machine.
+//! Rules on the text of files: module docs, meaningful names, limited length, no unfinished code,
+//! and no paths of a single machine.
 
 use super::TidyProblem;
 use crate::code;
 use crate::repository::{Repository, TextFile};
 
-/// Names that say nothing about what is inside.
+/// Names that say nothing about the content of a file or module.
 const MEANINGLESS_NAMES: [&str; 8] = ["utils", "util", "common", "helpers", "helper", "manager", "misc", "shared"];
 
-/// The most lines of a source file, its tests not counted.
+/// Maximum number of lines of a source file, without its tests.
 const FILE_LINES_MAX: usize = 500;
 
-/// Files that are longer for now, each with the length that it may not exceed. This list only ever gets shorter.
+/// Files that exceed the maximum, each with its own limit. This list may only become shorter.
 const LENGTH_EXCEPTIONS: [(&str, usize); 0] = [];
 
-/// Code that is not finished, or waits for the wall clock. Each is put together so that this file does not contain it.
+/// Unfinished code, and code that waits for the wall clock. Each text is concatenated, so that this
+/// file does not contain it.
 const LEFT_OVERS: [(&str, &str); 4] = [
     (concat!("to", "do!"), "finish it"),
     (concat!("unimple", "mented!"), "finish it"),
@@ -50,8 +51,9 @@ pub(super) fn check_names(repository: &Repository) -> Vec<TidyProblem> {
     problems
 }
 
-/// A module is `name.rs` and, for its children, the folder `name/`. A module that several benchmarks share keeps `name/mod.rs`:
-/// cargo takes each file directly in `benches/` for a benchmark of its own.
+/// A module is `name.rs` and, for its children, the folder `name/`. A module that several
+/// benchmarks share keeps `name/mod.rs`: cargo takes each file directly in `benches/` for a
+/// benchmark.
 pub(super) fn check_module_layout(repository: &Repository) -> Vec<TidyProblem> {
     let is_other_layout = |file: &&TextFile| file.path.ends_with("/mod.rs") && !file.path.contains("/benches/");
     let message = |file: &TextFile| {

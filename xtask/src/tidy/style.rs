@@ -1,5 +1,6 @@
-//! Counts that may only fall: words, comments and names that `CONTRIBUTING.md` asks us to avoid. The limit of each count stands in
-//! `xtask/style-limits.txt`. A count above its limit is a problem; so is one below it, because the limit has to follow.
+//! Counts that may only fall: words, comments and names that `CONTRIBUTING.md` advises against. The
+//! limit of each count is in `xtask/style-limits.txt`. A count above its limit is a problem; so is
+//! a count below its limit, because the limit has to follow.
 
 mod comments;
 mod cycles;
@@ -15,11 +16,11 @@ const LIMITS: &str = "xtask/style-limits.txt";
 /// Number of places that a problem lists. `cargo xtask style NAME` lists all of them.
 const LISTED_PLACES: usize = 5;
 
-/// Something that is counted, with every place where it occurs.
+/// A count, with every place where the counted thing occurs.
 pub(crate) struct Count {
     /// Name in the file of limits and on the command line.
     pub(crate) name: &'static str,
-    /// What to do instead, for the message.
+    /// Advice on what to do instead, for the message.
     pub(crate) advice: &'static str,
     /// The places, in the order of the files.
     pub(crate) places: Vec<Place>,
@@ -83,7 +84,7 @@ fn compare(counts: &[Count], limits: &BTreeMap<String, usize>) -> Vec<TidyProble
     problems
 }
 
-/// Reads the limits; a line that cannot be read is returned by its number.
+/// Parses the limits. The error is the number of the first line that cannot be parsed.
 fn limits(text: &str) -> Result<BTreeMap<String, usize>, usize> {
     let mut limits = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {

@@ -52,8 +52,8 @@ struct PublishedNodeClaim<'s> {
     node_pool: &'s str,
     /// `namespace/name`, sorted.
     pods: &'s [Str],
-    /// All instance types that may be launched, cheapest first. If the claim prefers a reservation,
-    /// the alternatives without the reservation come last.
+    /// All instance types that may be launched, cheapest first. A claim that holds reservations
+    /// lists its other types last; they are never launched.
     instance_types: &'s [Str],
     /// Sorted by key and operator.
     #[serde(serialize_with = "requirements")]

@@ -1,8 +1,9 @@
-//! Modules of a crate that depend on each other in a circle.
+//! Counts the modules of a crate that depend on each other in a cycle.
 //!
-//! A crate's modules form a tree. Siblings are compared: a module stands for all files below it, and depends on a sibling if one of its
-//! files names a path into that sibling, from `crate::` or `super::`. What a parent re-exports counts as the parent's, and tests do not
-//! count. Each module that is part of a circle counts once.
+//! A crate's modules form a tree. The check compares siblings: a module stands for all files below
+//! it, and depends on a sibling if one of its files names a path into that sibling, from `crate::`
+//! or `super::`. Re-exports of a parent belong to the parent, and tests do not count. Each module
+//! of a cycle counts once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +50,7 @@ pub(super) fn modules_in_cycles(repository: &Repository) -> Count {
     Count { name: "modules-in-cycles", advice: "move what both need into a module of its own", places }
 }
 
-/// `solve/pass.rs` is the module `solve::pass`.
+/// Returns the module path of a file: `solve/pass.rs` is the module `solve::pass`.
 fn module_path(file: &str) -> ModulePath {
     let name = file.trim_end_matches(".rs").trim_end_matches("/mod");
     name.split('/').filter(|part| !matches!(*part, "lib" | "main")).map(str::to_owned).collect()
@@ -91,7 +92,7 @@ fn named_paths(module: &ModulePath, code: &str) -> Vec<ModulePath> {
     paths
 }
 
-/// Reads one path, with its braces if it has any, and returns the index after it.
+/// Parses one path, with its braces if it has any, and returns the index after it.
 fn use_tree(
     tokens: &[&str],
     mut at: usize,
@@ -132,7 +133,7 @@ fn use_tree(
     at
 }
 
-/// Words, `::` and single other characters.
+/// Splits code into words, `::` and single other characters.
 fn tokens(code: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = code.trim_start();

@@ -1,4 +1,4 @@
-//! Counts of identifiers: retired words, and type names that are defined several times.
+//! Counts identifiers: retired words, and type names that are defined several times.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,8 @@ use super::{Count, Place};
 use crate::code;
 use crate::repository::Repository;
 
-/// Identifiers that were replaced by the words of Kubernetes and Karpenter (`CONTRIBUTING.md` has the table).
+/// Identifiers that were replaced by the words of Kubernetes and Karpenter (`CONTRIBUTING.md` has
+/// the table).
 const RETIRED: [&str; 72] = [
     "Calm",
     "Chance",
@@ -82,7 +83,7 @@ const RETIRED: [&str; 72] = [
     "worth_it",
 ];
 
-/// A type name that is defined this often is too general.
+/// Number of definitions from which a type name counts as repeated.
 const REPEATED: usize = 3;
 
 pub(super) fn retired_words(repository: &Repository) -> Count {
@@ -97,7 +98,7 @@ pub(super) fn retired_words(repository: &Repository) -> Count {
     Count { name: "retired-words", advice: "CONTRIBUTING.md names the word to use", places }
 }
 
-/// Counts each name once, at its first definition.
+/// Counts each repeated name once, at its first definition.
 pub(super) fn repeated_type_names(repository: &Repository) -> Count {
     let mut definitions: BTreeMap<&str, Vec<(&str, usize)>> = BTreeMap::new();
     for file in repository.rust() {
