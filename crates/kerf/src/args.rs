@@ -36,12 +36,12 @@ const HELP_TEMPLATE: &str = "{about}\n\nUsage: {usage}\n\n{before-help}{all-args
 /// Parses the arguments.
 ///
 /// The error is clap's: the help text, the version, or a message about wrong usage.
-pub(crate) fn parse<I>(arguments: I) -> Result<ParsedCommand, clap::Error>
+pub(crate) fn parse<I>(arguments: I) -> Result<TypedCommand, clap::Error>
 where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    TypedArguments::try_parse_from(with_two_dashes(arguments)).map(|typed| ParsedCommand(typed.command))
+    TypedArguments::try_parse_from(with_two_dashes(arguments)).map(|typed| typed.command)
 }
 
 /// Turns `-flag` into `--flag` for `kerf controller`, because Karpenter accepts its flags with one
@@ -66,23 +66,6 @@ where
         }
     }
     arguments
-}
-
-/// A command that clap has parsed. Its values are not validated yet.
-pub(crate) struct ParsedCommand(TypedCommand);
-
-impl ParsedCommand {
-    /// Combines the flags with the environment variables and validates all values. The error lists
-    /// every problem.
-    pub(crate) fn resolve(self, environment: Environment<'_>) -> Result<Command, CommandFailure> {
-        Ok(match self.0 {
-            TypedCommand::Controller(typed) => Command::Controller(typed.resolve(environment)?),
-            TypedCommand::Plan(typed) => Command::Plan(typed.resolve(environment)?),
-            TypedCommand::Validate(typed) => Command::Validate(typed.resolve()),
-            TypedCommand::Crds(typed) => Command::Crds(typed.resolve()),
-            TypedCommand::Sandbox(typed) => typed.resolve(environment)?,
-        })
-    }
 }
 
 /// A validated command with its options.
@@ -120,13 +103,28 @@ struct TypedArguments {
     command: TypedCommand,
 }
 
+/// A command as clap parsed it. Its values are not validated yet.
 #[derive(Debug, Subcommand)]
-enum TypedCommand {
+pub(crate) enum TypedCommand {
     Plan(plan::TypedPlan),
     Validate(validate::TypedValidate),
     Crds(crds::TypedCrds),
     Sandbox(Box<sandbox::TypedSandbox>),
     Controller(Box<controller::TypedController>),
+}
+
+impl TypedCommand {
+    /// Combines the flags with the environment variables and validates all values. The error lists
+    /// every problem.
+    pub(crate) fn resolve(self, environment: Environment<'_>) -> Result<Command, CommandFailure> {
+        Ok(match self {
+            Self::Controller(typed) => Command::Controller(typed.resolve(environment)?),
+            Self::Plan(typed) => Command::Plan(typed.resolve(environment)?),
+            Self::Validate(typed) => Command::Validate(typed.resolve()),
+            Self::Crds(typed) => Command::Crds(typed.resolve()),
+            Self::Sandbox(typed) => typed.resolve(environment)?,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ Examples:
 
 Every setting is a flag and an environment variable: --metrics-port is METRICS_PORT."
 )]
-pub(super) struct TypedController {
+pub(crate) struct TypedController {
     /// Instance types of the simulated provider, in KWOK's file format; without it a built-in set of 144.
     #[arg(long, alias = "instance-types", value_name = "FILE", help_heading = "Provider")]
     instance_types_file_path: Option<String>,

@@ -15,7 +15,7 @@ Examples:
   kerf crds --group karpenter.sh -o table         what is in a group
   kerf crds -o dir=deploy/crds                    one file per kind"
 )]
-pub(super) struct TypedCrds {
+pub(crate) struct TypedCrds {
     /// Only the kinds of this API group.
     #[arg(long, value_name = "GROUP", help_heading = "Choice")]
     group: Option<String>,

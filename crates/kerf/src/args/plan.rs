@@ -23,7 +23,7 @@ Examples:
   kerf plan -f cluster/ --instance-types types.json -o json   for programs
   kerf plan -f cluster/ --fail-on unschedulable               as a gate: may exit with code 3"
 )]
-pub(super) struct TypedPlan {
+pub(crate) struct TypedPlan {
     #[command(flatten)]
     input: TypedInput,
     /// Instance types of the simulated provider, in KWOK's file format; without it a built-in set of 144.

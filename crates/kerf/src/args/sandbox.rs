@@ -27,7 +27,7 @@ Examples:
   kerf sandbox --no-controller --nodes 3  the cluster alone; point any autoscaler at it
   kerf sandbox run scenarios/story.yaml   a story in virtual time: minutes pass in seconds"
 )]
-pub(super) struct TypedSandbox {
+pub(crate) struct TypedSandbox {
     #[command(subcommand)]
     run: Option<TypedSandboxCommand>,
     /// Play a story: pods come and go, a pool changes, a machine is taken away. Ends with a summary.

@@ -22,7 +22,7 @@ Rules on label domains are those of the provider whose node class an object name
 names none: it is judged by the CRDs that `kerf crds` prints, unless all NodePools and node
 classes beside it are karpenter.kwok.sh's."
 )]
-pub(super) struct TypedValidate {
+pub(crate) struct TypedValidate {
     #[command(flatten)]
     input: TypedInput,
 }
