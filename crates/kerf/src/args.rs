@@ -134,7 +134,7 @@ mod tests {
     use super::{TypedArguments, with_two_dashes};
 
     #[test]
-    fn the_definition_of_the_command_line_is_sound() {
+    fn the_clap_definition_is_valid() {
         TypedArguments::command().debug_assert();
     }
 

@@ -17,19 +17,19 @@ use crate::output::Messages;
 /// Runs a command and prints its result.
 pub(crate) fn run(command: Command, messages: &mut Messages<'_>) -> Result<Exit, CommandFailure> {
     match command {
-        Command::Controller(wish) => controller::run(&wish),
-        Command::Plan(wish) => plan::run(&wish, messages),
-        Command::Crds(wish) => crds::run(&wish),
-        Command::Sandbox(wish) => sandbox::run(wish),
-        Command::SandboxRun(wish) => sandbox::simulate(&wish),
-        Command::Validate(wish) => validate::run(&wish, messages),
+        Command::Controller(options) => controller::run(&options),
+        Command::Plan(options) => plan::run(&options, messages),
+        Command::Crds(options) => crds::run(&options),
+        Command::Sandbox(options) => sandbox::run(options),
+        Command::SandboxRun(options) => sandbox::simulate(&options),
+        Command::Validate(options) => validate::run(&options, messages),
     }
 }
 
 /// Runs a command and returns what it would print to stdout. Only `kerf plan` is supported.
 pub(crate) fn run_to_bytes(command: &Command, messages: &mut Messages<'_>) -> Result<(Vec<u8>, Exit), CommandFailure> {
     match command {
-        Command::Plan(wish) => plan::run_to_bytes(wish, messages),
+        Command::Plan(options) => plan::run_to_bytes(options, messages),
         Command::Controller(_)
         | Command::Crds(_)
         | Command::Sandbox(_)

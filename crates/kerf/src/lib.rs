@@ -25,14 +25,14 @@ where
     I::Item: Into<OsString> + Clone,
 {
     let exit = match args::parse(arguments) {
-        Ok(wish) => {
+        Ok(typed) => {
             let mut messages = Messages::on_stderr();
-            let outcome = wish
+            let outcome = typed
                 .resolve(&|name| std::env::var(name).ok())
                 .and_then(|command| commands::run(command, &mut messages));
             outcome.unwrap_or_else(|failure| messages.print_failure(&failure))
         }
-        Err(answer) => print_parser_message(&answer),
+        Err(message) => print_parser_message(&message),
     };
     exit.into()
 }
@@ -56,26 +56,26 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    let mut said = Vec::new();
+    let mut stderr = Vec::new();
     let (stdout, exit) = match args::parse(arguments) {
-        Ok(wish) => {
-            let mut messages = Messages::to_buffer(&mut said);
-            let outcome = wish.resolve(&|_| None).and_then(|command| commands::run_to_bytes(&command, &mut messages));
+        Ok(typed) => {
+            let mut messages = Messages::to_buffer(&mut stderr);
+            let outcome = typed.resolve(&|_| None).and_then(|command| commands::run_to_bytes(&command, &mut messages));
             outcome.unwrap_or_else(|failure| (Vec::new(), messages.print_failure(&failure)))
         }
-        Err(answer) => {
-            said = answer.to_string().into_bytes();
+        Err(message) => {
+            stderr = message.to_string().into_bytes();
             (Vec::new(), Exit::BadInput)
         }
     };
-    RunOutput { code: exit.code(), stdout, stderr: String::from_utf8_lossy(&said).into_owned() }
+    RunOutput { code: exit.code(), stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() }
 }
 
 /// Prints clap's message: help and version on stdout, wrong usage on stderr.
-fn print_parser_message(answer: &clap::Error) -> Exit {
-    let exit = if answer.use_stderr() { Exit::BadInput } else { Exit::Done };
+fn print_parser_message(message: &clap::Error) -> Exit {
+    let exit = if message.use_stderr() { Exit::BadInput } else { Exit::Done };
     // Flush: stdout may still hold the text in its buffer.
-    match answer.print().and_then(|()| std::io::stdout().flush()) {
+    match message.print().and_then(|()| std::io::stdout().flush()) {
         // A closed pipe is not an error: the reader has read enough.
         Err(cause) if cause.kind() != ErrorKind::BrokenPipe && exit == Exit::Done => {
             Messages::on_stderr().print_failure(&output::stdout_write_failure(cause))

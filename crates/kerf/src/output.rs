@@ -52,5 +52,5 @@ pub(crate) fn stdout_write_failure(cause: io::Error) -> CommandFailure {
 
 /// Writes a text to stdout.
 pub(crate) fn print_text(result: &str) -> Result<StdoutState, CommandFailure> {
-    print(|to| to.write_all(result.as_bytes()))
+    print(|writer| writer.write_all(result.as_bytes()))
 }

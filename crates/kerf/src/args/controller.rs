@@ -163,14 +163,15 @@ pub(crate) enum LogFormat {
 impl TypedController {
     pub(super) fn resolve(self, environment: Environment<'_>) -> Result<ControllerOptions, CommandFailure> {
         let mut reader = SettingReader { environment, problems: Vec::new() };
-        let is_disabled = reader.boolean(self.disable_leader_election.as_deref(), "disable-leader-election", false);
+        let is_election_disabled =
+            reader.boolean(self.disable_leader_election.as_deref(), "disable-leader-election", false);
         for (value, name) in [
             (&self.ignored_flags.enable_profiling, "enable-profiling"),
             (&self.ignored_flags.disable_controller_warmup, "disable-controller-warmup"),
         ] {
             reader.boolean(value.as_deref(), name, false);
         }
-        let lease = (!is_disabled).then(|| LeaseName {
+        let lease = (!is_election_disabled).then(|| LeaseName {
             name: reader
                 .text(self.leader_election_name, "LEADER_ELECTION_NAME")
                 .unwrap_or_else(|| "karpenter-leader-election".to_owned()),
@@ -312,7 +313,7 @@ mod tests {
 
     // spec 07 #1 (the settings of the core)
     #[test]
-    fn without_flags_and_variables_the_defaults_hold() {
+    fn the_defaults_apply_without_flags_and_variables() {
         let controller = resolve(&[], &[]).unwrap();
         assert_eq!((controller.metrics_port, controller.health_probe_port), (Some(8080), Some(8081)));
         assert_eq!((controller.kube_client_qps, controller.kube_client_burst), (200, 300));
@@ -327,7 +328,7 @@ mod tests {
 
     // spec 07 #2 and #3
     #[test]
-    fn a_flag_wins_and_a_variable_that_makes_no_sense_says_nothing() {
+    fn a_flag_wins_and_an_invalid_variable_is_ignored() {
         let variables = [("KUBE_CLIENT_QPS", "abc"), ("METRICS_PORT", "9000"), ("BATCH_MAX_DURATION", "1m30s")];
         let controller = resolve(&["--metrics-port=7000"], &variables).unwrap();
         assert_eq!((controller.kube_client_qps, controller.metrics_port), (200, Some(7000)));
@@ -338,7 +339,7 @@ mod tests {
 
     // spec 07 #4
     #[test]
-    fn a_boolean_flag_is_true_false_or_a_mistake() {
+    fn a_boolean_flag_with_another_value_is_an_error() {
         assert_eq!(
             resolve(&["--enable-profiling=yes"], &[]).unwrap_err(),
             ["--enable-profiling: \"yes\" is not a valid value, must be true or false"]
@@ -358,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_flag_that_is_given_twice_the_last_counts() {
+    fn the_last_value_of_a_repeated_flag_counts() {
         let twice =
             ["--log-level", "debug", "--log-level=error", "--feature-gates=x=true", "--feature-gates=NodeRepair=true"];
         let controller = resolve(&twice, &[]).unwrap();
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comma_too_many_names_no_place() {
+    fn empty_entries_of_log_output_paths_are_ignored() {
         assert_eq!(
             resolve(&["--log-output-paths=stdout, ,/tmp/a,"], &[]).unwrap().log_output_paths,
             ["stdout", "/tmp/a"]
@@ -379,7 +380,7 @@ mod tests {
 
     // spec 07 #5 and #6
     #[test]
-    fn levels_and_cores() {
+    fn an_invalid_log_level_is_an_error_and_cores_are_rounded_up() {
         assert_eq!(
             resolve(&["--log-level=trace"], &[]).unwrap_err(),
             ["validating cli flags / env vars, invalid LOG_LEVEL \"trace\""]

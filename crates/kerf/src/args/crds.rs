@@ -35,11 +35,11 @@ enum Provider {
 
 impl TypedCrds {
     pub(super) fn resolve(self) -> CrdsOptions {
-        let flavour = match self.provider {
+        let crd_variant = match self.provider {
             Provider::Aws => CrdVariant::Aws,
             Provider::Kwok => CrdVariant::Kwok,
         };
-        CrdsOptions { group: self.group, crd_variant: flavour, output: self.output }
+        CrdsOptions { group: self.group, crd_variant, output: self.output }
     }
 }
 

@@ -16,8 +16,9 @@ pub(super) struct TypedInput {
 impl TypedInput {
     /// Returns the paths in the order of the flags; `-` means stdin.
     pub(super) fn resolve(self) -> Vec<InputPath> {
-        let place = |path: PathBuf| if path.as_os_str() == "-" { InputPath::Stdin } else { InputPath::Path(path) };
-        self.filename.into_iter().map(place).collect()
+        let to_input_path =
+            |path: PathBuf| if path.as_os_str() == "-" { InputPath::Stdin } else { InputPath::Path(path) };
+        self.filename.into_iter().map(to_input_path).collect()
     }
 }
 

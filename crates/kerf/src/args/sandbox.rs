@@ -126,7 +126,7 @@ impl TypedSandbox {
                 settings: run.settings.resolve(environment).map_err(CommandFailure::BadInput)?,
             }));
         }
-        let mut words = self.command.into_iter();
+        let mut arguments = self.command.into_iter();
         Ok(Command::Sandbox(SandboxOptions {
             demo: self.demo,
             with_controller: !self.no_controller,
@@ -139,7 +139,7 @@ impl TypedSandbox {
             metrics_port: self.metrics_port,
             log_level: self.log_level,
             settings: self.settings.resolve(environment).map_err(CommandFailure::BadInput)?,
-            command: words.next().map(|program| (program, words.collect())),
+            command: arguments.next().map(|program| (program, arguments.collect())),
         }))
     }
 }

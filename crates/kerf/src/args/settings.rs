@@ -14,8 +14,8 @@ use crate::exit::Problem;
 /// Looks up an environment variable by name; `None` if the variable is not set.
 pub(super) type Environment<'e> = &'e dyn Fn(&str) -> Option<String>;
 
-/// The settings as flags. Their help texts are `help` attributes instead of doc comments, because they
-/// name environment variables as a shell writes them, without backticks.
+/// The settings as flags. Their help texts are `help` attributes instead of doc comments, because
+/// they name environment variables as a shell writes them, without backticks.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Settings of the controller")]
 pub(super) struct TypedSettings {
@@ -123,7 +123,7 @@ impl TypedSettings {
         // An empty variable counts as absent: charts set variables that have no value.
         let variable = |name: &str| environment(name).filter(|value| !value.trim().is_empty());
         let mut problems = Vec::new();
-        let mut invalid = |name: &str, value: &str| {
+        let mut report_invalid = |name: &str, value: &str| {
             problems.push(Problem::new(format!("validating cli flags / env vars, invalid {name} \"{value}\"")));
         };
 
@@ -131,7 +131,7 @@ impl TypedSettings {
             None | Some("Respect") => PreferencePolicy::Respect,
             Some("Ignore") => PreferencePolicy::Ignore,
             Some(other) => {
-                invalid("PREFERENCE_POLICY", other);
+                report_invalid("PREFERENCE_POLICY", other);
                 PreferencePolicy::Respect
             }
         };
@@ -139,7 +139,7 @@ impl TypedSettings {
             None | Some("Strict") => MinValuesPolicy::Strict,
             Some("BestEffort") => MinValuesPolicy::BestEffort,
             Some(other) => {
-                invalid("MIN_VALUES_POLICY", other);
+                report_invalid("MIN_VALUES_POLICY", other);
                 MinValuesPolicy::Strict
             }
         };
@@ -246,13 +246,13 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_and_variables_the_defaults_hold() {
+    fn the_defaults_apply_without_flags_and_variables() {
         assert_eq!(resolve(&[], &[("PREFERENCE_POLICY", ""), ("FEATURE_GATES", " ")]).unwrap(), defaults());
     }
 
     // spec 07 #2
     #[test]
-    fn a_flag_wins_over_its_variable_and_they_mix() {
+    fn a_flag_wins_over_its_variable_and_other_variables_still_count() {
         let variables =
             [("PREFERENCE_POLICY", "Ignore"), ("MIN_VALUES_POLICY", "BestEffort"), ("IGNORE_DRA_REQUESTS", "f")];
         let settings = resolve(&["--preference-policy", "Respect"], &variables).unwrap();
@@ -263,7 +263,7 @@ mod tests {
 
     // Spec 07 section 2.1.
     #[test]
-    fn an_unreadable_boolean_is_fatal_as_a_flag_and_silent_as_a_variable() {
+    fn an_invalid_boolean_is_an_error_as_a_flag_and_ignored_as_a_variable() {
         assert_eq!(resolve(&[], &[("IGNORE_DRA_REQUESTS", "maybe")]).unwrap(), defaults());
         assert_eq!(
             resolve(&["--ignore-dra-requests=yes"], &[]).unwrap_err(),
@@ -275,7 +275,7 @@ mod tests {
 
     // spec 07 #7 and #8
     #[test]
-    fn feature_gates_are_read_leniently_and_keep_their_defaults() {
+    fn unknown_feature_gates_are_ignored_and_missing_ones_keep_their_defaults() {
         let variables = [("FEATURE_GATES", "Hello=true,SpotToSpotConsolidation\t= true,World=true")];
         let gates = resolve(&[], &variables).unwrap().feature_gates;
         assert_eq!(gates, FeatureGates { spot_to_spot_consolidation: true, ..FeatureGates::default() });
@@ -287,7 +287,7 @@ mod tests {
 
     // spec 07 #12
     #[test]
-    fn the_schedulers_configuration_is_read_strictly() {
+    fn the_scheduler_configuration_is_parsed_strictly() {
         let config = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]}";
         let by_flag = resolve(&["--scheduler-config", config], &[("SCHEDULER_CONFIG", "nonsense")]).unwrap();
         assert_eq!(resolve(&[], &[("SCHEDULER_CONFIG", config)]).unwrap(), by_flag);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_reported_together() {
+    fn all_invalid_values_are_reported_together() {
         let variables = [("PREFERENCE_POLICY", "x"), ("MIN_VALUES_POLICY", "y"), ("FEATURE_GATES", "NodeRepair")];
         assert_eq!(
             resolve(&[], &variables).unwrap_err(),

@@ -25,16 +25,16 @@ const USER_AGENT: &str = concat!("karpenter/", env!("CARGO_PKG_VERSION"));
 /// File in which a pod finds the name of its namespace.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-pub(super) fn run(wish: &ControllerOptions) -> Result<Exit, CommandFailure> {
-    let catalogue = plan::instance_types(wish.instance_types.as_deref())?;
-    let outputs = log_outputs(&wish.log_output_paths)?;
+pub(super) fn run(options: &ControllerOptions) -> Result<Exit, CommandFailure> {
+    let catalogue = plan::instance_types(options.instance_types.as_deref())?;
+    let outputs = log_outputs(&options.log_output_paths)?;
     let clock = Clock::system();
-    controller_process::start_log(log_settings(wish), clock, outputs).map_err(CommandFailure::ExecutionFailed)?;
+    controller_process::start_log(log_settings(options), clock, outputs).map_err(CommandFailure::ExecutionFailed)?;
     debug!(version = env!("CARGO_PKG_VERSION"), "discovered karpenter version");
 
     // Requests and watches need little CPU, and threads that wake each other only add to it. Long
     // computations run on threads of their own.
-    let workers = (wish.cores / 2).clamp(1, 4);
+    let workers = (options.cores / 2).clamp(1, 4);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     let runtime = runtime.context("cannot start").map_err(CommandFailure::ExecutionFailed)?;
     let outcome = runtime.block_on(async {
@@ -42,7 +42,7 @@ pub(super) fn run(wish: &ControllerOptions) -> Result<Exit, CommandFailure> {
             let problem = Problem::new(format!("no cluster: {cause}"));
             CommandFailure::bad_input(problem.with_hint("set KUBECONFIG, or run in a pod with a service account"))
         })?;
-        run_until_signal(wish, clock, config, catalogue).await.map_err(CommandFailure::ExecutionFailed)
+        run_until_signal(options, clock, config, catalogue).await.map_err(CommandFailure::ExecutionFailed)
     });
     // Do not wait for open watches and connections.
     runtime.shutdown_background();
@@ -50,42 +50,42 @@ pub(super) fn run(wish: &ControllerOptions) -> Result<Exit, CommandFailure> {
 }
 
 async fn run_until_signal(
-    wish: &ControllerOptions,
+    options: &ControllerOptions,
     clock: Clock,
     config: Config,
     catalogue: kerf_kwok::Catalogue,
 ) -> anyhow::Result<Exit> {
-    let rate = Rate { per_second: wish.kube_client_qps, burst: wish.kube_client_burst };
+    let rate = Rate { per_second: options.kube_client_qps, burst: options.kube_client_burst };
     let metrics = Arc::new(Metrics::new());
-    let measured = |client| kerf_controllers::metered_client(client, metrics.clone(), clock);
-    let client = measured(client(config.clone(), Some(rate))?);
+    let metered = |client| kerf_controllers::metered_client(client, metrics.clone(), clock);
+    let client = metered(client(config.clone(), Some(rate))?);
     // The lease has its own client without a rate limit, so that throttling of the controllers
     // cannot delay a renewal.
-    let lease_client = measured(self::client(config, None)?);
+    let lease_client = metered(self::client(config, None)?);
     let seed = clock.now().as_nanosecond() as u64 ^ u64::from(std::process::id());
     let process = ProcessSettings {
-        metrics_port: wish.metrics_port,
-        health_probe_port: wish.health_probe_port,
-        leader_election: wish.lease.as_ref().map(|lease| LeaderElection {
+        metrics_port: options.metrics_port,
+        health_probe_port: options.health_probe_port,
+        leader_election: options.lease.as_ref().map(|lease| LeaderElection {
             name: lease.name.clone(),
             namespace: lease.namespace.clone().unwrap_or_else(|| own_namespace(&lease_client)),
             identity: identity(seed),
         }),
         ..ProcessSettings::default()
     };
-    let work = ControllerSettings {
-        settings: wish.settings.clone(),
-        cores: wish.cores,
-        batch_idle: wish.batch_idle,
-        batch_max: wish.batch_max,
-        cluster_state_observability: wish.cluster_state_observability,
-        pause_disruption: wish.pause_disruption,
+    let controller_settings = ControllerSettings {
+        settings: options.settings.clone(),
+        cores: options.cores,
+        batch_idle: options.batch_idle,
+        batch_max: options.batch_max,
+        cluster_state_observability: options.cluster_state_observability,
+        pause_disruption: options.pause_disruption,
     };
     let cloud = Kwok::new(client.clone(), clock, catalogue);
     let (shutdown, stop) = Shutdown::new();
-    let running = controller_process::run_controllers(
+    let controllers = controller_process::run_controllers(
         ControllerEnvironment { client, lease_client, metrics, clock, cloud, seed },
-        &work,
+        &controller_settings,
         &process,
         stop,
     );
@@ -96,7 +96,7 @@ async fn run_until_signal(
     };
     tokio::select! {
         biased;
-        outcome = running => outcome.map(|()| Exit::Done),
+        outcome = controllers => outcome.map(|()| Exit::Done),
         // A second signal stops the process at once.
         () = signals => Ok(Exit::Failed),
     }
@@ -116,8 +116,8 @@ fn client(mut config: Config, rate: Option<Rate>) -> anyhow::Result<Client> {
 
 /// Returns the namespace of the pod, or of the kubeconfig's context outside a pod.
 fn own_namespace(client: &Client) -> String {
-    let of_pod = std::fs::read_to_string(OWN_NAMESPACE).ok().map(|text| text.trim().to_owned());
-    of_pod.filter(|name| !name.is_empty()).unwrap_or_else(|| client.default_namespace().to_owned())
+    let pod_namespace = std::fs::read_to_string(OWN_NAMESPACE).ok().map(|text| text.trim().to_owned());
+    pod_namespace.filter(|name| !name.is_empty()).unwrap_or_else(|| client.default_namespace().to_owned())
 }
 
 /// Returns an identity for leader election that no other process has.
@@ -126,10 +126,10 @@ fn identity(seed: u64) -> String {
     format!("{}_{}-{seed:016x}", host.trim(), std::process::id())
 }
 
-fn log_settings(wish: &ControllerOptions) -> logs::LogSettings {
+fn log_settings(options: &ControllerOptions) -> logs::LogSettings {
     logs::LogSettings {
-        level: controller_process::log_level(wish.log_level),
-        format: match wish.log_format {
+        level: controller_process::log_level(options.log_level),
+        format: match options.log_format {
             LogFormat::Json => LineFormat::Json,
             LogFormat::Console => LineFormat::Console,
         },

@@ -48,35 +48,37 @@ pub(super) struct ControllerSettings {
 
 /// Runs the controllers until `stop` requests shutdown.
 pub(super) async fn run_controllers(
-    on: ControllerEnvironment,
-    work: &ControllerSettings,
+    environment: ControllerEnvironment,
+    controller_settings: &ControllerSettings,
     process: &ProcessSettings,
     stop: ShutdownSignal,
 ) -> anyhow::Result<()> {
-    let recorder = Arc::new(Recorder::new(on.client.clone(), on.clock, on.seed));
+    let recorder = Arc::new(Recorder::new(environment.client.clone(), environment.clock, environment.seed));
     // The engine breaks ties as in `kerf plan`, so that the controllers do what the plan shows.
-    let engine = plan::engine_settings(&work.settings, true, work.cores);
+    let engine = plan::engine_settings(&controller_settings.settings, true, controller_settings.cores);
     let ctx = Context {
-        client: on.client,
-        cloud: Arc::new(on.cloud),
+        client: environment.client,
+        cloud: Arc::new(environment.cloud),
         cluster: SharedCluster::default(),
-        clock: on.clock,
+        clock: environment.clock,
         events: recorder.clone(),
-        metrics: on.metrics,
+        metrics: environment.metrics,
         settings: Arc::new(kerf_controllers::Settings {
-            batch_idle: work.batch_idle,
-            batch_max: work.batch_max,
-            cores: work.cores,
+            batch_idle: controller_settings.batch_idle,
+            batch_max: controller_settings.batch_max,
+            cores: controller_settings.cores,
             engine,
-            seed: on.seed,
-            node_repair: work.settings.feature_gates.node_repair,
-            static_capacity: work.settings.feature_gates.static_capacity,
-            spot_to_spot_consolidation: work.settings.feature_gates.spot_to_spot_consolidation,
-            cluster_state_observability: work.cluster_state_observability,
-            pause_disruption: work.pause_disruption,
+            seed: environment.seed,
+            node_repair: controller_settings.settings.feature_gates.node_repair,
+            static_capacity: controller_settings.settings.feature_gates.static_capacity,
+            spot_to_spot_consolidation: controller_settings.settings.feature_gates.spot_to_spot_consolidation,
+            cluster_state_observability: controller_settings.cluster_state_observability,
+            pause_disruption: controller_settings.pause_disruption,
         }),
     };
-    kerf_controllers::run(ctx, process, on.lease_client, Some(recorder), stop).await.map_err(anyhow::Error::new)
+    kerf_controllers::run(ctx, process, environment.lease_client, Some(recorder), stop)
+        .await
+        .map_err(anyhow::Error::new)
 }
 
 /// Starts the process's log, which writes every line to all `outputs`.

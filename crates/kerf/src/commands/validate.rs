@@ -8,8 +8,8 @@ use crate::exit::{CommandFailure, Exit};
 use crate::input::{self, ValidationScope};
 use crate::output::{self, Messages};
 
-pub(super) fn run(wish: &ValidateOptions, messages: &mut Messages<'_>) -> Result<Exit, CommandFailure> {
-    let loaded = input::load(&wish.input, ValidationScope::All, super::available_threads())?;
+pub(super) fn run(options: &ValidateOptions, messages: &mut Messages<'_>) -> Result<Exit, CommandFailure> {
+    let loaded = input::load(&options.input, ValidationScope::All, super::available_threads())?;
     for warning in &loaded.warnings {
         messages.print_warning(warning);
     }

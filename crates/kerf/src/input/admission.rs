@@ -37,24 +37,23 @@ pub(super) struct KindAdmission {
 impl KindAdmission {
     /// Returns the CRDs of kind `K`, shared by the whole process.
     pub(super) fn of<K: CustomKind>() -> Arc<Self> {
-        let mut known = COMPILED_CRDS.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || Self {
+        let mut compiled = COMPILED_CRDS.lock().unwrap_or_else(PoisonError::into_inner);
+        let compile_lazily = || Self {
             kwok: LazyLock::new(|| compile_crd::<K>(CrdVariant::Kwok)),
             aws: LazyLock::new(|| compile_crd::<K>(CrdVariant::Aws)),
         };
-        known.entry(K::KIND).or_insert_with(|| Arc::new(make())).clone()
+        compiled.entry(K::KIND).or_insert_with(|| Arc::new(compile_lazily())).clone()
     }
 
     /// Admits an object. The error lists every problem. The CRD variant follows from the group of
-    /// the object's node class; an object without one is admitted by the CRDs of the variant in the
-    /// second parameter.
+    /// the object's node class; for an object without one it is `default_variant`.
     pub(super) fn admit<K: CustomKind + DeserializeOwned>(
         &self,
         body: &ObjectBody<'_>,
-        unsaid: CrdVariant,
+        default_variant: CrdVariant,
     ) -> ReadResult<K> {
         let tree = tree_with_kind::<K>(body)?;
-        let crd = match (node_class_group(&tree), unsaid) {
+        let crd = match (node_class_group(&tree), default_variant) {
             (Some(AWS_GROUP), _) | (None, CrdVariant::Aws) => &self.aws,
             (Some(_), _) | (None, CrdVariant::Kwok) => &self.kwok,
         };
@@ -104,15 +103,16 @@ fn unknown_fields(crd: &CustomResource, version: &str, tree: Value) -> Vec<Strin
     }
 }
 
-fn compile_crd<K: CustomKind>(flavour: CrdVariant) -> CustomResource {
-    CustomResource::compile(crds::of::<K>(flavour).json()).expect("tests of kerf-api compile every CRD")
+fn compile_crd<K: CustomKind>(variant: CrdVariant) -> CustomResource {
+    CustomResource::compile(crds::of::<K>(variant).json()).expect("tests of kerf-api compile every CRD")
 }
 
 /// Returns the group of the node class to which an object refers, or its own group if it is a node
 /// class.
 pub(super) fn node_class_group(tree: &Value) -> Option<&str> {
     let spec = &tree["spec"];
-    let named = [&spec["nodeClassRef"], &spec["template"]["spec"]["nodeClassRef"]].map(|class| class["group"].as_str());
-    let own = tree["apiVersion"].as_str().and_then(|version| version.split('/').next());
-    named.into_iter().flatten().next().or(own.filter(|group| [AWS_GROUP, KWOK_GROUP].contains(group)))
+    let referenced =
+        [&spec["nodeClassRef"], &spec["template"]["spec"]["nodeClassRef"]].map(|class| class["group"].as_str());
+    let own_group = tree["apiVersion"].as_str().and_then(|version| version.split('/').next());
+    referenced.into_iter().flatten().next().or(own_group.filter(|group| [AWS_GROUP, KWOK_GROUP].contains(group)))
 }

@@ -113,8 +113,9 @@ fn remove_field(tree: &mut Value, path: &[String]) -> bool {
     let Some((step, rest)) = path.split_first() else { return false };
     match tree {
         Value::Object(fields) => {
-            let is_deeper = !rest.is_empty() && fields.get_mut(step).is_some_and(|field| remove_field(field, rest));
-            is_deeper || fields.remove(step).is_some()
+            let is_removed_below =
+                !rest.is_empty() && fields.get_mut(step).is_some_and(|field| remove_field(field, rest));
+            is_removed_below || fields.remove(step).is_some()
         }
         Value::Array(elements) => {
             let element = step.parse().ok().and_then(|index: usize| elements.get_mut(index));
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_that_does_not_decode_is_named() {
+    fn every_invalid_field_is_reported() {
         let object = json!({"metadata": {"name": 1}, "spec": {
             "containers": [{"name": "a"}, {"resources": {"requests": {"cpu": "much", "memory": "1Gi", "x.y/z": []}}}],
             "tolerations": [{}, 3, 4],
@@ -157,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_is_none_is_one_problem() {
+    fn a_value_that_is_not_an_object_is_one_problem() {
         let problems = decode::<Pod>(&ObjectBody::Json("[1]")).unwrap_err();
         assert_eq!((problems.len(), problems[0].path.as_str()), (1, ""));
     }
 
     #[test]
-    fn a_nonsensical_object_ends_too() {
+    fn the_number_of_problems_is_limited() {
         let containers: Vec<Value> = (0..100).map(|_| json!({"name": 1})).collect();
         assert_eq!(
             decode::<Pod>(&ObjectBody::Tree(json!({"spec": {"containers": containers}}))).unwrap_err().len(),

@@ -28,10 +28,10 @@ impl FieldReader {
     /// Decodes the field at a path such as `spec.template`; returns the default if the field is
     /// missing or invalid.
     pub(super) fn get<T: DeserializeOwned + Default>(&mut self, path: &str) -> T {
-        let mut at = &self.tree;
+        let mut value = &self.tree;
         for (depth, step) in path.split('.').enumerate() {
-            match at {
-                Value::Object(fields) => at = fields.get(step).unwrap_or(&Value::Null),
+            match value {
+                Value::Object(fields) => value = fields.get(step).unwrap_or(&Value::Null),
                 Value::Null => return T::default(),
                 _ => {
                     let parent = path.split('.').take(depth).collect::<Vec<_>>().join(".");
@@ -40,13 +40,13 @@ impl FieldReader {
                 }
             }
         }
-        if at.is_null() {
+        if value.is_null() {
             return T::default();
         }
-        decode_tree(at.clone()).unwrap_or_else(|problems| {
-            for FieldProblem { path: below, message } in problems {
-                let between = if below.is_empty() || below.starts_with('[') { "" } else { "." };
-                self.add_problem(FieldProblem { path: format!("{path}{between}{below}"), message });
+        decode_tree(value.clone()).unwrap_or_else(|problems| {
+            for FieldProblem { path: subpath, message } in problems {
+                let separator = if subpath.is_empty() || subpath.starts_with('[') { "" } else { "." };
+                self.add_problem(FieldProblem { path: format!("{path}{separator}{subpath}"), message });
             }
             T::default()
         })

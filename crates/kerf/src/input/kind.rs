@@ -30,7 +30,7 @@ pub(crate) enum InputKind {
     Namespace,
 }
 
-/// Scope of a kind.
+/// Scope of the objects of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KindScope {
     Cluster,
@@ -152,13 +152,13 @@ mod tests {
     }
 
     #[test]
-    fn several_are_named_as_people_name_them() {
+    fn plurals_follow_english_spelling() {
         let plurals = [InputKind::Pod, InputKind::StorageClass, InputKind::KwokNodeClass].map(InputKind::plural);
         assert_eq!(plurals, ["Pods", "StorageClasses", "KWOKNodeClasses"]);
     }
 
     #[test]
-    fn kinds_are_told_by_group_version_and_name() {
+    fn kinds_are_identified_by_group_version_and_name() {
         assert_eq!(InputKind::of("karpenter.sh/v1", "NodePool"), Some(InputKind::NodePool));
         assert_eq!(InputKind::of("karpenter.sh/v1beta1", "NodePool"), None);
         assert_eq!(InputKind::served_version("karpenter.sh/v1beta1", "NodePool"), Some("karpenter.sh/v1"));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kerfs_crds_do_not_serve_is_told_as_kubectl_tells_it() {
+    fn unserved_kinds_have_the_message_of_kubectl() {
         let why = |version, name| InputKind::unserved_message(version, name);
         assert_eq!(
             why("karpenter.sh/v1", "NodePol").as_deref(),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_custom_kinds_stand_first() {
+    fn the_custom_kinds_come_first() {
         let is_custom = |version: &str| version.contains("karpenter") || version.contains("x-k8s.io");
         for (index, (_, version, ..)) in KINDS.iter().enumerate() {
             assert_eq!(is_custom(version), index < CUSTOM_KIND_COUNT);

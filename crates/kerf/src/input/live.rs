@@ -80,10 +80,12 @@ pub(super) fn read(selectors: SelectorKinds) -> Result<Vec<Source>, CommandFailu
 /// Returns the reason why the kubeconfig leads to no cluster: there is no kubeconfig, or it is
 /// invalid.
 async fn missing_cluster_problem() -> Problem {
-    let named = std::env::var("KUBECONFIG").ok().filter(|paths| !paths.is_empty());
+    let kubeconfig_paths = std::env::var("KUBECONFIG").ok().filter(|paths| !paths.is_empty());
     let kubeconfig = Config::from_kubeconfig(&KubeConfigOptions::default()).await;
-    let wrong = match kubeconfig.err() {
-        Some(KubeconfigError::ReadConfig(cause, path)) if named.is_some() || cause.kind() != ErrorKind::NotFound => {
+    let message = match kubeconfig.err() {
+        Some(KubeconfigError::ReadConfig(cause, path))
+            if kubeconfig_paths.is_some() || cause.kind() != ErrorKind::NotFound =>
+        {
             format!("{}: cannot be read: {cause}", path.display())
         }
         None | Some(KubeconfigError::FindPath | KubeconfigError::ReadConfig(..)) => {
@@ -93,19 +95,19 @@ async fn missing_cluster_problem() -> Problem {
                 .with_hint(hint);
         }
         Some(cause) => {
-            let paths = named.as_deref().unwrap_or("~/.kube/config");
+            let paths = kubeconfig_paths.as_deref().unwrap_or("~/.kube/config");
             // After its first line a parser's message quotes the file, which may contain secrets.
             let cause = cause.to_string();
             format!("{paths}: leads to no cluster: {}", cause.lines().next().unwrap_or_default())
         }
     };
-    Problem::new(wrong).with_hint("mend it, name another by KUBECONFIG, or give manifests with -f")
+    Problem::new(message).with_hint("mend it, name another by KUBECONFIG, or give manifests with -f")
 }
 
 /// Reads the cluster of a client.
 pub(super) async fn read_with_client(client: Client, selectors: SelectorKinds) -> Result<Vec<Source>, CommandFailure> {
-    let selecting = if selectors == SelectorKinds::Read { SELECTOR_KINDS.as_slice() } else { &[] };
-    ListOnlyClient(client).list_all(LISTED_KINDS.iter().chain(selecting)).await
+    let selector_kinds = if selectors == SelectorKinds::Read { SELECTOR_KINDS.as_slice() } else { &[] };
+    ListOnlyClient(client).list_all(LISTED_KINDS.iter().chain(selector_kinds)).await
 }
 
 /// A client that can only list.
@@ -113,10 +115,10 @@ struct ListOnlyClient(Client);
 
 impl ListOnlyClient {
     /// Lists every kind. The error names all kinds that may not be read, not only the first.
-    async fn list_all(&self, listed: impl Iterator<Item = &'static ListedKind>) -> Result<Vec<Source>, CommandFailure> {
+    async fn list_all(&self, kinds: impl Iterator<Item = &'static ListedKind>) -> Result<Vec<Source>, CommandFailure> {
         let mut sources = Vec::new();
         let mut problems = Vec::new();
-        for &(kind, path) in listed {
+        for &(kind, path) in kinds {
             let name = format!("the cluster's {}", kind.plural());
             match self.list(path).await {
                 Ok(text) => sources.push(Source { name, text }),

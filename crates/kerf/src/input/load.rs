@@ -45,15 +45,15 @@ pub(crate) struct Loaded {
 
 /// Loads all paths. The error lists every problem of every file, and the warnings.
 pub(crate) fn load(
-    places: &[InputPath],
-    scrutiny: ValidationScope,
+    paths: &[InputPath],
+    validation_scope: ValidationScope,
     threads: NonZeroUsize,
 ) -> Result<Loaded, CommandFailure> {
-    let (sources, unreadable) = source::read(places);
-    let (loaded, problems) = load_sources(&sources, scrutiny, threads, WorkloadControllers::Absent);
+    let (sources, unreadable) = source::read(paths);
+    let (loaded, problems) = load_sources(&sources, validation_scope, threads, WorkloadControllers::Absent);
     let loaded = fail_on_problems(loaded, unreadable.into_iter().chain(problems).collect())?;
     if loaded.counts.is_empty() && loaded.warnings.is_empty() {
-        let names: Vec<String> = places.iter().map(ToString::to_string).collect();
+        let names: Vec<String> = paths.iter().map(ToString::to_string).collect();
         if names.is_empty() {
             let problem = Problem::new("no input: give manifests with -f");
             return Err(CommandFailure::bad_input(problem.with_hint("-f takes files and folders; `-f -` reads stdin")));
@@ -102,14 +102,14 @@ enum WorkloadControllers {
 
 fn load_sources(
     sources: &[Source],
-    scrutiny: ValidationScope,
+    validation_scope: ValidationScope,
     threads: NonZeroUsize,
-    workers: WorkloadControllers,
+    workload_controllers: WorkloadControllers,
 ) -> (Loaded, Vec<Problem>) {
     let names = SourceNames::of(sources);
     let mut loader = Loader {
         names: &names,
-        validation_scope: scrutiny,
+        validation_scope,
         threads,
         raw_objects: BTreeMap::new(),
         ignored: BTreeMap::new(),
@@ -120,11 +120,11 @@ fn load_sources(
     };
     for (source, index) in sources.iter().zip(0..) {
         let split = documents::split(index, &source.text);
-        for trouble in split.unreadable {
-            loader.add_problem(trouble.origin, &trouble.message);
+        for document in split.unreadable {
+            loader.add_problem(document.origin, &document.message);
         }
-        for found in split.objects {
-            loader.add_by_kind(found);
+        for object in split.objects {
+            loader.add_by_kind(object);
         }
     }
     if loader.uses_only_kwok() {
@@ -155,7 +155,7 @@ fn load_sources(
         services: loader.read(InputKind::Service),
         replica_owners: Vec::new(),
     };
-    match workers {
+    match workload_controllers {
         WorkloadControllers::Present => {
             let kinds = [InputKind::ReplicaSet, InputKind::StatefulSet, InputKind::ReplicationController];
             objects.replica_owners = kinds.into_iter().flat_map(|kind| loader.replica_owners(kind)).collect();
@@ -196,21 +196,21 @@ struct Loader<'n, 's> {
 
 impl<'s> Loader<'_, 's> {
     /// Adds an object to those of its kind, or counts it as ignored.
-    fn add_by_kind(&mut self, found: RawObject<'s>) {
-        match InputKind::of(&found.api_version, &found.kind) {
-            Some(kind) => self.raw_objects.entry(kind).or_default().push(found),
-            None if found.kind.is_empty() || found.api_version.is_empty() => {
-                let missing = if found.kind.is_empty() { "kind" } else { "apiVersion" };
+    fn add_by_kind(&mut self, object: RawObject<'s>) {
+        match InputKind::of(&object.api_version, &object.kind) {
+            Some(kind) => self.raw_objects.entry(kind).or_default().push(object),
+            None if object.kind.is_empty() || object.api_version.is_empty() => {
+                let missing = if object.kind.is_empty() { "kind" } else { "apiVersion" };
                 let message = format!("{missing}: Required value: every object names its apiVersion and kind");
-                self.add_problem(found.origin, &message);
+                self.add_problem(object.origin, &message);
             }
-            None if let Some(why) = InputKind::unserved_message(&found.api_version, &found.kind) => {
-                let name = name_of_body(&found.body).map_or(String::new(), |name| format!(" `{name}`"));
-                let message = format!("{}{name}: {why}", found.kind);
-                self.add_problem(found.origin, &message);
+            None if let Some(why) = InputKind::unserved_message(&object.api_version, &object.kind) => {
+                let name = name_of_body(&object.body).map_or(String::new(), |name| format!(" `{name}`"));
+                let message = format!("{}{name}: {why}", object.kind);
+                self.add_problem(object.origin, &message);
             }
             None => {
-                let (version, kind) = (&found.api_version, &found.kind);
+                let (version, kind) = (&object.api_version, &object.kind);
                 let served =
                     InputKind::served_version(version, kind).map_or(String::new(), |served| format!(" (not {served})"));
                 *self.ignored.entry(format!("{version} {kind}{served}")).or_default() += 1;
@@ -256,8 +256,8 @@ impl<'s> Loader<'_, 's> {
             return Vec::new();
         }
         let admission = KindAdmission::of::<K>();
-        let flavour = self.crd_variant;
-        self.read_with(kind, &|body| admission.admit::<K>(body, flavour))
+        let crd_variant = self.crd_variant;
+        self.read_with(kind, &|body| admission.admit::<K>(body, crd_variant))
     }
 
     fn read_with<T: NamedObject + Send>(
@@ -265,34 +265,34 @@ impl<'s> Loader<'_, 's> {
         kind: InputKind,
         read: &(dyn Fn(&ObjectBody<'_>) -> ReadResult<T> + Sync),
     ) -> Vec<WithOrigin<T>> {
-        let Some(found) = self.raw_objects.remove(&kind) else { return Vec::new() };
-        self.counts.insert(kind, found.len());
+        let Some(raw_objects) = self.raw_objects.remove(&kind) else { return Vec::new() };
+        self.counts.insert(kind, raw_objects.len());
         let DecodedObjects { mut objects, problems, warnings } =
-            decode_all(&found, self.threads, &|body| self.validation_scope.validate(kind, body, read(body)));
+            decode_all(&raw_objects, self.threads, &|body| self.validation_scope.validate(kind, body, read(body)));
         for (origin, problem) in &problems {
-            let text = self.message_with_origin(kind, raw_object_at(&found, *origin), problem);
+            let text = self.message_with_origin(kind, raw_object_at(&raw_objects, *origin), problem);
             self.problems.push((*origin, text));
         }
         for (origin, warning) in &warnings {
-            let text = self.message_with_origin(kind, raw_object_at(&found, *origin), warning);
+            let text = self.message_with_origin(kind, raw_object_at(&raw_objects, *origin), warning);
             self.warnings.push((*origin, text));
         }
-        objects.retain_mut(|given| {
-            let (namespace, name) = given.object.identity();
+        objects.retain_mut(|entry| {
+            let (namespace, name) = entry.object.identity();
             if name.is_empty() {
                 let problem = FieldProblem::required("metadata.name", "name is required");
-                let text = self.message_with_origin(kind, raw_object_at(&found, given.origin), &problem);
-                self.problems.push((given.origin, text));
+                let text = self.message_with_origin(kind, raw_object_at(&raw_objects, entry.origin), &problem);
+                self.problems.push((entry.origin, text));
                 return false;
             }
             if kind.is_namespaced() && namespace.is_empty() {
-                given.object.set_namespace(DEFAULT_NAMESPACE);
+                entry.object.set_namespace(DEFAULT_NAMESPACE);
             } else if !kind.is_namespaced() && !namespace.is_empty() {
-                given.object.set_namespace("");
+                entry.object.set_namespace("");
             }
             true
         });
-        self.remove_duplicates(kind, &mut objects, &found);
+        self.remove_duplicates(kind, &mut objects, &raw_objects);
         objects
     }
 
@@ -302,18 +302,22 @@ impl<'s> Loader<'_, 's> {
         &mut self,
         kind: InputKind,
         objects: &mut Vec<WithOrigin<T>>,
-        found: &[RawObject<'_>],
+        raw_objects: &[RawObject<'_>],
     ) {
         objects.sort_unstable_by(|a, b| (a.object.identity(), a.origin).cmp(&(b.object.identity(), b.origin)));
-        objects.dedup_by(|again, first| {
-            let is_same_object = again.object.identity() == first.object.identity();
+        objects.dedup_by(|duplicate, first| {
+            let is_same_object = duplicate.object.identity() == first.object.identity();
             if is_same_object
-                && !is_same_content(&raw_object_at(found, again.origin).body, &raw_object_at(found, first.origin).body)
+                && !is_same_content(
+                    &raw_object_at(raw_objects, duplicate.origin).body,
+                    &raw_object_at(raw_objects, first.origin).body,
+                )
             {
-                let name = full_name(&again.object);
-                let there = self.names.display_origin(first.origin);
-                let message = format!("{} `{name}` differs from the one of the same name at {there}", kind.name());
-                self.add_problem(again.origin, &message);
+                let name = full_name(&duplicate.object);
+                let first_origin = self.names.display_origin(first.origin);
+                let message =
+                    format!("{} `{name}` differs from the one of the same name at {first_origin}", kind.name());
+                self.add_problem(duplicate.origin, &message);
             }
             is_same_object
         });
@@ -324,10 +328,10 @@ impl<'s> Loader<'_, 's> {
     }
 
     /// Returns a remark on an object, prefixed with its origin, kind and name.
-    fn message_with_origin(&self, kind: InputKind, found: &RawObject<'_>, remark: &dyn fmt::Display) -> String {
+    fn message_with_origin(&self, kind: InputKind, raw_object: &RawObject<'_>, remark: &dyn fmt::Display) -> String {
         let kind = kind.name();
-        let object = name_of_body(&found.body).map_or_else(|| kind.to_owned(), |name| format!("{kind} `{name}`"));
-        format!("{}: {object}: {remark}", self.names.display_origin(found.origin))
+        let object = name_of_body(&raw_object.body).map_or_else(|| kind.to_owned(), |name| format!("{kind} `{name}`"));
+        format!("{}: {object}: {remark}", self.names.display_origin(raw_object.origin))
     }
 
     /// Returns one line on all ignored objects, or `None` if there are none.
@@ -348,16 +352,16 @@ struct DecodedObjects<T> {
 
 /// Decodes all objects in order, on several threads if there are enough objects.
 fn decode_all<T: Send>(
-    found: &[RawObject<'_>],
+    raw_objects: &[RawObject<'_>],
     threads: NonZeroUsize,
     read: &(dyn Fn(&ObjectBody<'_>) -> ReadResult<T> + Sync),
 ) -> DecodedObjects<T> {
-    let threads = threads.get().min(found.len() / PARALLEL_MIN_OBJECTS).max(1);
+    let threads = threads.get().min(raw_objects.len() / PARALLEL_MIN_OBJECTS).max(1);
     if threads == 1 {
-        return decode_chunk(found, read);
+        return decode_chunk(raw_objects, read);
     }
     let parts: Vec<DecodedObjects<T>> = std::thread::scope(|scope| {
-        let parts = found.chunks(found.len().div_ceil(threads));
+        let parts = raw_objects.chunks(raw_objects.len().div_ceil(threads));
         let workers: Vec<_> = parts.map(|part| scope.spawn(move || decode_chunk(part, read))).collect();
         let results =
             workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
@@ -373,10 +377,13 @@ fn decode_all<T: Send>(
     })
 }
 
-fn decode_chunk<T>(found: &[RawObject<'_>], read: &dyn Fn(&ObjectBody<'_>) -> ReadResult<T>) -> DecodedObjects<T> {
+fn decode_chunk<T>(
+    raw_objects: &[RawObject<'_>],
+    read: &dyn Fn(&ObjectBody<'_>) -> ReadResult<T>,
+) -> DecodedObjects<T> {
     let mut decoded =
-        DecodedObjects { objects: Vec::with_capacity(found.len()), problems: Vec::new(), warnings: Vec::new() };
-    for RawObject { origin, body, .. } in found {
+        DecodedObjects { objects: Vec::with_capacity(raw_objects.len()), problems: Vec::new(), warnings: Vec::new() };
+    for RawObject { origin, body, .. } in raw_objects {
         match read(body) {
             Ok(ReadObject { object, warnings }) => {
                 decoded.objects.push(WithOrigin { origin: *origin, object });
@@ -392,9 +399,9 @@ fn decode_chunk<T>(found: &[RawObject<'_>], read: &dyn Fn(&ObjectBody<'_>) -> Re
 }
 
 /// Returns the raw object at an origin; the slice is sorted by origin.
-fn raw_object_at<'f, 's>(found: &'f [RawObject<'s>], origin: ObjectOrigin) -> &'f RawObject<'s> {
-    let index = found.binary_search_by(|found| found.origin.cmp(&origin));
-    &found[index.expect("an object's origin is that of what was found there")]
+fn raw_object_at<'f, 's>(raw_objects: &'f [RawObject<'s>], origin: ObjectOrigin) -> &'f RawObject<'s> {
+    let index = raw_objects.binary_search_by(|raw_objects| raw_objects.origin.cmp(&origin));
+    &raw_objects[index.expect("an object's origin is that of what was found there")]
 }
 
 /// Returns true if two objects have equal content, in any notation. `apiVersion` and `kind` are

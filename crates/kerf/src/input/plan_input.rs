@@ -47,11 +47,11 @@ impl PlanInput {
         let pools: Vec<PoolInput> = objects.node_pools.iter().map(|pool| engine_pool(&pool.object, &objects)).collect();
         warnings.extend(pools.iter().filter_map(unused_pool_warning));
 
-        let (pods, homeless) = split_pods_by_known_node(objects.pods, &objects.nodes);
-        if !homeless.is_empty() {
+        let (pods, pods_on_unknown_nodes) = split_pods_by_known_node(objects.pods, &objects.nodes);
+        if !pods_on_unknown_nodes.is_empty() {
             warnings.push(format!(
                 "not counted, because the nodes that they are bound to are not in the input: {}",
-                count_with_names(&homeless, "pod")
+                count_with_names(&pods_on_unknown_nodes, "pod")
             ));
         }
         let namespaces = complete_namespaces(objects.namespaces, &pods);
@@ -84,23 +84,23 @@ impl PlanInput {
 }
 
 fn without_origins<T>(list: Vec<WithOrigin<T>>) -> Vec<T> {
-    list.into_iter().map(|given| given.object).collect()
+    list.into_iter().map(|entry| entry.object).collect()
 }
 
 /// Converts a NodePool, with the state of its node class. All pools use the one catalogue.
 fn engine_pool(pool: &NodePool, objects: &Objects) -> PoolInput {
-    let class = &pool.spec.template.spec.node_class_ref;
-    let kwok = objects.kwok_node_classes.iter().map(|given| {
-        let conditions = given.object.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        ("KWOKNodeClass", given.object.metadata(), conditions)
+    let node_class = &pool.spec.template.spec.node_class_ref;
+    let kwok = objects.kwok_node_classes.iter().map(|node_class| {
+        let conditions = node_class.object.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        ("KWOKNodeClass", node_class.object.metadata(), conditions)
     });
-    let ec2 = objects.ec2_node_classes.iter().map(|given| {
-        let conditions = given.object.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        ("EC2NodeClass", given.object.metadata(), conditions)
+    let ec2 = objects.ec2_node_classes.iter().map(|node_class| {
+        let conditions = node_class.object.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        ("EC2NodeClass", node_class.object.metadata(), conditions)
     });
     let state = kwok
         .chain(ec2)
-        .find(|(kind, metadata, _)| *kind == class.kind && metadata.name.as_ref() == Some(&class.name))
+        .find(|(kind, metadata, _)| *kind == node_class.kind && metadata.name.as_ref() == Some(&node_class.name))
         .map_or(NodeClassState::Missing, |(_, metadata, conditions)| {
             kerf_state::node_class_state(metadata.deletion_timestamp.as_ref(), conditions)
         });
@@ -121,32 +121,32 @@ fn unused_pool_warning(pool: &PoolInput) -> Option<String> {
 /// Returns the pods that are pending or whose node is in the input, and the names of the others
 /// (spec 09 #8).
 fn split_pods_by_known_node(pods: Vec<WithOrigin<Pod>>, nodes: &[WithOrigin<Node>]) -> (Vec<Pod>, Vec<String>) {
-    let known: BTreeSet<&str> = nodes.iter().map(|node| node.object.metadata.name.as_str()).collect();
-    let mut homeless = Vec::new();
-    let mut kept = without_origins(pods);
-    kept.retain(|pod| match &pod.spec.node_name {
-        Some(node) if !node.is_empty() && !known.contains(node.as_str()) && !pod.is_terminal() => {
-            homeless.push(format!("{} on {node}", pod.namespaced_name()));
+    let node_names: BTreeSet<&str> = nodes.iter().map(|node| node.object.metadata.name.as_str()).collect();
+    let mut pods_on_unknown_nodes = Vec::new();
+    let mut pods = without_origins(pods);
+    pods.retain(|pod| match &pod.spec.node_name {
+        Some(node) if !node.is_empty() && !node_names.contains(node.as_str()) && !pod.is_terminal() => {
+            pods_on_unknown_nodes.push(format!("{} on {node}", pod.namespaced_name()));
             false
         }
         Some(_) | None => true,
     });
-    (kept, homeless)
+    (pods, pods_on_unknown_nodes)
 }
 
 /// Adds the namespaces of all pods, and sets the name label of every namespace.
-fn complete_namespaces(given: Vec<WithOrigin<Namespace>>, pods: &[Pod]) -> Vec<Namespace> {
-    let mut namespaces = without_origins(given);
-    let known: BTreeSet<Str> = namespaces.iter().map(|namespace| namespace.metadata.name.clone()).collect();
-    let used: BTreeSet<&Str> = pods.iter().map(|pod| &pod.metadata.namespace).collect();
-    for name in used.into_iter().filter(|name| !known.contains(*name)) {
+fn complete_namespaces(namespaces: Vec<WithOrigin<Namespace>>, pods: &[Pod]) -> Vec<Namespace> {
+    let mut namespaces = without_origins(namespaces);
+    let known_names: BTreeSet<Str> = namespaces.iter().map(|namespace| namespace.metadata.name.clone()).collect();
+    let used_names: BTreeSet<&Str> = pods.iter().map(|pod| &pod.metadata.namespace).collect();
+    for name in used_names.into_iter().filter(|name| !known_names.contains(*name)) {
         namespaces.push(Namespace { metadata: ObjectMeta { name: name.clone(), ..ObjectMeta::default() } });
     }
     for namespace in &mut namespaces {
         let metadata = &mut namespace.metadata;
-        let own = (Str::new_static(NAMESPACE_NAME), metadata.name.clone());
+        let name_label = (Str::new_static(NAMESPACE_NAME), metadata.name.clone());
         metadata.labels =
-            metadata.labels.iter().map(|(key, value)| (key.clone(), value.clone())).chain([own]).collect();
+            metadata.labels.iter().map(|(key, value)| (key.clone(), value.clone())).chain([name_label]).collect();
     }
     namespaces.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     namespaces
@@ -159,7 +159,7 @@ fn price_of_node_claims(objects: &Objects, types: &[InstanceType]) -> (Price, Ve
         objects.nodes.iter().map(|node| (node.object.spec.provider_id.as_str(), &node.object)).collect();
     let mut total = Price::ZERO;
     let mut unpriced = Vec::new();
-    for claim in objects.node_claims.iter().map(|given| kerf_state::to_engine_claim(&given.object, false)) {
+    for claim in objects.node_claims.iter().map(|claim| kerf_state::to_engine_claim(&claim.object, false)) {
         let is_launched = !claim.provider_id.is_empty();
         let node = nodes.get(claim.provider_id.as_str()).filter(|_| is_launched);
         let on_node = node.and_then(|node| offering_price_by_labels(&node.metadata.labels, types));
@@ -178,8 +178,8 @@ fn price_of_node_claims(objects: &Objects, types: &[InstanceType]) -> (Price, Ve
 /// the offering is unavailable now.
 fn offering_price_by_labels(labels: &Labels, types: &[InstanceType]) -> Option<Price> {
     let name = labels.get(labels::INSTANCE_TYPE)?;
-    let described = types.iter().find(|described| described.name == name)?;
-    let offering = described.offerings.iter().find(|offering| {
+    let instance_type = types.iter().find(|instance_type| instance_type.name == name)?;
+    let offering = instance_type.offerings.iter().find(|offering| {
         offering.requirements.iter().all(|requirement| {
             let is_needed = labels::OFFERING_LABELS.contains(&requirement.key().as_str());
             labels.get(requirement.key()).map_or(!is_needed, |value| requirement.has(value))

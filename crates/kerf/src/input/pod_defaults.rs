@@ -58,10 +58,10 @@ impl Findings {
 }
 
 pub(super) fn read_priority_class(body: &ObjectBody<'_>) -> ReadResult<PriorityClass> {
-    let mut parts = FieldReader::of(body)?;
-    let name = Str::from(parts.get::<String>("metadata.name"));
-    let class = PriorityClass { name, value: parts.get("value"), is_default: parts.get("globalDefault") };
-    Ok(ReadObject::of(parts.finish(class)?))
+    let mut reader = FieldReader::of(body)?;
+    let name = Str::from(reader.get::<String>("metadata.name"));
+    let class = PriorityClass { name, value: reader.get("value"), is_default: reader.get("globalDefault") };
+    Ok(ReadObject::of(reader.finish(class)?))
 }
 
 impl PodDefaults {
@@ -94,8 +94,8 @@ impl PodDefaults {
         }
         // A bound pod needs no requests any more. A pending pod without containers has probably
         // lost its requests.
-        let waits = pod.spec.node_name.as_ref().is_none_or(Str::is_empty);
-        if waits && pod.spec.containers.is_empty() {
+        let is_pending = pod.spec.node_name.as_ref().is_none_or(Str::is_empty);
+        if is_pending && pod.spec.containers.is_empty() {
             warnings.push("spec.containers: Required value: an API server refuses a pod without containers".to_owned());
         }
         pod.spec.priority = pod.spec.priority.or(self.default_priority);
@@ -113,8 +113,8 @@ impl PodDefaults {
         let findings = tree.pointer_mut("/spec/template").map(|template| self.apply_defaults(template));
         let object: DaemonSet = decode_tree(tree)?;
         // A DaemonSet that was read from a cluster comes without the classes of the cluster.
-        let is_of_cluster = !object.metadata.uid.is_empty();
-        let warnings = findings.filter(|_| !is_of_cluster).unwrap_or_default().into_template_warnings();
+        let is_from_cluster = !object.metadata.uid.is_empty();
+        let warnings = findings.filter(|_| !is_from_cluster).unwrap_or_default().into_template_warnings();
         Ok(ReadObject { object, warnings })
     }
 
@@ -205,9 +205,9 @@ fn expand_label_keys(term: &mut Value, labels: &Value) {
     }
 }
 
-fn contains_any(body: &ObjectBody<'_>, marks: &[&str]) -> bool {
+fn contains_any(body: &ObjectBody<'_>, markers: &[&str]) -> bool {
     match body {
-        ObjectBody::Json(text) => marks.iter().any(|mark| text.contains(mark)),
+        ObjectBody::Json(text) => markers.iter().any(|marker| text.contains(marker)),
         ObjectBody::Tree(_) => true,
     }
 }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_come_from_limits_where_they_are_missing() {
+    fn missing_requests_are_set_to_limits() {
         let resources = json!({"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}});
         let spec = json!({"containers": [{"resources": resources}], "initContainers": [{"resources": resources}]});
         let pod = pod(&json!({"metadata": {"name": "a"}, "spec": spec}));
@@ -258,19 +258,19 @@ mod tests {
     }
 
     #[test]
-    fn classes_give_priority_and_overhead() {
-        let of = |spec: Value| pod(&json!({"metadata": {"name": "a"}, "spec": spec})).spec;
-        assert_eq!(of(json!({"priorityClassName": "high"})).priority, Some(1000));
-        assert_eq!(of(json!({"priorityClassName": "system-node-critical"})).priority, Some(2_000_001_000));
-        assert_eq!(of(json!({"priorityClassName": "high", "priority": 3})).priority, Some(3));
-        assert_eq!(of(json!({})).priority, Some(7));
-        assert_eq!(of(json!({"runtimeClassName": "vm"})).overhead.get("memory").unwrap().to_string(), "64Mi");
-        assert!(of(json!({"runtimeClassName": "unknown"})).overhead.is_empty());
+    fn classes_set_priority_and_overhead() {
+        let spec_of = |spec: Value| pod(&json!({"metadata": {"name": "a"}, "spec": spec})).spec;
+        assert_eq!(spec_of(json!({"priorityClassName": "high"})).priority, Some(1000));
+        assert_eq!(spec_of(json!({"priorityClassName": "system-node-critical"})).priority, Some(2_000_001_000));
+        assert_eq!(spec_of(json!({"priorityClassName": "high", "priority": 3})).priority, Some(3));
+        assert_eq!(spec_of(json!({})).priority, Some(7));
+        assert_eq!(spec_of(json!({"runtimeClassName": "vm"})).overhead.get("memory").unwrap().to_string(), "64Mi");
+        assert!(spec_of(json!({"runtimeClassName": "unknown"})).overhead.is_empty());
     }
 
     // Spec 09 section 2.1: what the API server's admission does with a runtime class.
     #[test]
-    fn a_runtime_class_steers_its_pods() {
+    fn a_runtime_class_adds_its_selector_and_tolerations() {
         let own = json!({"key": "own", "operator": "Exists"});
         let spec = json!({"runtimeClassName": "vm", "nodeSelector": {"disk": "ssd"}, "tolerations": [own]});
         let spec = pod(&json!({"metadata": {"name": "a"}, "spec": spec})).spec;
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_contradicts_its_runtime_class_is_refused() {
+    fn a_pod_that_contradicts_its_runtime_class_is_rejected() {
         let spec = json!({"runtimeClassName": "vm", "nodeSelector": {"vm": "no"}});
         let object = json!({"metadata": {"name": "a"}, "spec": spec});
         let problems = defaults().read_pod(&ObjectBody::Tree(object.clone())).unwrap_err();
@@ -295,25 +295,28 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_class_that_is_not_there_is_told() {
+    fn a_missing_runtime_class_is_a_warning() {
         let spec = json!({"runtimeClassName": "unknown", "containers": [{}]});
         let template = json!({"metadata": {"name": "a"}, "spec": spec});
-        let told = "RuntimeClass `unknown` is not in the input: a cluster without it refuses the pod, and what it adds is not counted";
-        assert_eq!(defaults().read_pod(&ObjectBody::Tree(template.clone())).unwrap().warnings, [told]);
+        let warning = "RuntimeClass `unknown` is not in the input: a cluster without it refuses the pod, and what it adds is not counted";
+        assert_eq!(defaults().read_pod(&ObjectBody::Tree(template.clone())).unwrap().warnings, [warning]);
         let set = json!({"metadata": {"name": "d"}, "spec": {"template": template}});
-        assert_eq!(defaults().read_daemon_set(&ObjectBody::Tree(set)).unwrap().warnings, [told]);
-        let of_cluster = json!({"metadata": {"name": "d", "uid": "u"}, "spec": {"template": template}});
-        assert_eq!(defaults().read_daemon_set(&ObjectBody::Tree(of_cluster)).unwrap().warnings, Vec::<String>::new());
+        assert_eq!(defaults().read_daemon_set(&ObjectBody::Tree(set)).unwrap().warnings, [warning]);
+        let from_cluster = json!({"metadata": {"name": "d", "uid": "u"}, "spec": {"template": template}});
+        assert_eq!(defaults().read_daemon_set(&ObjectBody::Tree(from_cluster)).unwrap().warnings, Vec::<String>::new());
     }
 
     #[test]
     fn ports_on_the_host_network_are_host_ports() {
         let ports = json!([{"containerPort": 80}, {"containerPort": 81, "hostPort": 8081}]);
-        let of = |host: bool| {
+        let pod_with_host_network = |host: bool| {
             pod(&json!({"metadata": {"name": "a"}, "spec": {"hostNetwork": host, "containers": [{"ports": ports}]}}))
         };
         let numbers = |pod: &Pod| pod.spec.containers[0].ports.iter().map(|port| port.port).collect::<Vec<_>>();
-        assert_eq!((numbers(&of(true)), numbers(&of(false))), (vec![80, 8081], vec![8081]));
+        assert_eq!(
+            (numbers(&pod_with_host_network(true)), numbers(&pod_with_host_network(false))),
+            (vec![80, 8081], vec![8081])
+        );
     }
 
     #[test]
@@ -335,14 +338,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_passed_an_api_server_is_taken_as_it_is() {
+    fn a_pod_that_passed_an_api_server_is_not_changed() {
         let spec = json!({"priorityClassName": "high", "containers": [{"resources": {"limits": {"cpu": "1"}}}]});
         let pod = pod(&json!({"metadata": {"name": "a", "uid": "u"}, "spec": spec}));
         assert!(pod.spec.priority.is_none() && pod.spec.containers[0].resources.requests.is_empty());
     }
 
     #[test]
-    fn what_is_no_pod_does_not_confuse_it() {
+    fn invalid_pods_are_not_changed() {
         for spec in [
             json!(1),
             json!({"affinity": {"podAffinity": 3}, "hostNetwork": true, "containers": {}}),

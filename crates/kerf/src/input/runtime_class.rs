@@ -23,14 +23,14 @@ pub(super) struct RuntimeClass {
 }
 
 pub(super) fn read_runtime_class(body: &ObjectBody<'_>) -> ReadResult<RuntimeClass> {
-    let mut parts = FieldReader::of(body)?;
+    let mut reader = FieldReader::of(body)?;
     let class = RuntimeClass {
-        name: Str::from(parts.get::<String>("metadata.name")),
-        overhead: parts.get("overhead.podFixed"),
-        node_selector: parts.get("scheduling.nodeSelector"),
-        tolerations: parts.get("scheduling.tolerations"),
+        name: Str::from(reader.get::<String>("metadata.name")),
+        overhead: reader.get("overhead.podFixed"),
+        node_selector: reader.get("scheduling.nodeSelector"),
+        tolerations: reader.get("scheduling.tolerations"),
     };
-    Ok(ReadObject::of(parts.finish(class)?))
+    Ok(ReadObject::of(reader.finish(class)?))
 }
 
 impl RuntimeClass {
@@ -40,7 +40,7 @@ impl RuntimeClass {
         if !self.overhead.is_null() {
             spec.entry("overhead").or_insert_with(|| self.overhead.clone());
         }
-        let mut problems = Vec::new();
+        let mut problems = Vec::missing();
         if !self.node_selector.is_empty()
             && let Some(selector) = get_or_insert(spec, "nodeSelector", json!({})).as_object_mut()
         {
@@ -59,9 +59,9 @@ impl RuntimeClass {
         if !self.tolerations.is_empty()
             && let Some(tolerations) = get_or_insert(spec, "tolerations", json!([])).as_array_mut()
         {
-            let new = self.tolerations.iter().filter(|toleration| !tolerations.contains(toleration));
-            let new: Vec<Value> = new.cloned().collect();
-            tolerations.extend(new);
+            let missing = self.tolerations.iter().filter(|toleration| !tolerations.contains(toleration));
+            let missing: Vec<Value> = missing.cloned().collect();
+            tolerations.extend(missing);
         }
         problems
     }

@@ -66,10 +66,10 @@ impl fmt::Display for OriginDisplay<'_> {
 }
 
 /// Reads all paths. Returns a problem for each path that cannot be read.
-pub(crate) fn read(places: &[InputPath]) -> (Vec<Source>, Vec<Problem>) {
+pub(crate) fn read(inputs: &[InputPath]) -> (Vec<Source>, Vec<Problem>) {
     let mut reader = SourceReader::default();
-    for place in places {
-        match place {
+    for input in inputs {
+        match input {
             InputPath::Stdin => reader.read_stdin(),
             InputPath::Path(path) if path.is_dir() => reader.read_folder(path),
             InputPath::Path(path) => reader.read_file(path),
@@ -120,7 +120,7 @@ impl SourceReader {
                         self.read_folder(&entry);
                     } else if entry
                         .extension()
-                        .is_some_and(|end| EXTENSIONS.iter().any(|known| end.eq_ignore_ascii_case(known)))
+                        .is_some_and(|extension| EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known)))
                     {
                         self.read_file(&entry);
                     }

@@ -36,39 +36,39 @@ impl ValidationScope {
         body: &ObjectBody<'_>,
         outcome: ReadResult<T>,
     ) -> ReadResult<T> {
-        let is_judged = match self {
+        let is_validated = match self {
             Self::All => true,
-            Self::SuspiciousOnly => outcome.as_ref().is_ok_and(|reading| reading.object.is_suspicious()),
+            Self::SuspiciousOnly => outcome.as_ref().is_ok_and(|read_object| read_object.object.is_suspicious()),
         };
-        if !is_judged {
+        if !is_validated {
             return outcome;
         }
         let Ok(mut tree) = body.tree() else { return outcome };
-        let told = outcome.as_ref().err().map_or(&[][..], |refused| &refused.problems);
-        for problem in told {
+        let reported = outcome.as_ref().err().map_or(&[][..], |rejected| &rejected.problems);
+        for problem in reported {
             remove_field_at(&mut tree, &problem.path);
         }
-        let Some(judgement) = dry_create_built_in(kind.api_version(), kind.name(), tree) else { return outcome };
-        let DryCreateReport { errors, decode_error: unreadable, unknown_fields } = judgement;
-        let refused =
-            errors.iter().filter(|error| !told.iter().any(|problem| concerns_same_field(problem, &error.path)));
-        let refused = refused.map(ToString::to_string).chain(unreadable);
-        let mut problems: Vec<_> = refused.map(|message| FieldProblem { path: String::new(), message }).collect();
-        let unknown = unknown_fields.iter().map(|path| format!("unknown field \"{path}\""));
+        let Some(report) = dry_create_built_in(kind.api_version(), kind.name(), tree) else { return outcome };
+        let DryCreateReport { errors, decode_error, unknown_fields } = report;
+        let rejections =
+            errors.iter().filter(|error| !reported.iter().any(|problem| concerns_same_field(problem, &error.path)));
+        let rejections = rejections.map(ToString::to_string).chain(decode_error);
+        let mut problems: Vec<_> = rejections.map(|message| FieldProblem { path: String::new(), message }).collect();
+        let unknown_field_warnings = unknown_fields.iter().map(|path| format!("unknown field \"{path}\""));
         match outcome {
             Ok(ReadObject { object, mut warnings }) => {
                 // A warning of the reader may concern a field that the API server rejects.
                 warnings.retain(|warning| !errors.iter().any(|error| warning.starts_with(&format!("{}:", error.path))));
-                warnings.extend(unknown);
+                warnings.extend(unknown_field_warnings);
                 if problems.is_empty() {
                     Ok(ReadObject { object, warnings })
                 } else {
                     Err(RejectedObject { problems, warnings })
                 }
             }
-            Err(RejectedObject { problems: told, mut warnings }) => {
-                warnings.extend(unknown);
-                problems.splice(..0, told);
+            Err(RejectedObject { problems: reported, mut warnings }) => {
+                warnings.extend(unknown_field_warnings);
+                problems.splice(..0, reported);
                 Err(RejectedObject { problems, warnings })
             }
         }
@@ -77,8 +77,8 @@ impl ValidationScope {
 
 /// Returns true if a reported problem concerns the field at `path`, a field above it or a field
 /// below.
-fn concerns_same_field(told: &FieldProblem, path: &str) -> bool {
-    !told.path.is_empty() && (path.starts_with(&told.path) || told.path.starts_with(path))
+fn concerns_same_field(problem: &FieldProblem, path: &str) -> bool {
+    !problem.path.is_empty() && (path.starts_with(&problem.path) || problem.path.starts_with(path))
 }
 
 pub(super) fn is_suspicious_pod(pod: &Pod) -> bool {

@@ -67,38 +67,38 @@ struct JobCondition {
 
 /// Decodes a workload. The error lists every invalid field.
 pub(super) fn read(kind: InputKind, body: &ObjectBody<'_>, defaults: &PodDefaults) -> ReadResult<Workload> {
-    let mut parts = FieldReader::of(body)?;
-    let findings = parts.change("/spec/template", |template| defaults.apply_defaults(template)).unwrap_or_default();
-    let parallelism = parts.count("spec.parallelism");
-    let completions = parts.count("spec.completions");
-    let conditions: Vec<JobCondition> = parts.get("status.conditions");
-    let is_end = |condition: &JobCondition| {
+    let mut reader = FieldReader::of(body)?;
+    let findings = reader.change("/spec/template", |template| defaults.apply_defaults(template)).unwrap_or_default();
+    let parallelism = reader.count("spec.parallelism");
+    let completions = reader.count("spec.completions");
+    let conditions: Vec<JobCondition> = reader.get("status.conditions");
+    let is_end_condition = |condition: &JobCondition| {
         condition.status == "True" && matches!(condition.r#type.as_str(), "Complete" | "Failed" | "SuccessCriteriaMet")
     };
     let job = JobDemand {
         parallelism: parallelism.unwrap_or(1),
         // A Job with neither field is one pod that must succeed.
         completions: completions.or(if parallelism.is_none() { Some(1) } else { None }),
-        succeeded: parts.count("status.succeeded").unwrap_or(0),
-        is_suspended: parts.get("spec.suspend"),
-        is_finished: conditions.iter().any(is_end),
+        succeeded: reader.count("status.succeeded").unwrap_or(0),
+        is_suspended: reader.get("spec.suspend"),
+        is_finished: conditions.iter().any(is_end_condition),
     };
-    let mut template: PodTemplate = parts.get("spec.template");
+    let mut template: PodTemplate = reader.get("spec.template");
     default_requests_to_limits(&mut template.spec);
     let workload = Workload {
-        metadata: parts.get("metadata"),
+        metadata: reader.get("metadata"),
         selector: if kind == InputKind::ReplicationController {
-            LabelSelector { match_labels: parts.get("spec.selector"), ..LabelSelector::default() }
+            LabelSelector { match_labels: reader.get("spec.selector"), ..LabelSelector::default() }
         } else {
-            parts.get("spec.selector")
+            reader.get("spec.selector")
         },
         template,
-        replicas: parts.count("spec.replicas").unwrap_or(1),
-        first_ordinal: parts.count("spec.ordinals.start").unwrap_or(0),
-        claim_templates: parts.get("spec.volumeClaimTemplates"),
+        replicas: reader.count("spec.replicas").unwrap_or(1),
+        first_ordinal: reader.count("spec.ordinals.start").unwrap_or(0),
+        claim_templates: reader.get("spec.volumeClaimTemplates"),
         job,
     };
-    Ok(ReadObject { object: parts.finish(workload)?, warnings: findings.into_template_warnings() })
+    Ok(ReadObject { object: reader.finish(workload)?, warnings: findings.into_template_warnings() })
 }
 
 impl Workloads {
@@ -110,13 +110,13 @@ impl Workloads {
             (InputKind::StatefulSet, &self.stateful_sets),
             (InputKind::ReplicationController, &self.replication_controllers),
         ];
-        let owner = |kind: InputKind, given: &WithOrigin<Workload>| {
-            let Workload { metadata, selector, .. } = &given.object;
+        let owner = |kind: InputKind, workload: &WithOrigin<Workload>| {
+            let Workload { metadata, selector, .. } = &workload.object;
             let (metadata, selector) = (metadata.clone(), selector.clone());
             let kind = Str::new_static(owner_kind(kind).name());
-            WithOrigin { origin: given.origin, object: ReplicaOwner { metadata, kind, selector } }
+            WithOrigin { origin: workload.origin, object: ReplicaOwner { metadata, kind, selector } }
         };
-        lists.into_iter().flat_map(|(kind, list)| list.iter().map(move |given| owner(kind, given))).collect()
+        lists.into_iter().flat_map(|(kind, list)| list.iter().map(move |workload| owner(kind, workload))).collect()
     }
 }
 
@@ -141,33 +141,34 @@ pub(crate) fn create_missing_pods(
     pods: &[WithOrigin<Pod>],
     volume_claims: &[WithOrigin<PersistentVolumeClaim>],
 ) -> Result<CreatedObjects, (ObjectOrigin, String)> {
-    let owners = WorkloadIndex::new(workloads);
-    let mut owned: BTreeMap<WorkloadKey, OwnedPodCounts> = BTreeMap::new();
+    let workload_index = WorkloadIndex::new(workloads);
+    let mut pod_counts: BTreeMap<WorkloadKey, OwnedPodCounts> = BTreeMap::new();
     for pod in pods {
-        if let Some(owner) = owners.workload_of_pod(&pod.object) {
+        if let Some(owner) = workload_index.workload_of_pod(&pod.object) {
             let kind = owner.kind;
-            owned.entry(owner).or_default().add_pod(&pod.object, kind);
+            pod_counts.entry(owner).or_default().add_pod(&pod.object, kind);
         }
     }
-    let mut taken: BTreeSet<(Str, Str)> = pods.iter().map(|pod| identity(&pod.object.metadata)).collect();
-    let mut claims: BTreeSet<(Str, Str)> = volume_claims.iter().map(|claim| identity(&claim.object.metadata)).collect();
+    let mut pod_names: BTreeSet<(Str, Str)> = pods.iter().map(|pod| identity(&pod.object.metadata)).collect();
+    let mut claim_names: BTreeSet<(Str, Str)> =
+        volume_claims.iter().map(|claim| identity(&claim.object.metadata)).collect();
 
     let mut created = CreatedObjects::default();
-    for (kind, given) in owners.all() {
-        if kind == InputKind::ReplicaSet && owners.deployment_of(&given.object.metadata).is_some() {
+    for (kind, workload) in workload_index.all() {
+        if kind == InputKind::ReplicaSet && workload_index.deployment_of(&workload.object.metadata).is_some() {
             continue;
         }
-        let owner = WorkloadKey::new(kind, &given.object.metadata);
-        let lacking = given.object.missing_pods(kind, owned.get(&owner).copied().unwrap_or_default());
-        if created.pods.len() + lacking > PODS_MAX {
+        let owner = WorkloadKey::new(kind, &workload.object.metadata);
+        let missing = workload.object.missing_pods(kind, pod_counts.get(&owner).copied().unwrap_or_default());
+        if created.pods.len() + missing > PODS_MAX {
             let text = format!(
-                "{} `{}` lacks {lacking} pods; with them the input has more than {PODS_MAX}",
+                "{} `{}` lacks {missing} pods; with them the input has more than {PODS_MAX}",
                 kind.name(),
-                given.object.metadata.namespaced_name()
+                workload.object.metadata.namespaced_name()
             );
-            return Err((given.origin, text));
+            return Err((workload.origin, text));
         }
-        given.create_pods(kind, lacking, &mut taken, &mut claims, &mut created);
+        workload.create_pods(kind, missing, &mut pod_names, &mut claim_names, &mut created);
     }
     Ok(created)
 }
@@ -198,11 +199,11 @@ impl OwnedPodCounts {
     fn add_pod(&mut self, pod: &Pod, kind: InputKind) {
         // A StatefulSet reuses the names of its pods, so it waits until a terminating pod is
         // deleted.
-        let is_leaving = pod.metadata.is_terminating() && kind != InputKind::StatefulSet;
+        let is_replaced = pod.metadata.is_terminating() && kind != InputKind::StatefulSet;
         match pod.status.phase {
             PodPhase::Succeeded => self.succeeded += 1,
             PodPhase::Failed => {}
-            PodPhase::Pending | PodPhase::Running | PodPhase::Unknown if is_leaving => {}
+            PodPhase::Pending | PodPhase::Running | PodPhase::Unknown if is_replaced => {}
             PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => self.active += 1,
         }
     }
@@ -223,14 +224,14 @@ impl<'w> WorkloadIndex<'w> {
             (InputKind::Job, &workloads.jobs),
         ];
         let entries = lists.into_iter().flat_map(|(kind, list)| {
-            list.iter().map(move |given| (WorkloadKey::new(kind, &given.object.metadata), given))
+            list.iter().map(move |workload| (WorkloadKey::new(kind, &workload.object.metadata), workload))
         });
         Self { workloads: entries.collect() }
     }
 
     /// Returns all workloads, sorted by kind, namespace and name.
     fn all(&self) -> impl Iterator<Item = (InputKind, &'w WithOrigin<Workload>)> {
-        self.workloads.iter().map(|(owner, given)| (owner.kind, *given))
+        self.workloads.iter().map(|(owner, workload)| (owner.kind, *workload))
     }
 
     /// Returns the workload to which an owner reference in a namespace refers.
@@ -276,14 +277,14 @@ impl<'w> WorkloadIndex<'w> {
 }
 
 impl Workload {
-    fn missing_pods(&self, kind: InputKind, owned: OwnedPodCounts) -> usize {
-        let wanted = match kind {
+    fn missing_pods(&self, kind: InputKind, pod_counts: OwnedPodCounts) -> usize {
+        let desired = match kind {
             // The controller of a workload that is being deleted creates no pods.
             _ if self.metadata.is_terminating() => 0,
-            InputKind::Job => self.job.desired_pods(owned.succeeded),
+            InputKind::Job => self.job.desired_pods(pod_counts.succeeded),
             _ => self.replicas,
         };
-        wanted.saturating_sub(owned.active) as usize
+        desired.saturating_sub(pod_counts.active) as usize
     }
 }
 
@@ -304,9 +305,9 @@ impl WithOrigin<Workload> {
     fn create_pods(
         &self,
         kind: InputKind,
-        lacking: usize,
-        taken: &mut BTreeSet<(Str, Str)>,
-        claims: &mut BTreeSet<(Str, Str)>,
+        missing: usize,
+        pod_names: &mut BTreeSet<(Str, Str)>,
+        claim_names: &mut BTreeSet<(Str, Str)>,
         created: &mut CreatedObjects,
     ) {
         let Workload { metadata, template, first_ordinal, claim_templates, .. } = &self.object;
@@ -318,11 +319,11 @@ impl WithOrigin<Workload> {
             controller: true,
         };
         let mut ordinal = if kind == InputKind::StatefulSet { *first_ordinal } else { 0 };
-        for _ in 0..lacking {
+        for _ in 0..missing {
             let name = loop {
                 let name = Str::from(format!("{}-{ordinal}", metadata.name));
                 ordinal += 1;
-                if taken.insert((metadata.namespace.clone(), name.clone())) {
+                if pod_names.insert((metadata.namespace.clone(), name.clone())) {
                     break name;
                 }
             };
@@ -332,7 +333,7 @@ impl WithOrigin<Workload> {
                 pod.spec.volumes.retain(|volume| volume.name != claim_template.metadata.name);
                 let source = VolumeClaimSource::Claim(claim.metadata.name.clone());
                 pod.spec.volumes.push(PodVolume { name: claim_template.metadata.name.clone(), source });
-                if claims.insert(identity(&claim.metadata)) {
+                if claim_names.insert(identity(&claim.metadata)) {
                     created.volume_claims.push(WithOrigin { origin: self.origin, object: claim });
                 }
             }

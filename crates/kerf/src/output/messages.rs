@@ -7,7 +7,7 @@ use std::io::{IsTerminal, Write};
 use crate::exit::{CommandFailure, Exit, Problem, Severity};
 
 pub(crate) struct Messages<'t> {
-    to: Box<dyn Write + 't>,
+    writer: Box<dyn Write + 't>,
     is_coloured: bool,
 }
 
@@ -16,12 +16,12 @@ impl<'t> Messages<'t> {
     pub(crate) fn on_stderr() -> Self {
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let stderr = std::io::stderr();
-        Self { is_coloured: stderr.is_terminal() && !no_colour, to: Box::new(stderr) }
+        Self { is_coloured: stderr.is_terminal() && !no_colour, writer: Box::new(stderr) }
     }
 
     /// Returns a writer to a buffer, without colour.
-    pub(crate) fn to_buffer(to: &'t mut Vec<u8>) -> Self {
-        Self { is_coloured: false, to: Box::new(to) }
+    pub(crate) fn to_buffer(writer: &'t mut Vec<u8>) -> Self {
+        Self { is_coloured: false, writer: Box::new(writer) }
     }
 
     /// Prints a message that does not make the command fail.
@@ -53,9 +53,9 @@ impl<'t> Messages<'t> {
         // `error: ` and `hint:  ` have the same width, so that the two texts are aligned.
         let gap = if label == "hint" { "  " } else { " " };
         let _ = if self.is_coloured {
-            writeln!(self.to, "\x1b[1;{colour}m{label}:\x1b[0m{gap}{text}")
+            writeln!(self.writer, "\x1b[1;{colour}m{label}:\x1b[0m{gap}{text}")
         } else {
-            writeln!(self.to, "{label}:{gap}{text}")
+            writeln!(self.writer, "{label}:{gap}{text}")
         };
     }
 }

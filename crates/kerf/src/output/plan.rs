@@ -210,11 +210,11 @@ impl<'s> PublishedPlan<'s> {
     }
 
     /// Writes the plan in a format.
-    pub(crate) fn write(&self, format: Format, to: &mut dyn io::Write) -> io::Result<()> {
+    pub(crate) fn write(&self, format: Format, writer: &mut dyn io::Write) -> io::Result<()> {
         match format {
-            Format::Table => to.write_all(table::render(self).as_bytes()),
-            Format::Json => json::write(self, to),
-            Format::Yaml => to.write_all(self.yaml()?.as_bytes()),
+            Format::Table => writer.write_all(table::render(self).as_bytes()),
+            Format::Json => json::write(self, writer),
+            Format::Yaml => writer.write_all(self.yaml()?.as_bytes()),
         }
     }
 }
@@ -224,8 +224,8 @@ impl PublishedPlan<'_> {
     /// parse it as a timestamp.
     fn yaml(&self) -> io::Result<String> {
         let text = serde_yaml_ng::to_string(self).map_err(io::Error::other)?;
-        let bare = format!("\nat: {}\n", self.at);
-        Ok(text.replacen(&bare, &format!("\nat: \"{}\"\n", self.at), 1))
+        let unquoted = format!("\nat: {}\n", self.at);
+        Ok(text.replacen(&unquoted, &format!("\nat: \"{}\"\n", self.at), 1))
     }
 }
 

@@ -22,19 +22,19 @@ impl StageProgress {
 
     fn start_with(
         stage: &'static str,
-        is_watched: bool,
-        patience: Duration,
-        mut to: impl Write + Send + 'static,
+        is_terminal: bool,
+        delay: Duration,
+        mut writer: impl Write + Send + 'static,
     ) -> Self {
-        let watcher = is_watched.then(|| {
-            let (ended, end) = mpsc::channel();
+        let watcher = is_terminal.then(|| {
+            let (end_sender, end_receiver) = mpsc::channel();
             let watch = move || {
-                if end.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+                if end_receiver.recv_timeout(delay) == Err(RecvTimeoutError::Timeout) {
                     // The line is only informative; ignore errors.
-                    let _ = writeln!(to, "{stage} …");
+                    let _ = writeln!(writer, "{stage} …");
                 }
             };
-            (ended, std::thread::spawn(watch))
+            (end_sender, std::thread::spawn(watch))
         });
         Self { watcher }
     }
@@ -42,8 +42,8 @@ impl StageProgress {
 
 impl Drop for StageProgress {
     fn drop(&mut self) {
-        if let Some((ended, watcher)) = self.watcher.take() {
-            drop(ended);
+        if let Some((end_sender, watcher)) = self.watcher.take() {
+            drop(end_sender);
             // A panic of the watcher thread does not matter.
             let _ = watcher.join();
         }
@@ -72,20 +72,20 @@ mod tests {
 
     // spec 09 #14: the progress line; time and memory are measured, not tested
     #[test]
-    fn a_stage_that_takes_long_is_named_to_a_person() {
-        let (tell, told) = mpsc::channel();
-        let progress = StageProgress::start_with("reading", true, Duration::ZERO, ChannelWriter(tell));
+    fn a_long_stage_is_named_on_a_terminal() {
+        let (sender, receiver) = mpsc::channel();
+        let progress = StageProgress::start_with("reading", true, Duration::ZERO, ChannelWriter(sender));
         // Waits for the first part of the line, not for a period of time.
-        assert_eq!(told.recv().unwrap(), b"reading");
+        assert_eq!(receiver.recv().unwrap(), b"reading");
         drop(progress);
     }
 
     #[test]
-    fn a_short_stage_and_a_pipe_are_left_alone() {
-        for (is_watched, patience) in [(true, Duration::MAX), (false, Duration::ZERO)] {
-            let (tell, told) = mpsc::channel();
-            drop(StageProgress::start_with("reading", is_watched, patience, ChannelWriter(tell)));
-            assert!(told.recv().is_err(), "nobody is told, and the sender is gone");
+    fn a_short_stage_or_a_pipe_gets_no_line() {
+        for (is_terminal, delay) in [(true, Duration::MAX), (false, Duration::ZERO)] {
+            let (sender, receiver) = mpsc::channel();
+            drop(StageProgress::start_with("reading", is_terminal, delay, ChannelWriter(sender)));
+            assert!(receiver.recv().is_err(), "nobody is told, and the sender is gone");
         }
     }
 }

@@ -19,7 +19,7 @@ fn plan_json(arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn the_table_says_what_goes_what_stays_and_what_it_saves() {
+fn the_table_lists_commands_blocked_nodes_and_savings() {
     assert_snapshot!(plan(&AT_FLAG).run().stdout, @r"
     Nodes that go
 
@@ -74,7 +74,7 @@ fn json_has_every_published_field() {
 }
 
 #[test]
-fn the_planned_price_is_the_current_one_less_all_savings() {
+fn the_planned_price_is_the_current_price_minus_the_savings() {
     let plan = plan_json(&AT_FLAG);
     let saved: f64 = plan["disruption"]["commands"]
         .as_array()
@@ -88,15 +88,15 @@ fn the_planned_price_is_the_current_one_less_all_savings() {
 }
 
 #[test]
-fn the_other_half_alone_disrupts_nothing_and_the_gate_tells_them_apart() {
-    let other = plan_json(&[AT_FLAG[0], AT_FLAG[1], "--only", "provisioning"]);
-    assert_eq!(other["disruption"], json!({"commands": [], "blocked": []}));
+fn provisioning_alone_disrupts_nothing_and_does_not_trip_the_gate() {
+    let provisioning_plan = plan_json(&[AT_FLAG[0], AT_FLAG[1], "--only", "provisioning"]);
+    assert_eq!(provisioning_plan["disruption"], json!({"commands": [], "blocked": []}));
     assert_eq!(plan(&[AT_FLAG[0], AT_FLAG[1], "--only", "provisioning", "--fail-on", "disruption"]).run().code, 0);
     assert_eq!(plan(&[AT_FLAG[0], AT_FLAG[1], "--fail-on", "disruption"]).run().code, 3);
 }
 
 #[test]
-fn a_window_that_has_not_passed_keeps_the_nodes() {
+fn consolidate_after_keeps_the_nodes() {
     let early = plan_json(&["--at", "2026-03-01T08:00:30Z"]);
     assert_eq!(early["disruption"]["commands"], json!([]));
     let codes: Vec<&str> = early["disruption"]["blocked"]

@@ -55,9 +55,9 @@ impl KerfCommand {
 
     /// Runs the program and renders exit code, stdout and stderr; empty streams are omitted.
     pub(crate) fn transcript(self) -> String {
-        let seen = self.run();
-        let mut text = format!("exit code {}\n", seen.code);
-        for (name, stream) in [("stdout", &seen.stdout), ("stderr", &seen.stderr)] {
+        let output = self.run();
+        let mut text = format!("exit code {}\n", output.code);
+        for (name, stream) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
             if !stream.is_empty() {
                 let _ = write!(text, "--- {name}\n{stream}");
             }
@@ -77,9 +77,9 @@ pub(crate) fn run_without_reader(arguments: &[&str], stdin: &str) -> (Option<i32
         .spawn()
         .unwrap();
     drop(child.stdout.take());
-    let mut to = child.stdin.take().unwrap();
-    to.write_all(stdin.as_bytes()).unwrap();
-    drop(to);
+    let mut stdin_writer = child.stdin.take().unwrap();
+    stdin_writer.write_all(stdin.as_bytes()).unwrap();
+    drop(stdin_writer);
     let output = child.wait_with_output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }

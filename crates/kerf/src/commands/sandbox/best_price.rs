@@ -35,8 +35,8 @@ impl BestPriceCalculator {
     /// leaves a pod unplaced.
     pub(super) async fn best_price(&self) -> Option<u64> {
         let loaded = load_with_client(self.client.clone(), self.selectors).await.ok()?;
-        let world = PlanInput::new(loaded.objects, self.catalogue.clone(), self.clock.now());
-        let solution = solve(&without_launched_nodes(world.input), &self.settings);
+        let plan_input = PlanInput::new(loaded.objects, self.catalogue.clone(), self.clock.now());
+        let solution = solve(&without_launched_nodes(plan_input.input), &self.settings);
         if !solution.unplaced.is_empty() {
             return None;
         }
@@ -49,15 +49,16 @@ impl BestPriceCalculator {
 /// Removes all nodes that Kerf launched from the input and makes their pods pending.
 fn without_launched_nodes(mut input: Input) -> Input {
     let is_launched = |node: &Arc<Node>| node.metadata.labels.get(labels::NODEPOOL).is_some();
-    let (launched, others): (Vec<Arc<Node>>, Vec<Arc<Node>>) = input.nodes.into_iter().partition(is_launched);
-    input.nodes = others;
+    let (launched, other_nodes): (Vec<Arc<Node>>, Vec<Arc<Node>>) = input.nodes.into_iter().partition(is_launched);
+    input.nodes = other_nodes;
     input.node_claims.clear();
-    let is_homeless = |pod: &Pod| launched.iter().any(|node| pod.spec.node_name.as_ref() == Some(&node.metadata.name));
+    let is_on_launched_node =
+        |pod: &Pod| launched.iter().any(|node| pod.spec.node_name.as_ref() == Some(&node.metadata.name));
     // Every new node gets its own DaemonSet pods.
-    let is_extra = |pod: &Pod| is_homeless(pod) && pod.is_owned_by_daemonset();
+    let is_daemon_of_launched_node = |pod: &Pod| is_on_launched_node(pod) && pod.is_owned_by_daemonset();
     input.pods.retain(|pod| !pod.is_terminal() && !pod.is_terminating());
-    input.pods.retain(|pod| !is_extra(pod));
-    for pod in input.pods.iter_mut().filter(|pod| is_homeless(pod)) {
+    input.pods.retain(|pod| !is_daemon_of_launched_node(pod));
+    for pod in input.pods.iter_mut().filter(|pod| is_on_launched_node(pod)) {
         let pod = Arc::make_mut(pod);
         pod.spec.node_name = None;
         pod.status.conditions.retain(|condition| condition.condition_type != "PodScheduled");

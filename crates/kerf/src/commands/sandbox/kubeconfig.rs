@@ -21,8 +21,8 @@ pub(super) struct KubeconfigFile {
 
 impl KubeconfigFile {
     /// Writes the kubeconfig to the given path, or to a new private folder if there is none.
-    pub(super) fn write(wished: Option<&Path>, text: &str) -> Result<Self, CommandFailure> {
-        let file = match wished {
+    pub(super) fn write(path: Option<&Path>, text: &str) -> Result<Self, CommandFailure> {
+        let file = match path {
             Some(path) => Self { path: std::path::absolute(path).unwrap_or_else(|_| path.into()), folder: None },
             None => {
                 let folder = private_folder().map_err(CommandFailure::ExecutionFailed)?;
@@ -34,7 +34,7 @@ impl KubeconfigFile {
             .create_new(true)
             .mode(0o600)
             .open(&file.path)
-            .and_then(|mut to| to.write_all(text.as_bytes()));
+            .and_then(|mut file_writer| file_writer.write_all(text.as_bytes()));
         match written {
             Ok(()) => Ok(file),
             Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {

@@ -37,10 +37,10 @@ pub(super) fn split(source: u32, text: &str) -> SplitText<'_> {
         let origin = ObjectOrigin { source, document, item: 0, line: splitter.lines.line_of_byte(start) };
         let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<Outside<'_>>();
         match stream.next() {
-            Some(Ok(outside)) => {
+            Some(Ok(top_level)) => {
                 let body = &rest[..stream.byte_offset()];
                 splitter.items = 0;
-                splitter.add_object_or_items(origin, outside, body, 0);
+                splitter.add_object_or_items(origin, top_level, body, 0);
                 rest = &rest[stream.byte_offset()..];
             }
             Some(Err(cause)) => {
@@ -64,9 +64,9 @@ struct JsonSplitter<'s> {
 
 impl<'s> JsonSplitter<'s> {
     /// Adds an object, or all items if the object is a list.
-    fn add_object_or_items(&mut self, origin: ObjectOrigin, outside: Outside<'s>, body: &'s str, depth: usize) {
-        let Outside { api_version, kind, items } = outside;
-        let (Some(of), Some(items)) = (list_item_kind(&kind), items) else {
+    fn add_object_or_items(&mut self, origin: ObjectOrigin, top_level: Outside<'s>, body: &'s str, depth: usize) {
+        let Outside { api_version, kind, items } = top_level;
+        let (Some(item_kind), Some(items)) = (list_item_kind(&kind), items) else {
             self.split.objects.push(RawObject { origin, api_version, kind, body: ObjectBody::Json(body) });
             return;
         };
@@ -87,16 +87,16 @@ impl<'s> JsonSplitter<'s> {
                 }
             };
             // A typed list of the API server does not repeat the kind in its items.
-            let kind = head.kind.unwrap_or_else(|| Cow::Owned(of.to_owned()));
+            let kind = head.kind.unwrap_or_else(|| Cow::Owned(item_kind.to_owned()));
             let api_version = head.api_version.unwrap_or_else(|| api_version.clone());
             if list_item_kind(&kind).is_none() {
                 self.split.objects.push(RawObject { origin, api_version, kind, body: ObjectBody::Json(text) });
                 continue;
             }
             match serde_json::from_str::<Outside<'s>>(text) {
-                Ok(inside) => {
+                Ok(inner_list) => {
                     self.items -= 1;
-                    self.add_object_or_items(origin, inside, text, depth + 1);
+                    self.add_object_or_items(origin, inner_list, text, depth + 1);
                 }
                 Err(cause) => self.split.add_unreadable(origin, describe_error(&cause)),
             }
@@ -106,12 +106,12 @@ impl<'s> JsonSplitter<'s> {
 
 fn describe_error(cause: &serde_json::Error) -> String {
     use serde_json::error::Category;
-    let words = without_position(&cause.to_string());
+    let message = without_position(&cause.to_string());
     match cause.classify() {
         Category::Syntax | Category::Eof | Category::Io => {
-            format!("is not valid JSON: {words} (column {})", cause.column())
+            format!("is not valid JSON: {message} (column {})", cause.column())
         }
-        Category::Data => format!("is not a Kubernetes object: {words}"),
+        Category::Data => format!("is not a Kubernetes object: {message}"),
     }
 }
 

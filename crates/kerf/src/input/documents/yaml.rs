@@ -72,17 +72,17 @@ impl YamlSplitter<'_> {
                 return;
             }
         };
-        let Some((of, Value::Array(items))) = list_item_kind(&kind).zip(tree.get_mut("items")) else {
-            let found =
+        let Some((item_kind, Value::Array(items))) = list_item_kind(&kind).zip(tree.get_mut("items")) else {
+            let object =
                 RawObject { origin, api_version: api_version.into(), kind: kind.into(), body: ObjectBody::Tree(tree) };
-            self.split.objects.push(found);
+            self.split.objects.push(object);
             return;
         };
         if depth == LIST_DEPTH_MAX {
             self.split.add_unreadable(origin, LISTS_TOO_DEEP_MESSAGE.to_owned());
             return;
         }
-        let list = ParentList { api_version: &api_version, item_kind: of };
+        let list = ParentList { api_version: &api_version, item_kind };
         for item in std::mem::take(items) {
             let is_list = item.get("kind").and_then(Value::as_str).is_some_and(|kind| list_item_kind(kind).is_some());
             if !is_list {

@@ -75,7 +75,7 @@ fn unschedulable_table(pods: &[PublishedUnschedulable<'_>]) -> String {
 /// One row per command, in the order of execution.
 fn commands_table(commands: &[PublishedCommand<'_>]) -> String {
     let row = |command: &PublishedCommand<'_>| {
-        let new = command.replacements.iter().map(|replacement| match &replacement.estimate {
+        let new_nodes = command.replacements.iter().map(|replacement| match &replacement.estimate {
             Some(estimate) => abbreviated(estimate.instance_type, replacement.instance_types.len()),
             None => replacement.node_pool.to_owned(),
         });
@@ -84,7 +84,7 @@ fn commands_table(commands: &[PublishedCommand<'_>]) -> String {
             command.decision.to_owned(),
             abbreviated(command.nodes.first().copied().unwrap_or_default(), command.nodes.len()),
             command.pods.len().to_string(),
-            new.collect::<Vec<_>>().join(", "),
+            new_nodes.collect::<Vec<_>>().join(", "),
             dollars(command.savings_per_hour),
         ]
     };

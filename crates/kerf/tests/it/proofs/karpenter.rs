@@ -6,7 +6,7 @@ use kerf_referee::differential::{KarpenterAnswers, RecordedWorlds, compare_with_
 use super::in_process_kerf;
 
 #[test]
-fn never_fewer_pods_and_never_dearer_than_karpenter() {
+fn kerf_places_as_many_pods_as_karpenter_and_costs_no_more() {
     let recorded = RecordedWorlds::read(include_str!("../../recorded/karpenter.json")).unwrap();
     let (kerf, _scratch) = in_process_kerf();
     let plan = |manifests: &str, types: &str| {

@@ -53,27 +53,27 @@ impl Drop for KerfTask {
 static REAL_CLUSTER_LOCK: Mutex<()> = Mutex::new(());
 
 /// Runs a scenario on the sandbox, or on the real cluster if `KERF_CONTROLPLANE` is set.
-pub(crate) fn run_scenario(play: impl AsyncFnOnce(&mut ScenarioCluster)) {
+pub(crate) fn run_scenario(scenario: impl AsyncFnOnce(&mut ScenarioCluster)) {
     if std::env::var_os("KERF_CONTROLPLANE").is_some() {
-        let _alone = REAL_CLUSTER_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = REAL_CLUSTER_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         tokio::runtime::Runtime::new().unwrap().block_on(async {
             let mut config = kube::Config::infer().await.unwrap();
             config.default_retry = false;
             let client = Client::try_from(config).unwrap();
-            let mut ground = ScenarioCluster { client, clock: Clock::system(), sandbox: None, kerf_tasks: Vec::new() };
-            ground.delete_leftovers().await;
-            ground.install_crds_and_class().await;
-            play(&mut ground).await;
+            let mut cluster = ScenarioCluster { client, clock: Clock::system(), sandbox: None, kerf_tasks: Vec::new() };
+            cluster.delete_leftovers().await;
+            cluster.install_crds_and_class().await;
+            scenario(&mut cluster).await;
         });
     } else {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-            let cluster = Cluster::start(ClusterConfig { clock, seed: 7, timing: Timing::LIFELIKE });
-            let client = cluster.api().client_as("kerf");
-            let mut ground = ScenarioCluster { client, clock, sandbox: Some(cluster), kerf_tasks: Vec::new() };
-            ground.install_crds_and_class().await;
-            play(&mut ground).await;
+            let sandbox = Cluster::start(ClusterConfig { clock, seed: 7, timing: Timing::LIFELIKE });
+            let client = sandbox.api().client_as("kerf");
+            let mut cluster = ScenarioCluster { client, clock, sandbox: Some(sandbox), kerf_tasks: Vec::new() };
+            cluster.install_crds_and_class().await;
+            scenario(&mut cluster).await;
         });
     }
 }
@@ -151,14 +151,14 @@ impl ScenarioCluster {
     {
         self.wait_until("an empty cluster", async || {
             // A kind whose CRD is not installed yet has no objects.
-            let Ok(left) = api.list(&ListParams::default()).await else { return true };
-            for object in &left.items {
+            let Ok(leftovers) = api.list(&ListParams::default()).await else { return true };
+            for object in &leftovers.items {
                 let name = object.name_any();
-                let free = json!({"metadata": {"finalizers": null}});
-                let _ = api.patch(&name, &PatchParams::default(), &Patch::Merge(free)).await;
+                let without_finalizers = json!({"metadata": {"finalizers": null}});
+                let _ = api.patch(&name, &PatchParams::default(), &Patch::Merge(without_finalizers)).await;
                 let _ = api.delete(&name, &DeleteParams::default().grace_period(0)).await;
             }
-            left.items.is_empty()
+            leftovers.items.is_empty()
         })
         .await;
     }
@@ -198,10 +198,10 @@ impl ScenarioCluster {
 
     /// Stops Kerf gracefully, as SIGTERM does.
     pub(crate) async fn stop_kerf(&mut self, name: &str) {
-        let place = self.kerf_tasks.iter().position(|(other, _)| other == name).unwrap();
-        let (_, mut working) = self.kerf_tasks.remove(place);
-        working.shutdown.request();
-        let _ = (&mut working.task).await;
+        let index = self.kerf_tasks.iter().position(|(other, _)| other == name).unwrap();
+        let (_, mut kerf_task) = self.kerf_tasks.remove(index);
+        kerf_task.shutdown.request();
+        let _ = (&mut kerf_task.task).await;
     }
 
     /// Stops Kerf abruptly, as SIGKILL does.
@@ -275,8 +275,8 @@ impl ScenarioCluster {
 
     /// Returns the pods of a deployment that are not terminating.
     pub(crate) async fn pods(&self, name: &str) -> Vec<Pod> {
-        let of = ListParams::default().labels(&format!("app={name}"));
-        let pods = self.namespaced::<Pod>().list(&of).await.unwrap().items;
+        let params = ListParams::default().labels(&format!("app={name}"));
+        let pods = self.namespaced::<Pod>().list(&params).await.unwrap().items;
         pods.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect()
     }
 
@@ -306,9 +306,9 @@ impl ScenarioCluster {
 
     /// Returns the messages of all events with a reason.
     pub(crate) async fn event_messages(&self, reason: &str) -> Vec<String> {
-        let of = ListParams::default().fields(&format!("reason={reason}"));
+        let params = ListParams::default().fields(&format!("reason={reason}"));
         let events: Api<Event> = Api::all(self.client.clone());
-        events.list(&of).await.unwrap().items.into_iter().filter_map(|event| event.message).collect()
+        events.list(&params).await.unwrap().items.into_iter().filter_map(|event| event.message).collect()
     }
 
     /// Waits until Kerf publishes `FailedScheduling` for some pod.
@@ -325,14 +325,14 @@ impl ScenarioCluster {
     }
 
     /// Waits until a condition holds; fails after [`WAIT_TIMEOUT`].
-    pub(crate) async fn wait_until(&self, what: &str, holds: impl AsyncFn() -> bool) {
-        let waited = tokio::time::timeout(WAIT_TIMEOUT, async {
-            while !holds().await {
+    pub(crate) async fn wait_until(&self, what: &str, condition: impl AsyncFn() -> bool) {
+        let wait = tokio::time::timeout(WAIT_TIMEOUT, async {
+            while !condition().await {
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
         });
-        let is_so = waited.await.is_ok();
-        assert!(is_so, "not so after {WAIT_TIMEOUT:?}: {what}\n{}", self.describe_cluster().await);
+        let is_met = wait.await.is_ok();
+        assert!(is_met, "not so after {WAIT_TIMEOUT:?}: {what}\n{}", self.describe_cluster().await);
     }
 
     /// Waits until there are `count` claims and all of them are initialized.
@@ -349,10 +349,10 @@ impl ScenarioCluster {
         let mut lines = Vec::new();
         for claim in self.claims().await {
             let conditions = claim.status.iter().flat_map(|status| &status.conditions);
-            let told: Vec<String> = conditions
+            let condition_texts: Vec<String> = conditions
                 .map(|condition| format!("{}={}/{}", condition.condition_type, condition.status, condition.reason))
                 .collect();
-            lines.push(format!("claim {} {}", claim.name_any(), told.join(" ")));
+            lines.push(format!("claim {} {}", claim.name_any(), condition_texts.join(" ")));
         }
         for node in self.nodes().await {
             lines.push(format!("node {} {:?}", node.name_any(), node.spec.and_then(|spec| spec.taints)));
@@ -360,8 +360,8 @@ impl ScenarioCluster {
         for pod in self.namespaced::<Pod>().list(&ListParams::default()).await.unwrap().items {
             let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
             let phase = pod.status.as_ref().and_then(|status| status.phase.clone());
-            let going = pod.metadata.deletion_timestamp.is_some();
-            lines.push(format!("pod {} {phase:?} on {node:?} going {going}", pod.name_any()));
+            let is_terminating = pod.metadata.deletion_timestamp.is_some();
+            lines.push(format!("pod {} {phase:?} on {node:?} going {is_terminating}", pod.name_any()));
         }
         let events: Api<Event> = Api::all(self.client.clone());
         for event in events.list(&ListParams::default()).await.unwrap().items {
@@ -385,8 +385,8 @@ pub(crate) fn claim_condition(claim: &NodeClaim, kind: &str) -> String {
 /// Returns status and reason of a pool's condition; empty if it is missing.
 pub(crate) fn pool_condition(pool: &NodePool, kind: &str) -> String {
     let mut conditions = pool.status.iter().flat_map(|status| &status.conditions);
-    let found = conditions.find(|condition| condition.condition_type == kind);
-    found.map_or_else(String::new, |condition| format!("{}/{}", condition.status, condition.reason))
+    let condition = conditions.find(|condition| condition.condition_type == kind);
+    condition.map_or_else(String::new, |condition| format!("{}/{}", condition.status, condition.reason))
 }
 
 /// Returns a label of a node; empty if it is missing.
