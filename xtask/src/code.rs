@@ -256,7 +256,7 @@ pub(crate) struct Module {
 
 /// Returns the modules that the code declares. Takes code without comments and literals.
 pub(crate) fn modules(code: &str) -> Vec<Module> {
-    let mut found = Vec::new();
+    let mut modules = Vec::new();
     for line in code.lines() {
         let mut words = line.trim().trim_start_matches("#[cfg(test)]").trim_start();
         if let Some(rest) = words.strip_prefix("pub") {
@@ -268,10 +268,10 @@ pub(crate) fn modules(code: &str) -> Vec<Module> {
         let Some(rest) = words.strip_prefix("mod ") else { continue };
         let name: String = rest.trim_start().chars().take_while(|&c| is_word(c)).collect();
         if !name.is_empty() {
-            found.push(Module { name, is_in_other_file: rest.contains(';') });
+            modules.push(Module { name, is_in_other_file: rest.contains(';') });
         }
     }
-    found
+    modules
 }
 
 #[cfg(test)]
@@ -290,18 +290,18 @@ mod tests {
     #[test]
     fn comments_have_their_line_and_kind() {
         let source = "//! Head.\n\n/// Doc.\nfn a() { let b = \"// no\"; } // after code\n\"\n\n\" //// rule\n";
-        let found: Vec<_> = comments(source).iter().map(|c| (c.line, c.kind, c.text)).collect();
+        let comments: Vec<_> = comments(source).iter().map(|c| (c.line, c.kind, c.text)).collect();
         let expected = [
             (1, CommentKind::Module, "Head."),
             (3, CommentKind::Item, "Doc."),
             (4, CommentKind::Plain, "after code"),
             (7, CommentKind::Plain, "rule"),
         ];
-        assert_eq!(found, expected);
+        assert_eq!(comments, expected);
     }
 
     #[test]
-    fn positions_stay_where_they_are() {
+    fn positions_do_not_change() {
         let source = "a(\"é…\", 'ü'); // ß\nb(\"two \\\n   lines\", r#\"raw \\n\"#)";
         let code = without_comments_and_literals(source);
         assert_eq!((code.len(), code.find("b(")), (source.len(), source.find("b(")));
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_literals_end_with_the_file() {
+    fn unclosed_literals_end_with_the_file() {
         for source in ["\"abc", "r#\"abc\"", "/* abc", "'\\", "'"] {
             assert_eq!(without_comments_and_literals(source).len(), source.len(), "{source}");
         }
@@ -327,8 +327,8 @@ mod tests {
     #[test]
     fn modules_are_found_with_and_without_a_body() {
         let code = "mod a;\npub(crate) mod b;\npub mod c {\n#[cfg(test)] mod tests;\nlet model = 1;";
-        let found: Vec<_> = modules(code).into_iter().map(|m| (m.name, m.is_in_other_file)).collect();
+        let modules: Vec<_> = modules(code).into_iter().map(|m| (m.name, m.is_in_other_file)).collect();
         let expected = [("a", true), ("b", true), ("c", false), ("tests", true)];
-        assert_eq!(found, expected.map(|(name, elsewhere)| (name.to_owned(), elsewhere)));
+        assert_eq!(modules, expected.map(|(name, is_in_other_file)| (name.to_owned(), is_in_other_file)));
     }
 }

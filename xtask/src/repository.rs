@@ -133,23 +133,25 @@ fn from_root(root: &Path, path: &Path) -> String {
 /// manifests.
 fn crates(root: &Path) -> Result<Vec<Crate>, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let answer = Command::new(cargo)
+    let output = Command::new(cargo)
         .current_dir(root)
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .output()
         .map_err(|cause| format!("cannot run cargo metadata: {cause}"))?;
-    if !answer.status.success() {
-        return Err(format!("cargo metadata failed: {}", String::from_utf8_lossy(&answer.stderr)));
+    if !output.status.success() {
+        return Err(format!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr)));
     }
     let metadata: Value =
-        serde_json::from_slice(&answer.stdout).map_err(|cause| format!("cargo metadata is not JSON: {cause}"))?;
+        serde_json::from_slice(&output.stdout).map_err(|cause| format!("cargo metadata is not JSON: {cause}"))?;
     list(&metadata["packages"])
         .map(|package| {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let roots =
                 list(&package["targets"]).map(|target| from_root(root, &PathBuf::from(text(&target["src_path"]))));
-            let dependencies = list(&package["dependencies"])
-                .map(|needed| Dependency { name: text(&needed["name"]), is_dev_only: needed["kind"] == "dev" });
+            let dependencies = list(&package["dependencies"]).map(|dependency| Dependency {
+                name: text(&dependency["name"]),
+                is_dev_only: dependency["kind"] == "dev",
+            });
             let name = text(&package["name"]);
             if name.is_empty() {
                 return Err("cargo metadata lists a package without a name".to_owned());
@@ -177,7 +179,7 @@ impl Repository {
     pub(crate) fn with_crate(mut self, name: &str, roots: &[&str], dependencies: &[(&str, bool)]) -> Self {
         let dependencies = dependencies
             .iter()
-            .map(|&(name, for_tests)| Dependency { name: name.to_owned(), is_dev_only: for_tests })
+            .map(|&(name, is_dev_only)| Dependency { name: name.to_owned(), is_dev_only: is_dev_only })
             .collect();
         let roots = roots.iter().map(|&root| root.to_owned()).collect();
         self.crates.push(Crate { name: name.to_owned(), roots, dependencies });

@@ -39,12 +39,12 @@ pub(crate) struct SpecCoverage {
 /// Compares the edge cases of the specifications with those that tests name.
 pub(crate) fn coverage(repository: &Repository) -> Coverage {
     let mut problems = Vec::new();
-    let mut named: BTreeSet<(String, u32)> = BTreeSet::new();
+    let mut named_cases: BTreeSet<(String, u32)> = BTreeSet::new();
     let mut origins = Vec::new();
     for file in repository.files.iter().filter(|file| file.is_rust() || file.is_for_tests()) {
         for mention in mentions::find(&test_text(file)) {
             origins.push((mention.clone(), file.path.as_str()));
-            named.insert(mention);
+            named_cases.insert(mention);
         }
     }
 
@@ -56,7 +56,8 @@ pub(crate) fn coverage(repository: &Repository) -> Coverage {
         problems.extend(edge_cases::numbering_problems(&cases).into_iter().map(|gap| format!("{}: {gap}", file.path)));
         existing.extend(cases.iter().map(|case| (number.to_owned(), case.number)));
         let total = cases.len();
-        let missing = cases.into_iter().filter(|case| !named.contains(&(number.to_owned(), case.number))).collect();
+        let missing =
+            cases.into_iter().filter(|case| !named_cases.contains(&(number.to_owned(), case.number))).collect();
         specs.push(SpecCoverage { number: number.to_owned(), name: name.to_owned(), total, missing });
     }
     for ((spec, case), path) in origins.iter().filter(|(mention, _)| !existing.contains(mention)) {
@@ -100,7 +101,7 @@ fn test_text(file: &TextFile) -> String {
         return file.text.clone();
     }
     let marks = code::test_lines(file.code());
-    let lines = file.text.lines().zip(marks).filter(|(_, for_tests)| *for_tests).map(|(line, _)| line);
+    let lines = file.text.lines().zip(marks).filter(|(_, is_test)| *is_test).map(|(line, _)| line);
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -119,7 +120,7 @@ mod tests {
         "## 1. Things\n1. not an edge case\n## 2. Edge cases that must hold\n1. One.\n2. Two.\n3. Three.\n";
 
     #[test]
-    fn tests_count_and_other_text_does_not() {
+    fn only_tests_count() {
         let repository = Repository::of(&[
             ("docs/spec/02-scheduling.md", SPEC),
             ("crates/a/src/lib.rs", concat!("// spec ", "02 #1\n#[cfg(test)]\nmod tests {\n// spec ", "02 #2\n}\n")),

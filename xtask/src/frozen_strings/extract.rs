@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rust_items::Source;
-use super::{Frozen, Kind};
+use super::{FrozenKind, FrozenString};
 use crate::code;
 use crate::repository::{Repository, TextFile};
 
@@ -37,39 +37,40 @@ const SHORT_CONTROLLER_NAMES: [&str; 3] = ["disruption", "eviction-queue", "prov
 const OPERATIONS: &str = "docs/spec/07-operations.md";
 
 /// Returns all frozen strings of the tree, sorted. Also searches for the log messages of the list.
-pub(super) fn all(repository: &Repository, listed: &[Frozen]) -> Vec<Frozen> {
+pub(super) fn all(repository: &Repository, listed: &[FrozenString]) -> Vec<FrozenString> {
     let is_shipped =
         |file: &&TextFile| file.path.starts_with("crates/") && file.path.contains("/src/") && !file.is_for_tests();
     let sources: Vec<Source<'_>> = repository.rust().filter(is_shipped).map(Source::of).collect();
     let literals: BTreeSet<&str> =
         sources.iter().flat_map(|source| &source.literals).map(|literal| literal.text.as_str()).collect();
 
-    let mut found = Vec::new();
-    let mut add =
-        |kind: Kind, texts: BTreeSet<String>| found.extend(texts.into_iter().map(|text| Frozen { kind, text }));
-    add(Kind::Annotation, annotations(&literals));
+    let mut strings = Vec::new();
+    let mut add = |kind: FrozenKind, texts: BTreeSet<String>| {
+        strings.extend(texts.into_iter().map(|text| FrozenString { kind, text }))
+    };
+    add(FrozenKind::Annotation, annotations(&literals));
     add(
-        Kind::FaultFlag,
+        FrozenKind::FaultFlag,
         sources.iter().filter(|source| source.path.starts_with(SCENARIO_FOLDER)).flat_map(fault_flags).collect(),
     );
-    add(Kind::FaultInScenario, scenario_faults(&sources));
+    add(FrozenKind::FaultInScenario, scenario_faults(&sources));
     add(
-        Kind::Metric,
+        FrozenKind::Metric,
         sources.iter().filter(|source| source.path.starts_with(CONTROLLERS_FOLDER)).flat_map(metrics).collect(),
     );
-    add(Kind::ReasonCode, reason_codes(repository, &sources));
+    add(FrozenKind::ReasonCode, reason_codes(repository, &sources));
     let labels = stream_labels(&sources);
     let is_no_label = |name: &String| !labels.contains(name) || SHORT_CONTROLLER_NAMES.contains(&name.as_str());
-    add(Kind::SpecTests, spec_tests(repository));
+    add(FrozenKind::SpecTests, spec_tests(repository));
 
     let specification = repository.file(OPERATIONS).map_or("", |file| file.text.as_str());
     let listed_messages =
-        listed.iter().filter(|frozen| frozen.kind == Kind::LogMessage).map(|frozen| frozen.text.clone());
+        listed.iter().filter(|frozen| frozen.kind == FrozenKind::LogMessage).map(|frozen| frozen.text.clone());
     let messages: BTreeSet<String> = log_messages(specification).into_iter().chain(listed_messages).collect();
-    add(Kind::LogKeys, sources.iter().flat_map(|source| log_keys(source, &messages)).collect());
-    add(Kind::LogMessage, messages.into_iter().filter(|text| literals.contains(text.as_str())).collect());
+    add(FrozenKind::LogKeys, sources.iter().flat_map(|source| log_keys(source, &messages)).collect());
+    add(FrozenKind::LogMessage, messages.into_iter().filter(|text| literals.contains(text.as_str())).collect());
     add(
-        Kind::ControllerName,
+        FrozenKind::ControllerName,
         sources
             .iter()
             .filter(|source| source.path.starts_with(CONTROLLERS_FOLDER))
@@ -77,7 +78,7 @@ pub(super) fn all(repository: &Repository, listed: &[Frozen]) -> Vec<Frozen> {
             .filter(is_no_label)
             .collect(),
     );
-    add(Kind::StreamLabel, labels);
+    add(FrozenKind::StreamLabel, labels);
 
     // Two objects can have the same keys.
     let objects = |folders: &[&str], derived: &str| {
@@ -90,17 +91,21 @@ pub(super) fn all(repository: &Repository, listed: &[Frozen]) -> Vec<Frozen> {
             })
             .collect::<Vec<_>>()
     };
-    found.extend(objects(&JSON_FOLDERS, "Serialize").into_iter().map(|text| Frozen { kind: Kind::JsonObject, text }));
-    found.extend(
-        objects(&[SCENARIO_FOLDER], "Deserialize").into_iter().map(|text| Frozen { kind: Kind::ScenarioObject, text }),
+    strings.extend(
+        objects(&JSON_FOLDERS, "Serialize").into_iter().map(|text| FrozenString { kind: FrozenKind::JsonObject, text }),
     );
-    found.sort();
-    found
+    strings.extend(
+        objects(&[SCENARIO_FOLDER], "Deserialize")
+            .into_iter()
+            .map(|text| FrozenString { kind: FrozenKind::ScenarioObject, text }),
+    );
+    strings.sort();
+    strings
 }
 
 /// Returns the labels of random streams: literals in calls of [`STREAM_FUNCTIONS`], and constants
-/// that are their last argument. A constant is looked up in the same file first. If it is not
-/// there, it must be defined in exactly one other file.
+/// that are their last argument. The definition of a constant is in the same file or, if it is not
+/// there, in exactly one other file.
 fn stream_labels(sources: &[Source<'_>]) -> BTreeSet<String> {
     let mut labels = BTreeSet::new();
     for source in sources {
@@ -108,8 +113,8 @@ fn stream_labels(sources: &[Source<'_>]) -> BTreeSet<String> {
             labels.extend(source.literals_in(&arguments).map(|literal| without_names(&literal.text)));
             let last = source.last_argument(&arguments).rsplit("::").next().unwrap_or_default();
             if !last.is_empty() && last.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_') {
-                let mut elsewhere = sources.iter().filter_map(|source| source.constant(last));
-                let only = elsewhere.next().filter(|_| elsewhere.next().is_none());
+                let mut definitions = sources.iter().filter_map(|source| source.constant(last));
+                let only = definitions.next().filter(|_| definitions.next().is_none());
                 labels.extend(source.constant(last).or(only).map(str::to_owned));
             }
         }

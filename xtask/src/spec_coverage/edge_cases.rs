@@ -20,19 +20,19 @@ pub(super) fn parse(spec: &str) -> Vec<EdgeCase> {
     };
     let mut cases: Vec<EdgeCase> = Vec::new();
     // True while the next lines belong to a case; a blank line or a sub-heading ends it.
-    let mut open = false;
+    let mut is_open = false;
     for line in lines[start + 1..].iter().take_while(|line| !is_heading(line)) {
         if let Some((number, text)) = parse_numbered_line(line) {
             cases.push(EdgeCase { number, text: text.to_owned() });
-            open = true;
-        } else if open
+            is_open = true;
+        } else if is_open
             && line.starts_with("  ")
             && let Some(case) = cases.last_mut()
         {
             case.text.push(' ');
             case.text.push_str(line.trim());
         } else {
-            open = false;
+            is_open = false;
         }
     }
     cases
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_and_absence_are_named() {
+    fn gaps_and_missing_cases_are_reported() {
         assert_eq!(numbering_problems(&parse("no such heading")).len(), 1);
         assert_eq!(
             numbering_problems(&parse("## 1. Edge cases that must hold\n1. One\n3. Three\n")),

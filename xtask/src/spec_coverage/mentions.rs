@@ -3,7 +3,7 @@
 
 /// Returns every edge case that a text names, as specification and number.
 pub(super) fn find(text: &str) -> Vec<(String, u32)> {
-    let mut found = Vec::new();
+    let mut cases = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find("pec") {
         let starts_word = !rest[..at].trim_end_matches(['s', 'S']).ends_with(|c: char| c.is_alphanumeric());
@@ -11,10 +11,10 @@ pub(super) fn find(text: &str) -> Vec<(String, u32)> {
         rest = &rest[at + 3..];
         if is_spec {
             let mut cursor = Cursor { rest };
-            found.extend(cursor.parse_test_name().or_else(|| Cursor { rest }.parse_prose()).unwrap_or_default());
+            cases.extend(cursor.parse_test_name().or_else(|| Cursor { rest }.parse_prose()).unwrap_or_default());
         }
     }
-    found
+    cases
 }
 
 /// Parser of the text after the word `spec`.
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn prose() {
+    fn mentions_in_prose() {
         assert_eq!(cases("// S 02 #41: a pod"), of("02", &[41]));
         assert_eq!(cases("S 02 #19-#21"), of("02", &[19, 20, 21]));
         assert_eq!(cases("S 02 #19–21."), of("02", &[19, 20, 21]));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn names() {
+    fn mentions_in_test_names() {
         assert_eq!(cases("fn S_01_17_holds()"), of("01", &[17]));
         assert_eq!(cases("fn S_01_17_to_19_hold()"), of("01", &[17, 18, 19]));
         assert_eq!(cases("fn S_01_17_and_20()"), of("01", &[17, 20]));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_are_no_mention() {
+    fn other_words_are_not_mentions() {
         for text in ["S 2 #41", "S 02 section 4", "pod.S 02", "S_02", "inS 02 #1", "S 02 #", "S"] {
             assert_eq!(cases(text), [], "{text}");
         }

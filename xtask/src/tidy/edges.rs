@@ -12,6 +12,7 @@ const WORKSPACE_MANIFEST: &str = "Cargo.toml";
 
 /// The crate that the tests of every crate may use.
 const CRATE_FOR_ALL_TESTS: &str = "kerf-referee";
+/// Crates whose tests may use the sandbox.
 const CRATES_TESTED_IN_SANDBOX: [&str; 4] = ["kerf-kwok", "kerf-aws", "kerf-aws-sdk", "kerf-controllers"];
 const SANDBOX: &str = "kerf-sandbox";
 /// The simulated cloud, for the tests of a crate that knows no concrete cloud provider.
@@ -43,7 +44,7 @@ pub(super) fn check_crates(repository: &Repository) -> Vec<TidyProblem> {
         return vec![TidyProblem::in_file(ARCHITECTURE_PAGE, "is missing")];
     };
     let rules = parse_crate_rules(&page.text);
-    let own: BTreeSet<&str> = repository.crates.iter().map(|krate| krate.name.as_str()).collect();
+    let own_names: BTreeSet<&str> = repository.crates.iter().map(|krate| krate.name.as_str()).collect();
 
     let mut problems = Vec::new();
     for krate in &repository.crates {
@@ -54,12 +55,12 @@ pub(super) fn check_crates(repository: &Repository) -> Vec<TidyProblem> {
             ));
             continue;
         };
-        for needed in &krate.dependencies {
-            let name = needed.name.as_str();
-            let allowed = if own.contains(name) {
-                rule.own_crates.allows(name) || (needed.is_dev_only && tests_may_use(&krate.name, name))
+        for dependency in &krate.dependencies {
+            let name = dependency.name.as_str();
+            let allowed = if own_names.contains(name) {
+                rule.own_crates.allows(name) || (dependency.is_dev_only && tests_may_use(&krate.name, name))
             } else {
-                needed.is_dev_only || !rule.never.iter().any(|pattern| matches_pattern(pattern, name))
+                dependency.is_dev_only || !rule.never.iter().any(|pattern| matches_pattern(pattern, name))
             };
             if !allowed {
                 let message =
@@ -68,7 +69,7 @@ pub(super) fn check_crates(repository: &Repository) -> Vec<TidyProblem> {
             }
         }
     }
-    for name in rules.keys().filter(|name| !own.contains(name.as_str())) {
+    for name in rules.keys().filter(|name| !own_names.contains(name.as_str())) {
         problems.push(TidyProblem::in_file(
             ARCHITECTURE_PAGE,
             format!("the table of edges names `{name}`, which is no crate of the workspace"),
@@ -200,26 +201,29 @@ mod tests {
     }
 
     #[test]
-    fn forbidden_edges_are_named() {
-        let found =
+    fn forbidden_edges_are_reported() {
+        let messages =
             crate_problems(&[("kerf-referee", false), ("kerf-aws-sdk", true), ("aws-config", false), ("tokio", false)]);
-        assert_eq!(found.len(), 4, "{found:?}");
-        assert!(found[2].starts_with("`kerf-engine` may not depend on `aws-config`"), "{found:?}");
+        assert_eq!(messages.len(), 4, "{messages:?}");
+        assert!(messages[2].starts_with("`kerf-engine` may not depend on `aws-config`"), "{messages:?}");
     }
 
     #[test]
-    fn a_crate_without_a_row_and_a_row_without_a_crate_are_named() {
+    fn a_crate_without_a_row_and_a_row_without_a_crate_are_reported() {
         let repository =
             Repository::of(&[(ARCHITECTURE_PAGE, "## Edges\n| `old` | none | none |\n")]).with_crate("new", &[], &[]);
-        let found: Vec<_> = check_crates(&repository).into_iter().map(|problem| problem.message).collect();
-        assert_eq!(found.len(), 2, "{found:?}");
+        let messages: Vec<_> = check_crates(&repository).into_iter().map(|problem| problem.message).collect();
+        assert_eq!(messages.len(), 2, "{messages:?}");
     }
 
     #[test]
-    fn every_dependency_needs_its_sentence() {
+    fn every_dependency_needs_a_row() {
         let repository = Repository::of(&[(ARCHITECTURE_PAGE, TABLES), (WORKSPACE_MANIFEST, CARGO)]);
-        let found: Vec<_> = check_dependency_table(&repository).into_iter().map(|problem| problem.message).collect();
-        assert!(found[0].contains("no sentence for `serde`") && found[1].contains("explains `gone`"), "{found:?}");
-        assert_eq!(found.len(), 2);
+        let messages: Vec<_> = check_dependency_table(&repository).into_iter().map(|problem| problem.message).collect();
+        assert!(
+            messages[0].contains("no sentence for `serde`") && messages[1].contains("explains `gone`"),
+            "{messages:?}"
+        );
+        assert_eq!(messages.len(), 2);
     }
 }

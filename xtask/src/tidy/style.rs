@@ -61,21 +61,21 @@ pub(super) fn check(repository: &Repository) -> Vec<TidyProblem> {
 fn compare(counts: &[Count], limits: &BTreeMap<String, usize>) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
     for count in counts {
-        let (name, found) = (count.name, count.places.len());
+        let (name, number) = (count.name, count.places.len());
         let Some(&limit) = limits.get(name) else {
-            problems.push(TidyProblem::in_file(LIMITS, format!("add the line `{name} = {found}`")));
+            problems.push(TidyProblem::in_file(LIMITS, format!("add the line `{name} = {number}`")));
             continue;
         };
-        if found > limit {
+        if number > limit {
             let advice = count.advice;
             let message = format!(
-                "{name}: {found}, at most {limit} are allowed ({advice}); `cargo xtask style {name}` lists them"
+                "{name}: {number}, at most {limit} are allowed ({advice}); `cargo xtask style {name}` lists them"
             );
             problems.push(TidyProblem::in_file(LIMITS, message));
             let first = count.places.iter().take(LISTED_PLACES);
             problems.extend(first.map(|at| TidyProblem::on_line(&at.path, at.line, format!("{name}: {}", at.text))));
-        } else if found < limit {
-            problems.push(TidyProblem::in_file(LIMITS, format!("{name} fell to {found}: write `{name} = {found}`")));
+        } else if number < limit {
+            problems.push(TidyProblem::in_file(LIMITS, format!("{name} fell to {number}: write `{name} = {number}`")));
         }
     }
     for name in limits.keys().filter(|name| !counts.iter().any(|count| count.name == name.as_str())) {
@@ -119,10 +119,10 @@ mod tests {
 
     #[test]
     fn a_count_above_its_limit_lists_places() {
-        let found = messages(7, "words = 6");
-        assert_eq!(found.len(), 1 + LISTED_PLACES);
-        assert!(found[0].contains("words: 7, at most 6 are allowed (use others)"), "{found:?}");
-        assert_eq!(found[1], "a.rs:1: words: word");
+        let problems = messages(7, "words = 6");
+        assert_eq!(problems.len(), 1 + LISTED_PLACES);
+        assert!(problems[0].contains("words: 7, at most 6 are allowed (use others)"), "{problems:?}");
+        assert_eq!(problems[1], "a.rs:1: words: word");
     }
 
     #[test]
@@ -132,9 +132,9 @@ mod tests {
 
     #[test]
     fn missing_and_unknown_limits_are_problems() {
-        let found = messages(3, "letters = 2");
+        let problems = messages(3, "letters = 2");
         assert_eq!(
-            found,
+            problems,
             [
                 "xtask/style-limits.txt: add the line `words = 3`",
                 "xtask/style-limits.txt: `letters` is not counted: delete the line",

@@ -41,7 +41,7 @@ pub(super) fn repeating_the_name(repository: &Repository) -> Count {
     Count { name: "docs-that-repeat-the-name", advice: "say more than the name, or delete the comment", places }
 }
 
-/// Counts doc comments whose first word is a question word such as `What`, `Whether` or `Who`.
+/// Counts doc comments whose first word is a question word such as `What` or `Whether`.
 pub(super) fn question_words(repository: &Repository) -> Count {
     let mut places = Vec::new();
     for file in repository.rust() {
@@ -65,8 +65,8 @@ pub(super) fn question_words(repository: &Repository) -> Count {
 pub(super) fn who_words(repository: &Repository) -> Count {
     let is_person = |word: &str| matches!(word, "who" | "whoever" | "nobody" | "somebody");
     let places = collect(repository, |_, comment| {
-        let found = code::words(comment.text).find(|word| is_person(&word.to_lowercase()))?;
-        Some(format!("`{found}` in: {}", comment.text))
+        let word = code::words(comment.text).find(|word| is_person(&word.to_lowercase()))?;
+        Some(format!("`{word}` in: {}", comment.text))
     });
     Count { name: "who-words", advice: "name the pod, node or component", places }
 }
@@ -172,14 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_word_of_a_doc_comment_is_a_question() {
+    fn only_the_first_word_of_a_doc_comment_counts_as_a_question() {
         let source =
             "//! What it is.\n//! What else.\n\n/// Returns it.\n/// Whether so.\nfn a() {}\n// What now?\n/// Who.\n";
         assert_eq!(lines(question_words, source), [1, 8]);
     }
 
     #[test]
-    fn persons_are_found_whatever_their_case() {
+    fn words_for_persons_are_found_in_any_case() {
         assert_eq!(lines(who_words, "// Whoever.\n// whole\n//! a pod who\nlet nobody = 1;\n"), [1, 3]);
     }
 

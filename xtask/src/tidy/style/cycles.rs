@@ -58,7 +58,7 @@ fn module_path(file: &str) -> ModulePath {
 
 fn without_tests(code: &str) -> String {
     let tests = code::test_lines(code);
-    let lines = code.lines().zip(tests).map(|(line, for_tests)| if for_tests { "" } else { line });
+    let lines = code.lines().zip(tests).map(|(line, is_test)| if is_test { "" } else { line });
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -170,7 +170,7 @@ fn cyclic(edges: &Dependencies) -> Vec<ModulePath> {
 mod tests {
     use super::*;
 
-    fn found(files: &[(&str, &str)]) -> Vec<String> {
+    fn cyclic_modules(files: &[(&str, &str)]) -> Vec<String> {
         let repository = Repository::of(files).with_crate("a", &["crates/a/src/lib.rs"], &[]);
         modules_in_cycles(&repository).places.iter().map(|at| at.text.clone()).collect()
     }
@@ -183,7 +183,7 @@ mod tests {
             ("crates/a/src/c.rs", "fn f() { super::b::g(); }\n"),
             ("crates/a/src/d.rs", "use crate::b::B;\n"),
         ];
-        assert_eq!(found(&files), ["`b` is part of a circle", "`c` is part of a circle"]);
+        assert_eq!(cyclic_modules(&files), ["`b` is part of a circle", "`c` is part of a circle"]);
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
             ("crates/a/src/b/e.rs", "use super::{B, super::T};\n"),
             ("crates/a/src/c.rs", "use crate::b::B;\n"),
         ];
-        assert_eq!(found(&files), Vec::<String>::new());
+        assert_eq!(cyclic_modules(&files), Vec::<String>::new());
     }
 
     #[test]
@@ -209,6 +209,6 @@ mod tests {
             ("crates/a/src/c.rs", ""),
             ("crates/a/src/c/deep.rs", "use crate::b::deep::B;\n"),
         ];
-        assert_eq!(found(&files), ["`b` is part of a circle", "`c` is part of a circle"]);
+        assert_eq!(cyclic_modules(&files), ["`b` is part of a circle", "`c` is part of a circle"]);
     }
 }

@@ -134,9 +134,9 @@ mod tests {
     #[test]
     fn retired_words_are_found_in_code_only() {
         let source = "//! Rack\nfn a(rack: Rack) { let s = \"Rack\"; Racked }\n";
-        let found = retired_words(&Repository::of(&[("a.rs", source)]));
-        let found: Vec<_> = found.places.iter().map(|at| (at.line, at.text.as_str())).collect();
-        assert_eq!(found, [(2, "`Rack`")]);
+        let words = retired_words(&Repository::of(&[("a.rs", source)]));
+        let words: Vec<_> = words.places.iter().map(|at| (at.line, at.text.as_str())).collect();
+        assert_eq!(words, [(2, "`Rack`")]);
     }
 
     #[test]
@@ -146,8 +146,8 @@ mod tests {
             ("b.rs", "pub type State = u8;\nmod c {\n    trait State {}\n}\n"),
             ("c.rs", "enum Kind {}\n// struct Kind;\n"),
         ]);
-        let found = repeated_type_names(&repository);
-        let found: Vec<_> = found.places.iter().map(|at| at.text.as_str()).collect();
-        assert_eq!(found, ["`State` is defined 3 times"]);
+        let names = repeated_type_names(&repository);
+        let names: Vec<_> = names.places.iter().map(|at| at.text.as_str()).collect();
+        assert_eq!(names, ["`State` is defined 3 times"]);
     }
 }
