@@ -1,5 +1,6 @@
-//! Checks on the repository itself, for what the compiler and clippy cannot see: `cargo xtask tidy`,
-//! `cargo xtask spec-coverage` and `cargo xtask frozen-strings`. All are tests as well, so that nobody has to remember to run them.
+//! Checks of the repository that the compiler and clippy cannot do: `cargo xtask tidy`, `cargo
+//! xtask spec-coverage` and `cargo xtask frozen-strings`. All of them are also tests, so that they
+//! run with `cargo test`.
 
 mod code;
 mod frozen_strings;
@@ -27,8 +28,8 @@ Checks on the repository itself.
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let outcome = match words.as_slice() {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match arguments.as_slice() {
         ["tidy"] => Repository::read().map(|repository| tidy_report(&repository)),
         ["style"] => Repository::read().map(|repository| style_counts(&repository)),
         ["style", name] => Repository::read().map(|repository| style_places(&repository, name)),
@@ -39,11 +40,11 @@ fn main() -> ExitCode {
         ["frozen-strings"] => Repository::read().map(|repository| frozen_strings_report(&repository)),
         ["frozen-strings", "--write"] => Repository::read().and_then(|repository| write_frozen_strings(&repository)),
         ["--help" | "-h" | "help"] => Ok((USAGE.to_owned(), ExitCode::SUCCESS)),
-        _ => Err(format!("unknown arguments: {}\n\n{USAGE}", words.join(" "))),
+        _ => Err(format!("unknown arguments: {}\n\n{USAGE}", arguments.join(" "))),
     };
     match outcome {
         Ok((text, code)) => {
-            // A reader that has gone away has read enough.
+            // A closed pipe is not an error: the reader has read enough.
             let _ = std::io::stdout().write_all(text.as_bytes());
             code
         }

@@ -1,4 +1,4 @@
-//! `kerf crds`, as typed and as meant.
+//! Arguments of `kerf crds`.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ Examples:
   kerf crds --group karpenter.sh -o table         what is in a group
   kerf crds -o dir=deploy/crds                    one file per kind"
 )]
-pub(super) struct TypedCrds {
+pub(crate) struct TypedCrds {
     /// Only the kinds of this API group.
     #[arg(long, value_name = "GROUP", help_heading = "Choice")]
     group: Option<String>,
@@ -35,35 +35,34 @@ enum Provider {
 
 impl TypedCrds {
     pub(super) fn resolve(self) -> CrdsOptions {
-        let flavour = match self.provider {
+        let crd_variant = match self.provider {
             Provider::Aws => CrdVariant::Aws,
             Provider::Kwok => CrdVariant::Kwok,
         };
-        CrdsOptions { group: self.group, crd_variant: flavour, output: self.output }
+        CrdsOptions { group: self.group, crd_variant, output: self.output }
     }
 }
 
-/// Which manifests to print, and how.
+/// Validated options of `kerf crds`.
 #[derive(Debug)]
 pub(crate) struct CrdsOptions {
-    /// Only this group.
+    /// Print only the kinds of this API group; `None` prints all kinds.
     pub(crate) group: Option<String>,
-    /// Whose labels they know.
+    /// Provider whose label domain the CRDs' rules protect.
     pub(crate) crd_variant: CrdVariant,
-    /// Where to and in which form.
     pub(crate) output: CrdsOutput,
 }
 
-/// The forms of CRD manifests.
+/// Output formats of `kerf crds`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CrdsOutput {
     /// A stream of YAML documents.
     Yaml,
-    /// A `List`.
+    /// One JSON object of kind `List`.
     Json,
-    /// A summary for people.
+    /// One row per kind.
     Table,
-    /// A file for each.
+    /// One YAML file per kind in this folder.
     Folder(PathBuf),
 }
 

@@ -1,4 +1,4 @@
-//! `kerf plan`, as typed and as meant.
+//! Arguments of `kerf plan`.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ Examples:
   kerf plan -f cluster/ --instance-types types.json -o json   for programs
   kerf plan -f cluster/ --fail-on unschedulable               as a gate: may exit with code 3"
 )]
-pub(super) struct TypedPlan {
+pub(crate) struct TypedPlan {
     #[command(flatten)]
     input: TypedInput,
     /// Instance types of the simulated provider, in KWOK's file format; without it a built-in set of 144.
@@ -54,32 +54,31 @@ pub(super) struct TypedPlan {
     settings: TypedSettings,
 }
 
-/// What to plan, and how to show it.
+/// Validated options of `kerf plan`.
 #[derive(Debug)]
 pub(crate) struct PlanOptions {
-    /// Where the cluster is described; nowhere is the live one.
+    /// Manifests that describe the cluster; empty means the live cluster.
     pub(crate) input: Vec<InputPath>,
-    /// The file of instance types.
+    /// File of instance types; `None` selects the built-in catalogue.
     pub(crate) instance_types: Option<PathBuf>,
-    /// The instant to plan for, if not now.
+    /// Time to plan for; `None` means now.
     pub(crate) at: Option<Timestamp>,
-    /// Which half, if not both.
+    /// The only part of the plan to compute; `None` computes both.
     pub(crate) only: Option<PlanPart>,
-    /// Breaks ties.
+    /// Breaks ties between equal alternatives; the same seed gives the same plan.
     pub(crate) seed: u64,
-    /// Threads to use, if not one per processor.
+    /// Number of threads; `None` means one per processor.
     pub(crate) threads: Option<NonZeroUsize>,
-    /// When to end with exit code 3.
+    /// Conditions under which the exit code is 3.
     pub(crate) fail_on: Vec<Gate>,
-    /// Whether measurements are shown.
+    /// True if the measurements are part of the output.
     pub(crate) with_stats: bool,
-    /// How to show it.
     pub(crate) format: Format,
-    /// The controller's settings.
+    /// Settings of the controller that change decisions.
     pub(crate) settings: Settings,
 }
 
-/// One of the two things that the controller does.
+/// One of the two parts of a plan. The variants' docs are help texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PlanPart {
     /// Places for pending pods.
@@ -88,7 +87,8 @@ pub(crate) enum PlanPart {
     Disruption,
 }
 
-/// What makes a plan unacceptable to whoever asked for it.
+/// Condition of `--fail-on` that makes `kerf plan` exit with code 3. The variants' docs are help
+/// texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Gate {
     /// A pod finds no place.

@@ -1,4 +1,4 @@
-//! `kerf sandbox`, as typed and as meant.
+//! Arguments of `kerf sandbox` and `kerf sandbox run`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ Examples:
   kerf sandbox --no-controller --nodes 3  the cluster alone; point any autoscaler at it
   kerf sandbox run scenarios/story.yaml   a story in virtual time: minutes pass in seconds"
 )]
-pub(super) struct TypedSandbox {
+pub(crate) struct TypedSandbox {
     #[command(subcommand)]
     run: Option<TypedSandboxCommand>,
     /// Play a story: pods come and go, a pool changes, a machine is taken away. Ends with a summary.
@@ -126,7 +126,7 @@ impl TypedSandbox {
                 settings: run.settings.resolve(environment).map_err(CommandFailure::BadInput)?,
             }));
         }
-        let mut words = self.command.into_iter();
+        let mut arguments = self.command.into_iter();
         Ok(Command::Sandbox(SandboxOptions {
             demo: self.demo,
             with_controller: !self.no_controller,
@@ -139,57 +139,58 @@ impl TypedSandbox {
             metrics_port: self.metrics_port,
             log_level: self.log_level,
             settings: self.settings.resolve(environment).map_err(CommandFailure::BadInput)?,
-            command: words.next().map(|program| (program, words.collect())),
+            command: arguments.next().map(|program| (program, arguments.collect())),
         }))
     }
 }
 
-/// Which story to live through.
+/// Validated options of `kerf sandbox run`.
 #[derive(Debug)]
 pub(crate) struct SandboxRunOptions {
-    /// The file that tells it.
+    /// Scenario file (YAML).
     pub(crate) scenario: PathBuf,
-    /// Where chance comes from.
+    /// Seed of all random numbers of the run.
     pub(crate) seed: u64,
-    /// What goes wrong, besides what the story says.
+    /// Faults to inject in addition to those of the scenario.
     pub(crate) faults: Vec<NamedFault>,
-    /// How long it takes, if not as the story says.
+    /// Virtual duration of the run; `None` means the duration that the scenario states.
     pub(crate) until: Option<Duration>,
-    /// The file of instance types.
+    /// File of instance types; `None` selects the built-in catalogue.
     pub(crate) instance_types: Option<PathBuf>,
-    /// Which lines of Kerf's log are shown; none shows none.
+    /// Level of Kerf's log on stderr; `None` writes no log.
     pub(crate) log_level: Option<LogLevel>,
-    /// How the report looks.
+    /// Format of the report.
     pub(crate) format: Format,
-    /// Settings that change decisions.
+    /// Settings of the controller that change decisions.
     pub(crate) settings: Settings,
 }
 
-/// Which cluster to start.
+/// Validated options of `kerf sandbox`.
 #[derive(Debug)]
 pub(crate) struct SandboxOptions {
-    /// Whether to play a story.
+    /// True if the demo scenario runs.
     pub(crate) demo: bool,
-    /// Whether Kerf's own part is wanted.
+    /// True if Kerf's CRDs are installed and its controllers run.
     pub(crate) with_controller: bool,
-    /// How many nodes there are from the start.
+    /// Number of simulated nodes that exist from the start.
     pub(crate) nodes: u32,
-    /// Whether machines and pods take no time.
+    /// True if instances and pods start and stop without delay.
     pub(crate) instant: bool,
-    /// Where chance comes from.
+    /// Seed of all random numbers of the cluster.
     pub(crate) seed: u64,
-    /// The file of instance types.
+    /// File of instance types; `None` selects the built-in catalogue.
     pub(crate) instance_types: Option<PathBuf>,
-    /// The port, or 0.
+    /// Port of the API server; 0 selects a free port.
     pub(crate) port: u16,
-    /// Where the kubeconfig goes.
+    /// File to write the kubeconfig to; `None` selects a private temporary file.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Where metrics are served.
+    /// Port of Kerf's metrics; `None` serves no metrics.
     pub(crate) metrics_port: Option<u16>,
-    /// Which lines of Kerf's log are shown; none shows none.
+    /// Level of Kerf's log on stderr; `None` writes no log.
     pub(crate) log_level: Option<LogLevel>,
-    /// Settings that change decisions.
+    /// Settings of the controller that change decisions.
     pub(crate) settings: Settings,
-    /// What to run: a program and its arguments.
+    /// Program to run against the cluster, with its arguments; `None` serves until a signal
+    /// arrives.
     pub(crate) command: Option<(OsString, Vec<OsString>)>,
 }

@@ -1,4 +1,4 @@
-//! `kerf validate`, as typed and as meant.
+//! Arguments of `kerf validate`.
 
 use clap::Args;
 
@@ -22,7 +22,7 @@ Rules on label domains are those of the provider whose node class an object name
 names none: it is judged by the CRDs that `kerf crds` prints, unless all NodePools and node
 classes beside it are karpenter.kwok.sh's."
 )]
-pub(super) struct TypedValidate {
+pub(crate) struct TypedValidate {
     #[command(flatten)]
     input: TypedInput,
 }
@@ -33,9 +33,9 @@ impl TypedValidate {
     }
 }
 
-/// Which manifests to check.
+/// Validated options of `kerf validate`.
 #[derive(Debug)]
 pub(crate) struct ValidateOptions {
-    /// Where they are.
+    /// Manifests to check.
     pub(crate) input: Vec<InputPath>,
 }

@@ -1,4 +1,5 @@
-//! What came of a scenario, as people read it: a table of how it went, and a line each for pods, nodes, moves and money.
+//! The report of a scenario for people: a timeline, and lines on pods, nodes, moves, evictions and
+//! cost.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,10 +8,9 @@ use kerf_sandbox::sim::{Sample, SimulationReport, SteadyReport, TimesToRun};
 
 use super::table;
 
-/// The most rows of the table.
+/// Maximum number of rows of the timeline.
 const ROWS_MAX: usize = 16;
 
-/// Renders a report.
 pub(crate) fn render_report(report: &SimulationReport) -> String {
     let mut text = format!(
         "{}: {} of cluster time, seed {}\n\n",
@@ -30,7 +30,7 @@ pub(crate) fn render_report(report: &SimulationReport) -> String {
         ]
     };
     let last = report.timeline.len().saturating_sub(1);
-    let shown = report.timeline.iter().enumerate().filter(|(place, _)| place % step == 0 || *place == last);
+    let shown = report.timeline.iter().enumerate().filter(|(index, _)| index % step == 0 || *index == last);
     let _ = writeln!(text, "{}", table(&head, shown.map(|(_, sample)| row(sample))));
     let (pods, nodes, cost) = (&report.pods, &report.nodes, &report.cost);
     let _ = writeln!(
@@ -79,8 +79,8 @@ fn describe_counts(counts: &BTreeMap<String, usize>) -> String {
 
 fn describe_times_to_run(times: TimesToRun) -> String {
     let seconds = |millis: u64| format!("{}.{} s", millis / 1000, millis % 1000 / 100);
-    let (half, most, all) = (seconds(times.p50_millis), seconds(times.p95_millis), seconds(times.max_millis));
-    format!("; from creation to Running: half within {half}, 95 % within {most}, all within {all}")
+    let (p50, p95, max) = (seconds(times.p50_millis), seconds(times.p95_millis), seconds(times.max_millis));
+    format!("; from creation to Running: half within {p50}, 95 % within {p95}, all within {max}")
 }
 
 fn describe_steady(steady: &SteadyReport) -> String {
@@ -98,12 +98,12 @@ fn describe_steady(steady: &SteadyReport) -> String {
     text
 }
 
-/// `hh:mm:ss`.
+/// Formats seconds as `hh:mm:ss`.
 fn format_clock(seconds: u64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// To the nearest hundredth of a cent.
+/// Formats an amount, rounded to a hundredth of a cent.
 fn dollars(micro: u64) -> String {
     let price = (micro + 50) / 100;
     format!("${}.{:04}", price / 10_000, price % 10_000)
@@ -114,14 +114,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_have_numbers() {
+    fn counts_are_listed_by_reason() {
         assert_eq!(describe_counts(&BTreeMap::new()), "none");
         let counts = [("Drifted", 2), ("Underutilized", 31)].map(|(reason, count)| (reason.to_owned(), count));
         assert_eq!(describe_counts(&BTreeMap::from(counts)), "Drifted 2, Underutilized 31");
     }
 
     #[test]
-    fn money_and_time_are_rounded_once() {
+    fn prices_are_rounded_and_times_are_formatted() {
         assert_eq!(dollars(1_234_549), "$1.2345");
         assert_eq!(dollars(1_234_550), "$1.2346");
         assert_eq!(format_clock(3_725), "01:02:05");
