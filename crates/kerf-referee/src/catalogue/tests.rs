@@ -1,4 +1,4 @@
-//! The instance-type file, read as spec 04 §14.2 says.
+//! Tests of reading the instance-type file (spec 04 §14.2).
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Every pending pod is placed once or explained; nothing else is placed.
+//! Checks that every pending pod is placed once or explained, and that no other pod is placed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

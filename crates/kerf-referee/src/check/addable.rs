@@ -1,16 +1,20 @@
-//! Could a pod that the plan leaves out have been added to it as it is?
+//! Finds pods that the plan leaves out although they could be added to it without any other change.
 //!
-//! Tries each of them on every node that is there, on every claim (narrowed to what suits the newcomer), and on a claim of its
-//! own, and asks whether the plan is still lawful and the pod can be bound after all the others. Unlike the exhaustive search this
-//! works for any size, and unlike a comparison of counts it never asks for cleverer packing: whoever stops here has stopped too early.
+//! Tries each such pod on every existing node, on every claim (restricted to launches that suit the
+//! pod), and on a claim of its own. The pod counts as addable if the plan has no new violation and
+//! the pod can be bound after all others. Unlike the exhaustive search this works for clusters of
+//! any size. Unlike a comparison of counts it never requires better packing: a planner that leaves
+//! out an addable pod has stopped too early.
 //!
-//! Some things are not asked for:
+//! Some placements are not required of a plan:
 //!
-//! * being near a pod whose zone is open (spec 02 §8.8, #101);
-//! * a node without the label that a rule between pods is about (kube-scheduler lets a pod be away from others on such a node; spec 02
-//!   §8.5 wants a domain), and a domain that no pool and no node has, but only a claim for the sake of another pod;
-//! * being the first of its kind in the domains of one alternative of its node affinity while there are others in those of another: by
-//!   spec 02 #98 it may, but kube-scheduler would never bind it.
+//! - affinity to a pod whose zone is not decided (spec 02 §8.8, #101);
+//! - a node without the topology key of a rule between pods: kube-scheduler accepts such a node for
+//!   anti-affinity, spec 02 §8.5 requires a domain;
+//! - a domain that no pool and no node has, but only a claim because of another pod;
+//! - being the first match of its own affinity term in the domains of one node affinity term while
+//!   matches exist in the domains of another: spec 02 #98 allows it, but kube-scheduler would never
+//!   bind the pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,8 +34,9 @@ use crate::search::pod_equivalence_key;
 use crate::selectors::{node_affinity_matches, required_node_affinity_terms, term_matches};
 use crate::storage::HOSTNAME;
 
-/// Pods that the plan calls unschedulable although they could be added, with where: `namespace/name` and the place. Of pods that are alike
-/// the first is asked for: what it cannot have, the others cannot have either.
+/// Returns the pods that the plan leaves unschedulable although they could be added:
+/// `namespace/name` and the node or claim. Only the first of equivalent pods is tried: where it
+/// cannot be placed, the others cannot either.
 pub fn addable_pods(world: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<(String, String)> {
     let daemons = DaemonPods::of(world);
     let broken = check(world, catalogue, plan).len();
@@ -61,7 +66,8 @@ pub fn addable_pods(world: &ClusterManifests, catalogue: &Catalogue, plan: &Plan
         .collect()
 }
 
-/// Whether the pod must be near others of this plan in a domain that is still open.
+/// Returns true if an affinity term of the pod selects a pod on a claim, whose domain is undecided,
+/// and not the pod itself. Terms on hostnames do not count.
 fn needs_undecided_domain(pod: &Pod, world: &ClusterManifests, plan: &Plan, pods: &BTreeMap<String, &Pod>) -> bool {
     let on_claims = plan.provisioning.node_claims.iter().flat_map(|claim| &claim.pods);
     let companions: Vec<&Pod> = on_claims.filter_map(|key| pods.get(key).copied()).collect();
@@ -71,7 +77,8 @@ fn needs_undecided_domain(pod: &Pod, world: &ClusterManifests, plan: &Plan, pods
     })
 }
 
-/// Whether the pod may choose among alternatives of its node affinity and must be near its own kind, of which there are some.
+/// Returns true if the pod has several node affinity terms and an affinity term that selects both
+/// itself and a pod that is already placed.
 fn has_affinity_match_elsewhere(
     pod: &Pod,
     world: &ClusterManifests,
@@ -88,7 +95,7 @@ fn has_affinity_match_elsewhere(
         })
 }
 
-/// The plan with the pod in every place that it could have by itself.
+/// Returns one plan for each node or claim on which the pod could be placed, with its name.
 fn plans_with_pod(
     world: &ClusterManifests,
     catalogue: &Catalogue,
@@ -154,8 +161,8 @@ fn plans_with_pod(
     ways
 }
 
-/// Claims for these pods, the last of which is the newcomer, for each alternative of its node affinity: a claim cannot ask for one
-/// or the other.
+/// Returns claims for these pods, of which the last is the pod to add. There are separate claims
+/// for each of its node affinity terms, because a claim cannot require one term or another.
 fn claims_for(
     world: &ClusterManifests,
     catalogue: &Catalogue,
@@ -179,8 +186,9 @@ fn claims_for(
     by_term.flatten().collect()
 }
 
-/// Claims for these pods from these launches: one that leaves open what suits all, and one for each zone and capacity type; each with
-/// all types that suit it, and each with the smallest alone, in case of limits.
+/// Returns claims for these pods: one that allows all suitable launches, and one for each zone and
+/// capacity type. Each exists twice: with all suitable types, and with the smallest type alone in
+/// case a pool limit applies.
 fn claims_from_launches(
     world: &ClusterManifests,
     daemons: &DaemonPods,
@@ -211,7 +219,8 @@ fn claims_from_launches(
     groups.iter().filter_map(|group| claim_for_launches(pool, requirements, daemons, group, pods)).collect()
 }
 
-/// Whether the launches leave the pod's spreads one domain each, as spec 02 §8.5 wants it.
+/// Returns true if the launches leave one domain to each spread constraint of the pod, as spec 02
+/// §8.5 requires.
 fn has_single_spread_domains(pod: &Pod, launches: &[&PossibleLaunch<'_>]) -> bool {
     spread_constraints(pod).filter(|spread| spread.topology_key != HOSTNAME).all(|spread| {
         let domains: BTreeSet<_> = launches.iter().map(|launch| launch.labels.get(&spread.topology_key)).collect();
@@ -219,13 +228,13 @@ fn has_single_spread_domains(pod: &Pod, launches: &[&PossibleLaunch<'_>]) -> boo
     })
 }
 
-/// The launches of the smallest type among these.
+/// Returns the launches of the type with the least CPU.
 fn smallest_type_only<'l, 'c>(group: &[&'l PossibleLaunch<'c>]) -> Option<Vec<&'l PossibleLaunch<'c>>> {
     let least = group.iter().min_by_key(|launch| launch.instance_type.capacity.get("cpu"))?.instance_type;
     Some(group.iter().filter(|launch| launch.instance_type.name == least.name).copied().collect())
 }
 
-/// The claim that allows these launches.
+/// Returns the claim that allows these launches, or `None` if there are none.
 fn claim_for_launches(
     pool: &Pool,
     requirements: &[NodeRequirement],
@@ -247,7 +256,7 @@ fn claim_for_launches(
         let values = values.into_iter().cloned().collect();
         NodeRequirement { key: key.to_owned(), operator: "In".to_owned(), values, min_values: None }
     };
-    // Labels that only the pool gives are narrowed to what suits, too.
+    // Labels that only the pool defines are also restricted to suitable values.
     let custom =
         pool.requirements.iter().filter(|r| r.operator == "In" && r.key != INSTANCE_TYPE).map(|r| one_of(&r.key));
     let narrowed = [one_of(ZONE), one_of(CAPACITY_TYPE)].into_iter().chain(custom);

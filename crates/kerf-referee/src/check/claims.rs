@@ -1,4 +1,4 @@
-//! New nodes, one by one: every launch that a claim allows must be right for every pod on it.
+//! Checks each planned NodeClaim by itself: every launch that it allows must suit every pod on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,12 +51,12 @@ pub(super) fn check(world: &ClusterManifests, catalogue: &Catalogue, plan: &Plan
     violations
 }
 
-/// How a claim is called in violations.
+/// Returns the name of a claim in violations.
 pub(crate) fn claim_name(index: usize, claim: &PlanClaim) -> String {
     format!("claim {index} ({})", claim.node_pool)
 }
 
-/// What is wrong with one claim.
+/// Collects the violations of one claim.
 struct ClaimReport<'v> {
     node: String,
     violations: &'v mut Vec<Violation>,
@@ -72,8 +72,8 @@ fn listed_types<'c>(claim: &PlanClaim, catalogue: &'c Catalogue) -> Vec<&'c Inst
     claim.instance_types.iter().filter_map(|name| catalogue.get(name)).collect()
 }
 
-/// Each listed type is listed once and can be launched. A claim that holds reservations is launched as what is reserved, and lists
-/// besides what would have done (spec 02 §7.4).
+/// Checks that each listed type is listed once and can be launched. A claim on reservations
+/// launches only reserved offerings; the other types that it lists are not checked (spec 02 §7.4).
 fn check_types(report: &mut ClaimReport<'_>, claim: &PlanClaim, catalogue: &Catalogue, all: &[PossibleLaunch<'_>]) {
     let mut seen = BTreeSet::new();
     for name in &claim.instance_types {
@@ -104,7 +104,7 @@ fn check_taints(report: &mut ClaimReport<'_>, pool: &Pool, pods: &[&Pod]) {
     }
 }
 
-/// On every launch every pod wants the node and reaches its volumes.
+/// Checks that on every launch the node's labels match every pod and its volumes.
 fn check_labels(report: &mut ClaimReport<'_>, pods: &[&Pod], all: &[PossibleLaunch<'_>], storage: &VolumeObjects<'_>) {
     for pod in pods {
         if let Some(launch) = all.iter().find(|launch| !node_affinity_matches(pod, "", &launch.labels)) {
@@ -127,7 +127,8 @@ fn check_labels(report: &mut ClaimReport<'_>, pods: &[&Pod], all: &[PossibleLaun
     }
 }
 
-/// A claim of the pod whose volume cannot be used on a new node with these labels.
+/// Returns the name of a volume claim of the pod that cannot be used on a new node with these
+/// labels.
 pub(crate) fn unusable_volume_claim(pod: &Pod, labels: &Labels, storage: &VolumeObjects<'_>) -> Option<String> {
     volume_claim_names(pod).into_iter().find(|name| match storage.claim_state(namespace(pod), name) {
         VolumeClaimState::Bound(volume) => !is_volume_usable_on_new_node(volume, labels),
@@ -187,7 +188,8 @@ fn check_host_ports(
     }
 }
 
-/// The claim's requests are those of its pods and at least the smallest, at most the largest daemon overhead.
+/// Checks that the claim's requests are those of its pods plus an overhead between the smallest and
+/// the largest DaemonSet overhead of the listed types.
 fn check_requests(
     report: &mut ClaimReport<'_>,
     pool: &Pool,
@@ -216,7 +218,8 @@ fn check_requests(
     }
 }
 
-/// The listed types declare as many values of a label as the pool demands (spec 02 §3.9).
+/// Checks that the listed types offer as many values of each label as the pool's `minValues`
+/// requires (spec 02 §3.9).
 fn check_min_values(
     report: &mut ClaimReport<'_>,
     world: &ClusterManifests,
@@ -232,7 +235,8 @@ fn check_min_values(
     }
 }
 
-/// The labels of which these types offer too few values: label, demanded, offered.
+/// Returns the labels of which the types offer too few values: label, required number, offered
+/// number.
 pub(crate) fn min_values_shortfalls<'c>(
     pool: &Pool,
     types: impl IntoIterator<Item = &'c InstanceType> + Clone,
@@ -248,7 +252,7 @@ pub(crate) fn min_values_shortfalls<'c>(
         .collect()
 }
 
-/// The estimate is a launch that the claim allows, and there is no cheaper one.
+/// Checks that the estimate is a launch that the claim allows, and that no launch is cheaper.
 fn check_estimate(report: &mut ClaimReport<'_>, claim: &PlanClaim, all: &[PossibleLaunch<'_>]) {
     let said = &claim.estimate;
     let same = all.iter().filter(|launch| {
@@ -274,7 +278,7 @@ fn check_estimate(report: &mut ClaimReport<'_>, claim: &PlanClaim, all: &[Possib
     }
 }
 
-/// Types are listed by the price of their cheapest allowed offering.
+/// Checks that types are listed by the price of their cheapest allowed offering.
 fn check_price_order(report: &mut ClaimReport<'_>, claim: &PlanClaim, all: &[PossibleLaunch<'_>]) {
     let cheapest = |name: &String| {
         let launches = all.iter().filter(|launch| launch.instance_type.name == *name);

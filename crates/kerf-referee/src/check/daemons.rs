@@ -1,7 +1,7 @@
-//! What daemon sets will put on a node (spec 02 §4.5).
+//! The pods that DaemonSets will run on a node (spec 02 §4.5).
 //!
-//! A daemon set is represented by its newest pod, or else by one made from its template. Preferences do not matter, and neither
-//! do affinity and spread of daemons.
+//! A DaemonSet is represented by its newest pod, or by a pod from its template if it has none.
+//! Preferences, affinity and spread of these pods are ignored.
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, Pod, Taint};
 use kerf_api::quantity::Quantity;
@@ -14,7 +14,7 @@ use crate::resources::{Resources, pod_requests, sum_of_requests};
 use crate::selectors::{node_affinity_matches, node_selector, required_node_affinity_terms, satisfies};
 use crate::taints::{prevents_scheduling, tolerates};
 
-/// One pod for each daemon set.
+/// One representative pod for each DaemonSet.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DaemonPods {
     pods: Vec<Pod>,
@@ -25,7 +25,7 @@ impl DaemonPods {
         Self { pods: world.daemon_sets.iter().map(|set| representative_pod(world, set)).collect() }
     }
 
-    /// The daemons that will run on nodes of this type in this pool.
+    /// Returns the DaemonSet pods that will run on a new node of this type and pool.
     pub(crate) fn on_new_node<'a>(
         &'a self,
         pool: &'a Pool,
@@ -34,13 +34,13 @@ impl DaemonPods {
         self.pods.iter().filter(move |pod| runs_on_new_node(pod, pool, instance_type))
     }
 
-    /// What the daemons of such a node ask for.
+    /// Returns the requests of all DaemonSet pods on a new node of this type and pool.
     pub(crate) fn overhead(&self, pool: &Pool, instance_type: &InstanceType) -> Resources {
         let daemons = self.on_new_node(pool, instance_type);
         daemons.fold(Resources::new(), |sum, pod| sum.plus(&pod_requests(pod)))
     }
 
-    /// What daemons that belong on the node but are not there yet ask for.
+    /// Returns the requests of DaemonSet pods that should run on the node but do not yet.
     pub(crate) fn missing_requests(&self, node: &ExistingNode<'_>) -> Resources {
         let belong = self.pods.iter().filter(|pod| {
             tolerates_scheduling_taints(pod, &node.taints) && node_affinity_matches(pod, &node.name, &node.labels)
@@ -86,7 +86,8 @@ fn representative_pod(world: &ClusterManifests, set: &k8s_openapi::api::apps::v1
     };
     let wanted = required(template.spec.as_ref());
     if let Some(node) = pod.spec.as_mut().and_then(|s| s.affinity.as_mut()).and_then(|a| a.node_affinity.as_mut()) {
-        // A live daemon pod is pinned to its node by a field; what the set asks for is what counts elsewhere.
+        // A live DaemonSet pod is bound to its node by a match field. For other nodes the affinity
+        // of the DaemonSet's template counts.
         node.required_during_scheduling_ignored_during_execution = wanted;
     }
     pod
@@ -122,8 +123,8 @@ fn runs_on_new_node(pod: &Pod, pool: &Pool, instance_type: &InstanceType) -> boo
         }
 }
 
-/// Whether a node of the pool can have a label that satisfies these expressions. Labels that every provider knows may be left
-/// open by the pool; others exist only if the pool names them.
+/// Returns true if a node of the pool can have a label that satisfies the expressions. Well-known
+/// labels exist even if the pool does not mention them; other labels exist only if it does.
 fn pool_can_satisfy(pool: &Pool, key: &str, asked: &[&NodeSelectorRequirement]) -> bool {
     let label = match key {
         "karpenter.sh/registered" | "karpenter.sh/initialized" => Some("true"),
@@ -153,7 +154,7 @@ fn type_can_satisfy(instance_type: &InstanceType, key: &str, asked: &[&NodeSelec
     instance_type.values.get(key).is_none_or(|values| values.iter().any(all))
 }
 
-/// Labels that every node gets from its provider.
+/// Returns true for labels that every node gets from its provider.
 pub(crate) fn is_well_known(key: &str) -> bool {
     matches!(
         key,
@@ -168,7 +169,8 @@ pub(crate) fn is_well_known(key: &str) -> bool {
     ) || key.starts_with("karpenter.kwok.sh/instance-")
 }
 
-/// The least and the most that daemons ask for on any of these types: of the least, only what all have.
+/// Returns the least and the greatest overhead of DaemonSet pods on these types. The least contains
+/// only resources that every type's overhead has.
 pub(crate) fn overhead_range<'c>(
     daemons: &DaemonPods,
     pool: &Pool,

@@ -1,4 +1,5 @@
-//! Nodes that are there: what is placed on them must fit beside what runs there and what daemons will still need.
+//! Checks placements on existing nodes: the pods must fit beside the pods on the node and the
+//! DaemonSet pods that are still to come.
 
 use std::collections::BTreeMap;
 
@@ -56,13 +57,14 @@ pub(super) fn check(world: &ClusterManifests, plan: &Plan) -> Vec<Violation> {
     violations
 }
 
-/// What is left for pods: allocatable, less what runs there, less what daemons will still need.
+/// Returns the allocatable resources less the requests of the node's pods and of missing DaemonSet
+/// pods.
 pub(crate) fn remaining_resources(node: &ExistingNode<'_>, daemons: &DaemonPods) -> Resources {
     let used = sum_of_requests(node.pods.iter().copied());
     node.allocatable.minus(&used).minus(&daemons.missing_requests(node))
 }
 
-/// Why the node, by itself, is wrong for the pod.
+/// Returns the reasons why the node does not suit the pod, regardless of other pods.
 pub(crate) fn node_mismatches(
     pod: &Pod,
     node: &ExistingNode<'_>,
@@ -90,7 +92,8 @@ pub(crate) fn node_mismatches(
     refusals
 }
 
-/// Drivers that would have to attach more volumes than they can: driver, volumes, limit.
+/// Returns the drivers that would have to attach more volumes than they can: driver, volumes,
+/// limit.
 pub(crate) fn exceeded_volume_limits(
     node: &ExistingNode<'_>,
     placed: &[&Pod],

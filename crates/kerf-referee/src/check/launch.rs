@@ -1,5 +1,5 @@
-//! What a claim may become: every listed type in every available offering that the requirements allow, with the labels that the
-//! node will have.
+//! The possible launches of a claim: every listed type in every available offering that the
+//! requirements allow, with the labels of the resulting node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::price::Price;
 use crate::selectors::Labels;
 use crate::storage::HOSTNAME;
 
-/// Old names of labels, which nodes carry as well.
+/// Deprecated label names that nodes also have, each with its current name.
 const LABEL_ALIASES: [(&str, &str); 5] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
@@ -19,15 +19,15 @@ const LABEL_ALIASES: [(&str, &str); 5] = [
     ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
 ];
 
-/// At most so many values of a label that nothing else decides are tried.
+/// Greatest number of values that are tried for a label which only requirements restrict.
 const MAX_OPEN_LABEL_VALUES: usize = 4;
 
-/// One thing that a claim may become.
+/// An instance type and an available offering that a claim allows.
 #[derive(Debug, Clone)]
 pub(crate) struct PossibleLaunch<'c> {
     pub(crate) instance_type: &'c InstanceType,
     pub(crate) offering: &'c Offering,
-    /// The node's labels, without hostname.
+    /// Labels of the node, without the hostname.
     pub(crate) labels: Labels,
 }
 
@@ -37,7 +37,7 @@ impl PossibleLaunch<'_> {
     }
 }
 
-/// Everything that a claim of the pool with these requirements may become, if it lists these types.
+/// Returns all launches of a claim of the pool that has these requirements and lists these types.
 pub(crate) fn possible_launches<'c, 't>(
     pool: &Pool,
     requirements: &[NodeRequirement],
@@ -59,7 +59,7 @@ pub(crate) fn possible_launches<'c, 't>(
         .collect()
 }
 
-/// The label sets that such a node may have; none if a demand cannot be met.
+/// Returns the label sets that such a node may have; empty if a requirement cannot be satisfied.
 fn label_variants(
     pool: &Pool,
     demands: &BTreeMap<&str, Vec<&NodeRequirement>>,
@@ -118,8 +118,8 @@ enum OpenLabel {
     Values(Vec<String>),
 }
 
-/// The values that a label may get which only the claim's requirements speak of: one of those listed, or any other that is
-/// allowed; no label if one is forbidden.
+/// Returns the values of a label that only requirements mention: the listed values, or one other
+/// allowed value. `NoLabel` if a requirement forbids the label.
 fn open_label_values(demands: &[&NodeRequirement]) -> OpenLabel {
     if demands.iter().any(|demand| demand.operator == "DoesNotExist") {
         return OpenLabel::NoLabel;
@@ -131,8 +131,8 @@ fn open_label_values(demands: &[&NodeRequirement]) -> OpenLabel {
     OpenLabel::Values(if listed { allowed.collect() } else { allowed.take(1).collect() })
 }
 
-/// Values that decide whether expressions about one label can all be satisfied: those that are mentioned, the numbers next to
-/// them, and one that nobody mentions.
+/// Returns values that suffice to decide whether all expressions on one label can be satisfied: the
+/// mentioned values, the integers next to them, and one value that no expression mentions.
 pub(crate) fn sample_label_values<'a>(
     expressions: impl IntoIterator<Item = (&'a str, &'a [String])>,
 ) -> BTreeSet<String> {
@@ -149,7 +149,7 @@ pub(crate) fn sample_label_values<'a>(
     witnesses
 }
 
-/// The same labels and their old names.
+/// Adds the deprecated names of the labels.
 pub(crate) fn with_label_aliases(mut labels: Labels) -> Labels {
     for (old, new) in LABEL_ALIASES {
         if let Some(value) = labels.get(new).cloned() {

@@ -1,4 +1,5 @@
-//! Pool limits and reservations: what is there and the largest that may be launched, added up.
+//! Checks pool limits and reservations: existing nodes plus the largest possible launch of each
+//! claim.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,14 +34,14 @@ pub(super) fn check(world: &ClusterManifests, catalogue: &Catalogue, plan: &Plan
     violations
 }
 
-/// What the pool's nodes have, those that are going away aside.
+/// Returns the capacity of the pool's nodes, without those that are being deleted.
 pub(crate) fn pool_usage(world: &ClusterManifests, pool: &Pool) -> Resources {
     let nodes = world.existing_nodes();
     let own = nodes.iter().filter(|node| !node.is_deleting && node.pool() == Some(&pool.name));
     own.fold(Resources::new(), |sum, node| sum.plus(&node.capacity))
 }
 
-/// The most that the claim can become, resource by resource.
+/// Returns the greatest capacity among the claim's types, for each resource separately.
 fn max_capacity(claim: &PlanClaim, catalogue: &Catalogue) -> Resources {
     let listed = claim.instance_types.iter().filter_map(|name| catalogue.get(name));
     let mut most = listed.fold(Resources::new(), |most, t| most.max(&t.capacity));
@@ -48,7 +49,7 @@ fn max_capacity(claim: &PlanClaim, catalogue: &Catalogue) -> Resources {
     most
 }
 
-/// No reservation is counted on by more claims than it has left.
+/// Checks that no reservation has more claims than free instances.
 fn check_reservations(world: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
     let mut left: BTreeMap<&str, i64> = BTreeMap::new();
     for offering in catalogue.values().flat_map(|t| &t.offerings) {

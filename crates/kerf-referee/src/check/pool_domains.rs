@@ -1,4 +1,5 @@
-//! The domains that pools could offer, whether or not a node is there: a spread must count them as empty (spec 02 §8.2).
+//! The domains that pools could offer, whether or not a node exists. A topology spread counts them
+//! as empty domains (spec 02 §8.2).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,18 +9,19 @@ use crate::catalogue::Catalogue;
 use crate::manifests::{ClusterManifests, Pool};
 use crate::taints::{prevents_scheduling, tolerates};
 
-/// Which taints of pools a pod looks at when it asks for domains.
+/// Which taints of pools and nodes a spread constraint honours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaintPolicy {
-    /// None.
+    /// All domains count, whatever the taints.
     IgnoreTaints,
-    /// All that it does not tolerate.
+    /// The pod must tolerate all taints, `PreferNoSchedule` included.
     AllTaints,
-    /// Those that repel it: the pod has accepted the others (spec 02 §6.4, step 6).
+    /// The pod must tolerate taints that prevent scheduling. It has accepted `PreferNoSchedule`
+    /// taints (spec 02 §6.4, step 6).
     SchedulingTaints,
 }
 
-/// For each label and value the taints of the pools that offer it.
+/// For each label and value, the taints of each pool that offers it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PoolDomains {
     domains: BTreeMap<String, BTreeMap<String, Vec<Vec<Taint>>>>,
@@ -47,7 +49,7 @@ impl PoolDomains {
         universe
     }
 
-    /// The domains of a key; if taints matter, those alone for which the pod accepts a pool that offers them.
+    /// Returns the domains of a key that at least one pool offers whose taints the pod accepts.
     pub(crate) fn domains(&self, key: &str, pod: &Pod, heed: TaintPolicy) -> BTreeSet<String> {
         let accepts = |taint: &Taint| match heed {
             TaintPolicy::IgnoreTaints => true,

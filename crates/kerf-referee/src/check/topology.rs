@@ -1,5 +1,8 @@
-//! Rules between pods: spread, affinity and anti-affinity, over all that runs and all that is planned. [`Topology`] holds, for one world,
-//! who is whose concern; it is asked about placements. Counting is done anew for every question.
+//! Rules between pods: spread, affinity and anti-affinity, over existing and planned pods.
+//!
+//! [`Topology`] holds for one cluster which rule of which pod selects which other pods. It then
+//! checks placements. Pods are counted anew for every check, so there are no counts that could
+//! become stale.
 
 mod bind_order;
 mod combinations;
@@ -27,14 +30,14 @@ pub(crate) use self::combinations::{cartesian_product, combinations};
 pub(crate) use self::placement_target::PlacementTarget;
 use self::spread::SpreadRule;
 
-/// All rules between the pods of a world.
+/// All rules between the pods of a cluster.
 #[derive(Debug)]
 pub(crate) struct Topology<'w> {
-    /// The pods that are to be placed.
+    /// The pods to place.
     pub(crate) pods_to_place: Vec<&'w Pod>,
-    /// The pods that stay, with the index of their place.
+    /// The staying pods, each with the index of its target.
     staying_pods: Vec<(&'w Pod, usize)>,
-    /// The nodes that are there, first among the places of every question.
+    /// The existing nodes. They are the first targets of every placement.
     pub(crate) existing_targets: Vec<PlacementTarget>,
     rules: Vec<PodRule<'w>>,
 }
@@ -44,9 +47,9 @@ struct PodRule<'w> {
     owner: RuleOwner,
     kind: PodRuleKind<'w>,
     key: &'w str,
-    /// Which movers it speaks of.
+    /// For each pod to place, whether the rule selects it.
     selects_to_place: Vec<bool>,
-    /// Which residents it speaks of.
+    /// For each staying pod, whether the rule selects it.
     selects_staying: Vec<bool>,
 }
 
@@ -63,31 +66,32 @@ enum PodRuleKind<'w> {
     AntiAffinity,
 }
 
-/// A spread of a mover that counts the mover itself.
+/// A spread constraint of a pod to place that counts the pod itself.
 #[derive(Debug, Clone)]
 pub(crate) struct SpreadBound<'w> {
     pub(crate) key: &'w str,
     pub(crate) max_skew: i64,
-    /// Which movers it counts.
+    /// For each pod to place, whether the constraint counts it.
     pub(crate) counted_pods: Vec<bool>,
-    /// The pods that stay and that it counts, by domain.
+    /// Number of staying pods that the constraint counts, by domain.
     pub(crate) staying_pod_counts: BTreeMap<String, i64>,
-    /// Domains that it compares with for certain; none if the emptiest counts as empty.
+    /// Domains that the constraint certainly compares with; empty if the minimum may be zero
+    /// anyway.
     pub(crate) compared_domains: Vec<String>,
 }
 
-/// A rule that a pod breaks where it is.
+/// A rule between pods that a placement breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BrokenRule {
     pub(crate) rule: PlanRule,
     pub(crate) detail: String,
 }
 
-/// Where the movers are so far, by index of their place.
+/// The target of each pod to place, by index; `None` if the pod is not bound.
 pub(crate) type PodTargets = Vec<Option<usize>>;
 
 impl<'w> Topology<'w> {
-    /// The rules of a world whose movers are these pods.
+    /// Collects the rules of a cluster for these pods to place.
     pub(crate) fn new(world: &'w ClusterManifests, universe: &PoolDomains, movers: Vec<&'w Pod>) -> Self {
         let moving: BTreeSet<String> = movers.iter().map(|pod| pod_key(pod)).collect();
         let mut existing = Vec::new();
@@ -139,7 +143,7 @@ impl<'w> Topology<'w> {
         spread.chain(near).chain(away).collect()
     }
 
-    /// Pods that stay can still keep others away.
+    /// Returns the anti-affinity rules of a staying pod, which can exclude pods to place.
     fn rules_of_staying_pod(&self, resident: usize, world: &'w ClusterManifests) -> Vec<PodRule<'w>> {
         let (pod, _) = self.staying_pods[resident];
         let away = anti_affinity_terms(pod).iter().map(|term| {
@@ -156,7 +160,7 @@ impl<'w> Topology<'w> {
         key: &'w str,
         speaks_of: impl Fn(&Pod) -> bool,
     ) -> PodRule<'w> {
-        // A pod that is being deleted will be gone before the new one runs.
+        // A pod that is being deleted will no longer exist when the new pod runs.
         let residents = self.staying_pods.iter().map(|(pod, _)| !is_terminating(pod) && speaks_of(pod)).collect();
         PodRule {
             owner,
@@ -167,7 +171,8 @@ impl<'w> Topology<'w> {
         }
     }
 
-    /// What keeps the mover from being bound to the place now, if anything does.
+    /// Returns the rule that forbids binding the pod to the target now, or `None` if it may be
+    /// bound.
     pub(crate) fn binding_violation(
         &self,
         mover: usize,
@@ -203,7 +208,7 @@ impl<'w> Topology<'w> {
         })
     }
 
-    /// The places of the pods that a rule speaks of: those that stay, and those that are bound.
+    /// Returns the targets of the pods that a rule selects: staying pods and bound pods.
     fn targets_of_selected_pods<'a>(
         &'a self,
         rule: &'a PodRule<'w>,
@@ -240,7 +245,7 @@ impl<'w> Topology<'w> {
                 .filter(|(domain, _)| accepts_domain(pod, term, rule.key, domain))
                 .map(|(_, n)| *n)
                 .collect();
-            // A new host can always be added, so the emptiest host is an empty one.
+            // A new host can always be added, so the minimum over hosts is zero.
             let empty = rule.key == HOSTNAME || open.len() < min_domains;
             let minimum = if empty { 0 } else { open.into_iter().min().unwrap_or(0) };
             (count - minimum > max_skew).then(|| {
@@ -253,9 +258,11 @@ impl<'w> Topology<'w> {
         objections.into_iter().min().flatten()
     }
 
-    /// How many pods a spread counts in each domain that it knows: those that pools could offer, those of nodes that are there, and
-    /// those where it counts somebody (spec 02 §8.2, §8.3, §8.6). A planned node alone makes none: where a pod does not want some value of
-    /// a label that nobody else speaks of, the value of its node is made up (§12.1), and no planner can know it.
+    /// Returns the number of pods that a spread counts, for each known domain: those that pools
+    /// could offer, those of existing nodes, and those with counted pods (spec 02 §8.2, §8.3,
+    /// §8.6). A planned node without counted pods adds no domain: if a pod excludes values of a
+    /// label that nothing else restricts, the value on its node is arbitrary (§12.1), and no
+    /// planner can know it.
     fn spread_counts<'p>(
         &self,
         rule: &PodRule<'w>,
@@ -332,7 +339,7 @@ impl<'w> Topology<'w> {
         taken.then(|| format!("a pod that it must be away from is in {}={domain}", rule.key))
     }
 
-    /// A pod that is bound keeps this one away.
+    /// Checks the anti-affinity term of a bound or staying pod that selects the pod to bind.
     fn inverse_anti_affinity_violation(
         &self,
         rule: &PodRule<'w>,
@@ -353,7 +360,8 @@ impl<'w> Topology<'w> {
         there.then(|| format!("{} in {}={domain} must be away from it", pod_key(owner), rule.key))
     }
 
-    /// Labels that decide how rules apply to a place with these movers on it: the topology keys of all rules that concern them.
+    /// Returns the topology keys of all rules that concern the pods for which `on` returns true.
+    /// The labels with these keys decide how rules apply to a target with these pods.
     pub(crate) fn topology_keys_for(&self, on: impl Fn(usize) -> bool) -> BTreeSet<&'w str> {
         let concerns = |rule: &&PodRule<'w>| {
             matches!(rule.owner, RuleOwner::PodToPlace(owner) if on(owner))
@@ -362,7 +370,7 @@ impl<'w> Topology<'w> {
         self.rules.iter().filter(concerns).map(|rule| rule.key).collect()
     }
 
-    /// For each spread that speaks of one of these movers, whether it would look at the place.
+    /// Returns, for each spread that selects one of these pods, whether it includes the target.
     fn spread_inclusions(&self, place: &PlacementTarget, on: impl Fn(usize) -> bool) -> Vec<bool> {
         let spreads = self
             .rules
@@ -387,7 +395,8 @@ impl<'w> Topology<'w> {
             .collect()
     }
 
-    /// Whether the order in which the mover is bound matters for itself, and how tight its spread is.
+    /// Returns true if the pod's own rules depend on the order of binding, and its smallest
+    /// `maxSkew`.
     fn order_sensitivity(&self, mover: usize) -> (bool, i64) {
         let own = self.rules.iter().filter(|rule| rule.owner == RuleOwner::PodToPlace(mover));
         let mut matters = false;
@@ -405,7 +414,8 @@ impl<'w> Topology<'w> {
         (matters, tightest)
     }
 
-    /// For each pair of movers the keys in whose domains they must be apart, whoever of them says so.
+    /// Returns, for each pair of pods to place, the topology keys in whose domains they must be
+    /// apart, whichever of them has the rule.
     pub(crate) fn pairwise_anti_affinity_keys(&self) -> Vec<Vec<BTreeSet<&'w str>>> {
         let number = self.pods_to_place.len();
         let mut apart = vec![vec![BTreeSet::new(); number]; number];
@@ -419,7 +429,7 @@ impl<'w> Topology<'w> {
         apart
     }
 
-    /// For each mover the domains that pods which stay keep it from.
+    /// Returns, for each pod to place, the domains from which staying pods exclude it.
     pub(crate) fn forbidden_domains(&self) -> Vec<BTreeSet<(&'w str, String)>> {
         let mut forbidden = vec![BTreeSet::new(); self.pods_to_place.len()];
         let domain = |place: usize, key| self.existing_targets[place].labels.get(key).cloned();
@@ -441,7 +451,8 @@ impl<'w> Topology<'w> {
         forbidden
     }
 
-    /// The spreads of a mover, as far as a bound on them can be told before everybody has a place.
+    /// Returns the spread constraints of a pod that count the pod itself, with the part of the
+    /// counts that is known before all pods have targets.
     pub(crate) fn spread_bounds(&self, mover: usize) -> Vec<SpreadBound<'w>> {
         let pod = self.pods_to_place[mover];
         let own =
@@ -478,13 +489,15 @@ impl<'w> Topology<'w> {
         .collect()
     }
 
-    /// The labels without which a place is nothing for the mover: the keys of its spreads and affinities.
+    /// Returns the labels that a target must have for the pod: the keys of its spread and affinity
+    /// rules.
     pub(crate) fn required_topology_keys(&self, mover: usize) -> BTreeSet<&'w str> {
         let own = self.rules.iter().filter(|rule| rule.owner == RuleOwner::PodToPlace(mover));
         own.filter(|rule| !matches!(rule.kind, PodRuleKind::AntiAffinity)).map(|rule| rule.key).collect()
     }
 
-    /// The labels of everything that keeps the mover and others apart. spec 02 §8.5 wants a domain; kube-scheduler does not care.
+    /// Returns the keys of all anti-affinity rules between the pod and others. Spec 02 §8.5
+    /// requires a domain for them; kube-scheduler does not.
     pub(crate) fn anti_affinity_keys(&self, mover: usize) -> BTreeSet<&'w str> {
         let away = self.rules.iter().filter(|rule| matches!(rule.kind, PodRuleKind::AntiAffinity));
         away.filter(|rule| rule.owner == RuleOwner::PodToPlace(mover) || rule.selects_to_place[mover])
@@ -492,7 +505,7 @@ impl<'w> Topology<'w> {
             .collect()
     }
 
-    /// Whether the mover must be near somebody and there is nobody.
+    /// Returns true if an affinity rule of the pod selects no pod at all, not even the pod itself.
     pub(crate) fn lacks_affinity_match(&self, mover: usize) -> bool {
         let own = self
             .rules
@@ -501,7 +514,9 @@ impl<'w> Topology<'w> {
         own.into_iter().any(|rule| !rule.selects_to_place.contains(&true) && !rule.selects_staying.contains(&true))
     }
 
-    /// Whether each affinity of the mover is to itself, or to somebody in its domain whose domain is certain.
+    /// Returns true if each affinity rule of the pod selects the pod itself, a staying pod in its
+    /// domain, or a bound pod in its domain for which `certain` returns true. Rules on hostnames do
+    /// not count.
     pub(crate) fn has_certain_affinity_matches(
         &self,
         mover: usize,
@@ -527,23 +542,25 @@ impl<'w> Topology<'w> {
         })
     }
 
-    /// Whether some mover's spread counts this one, so that it matters to others when it is bound.
+    /// Returns true if the spread of a pod to place counts this pod, so that the time of its
+    /// binding affects others.
     fn is_counted_by_spread(&self, mover: usize) -> bool {
         self.rules.iter().any(|rule| matches!(rule.kind, PodRuleKind::Spread(_)) && rule.selects_to_place[mover])
     }
 
-    /// Whether the mover is somebody's companion.
+    /// Returns true if an affinity rule selects the pod.
     fn is_affinity_match(&self, mover: usize) -> bool {
         self.rules.iter().any(|rule| matches!(rule.kind, PodRuleKind::Affinity) && rule.selects_to_place[mover])
     }
 }
 
-/// The places of the bound movers that a rule speaks of.
+/// Returns the targets of the bound pods that a rule selects.
 fn targets_of_bound_pods<'a>(rule: &'a PodRule<'_>, bound: &'a PodTargets) -> impl Iterator<Item = usize> + 'a {
     bound.iter().zip(&rule.selects_to_place).filter(|(_, of)| **of).filter_map(|(place, _)| *place)
 }
 
-/// The required node-affinity terms by which the pod may be on this place; `None` if it has no terms.
+/// Returns the required node affinity terms that match the target; the first term if none matches,
+/// and one `None` if the pod has no terms.
 fn matching_affinity_terms<'a>(pod: &'a Pod, place: &PlacementTarget) -> Vec<Option<&'a NodeSelectorTerm>> {
     let terms = required_node_affinity_terms(pod).unwrap_or_default();
     let matching = terms.iter().filter(|term| term_matches(term, &place.name, &place.labels));
@@ -551,7 +568,7 @@ fn matching_affinity_terms<'a>(pod: &'a Pod, place: &PlacementTarget) -> Vec<Opt
     if alternatives.is_empty() { vec![terms.first()] } else { alternatives }
 }
 
-/// Whether the pod, under that term, could be in a domain.
+/// Returns true if node selector and node affinity term allow the domain.
 fn accepts_domain(pod: &Pod, term: Option<&NodeSelectorTerm>, key: &str, domain: &str) -> bool {
     let labels = Labels::from([(key.to_owned(), domain.to_owned())]);
     let mut expressions = term.into_iter().flat_map(|term| term.match_expressions.iter().flatten());

@@ -1,7 +1,8 @@
-//! Pod affinity and anti-affinity, with the anti-affinity of the pods that are already there.
+//! Pod affinity and anti-affinity, including the anti-affinity terms of existing pods.
 //!
-//! A node is in a term's domain when it has the term's topology key with the domain's value. Affinity asks for a pod in the
-//! node's domain that *all* affinity terms select; a pod that selects itself may be the first of its kind anywhere.
+//! A node is in a term's domain if it has the term's topology key with the domain's value. Affinity
+//! requires a pod in the node's domain that *all* affinity terms select. If no domain has such a
+//! pod, a pod that selects itself may be placed in any domain.
 
 use std::collections::BTreeSet;
 
@@ -14,18 +15,18 @@ use crate::selectors::{Labels, node_labels};
 /// A topology key and one of its values.
 type TopologyDomain = (String, String);
 
-/// What the cluster means for one pod.
+/// Affinity and anti-affinity domains of the cluster for one pod.
 #[derive(Debug)]
 pub(super) struct PodAffinityFilter<'a> {
     /// Topology keys of the affinity terms.
     affinity_keys: Vec<&'a str>,
     /// Domains with a pod that all affinity terms select.
     affinity_domains: BTreeSet<TopologyDomain>,
-    /// Domains with a pod that an anti-affinity term selects.
+    /// Domains with a pod that one of the anti-affinity terms selects.
     anti_affinity_domains: BTreeSet<TopologyDomain>,
     /// Domains with a pod that has an anti-affinity term which selects this pod.
     existing_anti_affinity_domains: BTreeSet<TopologyDomain>,
-    /// Whether all affinity terms select the pod itself.
+    /// True if all affinity terms select the pod itself.
     selects_itself: bool,
 }
 
@@ -76,7 +77,7 @@ impl<'a> PodAffinityFilter<'a> {
 
     fn satisfies_affinity(&self, labels: &Labels) -> bool {
         let domains: Option<Vec<TopologyDomain>> = self.affinity_keys.iter().map(|key| domain(key, labels)).collect();
-        // A node that lacks a key is in no domain, so no pod is near there.
+        // A node without one of the keys is in no domain, so no affinity term can match.
         let Some(domains) = domains else { return false };
         domains.iter().all(|domain| self.affinity_domains.contains(domain))
             || (self.affinity_domains.is_empty() && self.selects_itself)

@@ -1,4 +1,4 @@
-//! Each filter says what kube-scheduler says, in its words.
+//! Tests of each filter with kube-scheduler's texts.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -17,7 +17,7 @@ fn cluster_view<'a>(nodes: &[NodeView<'a>]) -> ClusterView<'a> {
     ClusterView { nodes: nodes.to_vec(), ..ClusterView::default() }
 }
 
-/// What the scheduler says about each node: `ok`, or the reasons.
+/// Returns for each node `ok` or the scheduler's reasons.
 fn filter_messages<'a>(pod: &'a Pod, cluster: &ClusterView<'a>) -> Vec<String> {
     let filters = Filters::new(pod, cluster);
     let told = |node: &NodeView<'a>| {

@@ -1,7 +1,9 @@
-//! Topology spread: the number of matching pods in the node's domain may exceed that of the emptiest domain by `maxSkew`.
+//! Topology spread: the number of matching pods in the node's domain may exceed that of the domain
+//! with the fewest by at most `maxSkew`.
 //!
-//! Domains are those of the nodes that exist and that the constraint looks at; a node that lacks the key of any constraint of
-//! the pod is looked at by none. With fewer domains than `minDomains` the emptiest counts as empty.
+//! Domains are those of existing nodes that the constraint includes. A node that lacks the key of
+//! any constraint of the pod is included in none. If there are fewer domains than `minDomains`, the
+//! minimum is taken as zero.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +14,7 @@ use crate::placement::{is_terminating, spread_constraints, spread_includes_node,
 use crate::selectors::node_labels;
 use crate::taints::prevents_scheduling;
 
-/// What the cluster means for one pod.
+/// Matching pods per domain, for each spread constraint of one pod.
 #[derive(Debug)]
 pub(super) struct TopologySpreadFilter<'a> {
     constraints: Vec<(&'a TopologySpreadConstraint, BTreeMap<String, i64>)>,
@@ -59,7 +61,8 @@ impl<'a> TopologySpreadFilter<'a> {
     }
 }
 
-/// The pods of a node that the constraint counts. One that selects everything counts nobody: kube-scheduler's way.
+/// Counts the pods of a node that the constraint matches. A constraint that selects everything
+/// counts no pod, as in kube-scheduler.
 fn count_matching_pods(constraint: &TopologySpreadConstraint, pod: &Pod, node: &NodeView<'_>) -> i64 {
     let selector = constraint.label_selector.as_ref();
     let everything = selector.is_some_and(|selector| {

@@ -1,5 +1,5 @@
-//! Volumes: bound ones must be usable on the node, others must be provisionable there, and no driver may get more volumes on
-//! a node than it can attach.
+//! Volumes: a bound volume must be usable on the node, an unbound one must be provisionable for it,
+//! and no driver may get more volumes on a node than it can attach.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,8 @@ use crate::storage::{
     VolumeClaimState, VolumeObjects, can_class_provision_for, is_volume_usable_on, volume_claim_names,
 };
 
-/// The labels of a volume that say where it is; a value may list several zones, joined by `__`.
+/// Zone and region labels of a volume, each with the node's label for it. A value may list several
+/// zones, joined by `__`.
 const ZONE_AND_REGION_LABELS: [(&str, &str); 4] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
@@ -20,7 +21,7 @@ const ZONE_AND_REGION_LABELS: [(&str, &str); 4] = [
     ("topology.kubernetes.io/region", "topology.kubernetes.io/region"),
 ];
 
-/// The pod's claims, and the storage they are in.
+/// The pod's volume claims with their states, and the cluster's volumes.
 #[derive(Debug)]
 pub(super) struct VolumeFilter<'a> {
     claims: Vec<(String, VolumeClaimState<'a>)>,
@@ -93,7 +94,7 @@ impl<'a> VolumeFilter<'a> {
     }
 }
 
-/// The claims of a pod by the driver that attaches their volumes.
+/// Returns the pod's volume claims, `(namespace, name)`, by the driver that attaches their volumes.
 pub(crate) fn volume_claims_by_driver(
     pod: &Pod,
     storage: &VolumeObjects<'_>,
@@ -108,7 +109,8 @@ pub(crate) fn volume_claims_by_driver(
     by_driver
 }
 
-/// Whether the node is in the zone and region that the volume's labels name, if both say where they are.
+/// Returns true if the node is in the zone and region of the volume's labels, or has no zone or
+/// region label at all. Labels that the volume lacks are not compared.
 fn is_in_volume_zone(volume: &PersistentVolume, labels: &Labels) -> bool {
     let theirs = labels_or_empty(volume.metadata.labels.as_ref());
     let nowhere = ZONE_AND_REGION_LABELS.iter().all(|(old, _)| !labels.contains_key(*old));

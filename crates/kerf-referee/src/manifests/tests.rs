@@ -1,4 +1,4 @@
-//! What is read from manifests: workloads, nodes in every phase, pools.
+//! Tests of decoding manifests: workloads, nodes in every phase, pools.
 
 use serde_json::{Value, json};
 
@@ -60,7 +60,7 @@ fn decode_managed_node(node_labels: Value, claim_extra: Value) -> Result<Cluster
     ClusterManifests::decode(&json!([claim, node]))
 }
 
-/// Name, zone label, taints, allocatable.
+/// Returns name, zone label, taints and allocatable of the first node.
 fn first_node_summary(world: &ClusterManifests) -> (String, Option<&str>, Vec<String>, String) {
     let nodes = world.existing_nodes();
     let node = &nodes[0];

@@ -1,4 +1,5 @@
-//! The pods that workloads still lack: replicas less the pods in the input that they own (spec 09 §2.1).
+//! The pods that workloads still lack: replicas less the pods in the input that they own (spec 09
+//! §2.1).
 
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -7,7 +8,7 @@ use serde_json::Value;
 use super::{ManifestError, decode};
 use crate::placement::namespace;
 
-/// The pods that these workloads lack, named `<workload>-<n>` with the lowest numbers that are free.
+/// Returns the pods that the workloads lack, named `<workload>-<n>` with the lowest free numbers.
 pub(super) fn missing_pods(workloads: &[&Value], pods: &[Pod]) -> Result<Vec<Pod>, ManifestError> {
     let mut missing = Vec::new();
     for &workload in workloads {
@@ -29,7 +30,7 @@ pub(super) fn missing_pods(workloads: &[&Value], pods: &[Pod]) -> Result<Vec<Pod
     Ok(missing)
 }
 
-/// How many pods the workload wants at once.
+/// Returns the number of pods that the workload runs at once.
 fn desired_pods(workload: &Value) -> usize {
     let spec = &workload["spec"];
     let number = |key: &str| spec[key].as_u64();
@@ -46,7 +47,8 @@ fn desired_pods(workload: &Value) -> usize {
     usize::try_from(count).unwrap_or(0)
 }
 
-/// A ReplicaSet of a Deployment that is among the workloads is not counted twice.
+/// Returns true if another workload of the input owns this one, so that a Deployment's ReplicaSet
+/// does not count twice.
 fn is_owned_by_another(workload: &Value, workloads: &[&Value]) -> bool {
     let owners = workload["metadata"]["ownerReferences"].as_array();
     owners.is_some_and(|owners| {
@@ -60,7 +62,7 @@ fn is_owned_by_another(workload: &Value, workloads: &[&Value]) -> bool {
     })
 }
 
-/// Whether the pod is the workload's, directly or through a ReplicaSet of its.
+/// Returns true if the workload owns the pod, directly or through one of its ReplicaSets.
 fn owns_pod(workload: &Value, workloads: &[&Value], pod: &Pod) -> bool {
     let is = |object: &Value, owner: &OwnerReference| {
         object["kind"].as_str() == Some(&owner.kind) && object["metadata"]["name"].as_str() == Some(&owner.name)

@@ -1,4 +1,4 @@
-//! Whom a term or a constraint speaks of.
+//! Tests of which pods a term or a constraint selects, and which nodes a constraint includes.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Which host ports cannot be open side by side.
+//! Tests of host port conflicts.
 
 use serde_json::json;
 

@@ -49,7 +49,7 @@ fn spec_02_35_pod_level_requests_replace_the_sums() {
         "initContainers": [container("20")],
         "containers": [{"name": "c", "resources": {"requests": {"cpu": "30", "memory": "1Gi"}}}],
     });
-    // Only cpu, memory and huge pages can be asked for at pod level.
+    // Only cpu, memory and huge pages can be requested at pod level.
     assert_eq!(requests(spec), "{cpu: 9900m, memory: 1Gi, pods: 1}");
 }
 

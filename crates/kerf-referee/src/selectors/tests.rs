@@ -1,4 +1,4 @@
-//! Selectors on labels, as the Kubernetes documentation defines them.
+//! Tests of label selectors and node selectors.
 
 use serde_json::{Value, json};
 

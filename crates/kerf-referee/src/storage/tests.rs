@@ -1,4 +1,4 @@
-//! How far a claim has come, and where its volume can be used.
+//! Tests of claim states and of the nodes on which volumes can be used.
 
 use serde_json::{Value, json};
 

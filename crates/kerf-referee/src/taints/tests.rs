@@ -1,4 +1,4 @@
-//! Which tolerations match which taints.
+//! Tests of tolerations against taints.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Every combination of what open claims may become: the rules between pods must hold in each.
+//! Checks the rules between pods for every combination of the launches that claims allow.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,8 @@ use crate::plan::{Plan, PlanClaim};
 use crate::random::Random;
 use crate::storage::HOSTNAME;
 
-/// Up to so many combinations all are tried; beyond, the estimates' and a sample of a quarter of this number.
+/// Up to this number, all combinations are tried. Beyond it, the estimates and a random sample of a
+/// quarter of this number.
 pub const MAX_COMBINATIONS: usize = 256;
 
 pub(in crate::check) fn check(world: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
@@ -38,7 +39,7 @@ pub(in crate::check) fn check(world: &ClusterManifests, catalogue: &Catalogue, p
     broken.unwrap_or_default()
 }
 
-/// Whether a pod of the plan can be bound when all others are.
+/// Returns true if the pod can be bound after all others, in every combination.
 pub(in crate::check) fn can_be_bound_last(
     world: &ClusterManifests,
     catalogue: &Catalogue,
@@ -53,16 +54,16 @@ pub(in crate::check) fn can_be_bound_last(
     refused.is_none()
 }
 
-/// What open claims have become.
+/// One combination of launches: a target for each claim.
 struct ClaimCombination<'o, 'w> {
     topology: &'o Topology<'w>,
     planned: &'o PodTargets,
     places: &'o [PlacementTarget],
-    /// Says which choice was made where there was one.
+    /// Describes the choice for each claim that had several.
     describe_choices: &'o dyn Fn() -> String,
 }
 
-/// What is found first when one combination after the other is looked at.
+/// Returns the first result of `look` over the combinations, or `None` if it returns none.
 fn find_in_combinations<T>(
     world: &ClusterManifests,
     catalogue: &Catalogue,
@@ -91,7 +92,7 @@ fn find_in_combinations<T>(
     })
 }
 
-/// Where the plan puts each mover.
+/// Returns the target of each pod to place according to the plan.
 fn planned_targets(topology: &Topology<'_>, plan: &Plan) -> PodTargets {
     let movers: BTreeMap<String, usize> =
         topology.pods_to_place.iter().enumerate().map(|(index, pod)| (pod_key(pod), index)).collect();
@@ -111,7 +112,8 @@ fn planned_targets(topology: &Topology<'_>, plan: &Plan) -> PodTargets {
     planned
 }
 
-/// What the claim may become, as far as rules between pods can tell; the estimate first.
+/// Returns the targets that the claim may become, one for each difference that rules between pods
+/// can detect; the estimate first.
 fn claim_variants(
     topology: &Topology<'_>,
     world: &ClusterManifests,
@@ -152,7 +154,7 @@ fn claim_variants(
     if variants.is_empty() { vec![place(None)] } else { variants }
 }
 
-/// The combinations to try: all, or the first and a sample.
+/// Returns the combinations to try: all, or the first and a sample.
 pub(crate) fn combinations(choices: &[Vec<PlacementTarget>]) -> Vec<Vec<usize>> {
     let number = choices.iter().try_fold(1_usize, |product, variants| product.checked_mul(variants.len()));
     if number.is_some_and(|number| number <= MAX_COMBINATIONS) {
@@ -164,7 +166,7 @@ pub(crate) fn combinations(choices: &[Vec<PlacementTarget>]) -> Vec<Vec<usize>> 
     std::iter::once(vec![0; choices.len()]).chain(sample.collect::<Vec<_>>()).collect()
 }
 
-/// Every choice of one out of each list, the first list's slowest.
+/// Returns every choice of one item from each list; the first list varies slowest.
 pub(crate) fn cartesian_product<T: Clone>(lists: impl IntoIterator<Item = Vec<T>>) -> Vec<Vec<T>> {
     lists.into_iter().fold(vec![Vec::new()], |chosen, list| {
         let longer = |choice: &Vec<T>, one: &T| choice.iter().cloned().chain([one.clone()]).collect();
@@ -172,7 +174,7 @@ pub(crate) fn cartesian_product<T: Clone>(lists: impl IntoIterator<Item = Vec<T>
     })
 }
 
-/// Which choice among several was made where, for the reader of a violation.
+/// Describes the choices of claims that had several, for the text of a violation.
 fn describe_open_choices(choices: &[Vec<PlacementTarget>], combination: &[usize], topology: &Topology<'_>) -> String {
     let keys = topology.topology_keys_for(|_| true);
     let open = choices.iter().zip(combination).filter(|(variants, _)| variants.len() > 1);
