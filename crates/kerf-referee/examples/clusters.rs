@@ -1,11 +1,14 @@
-//! Random clusters from which nodes could go: what must hold of every plan, and Kerf against Karpenter.
+//! Random clusters from which nodes could be removed: checks the properties of Kerf's plans and
+//! compares them with Karpenter's.
 //!
 //! ```text
-//! make properties differential                                # as part of the long runs
-//! cargo run --release -p kerf-referee --example clusters -- properties target/release/kerf 1000 [first seed]
-//! cargo run --release -p kerf-referee --example clusters -- differential "$(hack/oracle/build.sh)" target/release/kerf 500 [first seed]
-//! cargo run --release -p kerf-referee --example clusters -- record "$(hack/oracle/build.sh)" 50 crates/kerf/tests/recorded/clusters.json
-//! cargo run --release -p kerf-referee --example clusters -- write 17 /tmp/cluster-17       # manifests.json, types.json
+//! make properties differential            # as part of the long runs
+//! run="cargo run --release -p kerf-referee --example clusters --"
+//! oracle="$(hack/oracle/build.sh)"
+//! $run properties target/release/kerf 1000 [first seed]
+//! $run differential "$oracle" target/release/kerf 500 [first seed]
+//! $run record "$oracle" 50 crates/kerf/tests/recorded/clusters.json
+//! $run write 17 /tmp/cluster-17           # manifests.json, types.json
 //! ```
 
 use std::collections::BTreeMap;
@@ -20,7 +23,7 @@ use kerf_referee::generator::disruption_cluster;
 use kerf_referee::program::KerfProgram;
 use kerf_referee::properties::check_cluster_properties;
 
-/// How often Karpenter is asked about each cluster.
+/// Number of Karpenter's runs for each cluster.
 const KARPENTER_RUNS: usize = 3;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -37,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Does something for each seed, on all cores.
+/// Calls `work` for each seed, on all cores. Returns the results in the order of seeds.
 fn map_seeds_in_parallel<T: Send>(
     number: u64,
     first: u64,

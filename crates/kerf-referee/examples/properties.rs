@@ -1,7 +1,8 @@
-//! The long run of the property tests: what must hold of every plan, on as many random worlds as wanted.
+//! The long run of the property tests: checks every plan's properties on any number of random
+//! clusters.
 //!
 //! ```text
-//! make properties                                             # 10,000 worlds
+//! make properties                                             # 10,000 clusters
 //! cargo run --release -p kerf-referee --example properties -- target/release/kerf 10000 [first seed]
 //! ```
 

@@ -1,7 +1,9 @@
-//! Records Karpenter's answers to the first worlds, for the differential test that runs without Go:
+//! Records Karpenter's plans for the first clusters, for the differential test that runs without
+//! Go:
 //!
 //! ```text
-//! cargo run -p kerf-referee --example record_karpenter -- "$(hack/oracle/build.sh)" 50 crates/kerf/tests/recorded/karpenter.json
+//! cargo run -p kerf-referee --example record_karpenter -- \
+//!     "$(hack/oracle/build.sh)" 50 crates/kerf/tests/recorded/karpenter.json
 //! ```
 //!
 //! With `--explain` instead of a file it prints every constraint that Karpenter's own plans break.
@@ -17,7 +19,7 @@ use kerf_referee::generator::{GeneratedCluster, mixed_size_cluster};
 use kerf_referee::manifests::ClusterManifests;
 use kerf_referee::plan::Plan;
 
-/// How often Karpenter is asked about each world.
+/// Number of Karpenter's runs for each cluster.
 const KARPENTER_RUNS: usize = 5;
 
 fn main() -> Result<(), Box<dyn Error>> {

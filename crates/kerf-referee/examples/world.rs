@@ -1,7 +1,7 @@
-//! Writes the world of a seed to a folder, to look at one that a test has complained about:
+//! Writes the generated cluster of a seed to a folder, to examine one for which a test failed:
 //!
 //! ```text
-//! cargo run -p kerf-referee --example world -- 17 large /tmp/world-17      # manifests.json, types.json
+//! cargo run -p kerf-referee --example world -- 17 large /tmp/world-17    # manifests.json, types.json
 //! ```
 
 use std::error::Error;

@@ -1,16 +1,21 @@
-//! May these nodes go? Every rule that the disruption half of a plan breaks.
+//! Checks the disruption part of a plan: returns every rule that its commands break.
 //!
-//! Commands are looked at in their order, each on the cluster that those before it leave behind: its nodes are gone, their pods
-//! run where the plan says, and each replacement is the machine that was expected. Of each command is asked
+//! Commands are checked in their order, each on the cluster that the commands before it leave
+//! behind: their nodes are deleted, the pods run where the plan states, and each replacement is the
+//! instance of the estimate. For each command it checks that
 //!
-//! * whether its nodes may go at all (spec 03 §5 and §8): they are ours and up, no annotation, disruption budget or policy keeps
-//!   them, they have rested, and the reason that is given is true;
-//! * whether no earlier command launches one of them;
-//! * whether the pool's budgets allow it, counted over the whole plan (spec 03 §6, spec 09 §2.2);
-//! * whether every pod that has to move has a lawful place, by [`check()`](crate::check::check()) on the cluster without the nodes;
-//! * whether the saving is what the catalogue says, and a replacement for cost's sake is cheaper however it is launched (§8.5).
+//! - its nodes may be removed (spec 03 §5 and §8): they are managed and initialized, no annotation,
+//!   PodDisruptionBudget or policy protects them, `consolidateAfter` has passed, and the stated
+//!   reason is true;
+//! - no earlier command launches one of its nodes;
+//! - the pool's disruption budgets allow it, counted over the whole plan (spec 03 §6, spec 09
+//!   §2.2);
+//! - every pod that must move has a valid target, by [`check()`](crate::check::check()) on the
+//!   cluster without the nodes;
+//! - the savings agree with the catalogue, and a replacement that is made to save money is cheaper
+//!   whichever of its launches happens (§8.5).
 //!
-//! Shares nothing with the engine; a cluster is JSON here and is decoded anew for every question.
+//! Shares no code with the engine. A cluster is JSON here and is decoded anew for every check.
 
 mod apply_commands;
 mod cost;
@@ -29,7 +34,8 @@ use crate::plan::{ExistingPlacement, Plan, PlanCommand, PlanProvisioning, Unsche
 
 pub use self::apply_commands::apply_command;
 
-/// Everything that is wrong with the commands of a plan, one sentence each.
+/// Returns all violations of the commands of a plan, one sentence each. Fails if the input cannot
+/// be decoded.
 pub fn disruption_violations(manifests: &str, types: &str, plan: &Plan, at: Timestamp) -> Result<Vec<String>, String> {
     let mut cluster: Value = serde_json::from_str(manifests).map_err(|error| error.to_string())?;
     let catalogue = catalogue::read(types).map_err(|error| error.to_string())?;
@@ -72,7 +78,7 @@ fn command_violations(
     Ok(violations)
 }
 
-/// Whether every pod of the nodes has a place, and a lawful one.
+/// Checks that every pod of the nodes has a target, and that the targets are valid.
 fn moved_pod_violations(
     cluster: &Value,
     catalogue: &Catalogue,
@@ -113,7 +119,7 @@ fn moved_pod_violations(
         },
         ..Plan::default()
     };
-    // Replacements do not tell their requests.
+    // Replacements have no requests in the plan.
     let broken =
         check(&without, catalogue, &what_if).into_iter().filter(|violation| violation.rule != PlanRule::Requests);
     violations.extend(broken.map(|violation| format!("breaks {violation}")));

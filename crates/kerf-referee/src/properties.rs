@@ -1,14 +1,19 @@
-//! What must hold of every plan, on random worlds.
+//! Properties that every provisioning plan must have, checked on random clusters.
 //!
-//! * No constraint is broken, by [`check`](crate::check::check).
-//! * No pod is left out that could be added to the plan as it is, by [`addable`]; and on worlds that are small enough none that the
-//!   exhaustive search places ([`Commitment::Late`]: by what can be known within one pass) besides all that the plan places.
-//!   A placement of more pods that leaves out one of the plan's is no fault: the plan must place what Karpenter places, by
-//!   its order. Neither is one that launches a node for a pod which has a place: kube-scheduler does not wait for that.
-//! * The same bytes for one and two threads, for any order of the input's objects, and when asked again.
+//! - No constraint is broken, by [`check`](crate::check::check).
+//! - No pod is left out that could be added to the plan without another change, by
+//!   [`addable_pods`]. On small clusters, no pod is left out that the exhaustive search places
+//!   besides all pods of the plan ([`DomainChoice::OnlyWhenForced`]: with what is known within one
+//!   pass). A placement of more pods that leaves out one of the plan's pods is not a violation: the
+//!   plan must place what Karpenter places, in Karpenter's order. Neither is a placement that
+//!   launches a node for a pod which fits on an existing node: kube-scheduler does not wait for
+//!   that node.
+//! - The output is the same for one and two threads, for any order of the input's objects, and when
+//!   the program runs again.
 //!
-//! On small worlds it is also told how much dearer the plan is than the best ([`Commitment::Free`]). The best knows no wishes, so the
-//! plan that is compared with it is one for which wishes are ignored.
+//! On small clusters the cost of the plan is also compared with the optimum
+//! ([`DomainChoice::Unrestricted`]). The optimum ignores preferences, so a plan that ignores
+//! preferences is compared with it.
 
 mod clusters;
 
@@ -30,42 +35,44 @@ use crate::search::{DomainChoice, Optimum, optimum, pod_equivalence_key};
 
 pub use self::clusters::{ClusterPropertyResult, check_cluster_properties};
 
-/// How many steps the exhaustive search may take for one world.
+/// Steps of the exhaustive search for one cluster.
 pub const DEFAULT_SEARCH_STEPS: u64 = 10_000;
 
-/// How closely a world is looked at.
+/// How thoroughly a cluster is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckOptions {
-    /// Whether the plan is asked for again, on two threads and with the objects in another order.
+    /// True to repeat the plan on two threads and with the objects in another order.
     pub repeat_runs: bool,
-    /// How many steps the exhaustive search may take.
+    /// Greatest number of steps of the exhaustive search.
     pub search_steps: u64,
 }
 
-/// What a world showed.
+/// Result of the checks on one cluster.
 #[derive(Debug, Clone)]
 pub struct PropertyResult {
-    /// The world's seed.
+    /// Seed of the cluster.
     pub seed: u64,
-    /// The world's size.
+    /// Size of the cluster.
     pub size: ClusterSize,
-    /// Everything that is wrong with the plan.
+    /// All violations, one sentence each.
     pub violations: Vec<String>,
-    /// What the plan costs and what the best costs, if the search came to an end and the two place the same number of pods.
+    /// Cost of the plan and of the optimum. `None` if the search did not complete or the two place
+    /// different numbers of pods.
     pub cost: Option<CostComparison>,
 }
 
-/// What a plan costs against the best.
+/// Cost of a plan and of the optimum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CostComparison {
-    /// The plan's new nodes.
+    /// Price of the plan's new nodes.
     pub planned: Price,
-    /// The best's.
+    /// Price of the optimum's new nodes.
     pub best: Price,
 }
 
 impl CostComparison {
-    /// How much dearer the plan is, as a part of the best's price; all of it where the best is free and the plan is not.
+    /// Returns how much more the plan costs, as a fraction of the optimum's price. Returns 1 if
+    /// only the optimum costs nothing.
     pub fn gap(self) -> f64 {
         if self.best == Price::ZERO && self.planned > Price::ZERO {
             return 1.0;
@@ -74,7 +81,7 @@ impl CostComparison {
     }
 }
 
-/// Asks for a plan and looks at it from all sides.
+/// Makes a plan for a generated cluster and checks all properties.
 pub fn check_properties(made: &GeneratedCluster, kerf: &KerfProgram, care: CheckOptions) -> PropertyResult {
     let mut trial = PropertyResult { seed: made.seed, size: made.size, violations: Vec::new(), cost: None };
     if let Err(fault) = run_checks(made, kerf, care, &mut trial) {
@@ -135,10 +142,10 @@ fn run_checks(
     Ok(())
 }
 
-/// Words by which manifests have wishes.
+/// Words in manifests that express preferences.
 const PREFERENCE_MARKERS: [&str; 3] = ["preferredDuringScheduling", "ScheduleAnyway", "PreferNoSchedule"];
 
-/// The plan for which wishes are ignored.
+/// Returns the plan that ignores preferences.
 fn plan_ignoring_preferences(made: &GeneratedCluster, kerf: &KerfProgram) -> Result<Plan, String> {
     let bytes = kerf.plan_output(
         &made.manifests,
@@ -150,7 +157,8 @@ fn plan_ignoring_preferences(made: &GeneratedCluster, kerf: &KerfProgram) -> Res
     Plan::read(&answer).map_err(|error| format!("not a plan: {error}"))
 }
 
-/// Whether a placement has all that the plan has, alike pods taken for each other, and more.
+/// Returns true if the placement contains all pods of the plan, on existing nodes too, and more
+/// pods. Equivalent pods are interchangeable.
 fn covers_plan_and_places_more(better: &Optimum, plan: &Plan, world: &ClusterManifests) -> bool {
     let kinds: BTreeMap<String, String> =
         world.pods.iter().map(|pod| (pod_key(pod), pod_equivalence_key(pod))).collect();
@@ -171,7 +179,7 @@ fn covers_plan_and_places_more(better: &Optimum, plan: &Plan, world: &ClusterMan
         && covers(&count(&mut on_nodes.map(|(pod, _)| pod.as_str())), &count(&mut on_plan_nodes.map(String::as_str)))
 }
 
-/// The manifests with their objects in another order.
+/// Returns the manifests with their objects in another order.
 fn with_shuffled_objects(made: &GeneratedCluster) -> Result<String, String> {
     let mut list: Value = serde_json::from_str(&made.manifests).map_err(|error| error.to_string())?;
     if let Some(items) = list["items"].as_array_mut() {
@@ -180,7 +188,7 @@ fn with_shuffled_objects(made: &GeneratedCluster) -> Result<String, String> {
     Ok(list.to_string())
 }
 
-/// How much dearer plans are than the best, for people.
+/// Describes the distribution of cost gaps, for people.
 pub fn describe_gaps(trials: &[PropertyResult]) -> String {
     let mut gaps: Vec<f64> = trials.iter().filter_map(|trial| Some(trial.cost?.gap())).collect();
     gaps.sort_by(f64::total_cmp);

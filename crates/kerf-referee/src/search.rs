@@ -1,16 +1,17 @@
-//! The best that can be done: an exhaustive search for worlds small enough.
+//! The best possible placement, by exhaustive search on small clusters.
 //!
-//! Tries every way to put the pending pods on nodes that are there and on new ones (branch and bound) and returns the one that
-//! leaves the fewest pods out, and among those the cheapest. It is the yardstick for what a planner leaves out and for how much
-//! more than necessary it pays.
+//! Tries every placement of the pending pods on existing and new nodes (branch and bound). Returns
+//! the placement that leaves out the fewest pods, and among those the cheapest. Plans are compared
+//! with it: which pods they leave out, and how much more they cost.
 //!
-//! A new node is a set of pods, a pool, and one value of each label that rules between pods use as topology; its price is that
-//! of the cheapest launch that suits all its pods. By [`Commitment`] the search may choose those values freely, or only where
-//! a planner that decides pod by pod is led to one (spec 02 §8.8).
+//! A new node is a set of pods, a pool, and one value of each label that rules between pods use as
+//! topology key. Its price is that of the cheapest launch that suits all its pods. [`DomainChoice`]
+//! decides whether the search may choose those values freely, or only where a planner that decides
+//! pod by pod is forced to choose one (spec 02 §8.8).
 //!
-//! Simplifications, none of which matters on the worlds that [`worlds`](crate::worlds) makes: a new node stands in the counting of
-//! others' spreads with the labels of its cheapest launch; of the types that `minValues` needs, those up to some size are taken
-//! together; reserved capacity is bought like any other.
+//! Simplifications, none of which matters for clusters of the [`generator`](crate::generator): the
+//! spreads of other pods count a new node with the labels of its cheapest launch; for `minValues`,
+//! only lists of all types up to some size are tried; reserved capacity is bought like any other.
 
 mod bounds;
 mod leaf;
@@ -30,36 +31,39 @@ use crate::placement::namespace;
 use crate::price::Price;
 use crate::resources::pod_requests;
 
-/// More pods than this are not tried.
+/// Greatest number of pending pods for which the search runs.
 pub const MAX_PODS: usize = 12;
 
-/// How early a planner commits itself to zones.
+/// How freely the search may choose the domains of new nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DomainChoice {
-    /// A new node's zone (or capacity type, ...) can be whatever is best: the true optimum.
+    /// The zone (capacity type, …) of a new node can be any: the true optimum.
     Unrestricted,
-    /// A new node's zone stays open unless its own pods' selectors, spreads or affinities decide it, so that of pods which must
-    /// be in different zones only one is placed at a time, and nobody can be near a pod whose zone is open (spec 02 #101,
-    /// #102); and it lists all types that suit it, which counts against limits. What this finds without packing more cleverly,
-    /// a planner has to find.
+    /// The zone of a new node stays undecided unless selectors, spreads or affinities of its own
+    /// pods decide it. So of pods that must be in different zones only one is placed at a time, and
+    /// no pod can have affinity to a pod with an undecided zone (spec 02 #101, #102). The claim of
+    /// a new node lists all suitable types, which counts against pool limits. A planner must find
+    /// whatever this finds without better packing.
     OnlyWhenForced,
 }
 
-/// The best that can be done.
+/// The best possible placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Optimum {
-    /// How many pods are placed.
+    /// Number of placed pods.
     pub placed: usize,
-    /// What the new nodes cost.
+    /// Price of the new nodes.
     pub price: Price,
-    /// Where each placed pod goes, for people: pod and node.
+    /// Pod and node of each placed pod, for people.
     pub placements: Vec<(String, String)>,
 }
 
-/// How many choices of types may be tried for each step: they multiply with every new node of a pool that has limits.
+/// Number of type choices that may be tried per search step: the choices multiply with every new
+/// node of a pool that has limits.
 const TRIALS_PER_STEP: u64 = 32;
 
-/// The best that can be done, or `None` if the world is too large to tell within so many steps.
+/// Returns the best placement, or `None` if there are more than [`MAX_PODS`] pending pods or
+/// `steps` do not suffice.
 pub fn optimum(
     world: &ClusterManifests,
     catalogue: &Catalogue,
@@ -71,7 +75,8 @@ pub fn optimum(
     if movers.len() > MAX_PODS {
         return None;
     }
-    // Large pods first, because they decide most; alike ones side by side, so that only one of their orders is tried.
+    // Large pods come first, because they restrict the search most. Equivalent pods are neighbours,
+    // so that only one of their orders is tried.
     movers.sort_by_cached_key(|pod| {
         let requests = pod_requests(pod);
         (std::cmp::Reverse((requests.get("cpu"), requests.get("memory"))), pod_equivalence_key(pod))
@@ -102,14 +107,14 @@ pub fn optimum(
     search.best
 }
 
-/// What makes two pods alike: everything but the name.
+/// Returns a key that is equal for equivalent pods: everything but the name.
 pub(crate) fn pod_equivalence_key(pod: &Pod) -> String {
     let labels = serde_json::to_string(&pod.metadata.labels).unwrap_or_default();
     let spec = serde_json::to_string(&pod.spec).unwrap_or_default();
     format!("{} {labels} {spec}", namespace(pod))
 }
 
-/// Where a pod is.
+/// Position of a pod in a partial placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum PodPosition {
     Existing(usize),
@@ -117,7 +122,7 @@ enum PodPosition {
     Unplaced,
 }
 
-/// A new node in the making.
+/// A new node of a partial placement.
 #[derive(Debug, Clone, Copy)]
 struct OpenedNode {
     kind: usize,
@@ -129,7 +134,7 @@ struct OpenedNode {
 #[derive(Debug, Clone)]
 struct PartialPlacement {
     positions: Vec<PodPosition>,
-    /// The pods on each node that is there.
+    /// Pods that are placed on each usable existing node.
     existing_node_pods: Vec<PodSet>,
     new_nodes: Vec<OpenedNode>,
     unplaced: usize,
@@ -143,13 +148,13 @@ struct BranchAndBound<'a> {
     domain_choice: DomainChoice,
     best: Option<Optimum>,
     steps_left: u64,
-    /// How many choices of types for all new nodes may still be tried where pools have limits.
+    /// Number of type choices that may still be tried where pools have limits.
     trials_left: u64,
     new_node_cache: BTreeMap<(usize, PodSet), Option<Rc<NewNode>>>,
 }
 
 impl BranchAndBound<'_> {
-    /// Places the next pod in every possible way; false if the steps are used up.
+    /// Places the next pod in every possible way. Returns false if the steps are used up.
     fn branch(&mut self, state: &PartialPlacement) -> bool {
         if self.steps_left == 0 || self.trials_left == 0 {
             return false;
@@ -163,7 +168,7 @@ impl BranchAndBound<'_> {
             self.record_if_better(state);
             return true;
         }
-        // Alike pods are seated in ascending order.
+        // Equivalent pods are placed in ascending order of position.
         let alike = mover > 0 && self.pod_kinds[mover] == self.pod_kinds[mover - 1];
         let least = if alike { state.positions[mover - 1] } else { PodPosition::Existing(0) };
         let existing = (0..self.nodes.existing.len()).map(|node| (PodPosition::Existing(node), None));
@@ -181,7 +186,7 @@ impl BranchAndBound<'_> {
         self.branch(&next)
     }
 
-    /// Whether nothing better than what was found can come of it.
+    /// Returns true if no completion of the placement can be better than the best so far.
     fn cannot_improve(&self, state: &PartialPlacement) -> bool {
         let Some(best) = &self.best else { return false };
         let left_out = self.pod_kinds.len() - best.placed;
@@ -189,7 +194,8 @@ impl BranchAndBound<'_> {
         unplaced > left_out || (unplaced == left_out && self.bounds.min_price(self.nodes, state) >= best.price)
     }
 
-    /// The state with the pod on that seat, unless that is impossible whatever follows.
+    /// Returns the placement with the pod at that position, or `None` if no completion of it is
+    /// valid.
     fn with_pod_at(
         &mut self,
         state: &PartialPlacement,
@@ -220,7 +226,7 @@ impl BranchAndBound<'_> {
         self.bounds.allows_last_placed(self.nodes, &next).then_some(next)
     }
 
-    /// What the new node can be, if anything.
+    /// Returns the new node for these pods, or `None` if there is none.
     fn cached_new_node(&mut self, kind: usize, pods: PodSet) -> Option<Rc<NewNode>> {
         let nodes = self.nodes;
         self.new_node_cache.entry((kind, pods)).or_insert_with(|| nodes.new_node(kind, pods).map(Rc::new)).clone()

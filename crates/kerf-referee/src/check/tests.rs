@@ -1,4 +1,4 @@
-//! A lawful plan for a small world; then every rule is broken once, by changing the world or the plan.
+//! Tests of every rule: a valid plan for a small cluster, in which one thing is changed.
 
 mod topology;
 
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::catalogue;
 
-/// Two types: `s` (2 CPU, $1 on-demand in zones a, b, c) and `l` (8 CPU, $4; spot in zone a for $2; zone d is sold out).
+/// Returns two types: `s` (2 CPU, $1 on-demand in zones a, b, c) and `l` (8 CPU, $4; spot in zone a
+/// for $2; unavailable in zone d).
 pub(super) fn types() -> Value {
     let offering = |zone: &str, capacity_type: &str, price: f64, available: bool| {
         json!({"Price": price, "Available": available, "Requirements": [
@@ -58,7 +59,7 @@ pub(super) fn node(name: &str, zone: &str, cpu: &str) -> Value {
     })
 }
 
-/// A claim for these pods, each of which asks for one CPU, in these zones.
+/// Returns a claim in these zones for these pods, each of which requests one CPU.
 pub(super) fn claim(pods: &[&str], types: &[&str], zones: &[&str]) -> Value {
     let price = if types[0] == "s" { 1.0 } else { 4.0 };
     json!({
@@ -79,7 +80,7 @@ pub(super) fn plan(claims: &[Value], existing: Value, unschedulable: &[&str]) ->
     json!({"provisioning": {"nodeClaims": claims, "existingNodes": existing, "unschedulable": unschedulable}})
 }
 
-/// The violations, as text.
+/// Returns the violations as text.
 pub(super) fn violations_of(objects: &[Value], plan: &Value) -> Vec<String> {
     let read = || -> Result<Vec<String>, Box<dyn std::error::Error>> {
         let world = ClusterManifests::decode(&json!(objects))?;
@@ -102,7 +103,7 @@ fn merge(into: &mut Value, from: Value) {
 
 const NO_VIOLATIONS: [&str; 0] = [];
 
-/// A world of two pods and a node with room for one, and a lawful plan for it.
+/// Returns a cluster of two pods and a node with free capacity for one, and a valid plan for it.
 fn manifests_and_plan() -> (Vec<Value>, Value) {
     let objects = vec![
         pool(json!({})),
@@ -201,12 +202,12 @@ fn spec_02_14_15_pods_on_a_node_that_goes_away_are_placed_again() {
         json!({"kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": "default"},
                "spec": {"selector": {"matchLabels": {"app": "x"}}, "maxUnavailable": "0%"}})
     };
-    // Quirk 16 of spec 02: without its volume claim the pod would run nowhere.
+    // Quirk 16 of spec 02: without its volume claim the pod could run on no node.
     let mut without: Vec<Value> = objects.to_vec();
     without[3]["spec"]["volumes"] = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}]);
     let expected = "Volumes, pod default/x-0, on claim 0 (default): claim missing cannot be used on on-demand s in a";
     assert!(violations_of(&without, &good).contains(&expected.to_owned()), "{:?}", violations_of(&without, &good));
-    // spec 02 #16: what a budget never lets go needs no new place.
+    // spec 02 #16: a pod that a budget never allows to be evicted needs no new node.
     let held: Vec<Value> = objects.iter().cloned().chain([budget("b")]).collect();
     assert!(
         violations_of(&held, &good).contains(&"Accounting, pod default/x-0: is placed, but not pending".to_owned())
@@ -286,7 +287,7 @@ fn spec_02_41_pods_and_daemons_must_fit_every_listed_type() {
             "Resources, on n: cpu: 1 asked, 0 there",
         ]
     );
-    // spec 02 #49: on the node it has come to the daemon asks for nothing more.
+    // spec 02 #49: a DaemonSet pod that is already on the node needs no further capacity.
     let mut bound = pod("d-n", "1", json!({"nodeName": "n"}));
     bound["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": ""}]);
@@ -384,10 +385,10 @@ fn spec_02_52_53_limits_hold_for_the_largest_that_may_come() {
     assert_eq!(violations_of(&objects, &plan), ["Limits: pool default, cpu: 8 used or claimed, 7 allowed"]);
     merge(&mut objects[0]["spec"], json!({"limits": {"cpu": 8}}));
     assert_eq!(violations_of(&objects, &plan), NO_VIOLATIONS);
-    // spec 02 #54: nodes of the pool that are there count.
+    // spec 02 #54: existing nodes of the pool count.
     objects[1]["metadata"]["labels"]["karpenter.sh/nodepool"] = json!("default");
     assert_eq!(violations_of(&objects, &plan), ["Limits: pool default, cpu: 9 used or claimed, 8 allowed"]);
-    // spec 02 #55: so does their number.
+    // spec 02 #55: the number of nodes counts.
     merge(&mut objects[0]["spec"], json!({"limits": {"cpu": 9, "nodes": "1"}}));
     assert_eq!(violations_of(&objects, &plan), ["Limits: pool default, nodes: 2 used or claimed, 1 allowed"]);
 }
@@ -420,7 +421,8 @@ fn the_estimate_is_the_cheapest_launch_and_types_are_sorted() {
             "PriceOrder, on claim 0 (default): l at $4/h before s at $1/h",
         ]
     );
-    // spec 02 #64: what the claim does not allow has no influence; spot is not allowed here.
+    // spec 02 #64: offerings that the claim does not allow do not affect the order. Spot is not
+    // allowed here.
     let mut spot = good;
     spot["provisioning"]["nodeClaims"][0]["requirements"][1]["values"] = json!(["spot", "on-demand"]);
     spot["provisioning"]["nodeClaims"][0]["requirements"][0]["values"] = json!(["a"]);
@@ -466,7 +468,7 @@ fn spec_02_116_a_reservation_is_used_once_a_slot() {
         types
     };
     let claims = ["x-0", "x-1"].map(|pod| {
-        // What is not reserved may be listed, last.
+        // Types that are not reserved may be listed last.
         let mut claim = claim(&[pod], &["s", "l"], &["a"]);
         claim["requirements"][1]["values"] = json!(["reserved"]);
         claim["estimate"]["capacityType"] = json!("reserved");

@@ -75,8 +75,8 @@ pub(crate) struct SpreadBound<'w> {
     pub(crate) counted_pods: Vec<bool>,
     /// Number of staying pods that the constraint counts, by domain.
     pub(crate) staying_pod_counts: BTreeMap<String, i64>,
-    /// Domains that the constraint certainly compares with; empty if the minimum may be zero
-    /// anyway.
+    /// Domains that the constraint certainly compares with. Empty for hostnames: a new host makes
+    /// the minimum zero.
     pub(crate) compared_domains: Vec<String>,
 }
 

@@ -1,11 +1,13 @@
-//! Kerf against Karpenter where nodes are taken away, on random clusters.
+//! Compares Kerf's disruption plans with Karpenter's on random clusters.
 //!
-//! Karpenter answers with one pass, the commands of the first method that acts; Kerf with the whole sequence. Of each cluster is asked
+//! Karpenter's result is one pass: the commands of the first method that finds any. Kerf's result
+//! is the whole sequence. For each cluster it checks that
 //!
-//! * whether Kerf's plan is lawful, by [`faults`](crate::disruption::faults());
-//! * whether Kerf saves at least as much as Karpenter's pass, where that is about saving (the median of its runs);
-//! * whether the drifted nodes that Karpenter replaces in one of its runs are replaced by Kerf;
-//! * whether Kerf leaves alone the nodes that Karpenter says a rule forbids it to take.
+//! - Kerf's plan breaks no rule, by [`disruption_violations`];
+//! - Kerf saves at least as much as Karpenter's pass, if that is to save money (median of its
+//!   runs);
+//! - Kerf replaces the drifted nodes that Karpenter replaces in one of its runs;
+//! - Kerf does not remove nodes of which Karpenter reports that a rule forbids it.
 
 use std::fmt;
 
@@ -20,51 +22,51 @@ use crate::plan::Plan;
 use crate::price::Price;
 use crate::program::{PLAN_TIME, Planner};
 
-/// Answers to a number of clusters.
+/// Karpenter's passes for a number of clusters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedClusters {
-    /// Who answered.
+    /// Version of Karpenter.
     pub karpenter: String,
-    /// The answers.
+    /// The passes, by cluster.
     pub clusters: Vec<RecordedCluster>,
 }
 
-/// Answers to one cluster.
+/// Karpenter's passes for one cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedCluster {
-    /// Its seed.
+    /// Seed of the cluster.
     pub seed: u64,
-    /// What the generator made of it.
+    /// Fingerprint of the generated cluster.
     pub fingerprint: String,
-    /// One answer for each run.
+    /// One pass for each run.
     pub runs: Vec<RecordedPass>,
 }
 
-/// One answer: a pass.
+/// One disruption pass of Karpenter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedPass {
-    /// Why its nodes go; nothing if none does.
+    /// Reason of its commands; `None` if it has no commands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The nodes that go.
+    /// Nodes that it removes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
-    /// What that saves, in nano-dollars an hour.
+    /// Savings, in nano-dollars per hour.
     #[serde(default)]
     pub saved_nanos: i64,
-    /// Nodes that a rule forbids it to take for cost's sake.
+    /// Nodes that a rule forbids Karpenter to consolidate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forbidden: Vec<String>,
 }
 
 impl RecordedClusters {
-    /// Reads a file.
+    /// Parses the text of a file.
     pub fn read(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
 
-    /// The file's text: one cluster a line.
+    /// Returns the text of the file, one cluster per line.
     pub fn write(&self) -> Result<String, serde_json::Error> {
         let lines = self.clusters.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
         let name = serde_json::to_string(&self.karpenter)?;
@@ -72,7 +74,7 @@ impl RecordedClusters {
     }
 }
 
-/// Words by which Karpenter says that a rule forbids it to take a node.
+/// Parts of Karpenter's messages that report a rule which forbids removing a node.
 const FORBIDDEN_NODE_MESSAGES: [&str; 6] = [
     "do-not-disrupt",
     "Pdb prevents pod evictions",
@@ -83,7 +85,7 @@ const FORBIDDEN_NODE_MESSAGES: [&str; 6] = [
 ];
 
 impl Oracle {
-    /// Asks so many times what would be taken away, and keeps what a comparison needs.
+    /// Runs Karpenter's disruption `runs` times and returns the data for a comparison.
     pub fn record_cluster(&self, made: &GeneratedCluster, runs: usize) -> Result<RecordedCluster, OracleError> {
         let refused = |message: String| OracleError::Refused { world: made.seed, message };
         let passes = (0..runs).map(|salt| {
@@ -118,27 +120,28 @@ fn capitalize(word: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// Kerf and Karpenter on a number of clusters.
+/// Comparison of Kerf and Karpenter on a number of clusters.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterReport {
-    /// Cluster by cluster.
+    /// One comparison for each cluster.
     pub comparisons: Vec<ClusterComparison>,
 }
 
-/// Kerf and Karpenter on one cluster.
+/// Comparison of Kerf and Karpenter on one cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterComparison {
-    /// The cluster's seed.
+    /// Seed of the cluster.
     pub seed: u64,
-    /// Everything in which Kerf does worse.
+    /// Points in which Kerf does worse, one sentence each.
     pub regressions: Vec<String>,
-    /// What Kerf saves without drift, and the median of what Karpenter's passes save; none if they are not about saving.
+    /// Savings of Kerf without drift, and the median savings of Karpenter's passes. `None` if no
+    /// pass is to save money.
     pub saved: (Price, Option<Price>),
-    /// Whether any run of Karpenter does something.
+    /// True if any run of Karpenter has commands.
     pub karpenter_acts: bool,
 }
 
-/// Compares Kerf with Karpenter's answer to a cluster.
+/// Compares Kerf with Karpenter's recorded passes for a cluster.
 pub fn compare_cluster(kerf: &Planner<'_>, theirs: &RecordedCluster) -> ClusterComparison {
     let made = disruption_cluster(theirs.seed);
     let mut comparison = ClusterComparison {
@@ -179,7 +182,7 @@ fn compare(
     let goes = |node: &String, wanted: &dyn Fn(&str) -> bool| {
         ours.iter().any(|command| wanted(&command.reason) && command.nodes.contains(node))
     };
-    // Which of several nodes that drifted at the same time goes first is left to chance.
+    // Karpenter picks randomly among nodes that drifted at the same time.
     let drifted: Vec<&RecordedPass> = theirs.runs.iter().filter(|r| r.reason.as_deref() == Some("Drifted")).collect();
     if !drifted.is_empty() && !drifted.iter().any(|run| run.nodes.iter().all(|node| goes(node, &|_| true))) {
         let nodes: Vec<String> = drifted.iter().map(|run| run.nodes.join(" ")).collect();
@@ -196,7 +199,7 @@ fn compare(
 }
 
 impl ClusterReport {
-    /// Whether Kerf does nowhere worse.
+    /// Returns true if Kerf does worse on no cluster.
     pub fn is_clean(&self) -> bool {
         self.comparisons.iter().all(|comparison| comparison.regressions.is_empty())
     }

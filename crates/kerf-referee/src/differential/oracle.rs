@@ -1,4 +1,4 @@
-//! The oracle's program (`hack/oracle/`), asked about generated worlds.
+//! The oracle program (`hack/oracle/`), which runs Karpenter's own code on generated clusters.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,43 +12,44 @@ use crate::manifests::{ClusterManifests, NotPlannableReason};
 use crate::placement::pod_key;
 use crate::program::PLAN_TIME;
 
-/// The oracle's program.
+/// The oracle program.
 #[derive(Debug, Clone)]
 pub struct Oracle {
-    /// Where it is.
+    /// Path of the program.
     pub program: PathBuf,
-    /// A folder for the files that it reads.
+    /// Folder for its input files.
     pub scratch: PathBuf,
 }
 
-/// Why the oracle gave no answer.
+/// Reason why the oracle returned no plan.
 #[derive(Debug, thiserror::Error)]
 pub enum OracleError {
-    /// Its input could not be written or it could not be started.
+    /// The input files could not be written or the program could not be started.
     #[error("cannot run the oracle on world {world}: {source}")]
     NotRun {
-        /// The world.
+        /// Seed of the cluster.
         world: u64,
-        /// The cause.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// It refused the world.
+    /// The program failed, or its output is not a plan.
     #[error("the oracle refuses world {world}: {message}")]
     Refused {
-        /// The world.
+        /// Seed of the cluster.
         world: u64,
-        /// What it said.
+        /// Standard error of the program, or the decoding error.
         message: String,
     },
 }
 
 impl Oracle {
-    /// Karpenter's plan for the world; runs with different salts break ties differently.
+    /// Returns Karpenter's provisioning plan for the cluster. Runs with different salts break ties
+    /// differently.
     pub fn plan(&self, made: &GeneratedCluster, salt: usize) -> Result<Value, OracleError> {
         self.run(made, salt, &["-provisioning-only"])
     }
 
-    /// The same, with what would be taken away.
+    /// Returns Karpenter's plan with provisioning and disruption.
     pub(super) fn plan_with_disruption(&self, made: &GeneratedCluster, salt: usize) -> Result<Value, OracleError> {
         self.run(made, salt, &[])
     }
@@ -68,7 +69,7 @@ impl Oracle {
             .arg("-f")
             .arg(&manifests)
             .output();
-        // Left-overs of a run that failed are worth less than a clean folder.
+        // A failed run leaves no files behind: a clean folder is worth more than its input.
         let _ = (fs::remove_file(&manifests), fs::remove_file(&types));
         let output = output.map_err(not_run)?;
         if !output.status.success() {
@@ -77,7 +78,7 @@ impl Oracle {
         serde_json::from_slice(&output.stdout).map_err(|error| refused(error.to_string()))
     }
 
-    /// Asks so many times and keeps what a comparison needs.
+    /// Runs Karpenter's provisioning `runs` times and returns the data for a comparison.
     pub fn record_world(&self, made: &GeneratedCluster, runs: usize) -> Result<RecordedWorld, OracleError> {
         let refused = |message: String| OracleError::Refused { world: made.seed, message };
         let world = ClusterManifests::read(&made.manifests).map_err(|error| refused(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! What a comparison reports, with answers made up for a small world.
+//! Tests of the report of a comparison, with invented plans for a small cluster.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ fn recorded_run(nodes: usize, price_nanos: i64, unplaced: &[&str], broken: &[&st
     RecordedRun { nodes, price_nanos, unplaced: owned(unplaced), broken: owned(broken) }
 }
 
-/// A record of a small world in which a planner that places nothing can be compared.
+/// Returns records for a small cluster, with which a planner that places nothing can be compared.
 fn recorded_worlds(runs: Vec<RecordedRun>) -> RecordedWorlds {
     let made = provisioning_cluster(0, ClusterSize::Small);
     let pods = ClusterManifests::read(&made.manifests).map_or(0, |world| world.pending_pods().len());
@@ -19,7 +19,7 @@ fn recorded_worlds(runs: Vec<RecordedRun>) -> RecordedWorlds {
     RecordedWorlds { karpenter: "v1.14.1".to_owned(), worlds: vec![world] }
 }
 
-/// Places nothing, and says so of every pod.
+/// Returns a plan that places no pod and lists each as unschedulable.
 fn plan_nothing(manifests: &str, _types: &str) -> Value {
     let pods = ClusterManifests::read(manifests).map(|world| {
         let pending = world.pending_pods();
@@ -89,8 +89,8 @@ fn records_survive_their_file() -> Result<(), serde_json::Error> {
     Ok(())
 }
 
-/// The record that is checked in belongs to today's generator, and the search holds against it: whatever Karpenter does
-/// lawfully on a small world, the best is no worse.
+/// The recorded file belongs to the current generator. The exhaustive search is no worse than any
+/// valid run of Karpenter on a small cluster.
 #[test]
 fn the_record_is_fresh_and_no_lawful_run_beats_the_best() -> Result<(), Box<dyn std::error::Error>> {
     let recorded = RecordedWorlds::read(include_str!("../../../kerf/tests/recorded/karpenter.json"))?;

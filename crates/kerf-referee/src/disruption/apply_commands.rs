@@ -1,5 +1,5 @@
-//! The cluster after a command: its nodes are gone, their pods run where the plan says, and each replacement is the machine that
-//! was expected, up since now.
+//! The cluster after a command: its nodes are deleted, their pods run where the plan states, and
+//! each replacement is the instance of the estimate, initialized at the time of the plan.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::manifests::{Pool, decode};
 use crate::plan::{PlanClaim, PlanCommand};
 use crate::resources::Resources;
 
-/// The manifests after the command.
+/// Returns the manifests after the command.
 pub fn apply_command(
     cluster: &Value,
     catalogue: &Catalogue,
@@ -52,7 +52,8 @@ pub fn apply_command(
     Ok(next)
 }
 
-/// The manifests without these nodes; these pods of theirs are pending, the others are gone.
+/// Returns the manifests without these nodes. Their pods in `moved` are pending, their other pods
+/// are deleted.
 pub(super) fn without_nodes(cluster: &Value, nodes: &[String], moved: &[String]) -> Value {
     let gone: Vec<&Value> = nodes.iter().filter_map(|name| find_node(cluster, name)).collect();
     let claims: Vec<&str> = gone.iter().filter_map(|node| node_claim_of(cluster, node)).map(object_name).collect();
@@ -83,7 +84,7 @@ fn json_pod_key(pod: &Value) -> String {
     format!("{}/{}", pod["metadata"]["namespace"].as_str().unwrap_or("default"), object_name(pod))
 }
 
-/// The node and claim that a replacement is expected to become.
+/// Returns the NodeClaim and the Node of a replacement that is launched as estimated.
 fn replacement_objects(
     cluster: &Value,
     catalogue: &Catalogue,

@@ -1,4 +1,4 @@
-//! What nodes cost and what is saved, by the catalogue.
+//! Prices of nodes and savings of commands, according to the catalogue.
 
 use serde_json::Value;
 
@@ -9,7 +9,8 @@ use crate::manifests::{Pool, decode};
 use crate::plan::{Plan, PlanClaim, PlanCommand};
 use crate::price::Price;
 
-/// What a node costs: the first offering of its type in its zone and capacity type, in stock or not (spec 03 §5.4).
+/// Returns the price of a node: that of the first offering of its type, zone and capacity type,
+/// available or not (spec 03 §5.4). Zero if there is none.
 fn node_price(node: &Value, catalogue: &Catalogue) -> Price {
     let label = |key: &str| node["metadata"]["labels"][key].as_str().unwrap_or_default();
     let offerings = catalogue.get(label(INSTANCE_TYPE)).into_iter().flat_map(|t| &t.offerings);
@@ -22,7 +23,7 @@ fn total_node_price(cluster: &Value, catalogue: &Catalogue, nodes: &[String]) ->
     nodes.iter().filter_map(|name| find_node(cluster, name)).map(|node| node_price(node, catalogue)).sum()
 }
 
-/// Whether the plan adds up.
+/// Checks that the plan's current and planned cost are correct.
 pub(super) fn plan_cost_violations(cluster: &Value, catalogue: &Catalogue, plan: &Plan) -> Vec<String> {
     let ours = objects_of_kind(cluster, "Node").filter(|node| node_claim_of(cluster, node).is_some());
     let current: Price = ours.map(|node| node_price(node, catalogue)).sum();
@@ -34,7 +35,7 @@ pub(super) fn plan_cost_violations(cluster: &Value, catalogue: &Catalogue, plan:
     wrong.then(|| format!("costs {current} and then {planned}, not {} and {}", told.0, told.1)).into_iter().collect()
 }
 
-/// Whether a command saves what it says, and enough.
+/// Checks that a command saves what it states, and that it saves something at all.
 pub(super) fn command_cost_violations(cluster: &Value, catalogue: &Catalogue, command: &PlanCommand) -> Vec<String> {
     let before = total_node_price(cluster, catalogue, &command.nodes);
     let after: Price = command.replacements.iter().map(|claim| claim.estimate.price_per_hour).sum();
@@ -55,7 +56,8 @@ pub(super) fn command_cost_violations(cluster: &Value, catalogue: &Catalogue, co
     faults
 }
 
-/// However the replacements are launched, they must cost less than the nodes; a launch takes spot before on-demand.
+/// Checks that the replacements cost less than the nodes, whichever of their launches happens. A
+/// launch uses spot before on-demand.
 fn overpriced_launch_violations(
     cluster: &Value,
     catalogue: &Catalogue,
@@ -81,7 +83,8 @@ fn overpriced_launch_violations(
     faults
 }
 
-/// The most that a claim may come to cost: of each listed type the dearest offering of the kind that is taken first.
+/// Returns the greatest price that a claim may have: of each listed type, the most expensive launch
+/// of the capacity type that is used first.
 fn max_launch_price(claim: &PlanClaim, possible: &[PossibleLaunch<'_>], catalogue: &Catalogue) -> Price {
     let types = claim.instance_types.iter().filter_map(|name| catalogue.get(name));
     let worst_of = |instance_type: &InstanceType| {

@@ -1,4 +1,4 @@
-//! Plans that break one rule each, and are told so.
+//! Tests with plans that break one rule each.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -31,7 +31,7 @@ fn node_and_claim(name: &str) -> [Value; 2] {
     ]
 }
 
-/// Two machines, one with a pod, in a pool whose budget is all of them.
+/// Returns a cluster of two nodes, one with a pod. The pool's budget allows disrupting both.
 fn cluster() -> Value {
     let pool = json!({"kind": "NodePool", "metadata": {"name": "p"}, "spec": {
         "template": {"spec": {"requirements": [], "nodeClassRef": {"group": "g", "kind": "K", "name": "c"}}},
@@ -44,7 +44,7 @@ fn cluster() -> Value {
     json!({"kind": "List", "items": items})
 }
 
-/// The pod goes from the first machine to the second.
+/// Returns a plan that moves the pod from the first node to the second.
 fn plan() -> Value {
     json!({
         "disruption": {"blocked": [], "commands": [{
@@ -59,7 +59,7 @@ fn violations_of(cluster: &Value, plan: &Value) -> Vec<String> {
     disruption_violations(&cluster.to_string(), TYPES, &Plan::read(plan).unwrap(), PLAN_TIME.parse().unwrap()).unwrap()
 }
 
-/// What is said of the plan after something was changed.
+/// Returns the violations after a change of cluster or plan.
 fn violations_after_change(change: impl Fn(&mut Value, &mut Value)) -> String {
     let (mut cluster, mut plan) = (cluster(), plan());
     change(&mut cluster, &mut plan);

@@ -1,8 +1,9 @@
-//! Random clusters from which nodes could go: underused, empty and drifted ones, spot and on-demand, with budgets, disruption
-//! budgets of pods, and pods and nodes that must be left alone.
+//! Random clusters from which nodes could be removed: underused, empty and drifted nodes, spot and
+//! on-demand, with disruption budgets, PodDisruptionBudgets, and pods and nodes with
+//! do-not-disrupt.
 //!
-//! [`cluster`] is a pure function of its seed. What Karpenter takes from conditions (`Consolidatable`, `Drifted`) and Kerf works
-//! out by itself is the same in every manifest.
+//! [`disruption_cluster`] is a pure function of its seed. Karpenter reads the conditions
+//! `Consolidatable` and `Drifted`, and Kerf computes them; the manifests agree with both.
 
 use serde_json::{Map, Value, json};
 
@@ -10,18 +11,19 @@ use super::instance_types::InstanceTypeSpec;
 use super::pools::{TIER, node_class_ref};
 use super::{ClusterDraft, ClusterSize, GeneratedCluster, set_unless_empty};
 
-/// The instant for which everybody plans, as manifests write it, and others before it.
+/// Last pod event of most nodes, four hours before [`PLAN_TIME`](crate::program::PLAN_TIME).
 const OLD_TIMESTAMP: &str = "2026-03-04T08:00:00Z";
+/// Last pod event of the other nodes, 20 seconds before [`PLAN_TIME`](crate::program::PLAN_TIME).
 const RECENT_TIMESTAMP: &str = "2026-03-04T11:59:40Z";
 
-/// A pool of a cluster.
+/// A pool of a disruption cluster.
 #[derive(Debug, Clone)]
 struct ClusterPool {
     name: String,
     capacity_type: Option<&'static str>,
-    /// What nodes must be labelled, and what those that have drifted are labelled.
+    /// True if nodes must have the tier label `gold`; drifted nodes have `silver`.
     requires_tier: bool,
-    /// When a node may be consolidated after its last pod came or went.
+    /// Time after the last pod event from which a node may be consolidated.
     consolidate_after: ConsolidateAfter,
 }
 
@@ -32,14 +34,15 @@ enum ConsolidateAfter {
     Never,
 }
 
-/// A workload of a cluster.
+/// A workload of a disruption cluster.
 #[derive(Debug, Clone)]
 struct ClusterWorkload {
     name: String,
     cpu_millis: usize,
     memory_mib: usize,
     constraint: WorkloadConstraint,
-    /// `karpenter.sh/do-not-disrupt`, on some of its pods.
+    /// Value of the annotation `karpenter.sh/do-not-disrupt` on some of its pods; `None` for no
+    /// annotation.
     do_not_disrupt: Option<&'static str>,
 }
 
@@ -51,14 +54,14 @@ enum WorkloadConstraint {
     ZoneSpread,
 }
 
-/// What is left of a node.
+/// Free capacity of a node while pods are added to it.
 struct NodeFreeCapacity {
     cpu_millis: usize,
     memory_mib: usize,
     pods: usize,
 }
 
-/// The cluster of that seed.
+/// Generates a cluster from which nodes could be removed.
 pub fn disruption_cluster(seed: u64) -> GeneratedCluster {
     let mut draft = ClusterDraft::new(seed ^ 0x00c1_0573, ClusterSize::Medium);
     draft.add_instance_types();
@@ -173,7 +176,7 @@ impl ClusterDraft {
             .collect()
     }
 
-    /// Budgets of pods: some that allow an eviction, some that do not, now and then two for one workload.
+    /// Adds PodDisruptionBudgets: some allow an eviction, some do not, and some workloads have two.
     fn add_pod_disruption_budgets(&mut self, workloads: &[ClusterWorkload]) {
         for workload in workloads {
             let number = match self.random.below(100) {
@@ -285,7 +288,7 @@ impl ClusterDraft {
         })
     }
 
-    /// Pods for a node, few enough that most nodes have room to spare.
+    /// Adds pods to a node, few enough that most nodes have free capacity.
     fn add_workload_pods(
         &mut self,
         node: &str,
@@ -363,7 +366,7 @@ impl ClusterWorkload {
     }
 }
 
-/// Budgets of a pool; none means the default of a tenth.
+/// Returns the budgets of a pool. Null means the default of 10%.
 fn random_disruption_budgets(random: &mut crate::random::Random) -> Value {
     match random.below(100) {
         0..25 => Value::Null,

@@ -1,5 +1,5 @@
-//! What a world contains, read from its manifests and not from the generator's intentions: so that a test can see whether the
-//! generator still makes everything.
+//! The features of a generated cluster, read from its manifests and not from the generator's code.
+//! So a test can check that the generator still produces every feature.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use super::GeneratedCluster;
 
 macro_rules! features {
     ($($name:ident: $doc:literal,)*) => {
-        /// Something that a world may contain.
+        /// A feature that a generated cluster may have.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Feature {
             $(#[doc = $doc] $name,)*
         }
 
         impl Feature {
-            /// All of them.
+            /// All features.
             pub const ALL: &[Self] = &[$(Self::$name),*];
         }
     };
@@ -72,7 +72,7 @@ features! {
 }
 
 impl GeneratedCluster {
-    /// What this world contains.
+    /// Returns the features of this cluster.
     pub fn features(&self) -> BTreeSet<Feature> {
         let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
         let manifests = read(&self.manifests);

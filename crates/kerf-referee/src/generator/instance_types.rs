@@ -1,14 +1,15 @@
-//! Instance types: three families, several sizes, two architectures, spot and on-demand in some zones, some of it sold out.
+//! Instance types: three families, several sizes, two architectures, spot and on-demand in some
+//! zones. Some offerings are unavailable.
 
 use serde_json::{Value, json};
 
 use super::{ClusterDraft, ClusterSize};
 use crate::random::Random;
 
-/// The extended resource that some machines have.
+/// The extended resource that some instance types have.
 pub(super) const GPU: &str = "example.com/gpu";
 
-/// An instance type.
+/// A generated instance type.
 #[derive(Debug, Clone)]
 pub(super) struct InstanceTypeSpec {
     pub(super) name: String,
@@ -21,7 +22,7 @@ pub(super) struct InstanceTypeSpec {
     pub(super) offerings: Vec<OfferingSpec>,
 }
 
-/// One way to buy it.
+/// A generated offering.
 #[derive(Debug, Clone)]
 pub(super) struct OfferingSpec {
     pub(super) zone: String,
@@ -31,7 +32,7 @@ pub(super) struct OfferingSpec {
 }
 
 impl InstanceTypeSpec {
-    /// Its entry in the instance-type file.
+    /// Returns the entry of the instance-type file.
     pub(super) fn render(&self) -> Value {
         let offerings: Vec<Value> = self
             .offerings
@@ -53,7 +54,7 @@ impl InstanceTypeSpec {
         })
     }
 
-    /// All its resources.
+    /// Returns all resources of an instance.
     pub(super) fn capacity(&self) -> Value {
         let mut resources = json!({
             "cpu": self.cpu.to_string(), "memory": format!("{}Gi", self.memory_gib), "pods": self.pods.to_string(),
@@ -65,7 +66,7 @@ impl InstanceTypeSpec {
         resources
     }
 
-    /// What pods can have of them.
+    /// Returns the resources that pods can use.
     pub(super) fn allocatable(&self) -> Value {
         let mut resources = self.capacity();
         resources["cpu"] = json!(format!("{}m", self.cpu * 1000 - 100));

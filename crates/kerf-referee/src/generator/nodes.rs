@@ -1,20 +1,20 @@
-//! Nodes that are there: managed ones in every phase, unmanaged ones, with pods and daemons on them.
+//! Existing nodes: managed ones in every phase and unmanaged ones, with pods and DaemonSet pods.
 
 use serde_json::{Map, Value, json};
 
 use super::pools::{TEAM, TIER, node_class_ref};
 use super::{ClusterDraft, set_unless_empty};
 
-/// How far a managed node has come.
+/// Phase of a managed node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ManagedNodePhase {
-    /// There is a claim with a machine, but no Node.
+    /// A NodeClaim with an instance, but no Node.
     Launched,
-    /// The Node has registered and waits for its startup taints to go.
+    /// The Node is registered and waits for its startup taints to be removed.
     Registered,
     /// Ready for pods.
     Initialized,
-    /// Ready, and going away.
+    /// Ready, but being deleted.
     Deleting,
 }
 
@@ -36,7 +36,7 @@ impl ClusterDraft {
         }
     }
 
-    /// A node of a pool, if the pool could have launched one.
+    /// Adds a node of a pool. Returns `None` if the pool could not have launched the chosen type.
     fn add_managed_node(&mut self, name: &str) -> Option<ManagedNodePhase> {
         let pool = self.random.pick(&self.pools).clone();
         let machine = self.random.pick(&self.types).clone();
@@ -174,13 +174,14 @@ impl ClusterDraft {
         }
     }
 
-    /// Puts pods on a node: daemons, pods of the apps, and others.
+    /// Adds pods to a node: DaemonSet pods, pods of the apps, and others.
     fn add_bound_pods(&mut self, node: &str) {
         for daemon in self.daemons.clone() {
             if self.random.happens_percent(60) {
                 let mut spec = daemon.spec.clone();
                 spec["nodeName"] = json!(node);
-                // The API server fills in missing requests from limits; and a pod may be older than its template.
+                // The API server fills in missing requests from limits. A pod may be older than its
+                // template.
                 let resources = &mut spec["containers"][0]["resources"];
                 if resources["requests"].is_null() {
                     resources["requests"] = resources["limits"].clone();
@@ -219,7 +220,8 @@ impl ClusterDraft {
                     },
                 })
             };
-            // What runs has found room; the few that ask for more than any machine has would drown the node.
+            // Running pods fit on their node. The few apps that request more than any instance has
+            // would exceed it, so their running pods request less.
             if pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "500" {
                 pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("250m");
             }

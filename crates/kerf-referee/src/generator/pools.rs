@@ -1,16 +1,17 @@
-//! Node pools: weights, requirements, labels, taints, limits, minValues. The first pool is usually open to all.
+//! NodePools: weights, requirements, labels, taints, limits, `minValues`. The first pool has fewer
+//! restrictions than the others.
 
 use serde_json::{Map, Value, json};
 
 use super::instance_types::InstanceTypeSpec;
 use super::{ClusterDraft, set_unless_empty};
 
-/// The key of a label that only pools give to nodes.
+/// A label that nodes get from a pool's requirements.
 pub(super) const TIER: &str = "example.com/tier";
-/// Another one, of the template.
+/// A label that nodes get from a pool's template.
 pub(super) const TEAM: &str = "example.com/team";
 
-/// A pool, as far as other parts of the world need to know it.
+/// The properties of a pool that other parts of the generator need.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PoolDraft {
     pub(super) name: String,
@@ -25,7 +26,7 @@ pub(super) struct PoolDraft {
 }
 
 impl PoolDraft {
-    /// Whether a machine in that zone and capacity type could be of this pool.
+    /// Returns true if the pool allows this type in this zone and capacity type.
     pub(super) fn allows_offering(&self, machine: &InstanceTypeSpec, zone: &String, capacity_type: &str) -> bool {
         self.arch.is_none_or(|arch| arch == machine.arch)
             && self.zones.as_ref().is_none_or(|zones| zones.contains(zone))
@@ -140,7 +141,7 @@ impl ClusterDraft {
     }
 }
 
-/// The node class of all pools.
+/// Returns the reference to the node class of all pools.
 pub(super) fn node_class_ref() -> Value {
     json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"})
 }

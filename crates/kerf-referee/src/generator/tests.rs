@@ -1,4 +1,5 @@
-//! The generator is a function of its seed, keeps its sizes, and makes everything it claims to make.
+//! Tests that the generator is a function of its seed, keeps to its sizes, and produces every
+//! feature.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +38,7 @@ fn sizes_are_kept() -> Result<(), ManifestError> {
     Ok(())
 }
 
-/// In how many of 200 mixed worlds each feature occurs. Rare ones may be rare, but none may be lost.
+/// Every feature must occur in at least 5 of 200 clusters of mixed sizes.
 #[test]
 fn worlds_are_interesting() {
     let mut counts: BTreeMap<Feature, usize> = BTreeMap::new();

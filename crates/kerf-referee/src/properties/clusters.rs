@@ -1,9 +1,11 @@
-//! What must hold of every plan that takes nodes away, on random clusters.
+//! Properties that every disruption plan must have, checked on random clusters.
 //!
-//! * No rule is broken, by [`disruption::faults`](crate::disruption::faults()).
-//! * Whoever applies the plan and asks again is told that nothing is left to do, unless a budget held something back, or the
-//!   plan says of a machine that it launches that it could go in turn.
-//! * An instance type that no node has and no command names can be taken off the catalogue, and the commands stay as they are.
+//! - No rule is broken, by [`disruption_violations`].
+//! - A second plan, made after the first one is applied, has no commands. Exceptions: a budget held
+//!   a command back, or the plan states that a node which it launches could be removed in turn
+//!   (`LaunchedByPlan`).
+//! - Removing an instance type from the catalogue that no node has and no command names does not
+//!   change the commands.
 
 use std::collections::BTreeSet;
 
@@ -17,20 +19,20 @@ use crate::plan::Plan;
 use crate::program::{PLAN_TIME, Planner};
 use crate::random::Random;
 
-/// What a cluster showed.
+/// Result of the checks on one cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterPropertyResult {
-    /// The cluster's seed.
+    /// Seed of the cluster.
     pub seed: u64,
-    /// Everything that is wrong with the plan.
+    /// All violations, one sentence each.
     pub violations: Vec<String>,
-    /// The reasons of its commands.
+    /// Reasons of the plan's commands.
     pub reasons: Vec<String>,
-    /// Whether the plan says of a machine that it launches that it could go in turn.
+    /// True if the plan states that a node which it launches could be removed in turn.
     pub is_unfinished: bool,
 }
 
-/// Asks for a plan and looks at it from all sides.
+/// Makes a plan for a generated cluster and checks all properties.
 pub fn check_cluster_properties(made: &GeneratedCluster, kerf: &Planner<'_>) -> ClusterPropertyResult {
     let mut trial =
         ClusterPropertyResult { seed: made.seed, violations: Vec::new(), reasons: Vec::new(), is_unfinished: false };
@@ -82,8 +84,9 @@ fn request_plan(kerf: &Planner<'_>, manifests: &str, types: &str) -> Result<(Val
     Ok((answer, plan))
 }
 
-/// The instance types without one that no node has and no command names; none if all are named. Every zone is still on offer, so
-/// that spreads have the same domains.
+/// Removes an instance type that no node has and no command names; returns its name and the other
+/// types. `None` if there is no such type. The zones of all offerings stay the same, so that
+/// spreads have the same domains.
 fn without_one_unnamed_type(made: &GeneratedCluster, plan: &Plan) -> Result<Option<(String, String)>, String> {
     let types: Vec<Value> = serde_json::from_str(&made.types).map_err(|error| error.to_string())?;
     let replacements = plan.disruption.commands.iter().flat_map(|command| &command.replacements);

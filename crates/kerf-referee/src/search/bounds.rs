@@ -1,5 +1,5 @@
-//! What can be told of a placement before it is complete: that it breaks an anti-affinity or a spread whatever follows, that
-//! some pods can go nowhere, and that it will cost at least so much.
+//! Bounds on incomplete placements: whether an anti-affinity or spread rule is broken in every
+//! completion, how many pods cannot be placed at all, and the least possible price.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,23 +12,23 @@ use crate::price::Price;
 use crate::resources::pod_requests;
 use crate::storage::HOSTNAME;
 
-/// The resources that bound the price.
+/// Resources that bound the price.
 const PRICED_RESOURCES: [&str; 2] = ["cpu", "memory"];
 
 pub(super) struct SearchBounds<'a> {
     pairwise_anti_affinity_keys: Vec<Vec<BTreeSet<&'a str>>>,
     forbidden_domains: Vec<BTreeSet<(&'a str, String)>>,
     spread_bounds: Vec<Vec<SpreadBound<'a>>>,
-    /// The first mover of each one's kind.
+    /// For each pod, the first pod that is equivalent to it.
     first_equivalent_pod: Vec<usize>,
-    /// Domains in which a pod can still be placed, by key.
+    /// Domains in which a pod can be placed, by key.
     reachable_domains: BTreeMap<&'a str, BTreeSet<String>>,
-    /// How many movers from this one on can go nowhere.
+    /// For each index, the number of pods from there on that cannot be placed at all.
     unplaceable_pods_from: Vec<usize>,
-    /// What the movers from this one on ask for.
+    /// For each index, the sum of the requests from there on.
     requests_from: Vec<[Quantity; PRICED_RESOURCES.len()]>,
     requests: Vec<[Quantity; PRICED_RESOURCES.len()]>,
-    /// The cheapest launches, one for each resource: what they cost and how much they have.
+    /// For each resource, price and amount of the launch with the lowest price per unit.
     best_price_rates: [Option<(Price, Quantity)>; PRICED_RESOURCES.len()],
 }
 
@@ -77,13 +77,14 @@ impl<'a> SearchBounds<'a> {
         }
     }
 
-    /// How many pods from this one on can go nowhere.
+    /// Returns the number of pods from this index on that cannot be placed at all.
     pub(super) fn unplaceable_count_from(&self, mover: usize) -> usize {
         self.unplaceable_pods_from[mover]
     }
 
-    /// At least so much will the new nodes cost if nobody else is left out: what they cost now; and, for each resource, all that
-    /// cannot go on nodes that are there, bought at the best rate.
+    /// Returns a lower bound on the price of the new nodes if no further pod is left out. It is
+    /// their current price or, if greater for a resource, all requests that do not fit on existing
+    /// nodes, bought at the best rate.
     pub(super) fn min_price(&self, nodes: &NodeOptions<'_>, state: &PartialPlacement) -> Price {
         let now: Price = state.new_nodes.iter().map(|opened| opened.price).sum();
         let mut least = now;
@@ -104,7 +105,7 @@ impl<'a> SearchBounds<'a> {
         least
     }
 
-    /// Whether the mover that was seated last may be there, as far as can be told.
+    /// Returns false if the position of the last placed pod breaks a rule in every completion.
     pub(super) fn allows_last_placed(&self, nodes: &NodeOptions<'_>, state: &PartialPlacement) -> bool {
         let mover = state.positions.len() - 1;
         let seat = state.positions[mover];
@@ -124,7 +125,7 @@ impl<'a> SearchBounds<'a> {
             && self.spread_bounds[mover].iter().all(|spread| self.spread_can_hold(nodes, state, mover, spread))
     }
 
-    /// Whether anti-affinity lets the mover be on a place while others are on theirs.
+    /// Returns true if anti-affinity allows the pod on a target while others are on theirs.
     pub(super) fn anti_affinity_allows(
         &self,
         mover: usize,
@@ -141,7 +142,9 @@ impl<'a> SearchBounds<'a> {
         !forbidden && !taken.iter().any(meets)
     }
 
-    /// The last of all alike pods in the domain will count the others; the emptiest domain can get at most all that are left.
+    /// Returns false if the spread constraint must be violated. The last of the equivalent pods in
+    /// the domain counts all others there, and the domain with the fewest pods gets at most all
+    /// remaining pods.
     fn spread_can_hold(
         &self,
         nodes: &NodeOptions<'_>,
@@ -158,7 +161,8 @@ impl<'a> SearchBounds<'a> {
         let alike = |other: usize| self.first_equivalent_pod[other] == self.first_equivalent_pod[mover];
         let residents = |domain: &String| spread.staying_pod_counts.get(domain).copied().unwrap_or(0);
         let count = residents(&here) + seated(&alike, &here);
-        // Those without a place yet, and those whose domain is still open, may come to any domain that can be reached.
+        // Pods without a position, and pods with an undecided domain, may be placed in any
+        // reachable domain.
         let uncertain = |other: usize| {
             spread.counted_pods[other]
                 && state.positions.get(other).is_none_or(|seat| {
@@ -180,7 +184,7 @@ impl<'a> SearchBounds<'a> {
     }
 }
 
-/// The domain of a seat, if it is certain.
+/// Returns the domain of a position, or `None` if it is not decided.
 fn certain_domain(nodes: &NodeOptions<'_>, state: &PartialPlacement, seat: PodPosition, key: &str) -> Option<String> {
     match seat {
         PodPosition::Existing(node) => nodes.existing[node].labels.get(key).cloned(),

@@ -1,4 +1,4 @@
-//! The end of a branch: every pod has its seat. Are the rules between pods kept, and what does it cost?
+//! Evaluates a complete placement: whether the rules between pods hold, and what it costs.
 
 use std::rc::Rc;
 
@@ -11,11 +11,12 @@ use crate::placement::pod_key;
 use crate::price::Price;
 use crate::resources::Resources;
 
-/// How many random orders are tried for a placement whose pods cannot be bound in the telling one.
+/// Number of random orders that are tried for a placement whose pods cannot be bound in the greedy
+/// orders.
 const MAX_RANDOM_ORDERS: u64 = 3;
 
 impl BranchAndBound<'_> {
-    /// Keeps the placement if it is lawful and better than the best so far.
+    /// Records the placement if it is valid and better than the best so far.
     pub(super) fn record_if_better(&mut self, state: &PartialPlacement) {
         let nodes: Option<Vec<Rc<NewNode>>> =
             state.new_nodes.iter().map(|opened| self.cached_new_node(opened.kind, opened.pods)).collect();
@@ -57,8 +58,9 @@ impl BranchAndBound<'_> {
         }
     }
 
-    /// What the new nodes cost if each lists all types that suit it and are within what is left of the limits, and takes from
-    /// the limits the most that it could have become when its first pod had come (spec 02 §4.6).
+    /// Returns the price of the new nodes if each claim lists all suitable types that fit into the
+    /// remaining limits. Each claim takes from the limits the greatest capacity that it allowed
+    /// when its first pod was placed (spec 02 §4.6).
     fn price_listing_all_types(
         &mut self,
         state: &PartialPlacement,
@@ -80,16 +82,17 @@ impl BranchAndBound<'_> {
         Some(total)
     }
 
-    /// What the new node may turn out to be: one place for each combination of topology labels.
+    /// Returns the targets that the new node may become, one for each combination of topology
+    /// labels.
     fn possible_targets(&self, kind: usize, index: usize, node: &NewNode) -> Vec<PlacementTarget> {
-        // Whoever may choose lists the cheapest alone.
+        // A free choice lists only the cheapest type, so it has one target.
         let one = self.domain_choice == DomainChoice::Unrestricted && !self.nodes.needs_min_values(kind);
         let variants = node.label_variants.iter().take(if one { 1 } else { usize::MAX });
         variants.map(|labels| self.nodes.new_target(kind, index, labels.clone())).collect()
     }
 
-    /// Anti-affinity narrows an open claim to the domains that are free, whichever of its own the others take; those with the
-    /// fewest choices go first.
+    /// Restricts undecided claims to the domains that anti-affinity leaves free, whichever of their
+    /// own domains the other claims take. Claims with the fewest choices come first.
     fn apply_anti_affinity(&self, state: &PartialPlacement, choices: &mut [Vec<PlacementTarget>]) {
         let mut order: Vec<usize> = (0..choices.len()).collect();
         order.sort_by_key(|node| choices[*node].len());
@@ -116,7 +119,8 @@ impl BranchAndBound<'_> {
         }
     }
 
-    /// Whether nothing was pinned that a planner leaves open, and nobody relies on a zone that was open when it mattered.
+    /// Returns true if no key is pinned that a planner would leave undecided, and no affinity
+    /// depends on a domain that was undecided when the pod was placed.
     fn respects_forced_domains(&self, state: &PartialPlacement, choices: &[Vec<PlacementTarget>]) -> bool {
         let justified =
             state.new_nodes.iter().all(|opened| self.nodes.is_pinned_only_when_forced(opened.kind, opened.pods, 0));
@@ -136,8 +140,8 @@ impl BranchAndBound<'_> {
     }
 }
 
-/// The cheapest choice for each node such that no pool exceeds what is left of its limits; `None` if there is none, or nothing is left
-/// of the trials.
+/// Returns the cheapest choice of types for all nodes that keeps every pool within its remaining
+/// limits. Returns `None` if there is none or the trials are used up.
 fn cheapest_within_limits(
     pools: &[usize],
     nodes: &[Rc<NewNode>],

@@ -1,6 +1,6 @@
-//! What a set of pods can be put on: a node that is there, or a new one of some kind.
+//! The nodes on which a set of pods can be placed: existing nodes and kinds of new nodes.
 //!
-//! Whether one pod suits one node, type or launch is found out once and kept as a bit.
+//! Whether a pod suits a node, type or launch is computed once and kept as a bit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,59 +25,61 @@ use crate::taints::first_untolerated_taint;
 /// A set of pods, one bit for each.
 pub(super) type PodSet = u32;
 
-/// The set of the pods of which something is true.
+/// Returns the set of pods for which the given predicate is true.
 type PodSetFn<'f> = dyn Fn(&dyn Fn(&Pod) -> bool) -> PodSet + 'f;
 
-/// A node that is there and may be used.
+/// An existing node that is not being deleted.
 pub(super) struct UsableNode<'a> {
     node: ExistingNode<'a>,
     pub(super) labels: Labels,
-    /// Its index among the places of the topology.
+    /// Index among the targets of the topology.
     pub(super) target: usize,
     remaining: Resources,
-    /// The pods that it suits by itself.
+    /// Pods that the node suits, regardless of other pods.
     suitable_pods: PodSet,
 }
 
 impl UsableNode<'_> {
-    /// How much of a resource is free.
+    /// Returns the free amount of a resource, at least zero.
     pub(super) fn free_amount(&self, resource: &str) -> Quantity {
         self.remaining.get(resource).max(Quantity::ZERO)
     }
 }
 
-/// A pool that new nodes can come from.
+/// A pool with its possible launches.
 struct PoolLaunches<'a> {
     pool: &'a Pool,
     launches: Vec<(PossibleLaunch<'a>, PodSet)>,
-    /// For each type what is left of it beside its daemons, and the pods whose ports its daemons leave free.
+    /// For each type: its allocatable resources less the DaemonSet pods, and the pods whose host
+    /// ports the DaemonSet pods leave free.
     types: BTreeMap<&'a str, (Resources, PodSet)>,
-    /// The pods that tolerate its taints.
+    /// Pods that tolerate the pool's taints.
     tolerating_pods: PodSet,
-    /// Whether its claims must list several types.
+    /// True if the pool has `minValues`, so that its claims must list several types.
     needs_min_values: bool,
 }
 
-/// A kind of new node: a pool, and values of topology labels that it is to have.
+/// A kind of new node: a pool, and the values of topology labels that the node must have.
 pub(super) struct NewNodeKind<'a> {
     pub(super) pool: usize,
     pub(super) pinned_labels: BTreeMap<&'a str, String>,
 }
 
-/// A new node for certain pods.
+/// A new node for a certain set of pods.
 #[derive(Debug)]
 pub(super) struct NewNode {
-    /// What may be listed in its claim, cheapest first.
+    /// Lists of types that the claim may have, cheapest first.
     pub(super) type_choices: Vec<TypeChoice>,
-    /// The labels that it may come to have, one set for each combination of topology labels; that of the cheapest first.
+    /// Labels that the node may have: one set for each combination of topology labels, that of the
+    /// cheapest launch first.
     pub(super) label_variants: Vec<Labels>,
 }
 
-/// Types that a claim may list.
+/// A list of types that a claim may have.
 #[derive(Debug, Clone)]
 pub(super) struct TypeChoice {
     pub(super) price: Price,
-    /// The most of each resource that it may turn out to have.
+    /// Greatest capacity among the types, for each resource.
     pub(super) max_capacity: Resources,
 }
 
@@ -87,19 +89,19 @@ impl NewNode {
     }
 }
 
-/// All nodes that there are or could be.
+/// All existing nodes and all kinds of new nodes.
 pub(super) struct NodeOptions<'a> {
     world: &'a ClusterManifests,
     storage: VolumeObjects<'a>,
     pods_to_place: &'a [&'a Pod],
     requests: Vec<Resources>,
-    /// The pods with which each one cannot share a host because of its ports.
+    /// For each pod, the pods with which it cannot share a host because of host ports.
     port_conflicts: Vec<PodSet>,
     pub(super) existing: Vec<UsableNode<'a>>,
     pool_launches: Vec<PoolLaunches<'a>>,
-    /// What is left of each pool's limits.
+    /// Remaining limits of each pool.
     pub(super) remaining_limits: Vec<Resources>,
-    /// For each topology key the pods that decide in which of its domains their node is.
+    /// For each topology key, the pods that force their node into one of its domains.
     domain_deciding_pods: BTreeMap<&'a str, PodSet>,
     pub(super) node_kinds: Vec<NewNodeKind<'a>>,
     topology_keys: Vec<&'a str>,
@@ -136,7 +138,8 @@ impl<'a> NodeOptions<'a> {
             .iter()
             .zip(&left)
             .map(|(pool, left)| {
-                // A label that a pod wants not to have some value may be generated (spec 02 §12.1); one need not.
+                // A label from which a pod excludes a value may be generated (spec 02 §12.1); a
+                // planner need not do so.
                 let unwanted =
                     if commitment == DomainChoice::Unrestricted { not_in_requirements(movers) } else { Vec::new() };
                 let mut source = launches_of_pool(world, catalogue, daemons, pool, left, &unwanted, &storage, &mask);
@@ -194,7 +197,7 @@ impl<'a> NodeOptions<'a> {
         self.pod_indices(pods).any(|mover| self.port_conflicts[mover] & pods != 0)
     }
 
-    /// Whether the pods can all be on that node, rules between pods aside.
+    /// Returns true if the pods fit on the node together, apart from rules between pods.
     pub(super) fn fits_existing(&self, node: usize, pods: PodSet) -> bool {
         let usable = &self.existing[node];
         if pods & !usable.suitable_pods != 0
@@ -209,7 +212,7 @@ impl<'a> NodeOptions<'a> {
             && exceeded_volume_limits(&usable.node, &members, &self.storage, self.world).is_empty()
     }
 
-    /// What a new node of that kind can be for these pods, if anything.
+    /// Returns the new node of this kind for these pods, or `None` if there is none.
     pub(super) fn new_node(&self, kind: usize, pods: PodSet) -> Option<NewNode> {
         let kind = &self.node_kinds[kind];
         let source = &self.pool_launches[kind.pool];
@@ -251,8 +254,8 @@ impl<'a> NodeOptions<'a> {
         Some(NewNode { type_choices: choices, label_variants: variants })
     }
 
-    /// Every choice of one alternative of the node affinity of each of the pods. A claim cannot ask for one or the other, which matters
-    /// where several types must be listed.
+    /// Returns every choice of one node affinity term for each pod with several. A claim cannot
+    /// require one term or another, which matters where several types must be listed.
     fn node_affinity_choices(&self, source: &PoolLaunches<'_>, pods: PodSet) -> Vec<Vec<&'a NodeSelectorTerm>> {
         let of_pods =
             self.pod_indices(pods).filter_map(|mover| required_node_affinity_terms(self.pods_to_place[mover]));
@@ -262,8 +265,9 @@ impl<'a> NodeOptions<'a> {
         cartesian_product(several.into_iter().map(|terms| terms.iter().collect()))
     }
 
-    /// Whether a planner that decides as late as it can would open such a node: exactly the keys on which one of its pods (or, if
-    /// not all are seated, of those `to_come`) decides are pinned.
+    /// Returns true if a planner that decides as late as possible would open this node: the pinned
+    /// keys are exactly those for which one of its pods decides the domain. Pods in `to_come` are
+    /// not placed yet and may still decide it.
     pub(super) fn is_pinned_only_when_forced(&self, kind: usize, pods: PodSet, to_come: PodSet) -> bool {
         let pins = &self.node_kinds[kind].pinned_labels;
         self.domain_deciding_pods.iter().all(|(key, deciders)| {
@@ -271,12 +275,13 @@ impl<'a> NodeOptions<'a> {
         })
     }
 
-    /// Whether the pod decides in which domain of the key its node is.
+    /// Returns true if the pod decides in which domain of the key its node is.
     pub(super) fn decides_domain(&self, mover: usize, key: &str) -> bool {
         self.domain_deciding_pods.get(key).is_some_and(|deciders| deciders & (1 << mover) != 0)
     }
 
-    /// How many values of the label such a node could have if its kind did not pin any.
+    /// Returns the number of values of the label that such a node could have if its kind pinned no
+    /// label.
     pub(super) fn unpinned_value_count(&self, kind: usize, pods: PodSet, key: &str) -> usize {
         let pool = self.node_kinds[kind].pool;
         let open = self.node_kinds.iter().position(|kind| kind.pool == pool && kind.pinned_labels.is_empty());
@@ -285,12 +290,12 @@ impl<'a> NodeOptions<'a> {
         values.collect::<BTreeSet<_>>().len()
     }
 
-    /// Whether the claims of such a node must list several types.
+    /// Returns true if the claim of such a node must list several types (`minValues`).
     pub(super) fn needs_min_values(&self, kind: usize) -> bool {
         self.pool_launches[self.node_kinds[kind].pool].needs_min_values
     }
 
-    /// The place of a new node with these labels.
+    /// Returns the placement target of a new node with these labels.
     pub(super) fn new_target(&self, kind: usize, index: usize, mut labels: Labels) -> PlacementTarget {
         let pool = self.pool_launches[self.node_kinds[kind].pool].pool;
         let name = format!("new {index} ({})", pool.name);
@@ -298,18 +303,19 @@ impl<'a> NodeOptions<'a> {
         PlacementTarget::planned_node(name, labels, pool.taints.clone())
     }
 
-    /// The domains of a key in which there is a node or could be one.
+    /// Returns the domains of a key in which a node exists or could be launched.
     pub(super) fn reachable_domains(&self, key: &str) -> BTreeSet<String> {
         let existing = self.existing.iter().filter_map(|usable| usable.labels.get(key));
         let new = self.pool_launches.iter().flat_map(|source| &source.launches).filter_map(|(l, _)| l.labels.get(key));
         existing.chain(new).cloned().collect()
     }
 
-    /// The launch that has most of a resource for its price: the price and how much it has.
+    /// Returns price and amount of the launch with the lowest price per unit of the resource.
+    /// Returns `None` if no launch has the resource.
     pub(super) fn best_price_rate(&self, resource: &str) -> Option<(Price, Quantity)> {
         let launches = self.pool_launches.iter().flat_map(|source| &source.launches).map(|(launch, _)| launch);
         let rates = launches.map(|launch| (launch.price(), launch.instance_type.allocatable.get(resource)));
-        // a/b < c/d is the same as a*d < c*b.
+        // a/b < c/d is equivalent to a*d < c*b.
         rates.filter(|(_, amount)| *amount > Quantity::ZERO).min_by(|(a, b), (c, d)| {
             let left = i128::from(a.nanos()).saturating_mul(d.nanos() / 1_000_000);
             left.cmp(&i128::from(c.nanos()).saturating_mul(b.nanos() / 1_000_000))
@@ -365,7 +371,7 @@ fn launches_of_pool<'a>(
     }
 }
 
-/// What pods want not to be the value of a label.
+/// Returns the `NotIn` expressions of the pods' required node affinity.
 fn not_in_requirements(pods: &[&Pod]) -> Vec<NodeRequirement> {
     let terms = pods.iter().flat_map(|pod| required_node_affinity_terms(pod).unwrap_or_default());
     let expressions = terms.flat_map(|term| term.match_expressions.iter().flatten());
@@ -383,7 +389,8 @@ fn not_in_requirements(pods: &[&Pod]) -> Vec<NodeRequirement> {
     unwanted
 }
 
-/// What a claim may list of these launches, cheapest first: one type; or, if variety is demanded, all up to some size.
+/// Returns the lists of types that a claim may have, cheapest first: single types, or with
+/// `minValues` all types up to some size.
 fn choose_types(source: &PoolLaunches<'_>, suitable: &[&PossibleLaunch<'_>]) -> Vec<TypeChoice> {
     let mut types: BTreeMap<&str, (&InstanceType, Price)> = BTreeMap::new();
     for launch in suitable {
@@ -411,7 +418,8 @@ fn choose_types(source: &PoolLaunches<'_>, suitable: &[&PossibleLaunch<'_>]) -> 
     choices
 }
 
-/// Every choice of a value for each key that has any, and with `open` also of no value.
+/// Returns every choice of one value for each key that has values. With `open`, a key may also have
+/// no value.
 fn new_node_kinds<'a>(pool: usize, keys: &[&'a str], source: &PoolLaunches<'_>, open: bool) -> Vec<NewNodeKind<'a>> {
     let mut all: Vec<BTreeMap<&'a str, String>> = vec![BTreeMap::new()];
     for key in keys {
@@ -429,7 +437,7 @@ fn new_node_kinds<'a>(pool: usize, keys: &[&'a str], source: &PoolLaunches<'_>, 
             all = pinned;
         }
     }
-    // Pinned kinds first: with them a good placement is found early.
+    // Pinned kinds come first, because they lead to a good placement early.
     all.sort_by_key(|pins| std::cmp::Reverse(pins.len()));
     all.into_iter().map(|pins| NewNodeKind { pool, pinned_labels: pins }).collect()
 }

@@ -1,4 +1,4 @@
-//! Small worlds whose best placement can be worked out by hand.
+//! Tests on small clusters whose optimum can be found by hand.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,8 @@ use crate::catalogue;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// Types `s` (2 CPU, $1), `m` (4 CPU, $1.8) and `l` (8 CPU, $4), on demand in zones a and b; `m` in zone b for $1.5.
+/// Returns the types `s` (2 CPU, $1), `m` (4 CPU, $1.8) and `l` (8 CPU, $4), on-demand in zones a
+/// and b; `m` costs $1.5 in zone b.
 fn types() -> Value {
     let offering = |zone: &str, price: f64| {
         json!({"Price": price, "Available": true, "Requirements": [
@@ -89,7 +90,8 @@ fn what_fits_nowhere_is_left_out() {
 fn limits_decide_how_many_are_placed() {
     let world = |limits: Value| [vec![pool(json!({"limits": limits}))], pods(4, "900m", &json!({}))].concat();
     assert_eq!(optimum_of(&world(json!({"cpu": "2"})), DomainChoice::Unrestricted), Some(expected_optimum(2, "$1/h")));
-    // Two small nodes are dearer than a middle one, but a limit on nodes decides otherwise than one on CPUs.
+    // Two small nodes cost more than a middle one, but limits on nodes and on CPUs lead to
+    // different results.
     assert_eq!(
         optimum_of(&world(json!({"cpu": "4", "nodes": "1"})), DomainChoice::Unrestricted),
         Some(expected_optimum(4, "$1.5/h"))
@@ -146,7 +148,8 @@ fn spec_02_118_variety_is_kept() {
     let demand = json!([{"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": 2}]);
     let world =
         [vec![pool(json!({"template": {"spec": {"requirements": demand}}}))], pods(5, "900m", &json!({}))].concat();
-    // Five pods fit on `l` alone, which is not enough; so two nodes, for which two types remain each.
+    // Five pods fit only on `l`, and one type is not enough. So there are two nodes, each of which
+    // allows two types.
     assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), Some(expected_optimum(5, "$2.5/h")));
 }
 
@@ -172,7 +175,7 @@ fn variety_is_found_within_one_alternative_of_a_node_affinity() {
     );
 }
 
-// kube-scheduler would have them on a node that is in no zone; by spec 02 §8.5 a planner keeps them off it.
+// kube-scheduler would bind them to a node without a zone; by spec 02 §8.5 a planner does not.
 #[test]
 fn a_node_without_a_zone_is_nothing_for_pods_that_are_kept_apart_by_zone() {
     let room = json!({"cpu": "8", "memory": "64Gi", "pods": "10"});
@@ -189,7 +192,7 @@ fn too_much_is_not_tried() {
     assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), None);
 }
 
-/// Karpenter's recorded plans are lawful, so the best must be at least as good; here the search is held against itself.
+/// Compares the search with itself: an optimum with free choice of domains can only be better.
 #[test]
 fn free_choice_is_never_worse_than_late_commitment() {
     for seed in 0..12 {

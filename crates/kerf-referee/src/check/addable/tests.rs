@@ -1,4 +1,4 @@
-//! A pod that has been left out is found a place if there is one, and only then.
+//! Tests that a pod that was left out is reported if and only if it can be added.
 
 use serde_json::{Value, json};
 
@@ -141,7 +141,7 @@ fn a_claim_is_for_one_alternative_of_a_node_affinity() {
     );
 }
 
-// Whether kube-scheduler binds it before those who would be in its way is not ours to say.
+// Kerf cannot decide whether kube-scheduler binds the pod before those that would prevent it.
 #[test]
 fn nobody_has_to_be_added_in_between() {
     let spread = json!({"topologySpreadConstraints": [{

@@ -1,4 +1,4 @@
-//! Rules between pods, on claims whose zone is certain and on claims whose zone is open.
+//! Tests of the rules between pods, for claims with one zone and for claims with several.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn pod_affinity_spec(kind: &str, key: &str, app: &str) -> Value {
     ]}}})
 }
 
-/// A world of a pool and these pods, and the verdict on these claims.
+/// Checks these claims in a cluster of one pool and these pods.
 fn violations_of_claims(pods: &[Value], claims: &[Value]) -> Vec<String> {
     let objects: Vec<Value> = std::iter::once(pool(json!({}))).chain(pods.iter().cloned()).collect();
     violations_of(&objects, &plan(claims, json!([]), &[]))
@@ -45,7 +45,8 @@ fn spec_02_80_zones_that_a_pool_could_offer_count_as_empty() {
     assert_eq!(violations_of_claims(&identical_pods(&["x-0", "x-1"], &spread_spec(ZONE, 2)), &together), NO_VIOLATIONS);
 }
 
-// A spread may have to wait for pods that nothing constrains to fill its emptiest zone, while others must not come before it.
+// A spread may have to wait until pods without constraints fill its zone with the fewest pods,
+// while other pods must not be bound before it.
 #[test]
 fn pods_that_fill_the_emptiest_zone_are_bound_in_between() {
     let zones =
@@ -61,14 +62,15 @@ fn pods_that_fill_the_emptiest_zone_are_bound_in_between() {
     let in_a = claim(&["a-0", "a-1", "a-2", "a-3", "x-0", "x-1", "x-2"], &["l"], &["a"]);
     let claims = [in_a.clone(), claim(&["b-0", "b-1"], &["l"], &["b"])];
     assert_eq!(violations_of(&objects, &plan(&claims, json!([]), &[])), NO_VIOLATIONS);
-    // With one pod less in zone b the third can never be bound.
+    // With one pod less in zone b, the third can never be bound.
     let objects: Vec<Value> = objects.into_iter().filter(|object| object["metadata"]["name"] != "b-1").collect();
     let claims = [in_a, claim(&["b-0"], &["l"], &["b"])];
     let broken = violations_of(&objects, &plan(&claims, json!([]), &[]));
     assert!(broken.iter().any(|broken| broken.starts_with("TopologySpread")), "{broken:?}");
 }
 
-// Whoever counts others but is counted by nobody can be bound before any of them, however tight their own spread is.
+// A pod that counts others but that no spread counts can be bound before all of them, however small
+// their own `maxSkew` is.
 #[test]
 fn pods_that_nobody_counts_are_bound_first() {
     let watching = json!({"topologySpreadConstraints": [{
@@ -87,7 +89,8 @@ fn pods_that_nobody_counts_are_bound_first() {
     assert_eq!(violations_of_claims(&pods, &claims), NO_VIOLATIONS);
 }
 
-// Pods that may be bound at any time must not fill the zone of others who wait for their turn there.
+// Pods that can be bound at any time must not fill a zone in which other pods still have to be
+// bound.
 #[test]
 fn pods_that_can_be_last_are_held_back() {
     let of_tier = |mut pod: Value| {
@@ -116,7 +119,8 @@ fn pods_that_can_be_last_are_held_back() {
     assert_eq!(violations_of(&objects, &plan(&claims, json!([]), &[])), NO_VIOLATIONS);
 }
 
-// Two kinds that count each other: those first who are in nobody's way where they are.
+// Two groups of pods whose spreads count each other: pods that affect no spread of the others are
+// bound first.
 #[test]
 fn pods_that_spoil_nothing_for_others_are_bound_first() {
     let counting = |key: &str, app: &str| {
@@ -135,8 +139,9 @@ fn pods_that_spoil_nothing_for_others_are_bound_first() {
     assert_eq!(violations_of_claims(&pods.concat(), &claims), NO_VIOLATIONS);
 }
 
-// Two kinds that both come too late once all others are bound, one of which fills the zone of the other: the other waits in between for pods
-// that could come at any time, and the first must not step in.
+// Two groups of pods, neither of which could be bound last; one fills the zone of the other. The
+// second group waits for pods that can be bound at any time, and the first group must not be bound
+// before it.
 #[test]
 fn pods_that_are_in_the_way_let_others_go_on() {
     let of_tier = |mut pod: Value| {
@@ -164,7 +169,8 @@ fn pods_that_are_in_the_way_let_others_go_on() {
     assert_eq!(violations_of(&objects, &plan(&claims, json!([]), &[])), NO_VIOLATIONS);
 }
 
-// To a pod that has accepted soft taints those who are on nodes with such taints count, and so do the zones where there could be more.
+// A pod that has accepted `PreferNoSchedule` taints counts pods on nodes with such taints, and
+// zones in which such nodes could be launched.
 #[test]
 fn pods_on_nodes_with_soft_taints_count_for_those_who_accept_them() {
     let mut honour = spread_spec(ZONE, 1);
@@ -179,7 +185,7 @@ fn pods_on_nodes_with_soft_taints_count_for_those_who_accept_them() {
     assert_eq!(violations_of(&objects, &plan(&apart, json!([]), &[])), NO_VIOLATIONS);
 }
 
-// A node that is starting will have lost its taints when a pod is bound to it, so that the pod counts there.
+// A starting node will have lost its taints when a pod is bound to it, so the pod counts there.
 #[test]
 fn pods_on_a_node_that_is_starting_are_counted_once_they_are_bound() {
     let mut honour = spread_spec("karpenter.sh/capacity-type", 1);
@@ -214,7 +220,8 @@ fn spec_02_81_zones_outside_the_pool_are_no_domains() {
     assert_eq!(violations_of(&objects, &plan(&claims, json!([]), &[])), NO_VIOLATIONS);
 }
 
-// A pod that wants any tier but gold gets a node whose tier is made up; nobody has to be spread over that.
+// A pod that excludes tier `gold` gets a node with an arbitrary tier. Spreads do not count this
+// tier as a domain.
 #[test]
 fn a_label_that_is_made_up_for_a_planned_node_is_no_domain_of_a_spread() {
     let tier = "example.com/tier";
@@ -255,7 +262,8 @@ fn spec_02_85_too_few_domains_count_as_an_empty_one() {
     let pods = identical_pods(&["x-0", "x-1", "x-2", "x-3"], &spec);
     let three = [("x-0", "a"), ("x-1", "b"), ("x-2", "c")].map(|(pod, zone)| claim(&[pod], &["s"], &[zone]));
     let objects = [vec![pool(json!({}))], pods].concat();
-    // Zone d is sold out, but it is a zone; with minDomains 5 there would be too few.
+    // Zone d has no available offering, but it is a zone. With `minDomains` 5 there would be too
+    // few.
     assert_eq!(violations_of(&objects, &plan(&three, json!([]), &["x-3"])), NO_VIOLATIONS);
     let four: Vec<Value> = three.into_iter().chain([claim(&["x-3"], &["s"], &["a"])]).collect();
     assert_eq!(violations_of(&objects, &plan(&four, json!([]), &[])).len(), 1);
@@ -275,7 +283,7 @@ fn spec_02_88_hosts_are_spread_as_if_there_were_always_an_empty_one() {
 fn spec_02_87_a_spread_of_others_limits_nobody() {
     let mut pods = identical_pods(&["y-0", "y-1"], &spread_spec(ZONE, 1));
     assert_eq!(violations_of_claims(&pods, &[claim(&["y-0", "y-1"], &["l"], &["b"])]), NO_VIOLATIONS);
-    // The others themselves may come later, so nothing keeps them from the same zone.
+    // The counted pods themselves may be bound later, so they may be in the same zone.
     pods.extend(identical_pods(&["x-0", "x-1"], &json!({})));
     assert_eq!(violations_of_claims(&pods, &[claim(&["y-0", "x-0", "x-1", "y-1"], &["l"], &["b"])]), NO_VIOLATIONS);
 }
@@ -305,7 +313,7 @@ fn a_spread_pod_needs_one_certain_zone() {
          maxSkew is 1, when claim 0 (default) in b"
         )]
     );
-    // One that is alone may be anywhere.
+    // A single pod may be in any zone.
     assert_eq!(violations_of_claims(&pods[..1], &open[..1]), NO_VIOLATIONS);
 }
 

@@ -5,9 +5,10 @@
 //!
 //! - First come pods whose own rules depend on the order. Among them, pods that no spread counts
 //!   come before those that some spread counts, and a smaller `maxSkew` comes before a greater one.
-//! - Then come pods that an affinity term selects, then the rest. While a spread waits for its
-//!   domains with the fewest pods to fill, pods planned there are next, and pods that would fill
-//!   its other domains are last.
+//! - If none of them can be bound, the pod comes next that hinders waiting spreads least. A spread
+//!   waits for its domains with the fewest pods to fill: pods planned there come first, and pods
+//!   that would fill its other domains come last. Among equals, pods that no spread counts come
+//!   first, then pods that an affinity term selects.
 //!
 //! If this gets stuck, three more attempts follow. The second puts only those pods first that could
 //! not be bound last; among them, those that affect the fewest spreads of others. The third puts
