@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let oracle = Oracle { program: PathBuf::from(oracle), scratch: std::env::temp_dir() };
     let kerf = KerfProgram::new(PathBuf::from(kerf), std::env::temp_dir());
     // A run that fails returns JSON that is not a plan, which the comparison reports.
-    let ask = |manifests: &str, types: &str| match kerf.plan_output(manifests, types, &[]) {
+    let plan = |manifests: &str, types: &str| match kerf.plan_output(manifests, types, &[]) {
         Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or(Value::Null),
         Err(error) => Value::String(error.to_string()),
     };
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let compare = |part: usize| {
         let seeds = (first..first + worlds).skip(part).step_by(threads);
         let worlds = seeds.map(|seed| (seed, ClusterSize::for_seed(seed))).collect();
-        compare_with_karpenter(&ask, &KarpenterAnswers::Live { oracle: &oracle, worlds, runs: KARPENTER_RUNS })
+        compare_with_karpenter(&plan, &KarpenterAnswers::Live { oracle: &oracle, worlds, runs: KARPENTER_RUNS })
     };
     let mut report = DifferentialReport::default();
     std::thread::scope(|scope| {

@@ -20,8 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         "large" => ClusterSize::Large,
         other => return Err(format!("no such size: {other}").into()),
     };
-    let made = provisioning_cluster(seed.parse()?, size);
+    let generated = provisioning_cluster(seed.parse()?, size);
     std::fs::create_dir_all(folder)?;
-    std::fs::write(Path::new(folder).join("manifests.json"), made.manifests)?;
-    Ok(std::fs::write(Path::new(folder).join("types.json"), made.types)?)
+    std::fs::write(Path::new(folder).join("manifests.json"), generated.manifests)?;
+    Ok(std::fs::write(Path::new(folder).join("types.json"), generated.types)?)
 }

@@ -153,14 +153,15 @@ fn offering_from_wire(wire: &WireOffering) -> Offering {
 /// Returns the capacity less what the kubelet reserves (100m CPU and 10Mi memory) and, for memory,
 /// less all huge pages.
 fn allocatable(capacity: &Resources) -> Resources {
-    let mut kept = Resources::new();
-    kept.set("cpu", Quantity::from_nanos(100_000_000, kerf_api::quantity::QuantityFormat::DecimalSi));
-    kept.set("memory", Quantity::from_nanos((10 << 20) * 1_000_000_000, kerf_api::quantity::QuantityFormat::BinarySi));
-    let mut rest = capacity.minus(&kept);
+    let mut reserved = Resources::new();
+    reserved.set("cpu", Quantity::from_nanos(100_000_000, kerf_api::quantity::QuantityFormat::DecimalSi));
+    reserved
+        .set("memory", Quantity::from_nanos((10 << 20) * 1_000_000_000, kerf_api::quantity::QuantityFormat::BinarySi));
+    let mut remaining = capacity.minus(&reserved);
     for (_, pages) in capacity.iter().filter(|(name, _)| name.starts_with("hugepages-")) {
-        rest.set("memory", (rest.get("memory") - pages).max(Quantity::ZERO));
+        remaining.set("memory", (remaining.get("memory") - pages).max(Quantity::ZERO));
     }
-    rest
+    remaining
 }
 
 /// Returns `large` for `m5.large`, or `None` if the name does not have this form.

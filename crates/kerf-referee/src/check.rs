@@ -57,12 +57,12 @@ pub(crate) use self::pool_domains::PoolDomains;
 pub(crate) use self::topology::{PlacementTarget, PodTargets, SpreadBound, Topology, cartesian_product, combinations};
 
 /// Returns every constraint that the plan breaks; empty if it breaks none.
-pub fn check(world: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
-    let mut violations = accounting::check(world, plan);
-    violations.extend(claims::check(world, catalogue, plan));
-    violations.extend(existing::check(world, plan));
-    violations.extend(limits::check(world, catalogue, plan));
-    violations.extend(topology::check(world, catalogue, plan));
+pub fn check(cluster: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
+    let mut violations = accounting::check(cluster, plan);
+    violations.extend(claims::check(cluster, catalogue, plan));
+    violations.extend(existing::check(cluster, plan));
+    violations.extend(limits::check(cluster, catalogue, plan));
+    violations.extend(topology::check(cluster, catalogue, plan));
     violations
 }
 

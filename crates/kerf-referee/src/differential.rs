@@ -79,7 +79,9 @@ pub fn compare_with_karpenter(
     answers: &KarpenterAnswers<'_>,
 ) -> DifferentialReport {
     let comparisons = match answers {
-        KarpenterAnswers::Recorded(recorded) => recorded.worlds.iter().map(|theirs| compare(kerf, theirs)).collect(),
+        KarpenterAnswers::Recorded(recorded) => {
+            recorded.worlds.iter().map(|recorded| compare(kerf, recorded)).collect()
+        }
         KarpenterAnswers::Live { oracle, worlds, runs } => worlds
             .iter()
             .map(|(seed, size)| compare_live(kerf, oracle, &provisioning_cluster(*seed, *size), *runs))
@@ -93,12 +95,12 @@ pub fn compare_with_karpenter(
 fn compare_live(
     kerf: &dyn Fn(&str, &str) -> Value,
     oracle: &Oracle,
-    made: &GeneratedCluster,
+    generated: &GeneratedCluster,
     runs: usize,
 ) -> WorldComparison {
-    let compared = |runs| match oracle.record_world(made, runs) {
-        Ok(theirs) => compare(kerf, &theirs),
-        Err(error) => WorldComparison::failed(made.seed, made.size, error.to_string()),
+    let compared = |runs| match oracle.record_world(generated, runs) {
+        Ok(recorded) => compare(kerf, &recorded),
+        Err(error) => WorldComparison::failed(generated.seed, generated.size, error.to_string()),
     };
     let mut comparison = compared(runs);
     if !comparison.left_out.is_empty() {
@@ -107,57 +109,60 @@ fn compare_live(
     comparison
 }
 
-fn compare(kerf: &dyn Fn(&str, &str) -> Value, theirs: &RecordedWorld) -> WorldComparison {
-    let made = provisioning_cluster(theirs.seed, theirs.size);
-    let failed = |why: String| WorldComparison::failed(theirs.seed, theirs.size, why);
-    if made.fingerprint() != theirs.fingerprint {
+fn compare(kerf: &dyn Fn(&str, &str) -> Value, recorded: &RecordedWorld) -> WorldComparison {
+    let generated = provisioning_cluster(recorded.seed, recorded.size);
+    let failed = |reason: String| WorldComparison::failed(recorded.seed, recorded.size, reason);
+    if generated.fingerprint() != recorded.fingerprint {
         return failed("the generator has changed since the record was made: record anew".to_owned());
     }
-    let (plan, violations) = match read_and_check_plan(&made, &kerf(&made.manifests, &made.types)) {
-        Ok(judged) => judged,
-        Err(why) => return failed(why),
+    let (plan, violations) = match read_and_check_plan(&generated, &kerf(&generated.manifests, &generated.types)) {
+        Ok(checked) => checked,
+        Err(reason) => return failed(reason),
     };
-    let lawful: Vec<&RecordedRun> = theirs.runs.iter().filter(|run| run.broken.is_empty()).collect();
-    let mut comparison = WorldComparison::failed(theirs.seed, theirs.size, String::new());
+    let valid_runs: Vec<&RecordedRun> = recorded.runs.iter().filter(|run| run.broken.is_empty()).collect();
+    let mut comparison = WorldComparison::failed(recorded.seed, recorded.size, String::new());
     comparison.failure = None;
     comparison.placed = plan.placed();
     comparison.price = plan.price();
     comparison.violations = violations;
-    comparison.left_out = match ClusterManifests::read(&made.manifests) {
-        Ok(world) => pods_left_out(&world, &plan, &lawful),
+    comparison.left_out = match ClusterManifests::read(&generated.manifests) {
+        Ok(cluster) => pods_left_out(&cluster, &plan, &valid_runs),
         Err(error) => return failed(error.to_string()),
     };
-    let placed = |run: &RecordedRun| theirs.pods.saturating_sub(run.unplaced.len());
-    comparison.karpenter_placed = median(lawful.iter().map(|run| placed(run)).collect());
-    let same = lawful.iter().filter(|run| placed(run) == comparison.placed);
-    comparison.karpenter_price = median(same.map(|run| run.price()).collect());
+    let placed = |run: &RecordedRun| recorded.pods.saturating_sub(run.unplaced.len());
+    comparison.karpenter_placed = median(valid_runs.iter().map(|run| placed(run)).collect());
+    let comparable_runs = valid_runs.iter().filter(|run| placed(run) == comparison.placed);
+    comparison.karpenter_price = median(comparable_runs.map(|run| run.price()).collect());
     comparison
 }
 
 /// Decodes a plan and returns it with the constraints that it breaks.
-pub(crate) fn read_and_check_plan(made: &GeneratedCluster, answer: &Value) -> Result<(Plan, Vec<Violation>), String> {
-    let world = ClusterManifests::read(&made.manifests).map_err(|error| error.to_string())?;
-    let catalogue = catalogue::read(&made.types).map_err(|error| error.to_string())?;
-    let plan = Plan::read(answer).map_err(|error| format!("not a plan: {error}"))?;
-    let violations = check(&world, &catalogue, &plan);
+pub(crate) fn read_and_check_plan(
+    generated: &GeneratedCluster,
+    plan_json: &Value,
+) -> Result<(Plan, Vec<Violation>), String> {
+    let cluster = ClusterManifests::read(&generated.manifests).map_err(|error| error.to_string())?;
+    let catalogue = catalogue::read(&generated.types).map_err(|error| error.to_string())?;
+    let plan = Plan::read(plan_json).map_err(|error| format!("not a plan: {error}"))?;
+    let violations = check(&cluster, &catalogue, &plan);
     Ok((plan, violations))
 }
 
 /// Returns the pods that the plan leaves out beyond the greatest number of equivalent pods that a
 /// run leaves out.
-fn pods_left_out(world: &ClusterManifests, plan: &Plan, runs: &[&RecordedRun]) -> Vec<String> {
+fn pods_left_out(cluster: &ClusterManifests, plan: &Plan, runs: &[&RecordedRun]) -> Vec<String> {
     let unplaced: BTreeSet<&str> = plan.provisioning.unschedulable.iter().map(|u| u.pod.as_str()).collect();
     let mut kinds: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for pending in world.pending_pods() {
+    for pending in cluster.pending_pods() {
         kinds.entry(pod_equivalence_key(pending.pod)).or_default().push(pod_key(pending.pod));
     }
-    let missing = |alike: Vec<String>| {
-        let most = runs.iter().map(|run| alike.iter().filter(|pod| run.unplaced.contains(pod)).count()).max();
-        let ours: Vec<String> = alike.into_iter().filter(|pod| unplaced.contains(pod.as_str())).collect();
-        let accounted = most.unwrap_or(ours.len());
-        ours.into_iter().skip(accounted)
+    let left_out_of = |equivalent: Vec<String>| {
+        let most = runs.iter().map(|run| equivalent.iter().filter(|pod| run.unplaced.contains(pod)).count()).max();
+        let unplaced_here: Vec<String> = equivalent.into_iter().filter(|pod| unplaced.contains(pod.as_str())).collect();
+        let allowed = most.unwrap_or(unplaced_here.len());
+        unplaced_here.into_iter().skip(allowed)
     };
-    kinds.into_values().flat_map(missing).collect()
+    kinds.into_values().flat_map(left_out_of).collect()
 }
 
 /// Returns the median; of an even number of values, the greater of the two in the middle. `None` if

@@ -40,25 +40,25 @@ pub fn disruption_violations(manifests: &str, types: &str, plan: &Plan, at: Time
     let mut cluster: Value = serde_json::from_str(manifests).map_err(|error| error.to_string())?;
     let catalogue = catalogue::read(types).map_err(|error| error.to_string())?;
     let budgets = rules::RemainingBudgets::of(&cluster, at)?;
-    let mut taken: BTreeMap<String, i64> = BTreeMap::new();
+    let mut disrupted_by_pool: BTreeMap<String, i64> = BTreeMap::new();
     let mut launched: Vec<&String> = Vec::new();
     let mut violations = cost::plan_cost_violations(&cluster, &catalogue, plan);
     for (index, command) in plan.disruption.commands.iter().enumerate() {
-        let mut found = command_violations(&cluster, &catalogue, command, at)?;
+        let mut own_violations = command_violations(&cluster, &catalogue, command, at)?;
         for name in &command.nodes {
             if launched.contains(&name) {
-                found.push(format!("takes {name}, which an earlier command launches"));
+                own_violations.push(format!("takes {name}, which an earlier command launches"));
             }
             let Some(pool) = rules::pool_name_of(&cluster, name) else { continue };
-            let so_far = taken.entry(pool.clone()).or_default();
-            let left = budgets.remaining(&pool, &command.reason) - *so_far;
+            let disrupted = disrupted_by_pool.entry(pool.clone()).or_default();
+            let left = budgets.remaining(&pool, &command.reason) - *disrupted;
             if left <= 0 {
-                found.push(format!("{name} is over the budget of {pool} for {}", command.reason));
+                own_violations.push(format!("{name} is over the budget of {pool} for {}", command.reason));
             }
-            *so_far += 1;
+            *disrupted += 1;
         }
-        let named = format!("command {index} ({} {})", command.reason, command.nodes.join(" "));
-        violations.extend(found.into_iter().map(|fault| format!("{named}: {fault}")));
+        let label = format!("command {index} ({} {})", command.reason, command.nodes.join(" "));
+        violations.extend(own_violations.into_iter().map(|violation| format!("{label}: {violation}")));
         cluster = apply_command(&cluster, &catalogue, command, at)?;
         launched.extend(command.replacements.iter().map(|claim| &claim.name));
     }
@@ -87,26 +87,28 @@ fn moved_pod_violations(
 ) -> Result<Vec<String>, String> {
     let must_move = rules::reschedulable_pods(cluster, &command.nodes)?;
     let mut violations = Vec::new();
-    let mut told = command.pods.clone();
-    told.sort();
-    if told != must_move {
-        violations.push(format!("moves {told:?}, but on its nodes are {must_move:?}"));
+    let mut planned_moves = command.pods.clone();
+    planned_moves.sort();
+    if planned_moves != must_move {
+        violations.push(format!("moves {planned_moves:?}, but on its nodes are {must_move:?}"));
     }
     // Without the nodes, their pods are pending.
-    let without = ClusterManifests::decode(&apply_commands::without_nodes(cluster, &command.nodes, &must_move))
-        .map_err(|e| e.to_string())?;
+    let remaining_cluster =
+        ClusterManifests::decode(&apply_commands::without_nodes(cluster, &command.nodes, &must_move))
+            .map_err(|e| e.to_string())?;
     let mut placed: Vec<&String> = command.replacements.iter().flat_map(|claim| &claim.pods).collect();
     placed.extend(command.existing_nodes.iter().flat_map(|node| &node.pods));
     let may_wait = match command.reason.as_str() {
         "Drifted" => rules::pods_not_reschedulable_now(cluster, &command.nodes, at)?,
         _ => Vec::new(),
     };
-    let lost: Vec<&String> = must_move.iter().filter(|pod| !placed.contains(pod) && !may_wait.contains(pod)).collect();
-    if !lost.is_empty() {
-        violations.push(format!("has no place for {lost:?}"));
+    let without_target: Vec<&String> =
+        must_move.iter().filter(|pod| !placed.contains(pod) && !may_wait.contains(pod)).collect();
+    if !without_target.is_empty() {
+        violations.push(format!("has no place for {without_target:?}"));
     }
-    let waiting = without.pending_pods().into_iter().map(|pending| pod_key(pending.pod));
-    let unschedulable = waiting.filter(|pod| !placed.contains(&pod) && !lost.contains(&pod));
+    let waiting = remaining_cluster.pending_pods().into_iter().map(|pending| pod_key(pending.pod));
+    let unschedulable = waiting.filter(|pod| !placed.contains(&pod) && !without_target.contains(&pod));
     let what_if = Plan {
         provisioning: PlanProvisioning {
             node_claims: command.replacements.clone(),
@@ -120,8 +122,9 @@ fn moved_pod_violations(
         ..Plan::default()
     };
     // Replacements have no requests in the plan.
-    let broken =
-        check(&without, catalogue, &what_if).into_iter().filter(|violation| violation.rule != PlanRule::Requests);
+    let broken = check(&remaining_cluster, catalogue, &what_if)
+        .into_iter()
+        .filter(|violation| violation.rule != PlanRule::Requests);
     violations.extend(broken.map(|violation| format!("breaks {violation}")));
     Ok(violations)
 }

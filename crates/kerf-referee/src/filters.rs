@@ -115,13 +115,13 @@ impl<'a> Filters<'a> {
 
 /// Rejects a cordoned node unless the pod tolerates the taint `node.kubernetes.io/unschedulable`.
 fn unschedulable(pod: &Pod, node: &NodeView<'_>) -> Option<FilterReason> {
-    let marked = node.node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
+    let is_cordoned = node.node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
     let taint = Taint {
         key: "node.kubernetes.io/unschedulable".to_owned(),
         effect: "NoSchedule".to_owned(),
         ..Taint::default()
     };
-    (marked && !tolerates(pod, &taint)).then_some(FilterReason::Unschedulable)
+    (is_cordoned && !tolerates(pod, &taint)).then_some(FilterReason::Unschedulable)
 }
 
 fn taint_toleration(pod: &Pod, node: &NodeView<'_>) -> Option<FilterReason> {
@@ -135,8 +135,8 @@ fn node_affinity(pod: &Pod, node: &NodeView<'_>) -> Option<FilterReason> {
 }
 
 fn node_ports(pod: &Pod, node: &NodeView<'_>) -> Option<FilterReason> {
-    let taken = node.live_pods().find_map(|other| ports::conflict(pod, other));
-    taken.map(|(wanted, _)| FilterReason::NodePorts { wanted })
+    let port_conflict = node.live_pods().find_map(|other| ports::conflict(pod, other));
+    port_conflict.map(|(wanted, _)| FilterReason::NodePorts { wanted })
 }
 
 /// Rejects the node if the requests of all pods, the new pod included, exceed its allocatable
@@ -146,8 +146,8 @@ fn resources_fit(requests: &Resources, node: &NodeView<'_>) -> Vec<FilterReason>
         Resources::from_quantities(node.node.status.as_ref().and_then(|status| status.allocatable.as_ref()));
     let used = sum_of_requests(node.live_pods());
     let zero = kerf_api::quantity::Quantity::ZERO;
-    let asked = requests.iter().filter(|(_, amount)| *amount > zero);
-    let short = asked.filter(|(name, amount)| *amount + used.get(name) > allocatable.get(name));
+    let requested = requests.iter().filter(|(_, amount)| *amount > zero);
+    let short = requested.filter(|(name, amount)| *amount + used.get(name) > allocatable.get(name));
     short
         .map(|(name, requested)| match name {
             PODS => FilterReason::TooManyPods,

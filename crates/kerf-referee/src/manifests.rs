@@ -79,50 +79,50 @@ impl ClusterManifests {
 
     /// Decodes manifests from parsed JSON.
     pub fn decode(manifests: &Value) -> Result<Self, ManifestError> {
-        let mut world = Self::default();
+        let mut cluster = Self::default();
         let mut workloads = Vec::new();
         let mut named_namespaces = Vec::new();
         for object in flatten_lists(manifests) {
             named_namespaces.extend(object["metadata"]["namespace"].as_str().map(str::to_owned));
             match object["kind"].as_str().unwrap_or_default() {
-                "NodePool" => world.pools.push(decode(object)?),
-                "NodeClaim" => world.node_claims.push(decode(object)?),
-                "Node" => world.nodes.push(decode(object)?),
-                "Pod" => world.pods.push(decode(object)?),
-                "DaemonSet" => world.daemon_sets.push(decode(object)?),
-                "PersistentVolumeClaim" => world.volume_claims.push(decode(object)?),
-                "PersistentVolume" => world.volumes.push(decode(object)?),
-                "StorageClass" => world.storage_classes.push(decode(object)?),
-                "PodDisruptionBudget" => world.disruption_budgets.push(decode(object)?),
+                "NodePool" => cluster.pools.push(decode(object)?),
+                "NodeClaim" => cluster.node_claims.push(decode(object)?),
+                "Node" => cluster.nodes.push(decode(object)?),
+                "Pod" => cluster.pods.push(decode(object)?),
+                "DaemonSet" => cluster.daemon_sets.push(decode(object)?),
+                "PersistentVolumeClaim" => cluster.volume_claims.push(decode(object)?),
+                "PersistentVolume" => cluster.volumes.push(decode(object)?),
+                "StorageClass" => cluster.storage_classes.push(decode(object)?),
+                "PodDisruptionBudget" => cluster.disruption_budgets.push(decode(object)?),
                 "CSINode" => {
                     let csi: CSINode = decode(object)?;
-                    world.csi_nodes.insert(csi.metadata.name.clone().unwrap_or_default(), csi);
+                    cluster.csi_nodes.insert(csi.metadata.name.clone().unwrap_or_default(), csi);
                 }
                 "Namespace" => {
                     let namespace: Namespace = decode(object)?;
                     let meta = namespace.metadata;
-                    world.namespaces.insert(meta.name.unwrap_or_default(), meta.labels.unwrap_or_default());
+                    cluster.namespaces.insert(meta.name.unwrap_or_default(), meta.labels.unwrap_or_default());
                 }
                 "Deployment" | "ReplicaSet" | "StatefulSet" | "Job" => workloads.push(object),
                 _ => {}
             }
         }
-        for pod in &mut world.pods {
+        for pod in &mut cluster.pods {
             pod.metadata.namespace.get_or_insert_with(|| "default".to_owned());
         }
-        world.pods.extend(workloads::missing_pods(&workloads, &world.pods)?);
-        world.pods.sort_by_key(crate::placement::pod_key);
-        world.nodes.sort_by_key(|node| node.metadata.name.clone());
-        world.node_claims.sort_by_key(|claim| claim.name.clone());
-        world.pools.sort_by(|a, b| (b.weight, &b.name).cmp(&(a.weight, &a.name)));
+        cluster.pods.extend(workloads::missing_pods(&workloads, &cluster.pods)?);
+        cluster.pods.sort_by_key(crate::placement::pod_key);
+        cluster.nodes.sort_by_key(|node| node.metadata.name.clone());
+        cluster.node_claims.sort_by_key(|claim| claim.name.clone());
+        cluster.pools.sort_by(|a, b| (b.weight, &b.name).cmp(&(a.weight, &a.name)));
         named_namespaces.push("default".to_owned());
         for name in named_namespaces {
-            world.namespaces.entry(name).or_default();
+            cluster.namespaces.entry(name).or_default();
         }
-        for (name, labels) in &mut world.namespaces {
+        for (name, labels) in &mut cluster.namespaces {
             labels.insert("kubernetes.io/metadata.name".to_owned(), name.clone());
         }
-        Ok(world)
+        Ok(cluster)
     }
 
     /// Returns the volumes, volume claims and storage classes.

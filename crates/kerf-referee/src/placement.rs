@@ -58,13 +58,13 @@ pub fn spread_constraints(pod: &Pod) -> impl Iterator<Item = &TopologySpreadCons
 /// the label selector and be in one of the term's namespaces: those that the term lists and those
 /// that its namespace selector selects. A term with neither selects pods of the owner's namespace.
 pub fn term_selects(term: &PodAffinityTerm, owner: &Pod, pod: &Pod, namespaces: &Namespaces) -> bool {
-    let listed = term.namespaces.as_deref().unwrap_or_default();
-    let home = namespace(pod);
-    let in_namespace = if listed.is_empty() && term.namespace_selector.is_none() {
-        home == namespace(owner)
+    let listed_namespaces = term.namespaces.as_deref().unwrap_or_default();
+    let pod_namespace = namespace(pod);
+    let in_namespace = if listed_namespaces.is_empty() && term.namespace_selector.is_none() {
+        pod_namespace == namespace(owner)
     } else {
-        listed.iter().any(|name| name == home)
-            || selects(term.namespace_selector.as_ref(), labels_or_empty(namespaces.get(home)))
+        listed_namespaces.iter().any(|name| name == pod_namespace)
+            || selects(term.namespace_selector.as_ref(), labels_or_empty(namespaces.get(pod_namespace)))
     };
     in_namespace && selects(term.label_selector.as_ref(), pod_labels(pod)) && label_keys_match(term, owner, pod)
 }
@@ -74,9 +74,9 @@ pub fn term_selects(term: &PodAffinityTerm, owner: &Pod, pod: &Pod, namespaces: 
 /// them.
 fn label_keys_match(term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
     let label_of = |pod, key: &String| pod_labels(pod).get(key).cloned();
-    let own = |key: &&String| pod_labels(owner).contains_key(*key);
-    let mut equal = term.match_label_keys.iter().flatten().filter(own);
-    let mut unequal = term.mismatch_label_keys.iter().flatten().filter(own);
+    let has_owner_key = |key: &&String| pod_labels(owner).contains_key(*key);
+    let mut equal = term.match_label_keys.iter().flatten().filter(has_owner_key);
+    let mut unequal = term.mismatch_label_keys.iter().flatten().filter(has_owner_key);
     equal.all(|key| label_of(pod, key) == label_of(owner, key))
         && unequal.all(|key| label_of(pod, key) != label_of(owner, key))
 }
@@ -85,11 +85,11 @@ fn label_keys_match(term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
 /// namespace, the selector selects it, and every label of `matchLabelKeys` that the owner has is
 /// equal. A constraint without a selector counts no pod.
 pub fn spread_selects(constraint: &TopologySpreadConstraint, owner: &Pod, pod: &Pod) -> bool {
-    let ours = pod_labels(owner);
-    let mut keys = constraint.match_label_keys.iter().flatten().filter(|key| ours.contains_key(*key));
+    let owner_labels = pod_labels(owner);
+    let mut keys = constraint.match_label_keys.iter().flatten().filter(|key| owner_labels.contains_key(*key));
     namespace(pod) == namespace(owner)
         && selects(constraint.label_selector.as_ref(), pod_labels(pod))
-        && keys.all(|key| pod_labels(pod).get(key) == ours.get(key))
+        && keys.all(|key| pod_labels(pod).get(key) == owner_labels.get(key))
 }
 
 /// Returns true if a spread constraint of `owner` includes a node. The owner's node affinity must

@@ -39,11 +39,15 @@ pub fn host_ports(pod: &Pod) -> Vec<HostPort> {
     ports
         .filter_map(|port| {
             let number = port.host_port.filter(|number| *number != 0)?;
-            let or = |text: &Option<String>, default: &str| match text.as_deref() {
+            let or_default = |text: &Option<String>, default: &str| match text.as_deref() {
                 None | Some("") => default.to_owned(),
                 Some(text) => text.to_owned(),
             };
-            Some(HostPort { ip: or(&port.host_ip, "0.0.0.0"), port: number, protocol: or(&port.protocol, "TCP") })
+            Some(HostPort {
+                ip: or_default(&port.host_ip, "0.0.0.0"),
+                port: number,
+                protocol: or_default(&port.protocol, "TCP"),
+            })
         })
         .collect()
 }
@@ -51,10 +55,10 @@ pub fn host_ports(pod: &Pod) -> Vec<HostPort> {
 /// Returns the first pair of host ports of the two pods that conflict, `a`'s port first. Returns
 /// `None` if no ports conflict.
 pub fn conflict(a: &Pod, b: &Pod) -> Option<(HostPort, HostPort)> {
-    let theirs = host_ports(b);
-    host_ports(a).into_iter().find_map(|our| {
-        let their = theirs.iter().find(|their| our.conflicts_with(their))?.clone();
-        Some((our, their))
+    let other_ports = host_ports(b);
+    host_ports(a).into_iter().find_map(|port| {
+        let other_port = other_ports.iter().find(|other_port| port.conflicts_with(other_port))?.clone();
+        Some((port, other_port))
     })
 }
 

@@ -82,8 +82,8 @@ impl KerfProgram {
     /// Returns the output of `kerf plan` for these manifests and instance types, with the arguments
     /// `more` added. It contains no measured times.
     pub fn plan_output(&self, manifests: &str, types: &str, more: &[&str]) -> Result<Vec<u8>, KerfError> {
-        let question = self.runs_started.fetch_add(1, Ordering::Relaxed);
-        let file = |kind: &str| self.scratch.join(format!("kerf-{}-{question}-{kind}.json", std::process::id()));
+        let run_number = self.runs_started.fetch_add(1, Ordering::Relaxed);
+        let file = |kind: &str| self.scratch.join(format!("kerf-{}-{run_number}-{kind}.json", std::process::id()));
         let (manifest_file, types_file) = (file("manifests"), file("types"));
         fs::write(&manifest_file, manifests)?;
         fs::write(&types_file, types)?;

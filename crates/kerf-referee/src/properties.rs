@@ -82,62 +82,62 @@ impl CostComparison {
 }
 
 /// Makes a plan for a generated cluster and checks all properties.
-pub fn check_properties(made: &GeneratedCluster, kerf: &KerfProgram, care: CheckOptions) -> PropertyResult {
-    let mut trial = PropertyResult { seed: made.seed, size: made.size, violations: Vec::new(), cost: None };
-    if let Err(fault) = run_checks(made, kerf, care, &mut trial) {
-        trial.violations.push(fault);
+pub fn check_properties(generated: &GeneratedCluster, kerf: &KerfProgram, options: CheckOptions) -> PropertyResult {
+    let mut result = PropertyResult { seed: generated.seed, size: generated.size, violations: Vec::new(), cost: None };
+    if let Err(error) = run_checks(generated, kerf, options, &mut result) {
+        result.violations.push(error);
     }
-    trial
+    result
 }
 
 fn run_checks(
-    made: &GeneratedCluster,
+    generated: &GeneratedCluster,
     kerf: &KerfProgram,
-    care: CheckOptions,
-    trial: &mut PropertyResult,
+    options: CheckOptions,
+    result: &mut PropertyResult,
 ) -> Result<(), String> {
-    let ask = |manifests: &str, threads: &str| {
-        kerf.plan_output(manifests, &made.types, &["--only", "provisioning", "--threads", threads])
+    let plan_bytes = |manifests: &str, threads: &str| {
+        kerf.plan_output(manifests, &generated.types, &["--only", "provisioning", "--threads", threads])
             .map_err(|error| error.to_string())
     };
-    let bytes = ask(&made.manifests, "1")?;
-    if care.repeat_runs {
-        if ask(&made.manifests, "2")? != bytes {
-            trial.violations.push("another plan with two threads".to_owned());
+    let bytes = plan_bytes(&generated.manifests, "1")?;
+    if options.repeat_runs {
+        if plan_bytes(&generated.manifests, "2")? != bytes {
+            result.violations.push("another plan with two threads".to_owned());
         }
-        if ask(&with_shuffled_objects(made)?, "1")? != bytes {
-            trial.violations.push("another plan for another order of objects".to_owned());
+        if plan_bytes(&with_shuffled_objects(generated)?, "1")? != bytes {
+            result.violations.push("another plan for another order of objects".to_owned());
         }
     }
-    let answer: Value = serde_json::from_slice(&bytes).map_err(|error| format!("not JSON: {error}"))?;
-    let (plan, violations) = read_and_check_plan(made, &answer)?;
-    trial.violations.extend(violations.iter().map(|violation| format!("breaks {violation}")));
+    let plan_json: Value = serde_json::from_slice(&bytes).map_err(|error| format!("not JSON: {error}"))?;
+    let (plan, violations) = read_and_check_plan(generated, &plan_json)?;
+    result.violations.extend(violations.iter().map(|violation| format!("breaks {violation}")));
     if !violations.is_empty() {
         return Ok(());
     }
-    let world = ClusterManifests::read(&made.manifests).map_err(|error| error.to_string())?;
-    let types = catalogue::read(&made.types).map_err(|error| error.to_string())?;
-    let could_be_added = addable_pods(&world, &types, &plan);
-    trial
-        .violations
-        .extend(could_be_added.iter().map(|(pod, place)| format!("leaves out {pod}, which can go on {place}")));
-    if made.size != ClusterSize::Small {
+    let cluster = ClusterManifests::read(&generated.manifests).map_err(|error| error.to_string())?;
+    let types = catalogue::read(&generated.types).map_err(|error| error.to_string())?;
+    let addable = addable_pods(&cluster, &types, &plan);
+    result.violations.extend(addable.iter().map(|(pod, target)| format!("leaves out {pod}, which can go on {target}")));
+    if generated.size != ClusterSize::Small {
         return Ok(());
     }
-    let best = |commitment| optimum(&world, &types, commitment, care.search_steps);
-    if let Some(late) =
-        best(DomainChoice::OnlyWhenForced).filter(|late| covers_plan_and_places_more(late, &plan, &world))
+    let best = |domain_choice| optimum(&cluster, &types, domain_choice, options.search_steps);
+    if let Some(forced) =
+        best(DomainChoice::OnlyWhenForced).filter(|forced| covers_plan_and_places_more(forced, &plan, &cluster))
     {
-        let Optimum { placed, placements, .. } = late;
-        trial.violations.push(format!("places {} pods, but {placed} can be: {placements:?}", plan.placed()));
+        let Optimum { placed, placements, .. } = forced;
+        result.violations.push(format!("places {} pods, but {placed} can be: {placements:?}", plan.placed()));
     }
-    let plan = if PREFERENCE_MARKERS.iter().any(|word| made.manifests.contains(word)) {
-        plan_ignoring_preferences(made, kerf)?
+    let plan = if PREFERENCE_MARKERS.iter().any(|word| generated.manifests.contains(word)) {
+        plan_ignoring_preferences(generated, kerf)?
     } else {
         plan
     };
-    if let Some(free) = best(DomainChoice::Unrestricted).filter(|free| free.placed == plan.placed()) {
-        trial.cost = Some(CostComparison { planned: plan.price(), best: free.price });
+    if let Some(unrestricted) =
+        best(DomainChoice::Unrestricted).filter(|unrestricted| unrestricted.placed == plan.placed())
+    {
+        result.cost = Some(CostComparison { planned: plan.price(), best: unrestricted.price });
     }
     Ok(())
 }
@@ -146,22 +146,22 @@ fn run_checks(
 const PREFERENCE_MARKERS: [&str; 3] = ["preferredDuringScheduling", "ScheduleAnyway", "PreferNoSchedule"];
 
 /// Returns the plan that ignores preferences.
-fn plan_ignoring_preferences(made: &GeneratedCluster, kerf: &KerfProgram) -> Result<Plan, String> {
+fn plan_ignoring_preferences(generated: &GeneratedCluster, kerf: &KerfProgram) -> Result<Plan, String> {
     let bytes = kerf.plan_output(
-        &made.manifests,
-        &made.types,
+        &generated.manifests,
+        &generated.types,
         &["--only", "provisioning", "--threads", "1", "--preference-policy", "Ignore"],
     );
-    let answer: Value = serde_json::from_slice(&bytes.map_err(|error| error.to_string())?)
+    let plan_json: Value = serde_json::from_slice(&bytes.map_err(|error| error.to_string())?)
         .map_err(|error| format!("not JSON: {error}"))?;
-    Plan::read(&answer).map_err(|error| format!("not a plan: {error}"))
+    Plan::read(&plan_json).map_err(|error| format!("not a plan: {error}"))
 }
 
 /// Returns true if the placement contains all pods of the plan, on existing nodes too, and more
 /// pods. Equivalent pods are interchangeable.
-fn covers_plan_and_places_more(better: &Optimum, plan: &Plan, world: &ClusterManifests) -> bool {
+fn covers_plan_and_places_more(better: &Optimum, plan: &Plan, cluster: &ClusterManifests) -> bool {
     let kinds: BTreeMap<String, String> =
-        world.pods.iter().map(|pod| (pod_key(pod), pod_equivalence_key(pod))).collect();
+        cluster.pods.iter().map(|pod| (pod_key(pod), pod_equivalence_key(pod))).collect();
     let count = |pods: &mut dyn Iterator<Item = &str>| {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for kind in pods.filter_map(|pod| kinds.get(pod)) {
@@ -170,9 +170,9 @@ fn covers_plan_and_places_more(better: &Optimum, plan: &Plan, world: &ClusterMan
         counts
     };
     let covers = |more: &BTreeMap<&str, usize>, less: &BTreeMap<&str, usize>| {
-        less.iter().all(|(kind, count)| more.get(kind).is_some_and(|there| there >= count))
+        less.iter().all(|(kind, count)| more.get(kind).is_some_and(|available| available >= count))
     };
-    let on_nodes = better.placements.iter().filter(|(_, place)| !place.starts_with("new "));
+    let on_nodes = better.placements.iter().filter(|(_, target)| !target.starts_with("new "));
     let on_plan_nodes = plan.provisioning.existing_nodes.iter().flat_map(|node| &node.pods);
     better.placed > plan.placed()
         && covers(&count(&mut better.placements.iter().map(|(pod, _)| pod.as_str())), &count(&mut plan.placed_pods()))
@@ -180,17 +180,17 @@ fn covers_plan_and_places_more(better: &Optimum, plan: &Plan, world: &ClusterMan
 }
 
 /// Returns the manifests with their objects in another order.
-fn with_shuffled_objects(made: &GeneratedCluster) -> Result<String, String> {
-    let mut list: Value = serde_json::from_str(&made.manifests).map_err(|error| error.to_string())?;
+fn with_shuffled_objects(generated: &GeneratedCluster) -> Result<String, String> {
+    let mut list: Value = serde_json::from_str(&generated.manifests).map_err(|error| error.to_string())?;
     if let Some(items) = list["items"].as_array_mut() {
-        Random::new(made.seed).shuffle(items);
+        Random::new(generated.seed).shuffle(items);
     }
     Ok(list.to_string())
 }
 
 /// Describes the distribution of cost gaps, for people.
-pub fn describe_gaps(trials: &[PropertyResult]) -> String {
-    let mut gaps: Vec<f64> = trials.iter().filter_map(|trial| Some(trial.cost?.gap())).collect();
+pub fn describe_gaps(results: &[PropertyResult]) -> String {
+    let mut gaps: Vec<f64> = results.iter().filter_map(|result| Some(result.cost?.gap())).collect();
     gaps.sort_by(f64::total_cmp);
     let Some(last) = gaps.len().checked_sub(1) else { return "no world whose best is known".to_owned() };
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;

@@ -80,8 +80,8 @@ mod tests {
         let mut random = Random::new(1);
         for _ in 0..1000 {
             assert!((3..=5).contains(&random.between(3, 5)));
-            let some = random.pick_subset(&[1, 2, 3, 4], 2);
-            assert!(some.len() >= 2 && some.is_sorted());
+            let subset = random.pick_subset(&[1, 2, 3, 4], 2);
+            assert!(subset.len() >= 2 && subset.is_sorted());
         }
         assert_eq!(random.below(0), 0);
         assert!(!random.happens_percent(0) && random.happens_percent(100));

@@ -96,29 +96,33 @@ impl Resources {
         Self(self.0.iter().map(|(name, amount)| (name.clone(), (*amount).max(Quantity::ZERO))).collect())
     }
 
-    /// Returns the resources of which `room` has less than `self` requests; empty if `self` fits. A
-    /// negative amount in `room` is always a shortage, even if `self` requests nothing of it: a
+    /// Returns the resources of which `available` has less than `self` requests; empty if `self` fits. A
+    /// negative amount in `available` is always a shortage, even if `self` requests nothing of it: a
     /// node whose capacity is exceeded in any resource accepts no pod.
-    pub fn shortages_in(&self, room: &Self) -> Vec<ResourceShortage> {
-        let short = self.iter().filter(|(name, amount)| *amount > room.get(name));
-        let mut lacks: Vec<ResourceShortage> = short
-            .map(|(name, asked)| ResourceShortage {
+    pub fn shortages_in(&self, available: &Self) -> Vec<ResourceShortage> {
+        let short = self.iter().filter(|(name, amount)| *amount > available.get(name));
+        let mut shortages: Vec<ResourceShortage> = short
+            .map(|(name, requested)| ResourceShortage {
                 resource: name.to_owned(),
-                requested: asked,
-                available: room.get(name),
+                requested,
+                available: available.get(name),
             })
             .collect();
-        for (name, there) in room.iter().filter(|(_, there)| *there < Quantity::ZERO) {
-            if !lacks.iter().any(|lack| lack.resource == name) {
-                lacks.push(ResourceShortage { resource: name.to_owned(), requested: self.get(name), available: there });
+        for (name, amount) in available.iter().filter(|(_, amount)| *amount < Quantity::ZERO) {
+            if !shortages.iter().any(|shortage| shortage.resource == name) {
+                shortages.push(ResourceShortage {
+                    resource: name.to_owned(),
+                    requested: self.get(name),
+                    available: amount,
+                });
             }
         }
-        lacks
+        shortages
     }
 
-    /// Returns true if `self` fits into `room`.
-    pub fn fits_into(&self, room: &Self) -> bool {
-        self.shortages_in(room).is_empty()
+    /// Returns true if `self` fits into `available`.
+    pub fn fits_into(&self, available: &Self) -> bool {
+        self.shortages_in(available).is_empty()
     }
 }
 
@@ -203,11 +207,11 @@ fn requests_of(resources: Option<&ResourceRequirements>) -> Resources {
 /// Returns a container's requests. During a resize it is the maximum of the requests in the spec,
 /// in the status and allocated. If the resize is infeasible, the spec does not count.
 fn container_requests(container: &Container, statuses: &[ContainerStatus], infeasible: bool) -> Resources {
-    let wanted = requests_of(container.resources.as_ref());
+    let desired = requests_of(container.resources.as_ref());
     let status = statuses.iter().find(|s| s.name == container.name);
-    let Some((status, set)) = status.and_then(|s| Some((s, s.resources.as_ref()?))) else { return wanted };
-    let current = requests_of(Some(set)).max(&Resources::from_quantities(status.allocated_resources.as_ref()));
-    if infeasible { current } else { current.max(&wanted) }
+    let Some((status, actual)) = status.and_then(|s| Some((s, s.resources.as_ref()?))) else { return desired };
+    let current = requests_of(Some(actual)).max(&Resources::from_quantities(status.allocated_resources.as_ref()));
+    if infeasible { current } else { current.max(&desired) }
 }
 
 #[cfg(test)]

@@ -65,33 +65,34 @@ const TRIALS_PER_STEP: u64 = 32;
 /// Returns the best placement, or `None` if there are more than [`MAX_PODS`] pending pods or
 /// `steps` do not suffice.
 pub fn optimum(
-    world: &ClusterManifests,
+    cluster: &ClusterManifests,
     catalogue: &Catalogue,
-    commitment: DomainChoice,
+    domain_choice: DomainChoice,
     steps: u64,
 ) -> Option<Optimum> {
-    let plannable = world.pending_pods().into_iter().filter(|pending| world.not_plannable_reason(*pending).is_none());
-    let mut movers: Vec<&Pod> = plannable.map(|pending| pending.pod).collect();
-    if movers.len() > MAX_PODS {
+    let plannable =
+        cluster.pending_pods().into_iter().filter(|pending| cluster.not_plannable_reason(*pending).is_none());
+    let mut pods_to_place: Vec<&Pod> = plannable.map(|pending| pending.pod).collect();
+    if pods_to_place.len() > MAX_PODS {
         return None;
     }
     // Large pods come first, because they restrict the search most. Equivalent pods are neighbours,
     // so that only one of their orders is tried.
-    movers.sort_by_cached_key(|pod| {
+    pods_to_place.sort_by_cached_key(|pod| {
         let requests = pod_requests(pod);
         (std::cmp::Reverse((requests.get("cpu"), requests.get("memory"))), pod_equivalence_key(pod))
     });
-    let kinds: Vec<String> = movers.iter().map(|pod| pod_equivalence_key(pod)).collect();
-    let universe = PoolDomains::of(world, catalogue);
-    let daemons = DaemonPods::of(world);
-    let topology = Topology::new(world, &universe, movers);
-    let nodes = NodeOptions::new(world, catalogue, &daemons, &topology, commitment);
+    let kinds: Vec<String> = pods_to_place.iter().map(|pod| pod_equivalence_key(pod)).collect();
+    let pool_domains = PoolDomains::of(cluster, catalogue);
+    let daemons = DaemonPods::of(cluster);
+    let topology = Topology::new(cluster, &pool_domains, pods_to_place);
+    let nodes = NodeOptions::new(cluster, catalogue, &daemons, &topology, domain_choice);
     let mut search = BranchAndBound {
         bounds: SearchBounds::new(&nodes, &topology, &kinds),
         topology: &topology,
         nodes: &nodes,
         pod_kinds: kinds,
-        domain_choice: commitment,
+        domain_choice,
         best: None,
         steps_left: steps,
         trials_left: steps.saturating_mul(TRIALS_PER_STEP),
@@ -163,19 +164,22 @@ impl BranchAndBound<'_> {
         if self.cannot_improve(state) {
             return true;
         }
-        let mover = state.positions.len();
-        if mover == self.pod_kinds.len() {
+        let pod_index = state.positions.len();
+        if pod_index == self.pod_kinds.len() {
             self.record_if_better(state);
             return true;
         }
         // Equivalent pods are placed in ascending order of position.
-        let alike = mover > 0 && self.pod_kinds[mover] == self.pod_kinds[mover - 1];
-        let least = if alike { state.positions[mover - 1] } else { PodPosition::Existing(0) };
+        let is_equivalent = pod_index > 0 && self.pod_kinds[pod_index] == self.pod_kinds[pod_index - 1];
+        let first_position = if is_equivalent { state.positions[pod_index - 1] } else { PodPosition::Existing(0) };
         let existing = (0..self.nodes.existing.len()).map(|node| (PodPosition::Existing(node), None));
         let opened = (0..state.new_nodes.len()).map(|node| (PodPosition::New(node), None));
-        let fresh = (0..self.nodes.node_kinds.len()).map(|kind| (PodPosition::New(state.new_nodes.len()), Some(kind)));
-        for (seat, kind) in existing.chain(opened).chain(fresh).filter(|(seat, _)| *seat >= least) {
-            let next = self.with_pod_at(state, mover, seat, kind);
+        let new_nodes =
+            (0..self.nodes.node_kinds.len()).map(|kind| (PodPosition::New(state.new_nodes.len()), Some(kind)));
+        for (position, kind) in
+            existing.chain(opened).chain(new_nodes).filter(|(position, _)| *position >= first_position)
+        {
+            let next = self.with_pod_at(state, pod_index, position, kind);
             if !next.is_none_or(|next| self.branch(&next)) {
                 return false;
             }
@@ -199,13 +203,13 @@ impl BranchAndBound<'_> {
     fn with_pod_at(
         &mut self,
         state: &PartialPlacement,
-        mover: usize,
-        seat: PodPosition,
+        pod_index: usize,
+        position: PodPosition,
         kind: Option<usize>,
     ) -> Option<PartialPlacement> {
-        let bit: PodSet = 1 << mover;
+        let bit: PodSet = 1 << pod_index;
         let mut next = state.clone();
-        match seat {
+        match position {
             PodPosition::Existing(node) => {
                 next.existing_node_pods[node] |= bit;
                 self.nodes.fits_existing(node, next.existing_node_pods[node]).then_some(())?;
@@ -219,7 +223,7 @@ impl BranchAndBound<'_> {
             }
             PodPosition::Unplaced => {}
         }
-        next.positions.push(seat);
+        next.positions.push(position);
         let to_come = !0 << next.positions.len();
         let in_time = |opened: &OpenedNode| self.nodes.is_pinned_only_when_forced(opened.kind, opened.pods, to_come);
         (self.domain_choice == DomainChoice::Unrestricted || next.new_nodes.iter().all(in_time)).then_some(())?;
@@ -232,8 +236,8 @@ impl BranchAndBound<'_> {
         self.new_node_cache.entry((kind, pods)).or_insert_with(|| nodes.new_node(kind, pods).map(Rc::new)).clone()
     }
 
-    fn target_index(&self, seat: PodPosition) -> Option<usize> {
-        match seat {
+    fn target_index(&self, position: PodPosition) -> Option<usize> {
+        match position {
             PodPosition::Existing(node) => Some(self.nodes.existing[node].target),
             PodPosition::New(node) => Some(self.topology.existing_targets.len() + node),
             PodPosition::Unplaced => None,

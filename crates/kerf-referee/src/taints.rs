@@ -16,14 +16,14 @@ pub fn prevents_scheduling(taint: &Taint) -> bool {
 pub fn toleration_tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let effect = toleration.effect.as_deref().unwrap_or_default();
     let key = toleration.key.as_deref().unwrap_or_default();
-    let theirs = taint.value.as_deref().unwrap_or_default();
-    let ours = toleration.value.as_deref().unwrap_or_default();
-    let numbers = || Some((theirs.parse::<i64>().ok()?, ours.parse::<i64>().ok()?));
+    let taint_value = taint.value.as_deref().unwrap_or_default();
+    let tolerated_value = toleration.value.as_deref().unwrap_or_default();
+    let numbers = || Some((taint_value.parse::<i64>().ok()?, tolerated_value.parse::<i64>().ok()?));
     let value_matches = match toleration.operator.as_deref().unwrap_or_default() {
-        "" | "Equal" => ours == theirs,
+        "" | "Equal" => tolerated_value == taint_value,
         "Exists" => true,
-        "Lt" => numbers().is_some_and(|(theirs, ours)| theirs < ours),
-        "Gt" => numbers().is_some_and(|(theirs, ours)| theirs > ours),
+        "Lt" => numbers().is_some_and(|(taint_value, tolerated_value)| taint_value < tolerated_value),
+        "Gt" => numbers().is_some_and(|(taint_value, tolerated_value)| taint_value > tolerated_value),
         _ => false,
     };
     (effect.is_empty() || effect == taint.effect) && (key.is_empty() || key == taint.key) && value_matches

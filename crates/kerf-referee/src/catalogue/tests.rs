@@ -15,7 +15,7 @@ const FILE: &str = r#"[
 ]"#;
 
 #[test]
-fn a_type_is_what_the_file_says() -> Result<(), serde_json::Error> {
+fn types_are_read_from_the_file() -> Result<(), serde_json::Error> {
     let catalogue = read(FILE)?;
     let c = &catalogue["c-2x"];
     assert_eq!(c.offerings[0].zone(), "zone-a");

@@ -44,16 +44,16 @@ pub(crate) fn possible_launches<'c, 't>(
     types: impl IntoIterator<Item = &'t String>,
     catalogue: &'c Catalogue,
 ) -> Vec<PossibleLaunch<'c>> {
-    let mut demands: BTreeMap<&str, Vec<&NodeRequirement>> = BTreeMap::new();
+    let mut requirements_by_key: BTreeMap<&str, Vec<&NodeRequirement>> = BTreeMap::new();
     for requirement in pool.requirements.iter().chain(requirements) {
-        demands.entry(&requirement.key).or_default().push(requirement);
+        requirements_by_key.entry(&requirement.key).or_default().push(requirement);
     }
     let types = types.into_iter().filter_map(|name| catalogue.get(name));
     let offerings =
         types.flat_map(|t| t.offerings.iter().filter(|o| o.is_available).map(move |offering| (t, offering)));
     offerings
         .flat_map(|(instance_type, offering)| {
-            let variants = label_variants(pool, &demands, instance_type, offering);
+            let variants = label_variants(pool, &requirements_by_key, instance_type, offering);
             variants.into_iter().map(move |labels| PossibleLaunch { instance_type, offering, labels })
         })
         .collect()
@@ -62,7 +62,7 @@ pub(crate) fn possible_launches<'c, 't>(
 /// Returns the label sets that such a node may have; empty if a requirement cannot be satisfied.
 fn label_variants(
     pool: &Pool,
-    demands: &BTreeMap<&str, Vec<&NodeRequirement>>,
+    requirements_by_key: &BTreeMap<&str, Vec<&NodeRequirement>>,
     instance_type: &InstanceType,
     offering: &Offering,
 ) -> Vec<Labels> {
@@ -79,9 +79,9 @@ fn label_variants(
             several => drop(open.insert(key, several.iter().map(|value| (*value).clone()).collect())),
         }
     }
-    for (&key, demands) in demands {
+    for (&key, requirements) in requirements_by_key {
         if !labels.contains_key(key) && !open.contains_key(key) && key != HOSTNAME {
-            match open_label_values(demands) {
+            match open_label_values(requirements) {
                 OpenLabel::NoLabel => {}
                 OpenLabel::Values(values) => drop(open.insert(key, values)),
             }
@@ -90,7 +90,9 @@ fn label_variants(
     let mut variants = vec![labels];
     for (key, values) in open {
         let allowed = |value: &&String| {
-            demands.get(key).is_none_or(|demands| demands.iter().all(|demand| demand.allows(Some(value))))
+            requirements_by_key
+                .get(key)
+                .is_none_or(|requirements| requirements.iter().all(|requirement| requirement.allows(Some(value))))
         };
         let values: Vec<&String> = values.iter().filter(allowed).take(MAX_OPEN_LABEL_VALUES).collect();
         variants = variants
@@ -105,10 +107,9 @@ fn label_variants(
             .collect();
     }
     variants.retain(|labels| {
-        demands
-            .iter()
-            .filter(|(key, _)| **key != HOSTNAME)
-            .all(|(key, demands)| demands.iter().all(|demand| demand.allows(labels.get(*key).map(String::as_str))))
+        requirements_by_key.iter().filter(|(key, _)| **key != HOSTNAME).all(|(key, requirements)| {
+            requirements.iter().all(|requirement| requirement.allows(labels.get(*key).map(String::as_str)))
+        })
     });
     variants.into_iter().map(with_label_aliases).collect()
 }
@@ -120,14 +121,17 @@ enum OpenLabel {
 
 /// Returns the values of a label that only requirements mention: the listed values, or one other
 /// allowed value. `NoLabel` if a requirement forbids the label.
-fn open_label_values(demands: &[&NodeRequirement]) -> OpenLabel {
-    if demands.iter().any(|demand| demand.operator == "DoesNotExist") {
+fn open_label_values(requirements: &[&NodeRequirement]) -> OpenLabel {
+    if requirements.iter().any(|requirement| requirement.operator == "DoesNotExist") {
         return OpenLabel::NoLabel;
     }
-    let listed = demands.iter().any(|demand| demand.operator == "In");
-    let witnesses =
-        sample_label_values(demands.iter().map(|demand| (demand.operator.as_str(), demand.values.as_slice())));
-    let allowed = witnesses.into_iter().filter(|value| demands.iter().all(|demand| demand.allows(Some(value))));
+    let listed = requirements.iter().any(|requirement| requirement.operator == "In");
+    let sample_values = sample_label_values(
+        requirements.iter().map(|requirement| (requirement.operator.as_str(), requirement.values.as_slice())),
+    );
+    let allowed = sample_values
+        .into_iter()
+        .filter(|value| requirements.iter().all(|requirement| requirement.allows(Some(value))));
     OpenLabel::Values(if listed { allowed.collect() } else { allowed.take(1).collect() })
 }
 
@@ -136,17 +140,17 @@ fn open_label_values(demands: &[&NodeRequirement]) -> OpenLabel {
 pub(crate) fn sample_label_values<'a>(
     expressions: impl IntoIterator<Item = (&'a str, &'a [String])>,
 ) -> BTreeSet<String> {
-    let mut witnesses = BTreeSet::from(["987654321".to_owned()]);
+    let mut sample_values = BTreeSet::from(["987654321".to_owned()]);
     for (_, values) in expressions {
         for value in values {
-            witnesses.insert(value.clone());
+            sample_values.insert(value.clone());
             if let Ok(number) = value.parse::<i64>() {
-                witnesses.insert(number.saturating_add(1).to_string());
-                witnesses.insert(number.saturating_sub(1).to_string());
+                sample_values.insert(number.saturating_add(1).to_string());
+                sample_values.insert(number.saturating_sub(1).to_string());
             }
         }
     }
-    witnesses
+    sample_values
 }
 
 /// Adds the deprecated names of the labels.

@@ -28,37 +28,37 @@ pub(crate) struct PoolDomains {
 }
 
 impl PoolDomains {
-    pub(crate) fn of(world: &ClusterManifests, catalogue: &Catalogue) -> Self {
-        let mut universe = Self::default();
-        for pool in world.pools.iter().filter(|pool| pool.is_usable && !catalogue.is_empty()) {
+    pub(crate) fn of(cluster: &ClusterManifests, catalogue: &Catalogue) -> Self {
+        let mut domains_of_pools = Self::default();
+        for pool in cluster.pools.iter().filter(|pool| pool.is_usable && !catalogue.is_empty()) {
             for (key, values) in catalogue.values().flat_map(|instance_type| &instance_type.values) {
                 for value in values.iter().filter(|value| pool_allows(pool, key, value)) {
-                    universe.add(key, value, pool);
+                    domains_of_pools.add(key, value, pool);
                 }
             }
             let required = pool.requirements.iter().filter(|requirement| requirement.operator == "In");
             for (key, value) in required.flat_map(|r| r.values.iter().map(|value| (&r.key, value))) {
                 if pool_allows(pool, key, value) {
-                    universe.add(key, value, pool);
+                    domains_of_pools.add(key, value, pool);
                 }
             }
             for (key, value) in &pool.labels {
-                universe.add(key, value, pool);
+                domains_of_pools.add(key, value, pool);
             }
         }
-        universe
+        domains_of_pools
     }
 
     /// Returns the domains of a key that at least one pool offers whose taints the pod accepts.
-    pub(crate) fn domains(&self, key: &str, pod: &Pod, heed: TaintPolicy) -> BTreeSet<String> {
-        let accepts = |taint: &Taint| match heed {
+    pub(crate) fn domains(&self, key: &str, pod: &Pod, taint_policy: TaintPolicy) -> BTreeSet<String> {
+        let accepts = |taint: &Taint| match taint_policy {
             TaintPolicy::IgnoreTaints => true,
             TaintPolicy::AllTaints => tolerates(pod, taint),
             TaintPolicy::SchedulingTaints => !prevents_scheduling(taint) || tolerates(pod, taint),
         };
-        let is_welcome = |pools: &Vec<Vec<Taint>>| pools.iter().any(|taints| taints.iter().all(accepts));
+        let any_pool_accepted = |pools: &Vec<Vec<Taint>>| pools.iter().any(|taints| taints.iter().all(accepts));
         let domains = self.domains.get(key).into_iter().flatten();
-        domains.filter(|(_, pools)| is_welcome(pools)).map(|(domain, _)| domain.clone()).collect()
+        domains.filter(|(_, pools)| any_pool_accepted(pools)).map(|(domain, _)| domain.clone()).collect()
     }
 
     fn add(&mut self, key: &str, value: &str, pool: &Pool) {
@@ -70,7 +70,7 @@ impl PoolDomains {
 }
 
 fn pool_allows(pool: &Pool, key: &str, value: &str) -> bool {
-    let demands = pool.requirements.iter().filter(|requirement| requirement.key == key);
-    demands.into_iter().all(|demand| demand.allows(Some(value)))
+    let requirements = pool.requirements.iter().filter(|requirement| requirement.key == key);
+    requirements.into_iter().all(|requirement| requirement.allows(Some(value)))
         && pool.labels.get(key).is_none_or(|label| label == value)
 }

@@ -86,11 +86,11 @@ const FORBIDDEN_NODE_MESSAGES: [&str; 6] = [
 
 impl Oracle {
     /// Runs Karpenter's disruption `runs` times and returns the data for a comparison.
-    pub fn record_cluster(&self, made: &GeneratedCluster, runs: usize) -> Result<RecordedCluster, OracleError> {
-        let refused = |message: String| OracleError::Refused { world: made.seed, message };
+    pub fn record_cluster(&self, generated: &GeneratedCluster, runs: usize) -> Result<RecordedCluster, OracleError> {
+        let refused_error = |message: String| OracleError::Refused { world: generated.seed, message };
         let passes = (0..runs).map(|salt| {
-            let answer = self.plan_with_disruption(made, salt)?;
-            let plan = Plan::read(&answer).map_err(|error| refused(error.to_string()))?;
+            let plan_json = self.plan_with_disruption(generated, salt)?;
+            let plan = Plan::read(&plan_json).map_err(|error| refused_error(error.to_string()))?;
             let commands = &plan.disruption.commands;
             let mut nodes: Vec<String> = commands.iter().flat_map(|command| command.nodes.clone()).collect();
             nodes.sort();
@@ -108,8 +108,8 @@ impl Oracle {
             })
         });
         Ok(RecordedCluster {
-            seed: made.seed,
-            fingerprint: made.fingerprint(),
+            seed: generated.seed,
+            fingerprint: generated.fingerprint(),
             runs: passes.collect::<Result<_, OracleError>>()?,
         })
     }
@@ -142,54 +142,55 @@ pub struct ClusterComparison {
 }
 
 /// Compares Kerf with Karpenter's recorded passes for a cluster.
-pub fn compare_cluster(kerf: &Planner<'_>, theirs: &RecordedCluster) -> ClusterComparison {
-    let made = disruption_cluster(theirs.seed);
+pub fn compare_cluster(kerf: &Planner<'_>, recorded: &RecordedCluster) -> ClusterComparison {
+    let generated = disruption_cluster(recorded.seed);
     let mut comparison = ClusterComparison {
-        seed: theirs.seed,
+        seed: recorded.seed,
         regressions: Vec::new(),
         saved: (Price::ZERO, None),
         karpenter_acts: false,
     };
-    if made.fingerprint() != theirs.fingerprint {
+    if generated.fingerprint() != recorded.fingerprint {
         comparison.regressions.push("the generator has changed since the record was made: record anew".to_owned());
         return comparison;
     }
-    if let Err(why) = compare(kerf, &made, theirs, &mut comparison) {
-        comparison.regressions.push(why);
+    if let Err(error) = compare(kerf, &generated, recorded, &mut comparison) {
+        comparison.regressions.push(error);
     }
     comparison
 }
 
 fn compare(
     kerf: &Planner<'_>,
-    made: &GeneratedCluster,
-    theirs: &RecordedCluster,
+    generated: &GeneratedCluster,
+    recorded: &RecordedCluster,
     comparison: &mut ClusterComparison,
 ) -> Result<(), String> {
     let at: Timestamp = PLAN_TIME.parse().map_err(|_| "the instant cannot be read".to_owned())?;
-    let plan = Plan::read(&kerf(&made.manifests, &made.types)?).map_err(|error| format!("not a plan: {error}"))?;
-    comparison.regressions.extend(disruption_violations(&made.manifests, &made.types, &plan, at)?);
-    let ours = &plan.disruption.commands;
+    let plan =
+        Plan::read(&kerf(&generated.manifests, &generated.types)?).map_err(|error| format!("not a plan: {error}"))?;
+    comparison.regressions.extend(disruption_violations(&generated.manifests, &generated.types, &plan, at)?);
+    let commands = &plan.disruption.commands;
     let for_saving = |reason: &str| reason != "Drifted";
-    let saved: Price = ours.iter().filter(|c| for_saving(&c.reason)).map(|c| c.savings_per_hour).sum();
-    let acts = |run: &&RecordedPass| run.reason.as_deref().is_some_and(for_saving);
-    let their_savings = theirs.runs.iter().filter(acts).map(|run| Price::from_nanos(run.saved_nanos));
-    comparison.karpenter_acts = theirs.runs.iter().any(|run| run.reason.is_some());
+    let saved: Price = commands.iter().filter(|c| for_saving(&c.reason)).map(|c| c.savings_per_hour).sum();
+    let acts_for_savings = |run: &&RecordedPass| run.reason.as_deref().is_some_and(for_saving);
+    let their_savings = recorded.runs.iter().filter(acts_for_savings).map(|run| Price::from_nanos(run.saved_nanos));
+    comparison.karpenter_acts = recorded.runs.iter().any(|run| run.reason.is_some());
     comparison.saved = (saved, median(their_savings.collect()));
-    if comparison.saved.1.is_some_and(|theirs| saved.nanos() + 1 < theirs.nanos()) {
+    if comparison.saved.1.is_some_and(|karpenter| saved.nanos() + 1 < karpenter.nanos()) {
         comparison.regressions.push(format!("saves {saved}, Karpenter {:?}", comparison.saved.1));
     }
-    let goes = |node: &String, wanted: &dyn Fn(&str) -> bool| {
-        ours.iter().any(|command| wanted(&command.reason) && command.nodes.contains(node))
+    let is_removed = |node: &String, reason_matches: &dyn Fn(&str) -> bool| {
+        commands.iter().any(|command| reason_matches(&command.reason) && command.nodes.contains(node))
     };
     // Karpenter picks randomly among nodes that drifted at the same time.
-    let drifted: Vec<&RecordedPass> = theirs.runs.iter().filter(|r| r.reason.as_deref() == Some("Drifted")).collect();
-    if !drifted.is_empty() && !drifted.iter().any(|run| run.nodes.iter().all(|node| goes(node, &|_| true))) {
+    let drifted: Vec<&RecordedPass> = recorded.runs.iter().filter(|r| r.reason.as_deref() == Some("Drifted")).collect();
+    if !drifted.is_empty() && !drifted.iter().any(|run| run.nodes.iter().all(|node| is_removed(node, &|_| true))) {
         let nodes: Vec<String> = drifted.iter().map(|run| run.nodes.join(" ")).collect();
         comparison.regressions.push(format!("leaves what has drifted and Karpenter replaces: {}", nodes.join(", or ")));
     }
-    for node in theirs.runs.iter().flat_map(|run| &run.forbidden) {
-        if goes(node, &for_saving) {
+    for node in recorded.runs.iter().flat_map(|run| &run.forbidden) {
+        if is_removed(node, &for_saving) {
             comparison.regressions.push(format!("takes {node}, which a rule forbids to Karpenter"));
         }
     }
@@ -209,22 +210,23 @@ impl fmt::Display for ClusterReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for comparison in self.comparisons.iter().filter(|comparison| !comparison.regressions.is_empty()) {
             writeln!(f, "cluster {}:", comparison.seed)?;
-            comparison.regressions.iter().try_for_each(|worse| writeln!(f, "  {worse}"))?;
+            comparison.regressions.iter().try_for_each(|regression| writeln!(f, "  {regression}"))?;
         }
-        let number = |wanted: &dyn Fn(&&ClusterComparison) -> bool| self.comparisons.iter().filter(wanted).count();
+        let count = |predicate: &dyn Fn(&&ClusterComparison) -> bool| self.comparisons.iter().filter(predicate).count();
         let both = |c: &&ClusterComparison| c.saved.1.is_some();
-        let more = |c: &&ClusterComparison| c.saved.1.is_some_and(|theirs| c.saved.0.nanos() > theirs.nanos() + 1);
-        let (ours, theirs) = (
+        let more =
+            |c: &&ClusterComparison| c.saved.1.is_some_and(|karpenter| c.saved.0.nanos() > karpenter.nanos() + 1);
+        let (kerf_savings, karpenter_savings) = (
             self.comparisons.iter().filter(both).map(|c| c.saved.0).sum::<Price>(),
             self.comparisons.iter().filter_map(|c| c.saved.1).sum::<Price>(),
         );
         writeln!(
             f,
-            "{} clusters; Karpenter acts in {}, to save money in {}; Kerf saves more in {} of those, {ours} against {theirs} in all",
+            "{} clusters; Karpenter acts in {}, to save money in {}; Kerf saves more in {} of those, {kerf_savings} against {karpenter_savings} in all",
             self.comparisons.len(),
-            number(&|c| c.karpenter_acts),
-            number(&both),
-            number(&more),
+            count(&|c| c.karpenter_acts),
+            count(&both),
+            count(&more),
         )
     }
 }

@@ -39,11 +39,11 @@ pub struct WorldComparison {
 }
 
 impl WorldComparison {
-    pub(super) fn failed(seed: u64, size: ClusterSize, why: String) -> Self {
+    pub(super) fn failed(seed: u64, size: ClusterSize, reason: String) -> Self {
         Self {
             seed,
             size,
-            failure: Some(why),
+            failure: Some(reason),
             placed: 0,
             price: Price::ZERO,
             violations: Vec::new(),
@@ -55,18 +55,18 @@ impl WorldComparison {
 
     /// Returns Kerf's price as a fraction of Karpenter's, or `None` if they cannot be compared.
     pub fn ratio(&self) -> Option<f64> {
-        let theirs = self.karpenter_price?;
-        (self.price == theirs || theirs > Price::ZERO).then(|| self.price.ratio_to(theirs))
+        let karpenter = self.karpenter_price?;
+        (self.price == karpenter || karpenter > Price::ZERO).then(|| self.price.ratio_to(karpenter))
     }
 
     /// Returns true if Kerf places fewer pods than the median of Karpenter's runs.
     pub fn places_fewer(&self) -> bool {
-        self.karpenter_placed.is_some_and(|theirs| self.placed < theirs)
+        self.karpenter_placed.is_some_and(|karpenter| self.placed < karpenter)
     }
 
     /// Returns true if Kerf pays more than Karpenter for the same number of pods.
     pub fn is_more_expensive(&self) -> bool {
-        self.karpenter_price.is_some_and(|theirs| self.price > theirs)
+        self.karpenter_price.is_some_and(|karpenter| self.price > karpenter)
     }
 }
 
@@ -111,8 +111,8 @@ impl fmt::Display for DifferentialReport {
         }
         for c in self.regressions() {
             writeln!(f, "world {} ({:?}):", c.seed, c.size)?;
-            if let Some(why) = &c.failure {
-                writeln!(f, "  {why}")?;
+            if let Some(reason) = &c.failure {
+                writeln!(f, "  {reason}")?;
             }
             for violation in &c.violations {
                 writeln!(f, "  breaks {violation}")?;
@@ -120,11 +120,11 @@ impl fmt::Display for DifferentialReport {
             if !c.left_out.is_empty() {
                 writeln!(f, "  leaves out {}", c.left_out.join(", "))?;
             }
-            if let Some(theirs) = c.karpenter_placed.filter(|_| c.places_fewer()) {
-                writeln!(f, "  places {} pods instead of {theirs}", c.placed)?;
+            if let Some(karpenter) = c.karpenter_placed.filter(|_| c.places_fewer()) {
+                writeln!(f, "  places {} pods instead of {karpenter}", c.placed)?;
             }
-            if let Some(theirs) = c.karpenter_price.filter(|_| c.is_more_expensive()) {
-                writeln!(f, "  costs {} instead of {theirs}", c.price)?;
+            if let Some(karpenter) = c.karpenter_price.filter(|_| c.is_more_expensive()) {
+                writeln!(f, "  costs {} instead of {karpenter}", c.price)?;
             }
         }
         Ok(())

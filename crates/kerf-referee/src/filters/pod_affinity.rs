@@ -32,11 +32,12 @@ pub(super) struct PodAffinityFilter<'a> {
 
 impl<'a> PodAffinityFilter<'a> {
     pub(super) fn new(pod: &'a Pod, cluster: &ClusterView<'_>) -> Self {
-        let near = affinity_terms(pod);
-        let away = anti_affinity_terms(pod);
-        let all_select = |other: &Pod| near.iter().all(|term| term_selects(term, pod, other, &cluster.namespaces));
+        let required_affinity = affinity_terms(pod);
+        let required_anti_affinity = anti_affinity_terms(pod);
+        let all_select =
+            |other: &Pod| required_affinity.iter().all(|term| term_selects(term, pod, other, &cluster.namespaces));
         let mut state = Self {
-            affinity_keys: near.iter().map(|term| term.topology_key.as_str()).collect(),
+            affinity_keys: required_affinity.iter().map(|term| term.topology_key.as_str()).collect(),
             affinity_domains: BTreeSet::new(),
             anti_affinity_domains: BTreeSet::new(),
             existing_anti_affinity_domains: BTreeSet::new(),
@@ -45,16 +46,22 @@ impl<'a> PodAffinityFilter<'a> {
         for node in &cluster.nodes {
             let labels = node_labels(node.node);
             for other in node.live_pods() {
-                if !near.is_empty() && all_select(other) {
-                    state.affinity_domains.extend(near.iter().filter_map(|term| domain(&term.topology_key, labels)));
+                if !required_affinity.is_empty() && all_select(other) {
+                    state
+                        .affinity_domains
+                        .extend(required_affinity.iter().filter_map(|term| domain(&term.topology_key, labels)));
                 }
-                let unwanted = away.iter().filter(|term| term_selects(term, pod, other, &cluster.namespaces));
-                state.anti_affinity_domains.extend(unwanted.filter_map(|term| domain(&term.topology_key, labels)));
-                let theirs = anti_affinity_terms(other).iter();
-                let unwelcome = theirs.filter(|term| term_selects(term, other, pod, &cluster.namespaces));
+                let selecting_terms =
+                    required_anti_affinity.iter().filter(|term| term_selects(term, pod, other, &cluster.namespaces));
+                state
+                    .anti_affinity_domains
+                    .extend(selecting_terms.filter_map(|term| domain(&term.topology_key, labels)));
+                let other_terms = anti_affinity_terms(other).iter();
+                let other_selecting_terms =
+                    other_terms.filter(|term| term_selects(term, other, pod, &cluster.namespaces));
                 state
                     .existing_anti_affinity_domains
-                    .extend(unwelcome.filter_map(|term| domain(&term.topology_key, labels)));
+                    .extend(other_selecting_terms.filter_map(|term| domain(&term.topology_key, labels)));
             }
         }
         state
@@ -62,13 +69,13 @@ impl<'a> PodAffinityFilter<'a> {
 
     pub(super) fn reason(&self, node: &NodeView<'_>) -> Option<FilterReason> {
         let labels = node_labels(node.node);
-        let here =
+        let in_domain =
             |domains: &BTreeSet<TopologyDomain>| domains.iter().any(|(key, value)| labels.get(key) == Some(value));
         if !self.satisfies_affinity(labels) {
             Some(FilterReason::PodAffinity)
-        } else if here(&self.anti_affinity_domains) {
+        } else if in_domain(&self.anti_affinity_domains) {
             Some(FilterReason::PodAntiAffinity)
-        } else if here(&self.existing_anti_affinity_domains) {
+        } else if in_domain(&self.existing_anti_affinity_domains) {
             Some(FilterReason::ExistingAntiAffinity)
         } else {
             None

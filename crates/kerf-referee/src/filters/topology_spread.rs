@@ -47,8 +47,8 @@ impl<'a> TopologySpreadFilter<'a> {
             let Some(domain) = labels.get(&key) else { return Some(FilterReason::SpreadLabelMissing { key }) };
             let too_few = counts.len() < usize::try_from(constraint.min_domains.unwrap_or(1)).unwrap_or(0);
             let minimum = if too_few { 0 } else { counts.values().copied().min().unwrap_or(0) };
-            let itself = i64::from(spread_selects(constraint, pod, pod));
-            let count = counts.get(domain).copied().unwrap_or(0) + itself;
+            let self_count = i64::from(spread_selects(constraint, pod, pod));
+            let count = counts.get(domain).copied().unwrap_or(0) + self_count;
             let max_skew = i64::from(constraint.max_skew);
             (count - minimum > max_skew).then(|| FilterReason::TopologySpread {
                 key,
@@ -65,12 +65,12 @@ impl<'a> TopologySpreadFilter<'a> {
 /// counts no pod, as in kube-scheduler.
 fn count_matching_pods(constraint: &TopologySpreadConstraint, pod: &Pod, node: &NodeView<'_>) -> i64 {
     let selector = constraint.label_selector.as_ref();
-    let everything = selector.is_some_and(|selector| {
+    let selects_everything = selector.is_some_and(|selector| {
         selector.match_labels.iter().flatten().next().is_none()
             && selector.match_expressions.iter().flatten().next().is_none()
             && constraint.match_label_keys.iter().flatten().next().is_none()
     });
-    if everything {
+    if selects_everything {
         return 0;
     }
     let counted = node.live_pods().filter(|other| !is_terminating(other) && spread_selects(constraint, pod, other));

@@ -111,13 +111,13 @@ impl ClusterDraft {
             if !self.random.happens_percent(percent) {
                 continue;
             }
-            let hard = self.random.happens_percent(75);
+            let is_required = self.random.happens_percent(75);
             let mut constraint = json!({
                 "maxSkew": self.random.pick(&[1, 1, 1, 2, 3]), "topologyKey": key,
-                "whenUnsatisfiable": if hard { "DoNotSchedule" } else { "ScheduleAnyway" },
+                "whenUnsatisfiable": if is_required { "DoNotSchedule" } else { "ScheduleAnyway" },
                 "labelSelector": self.selector(app, index),
             });
-            if hard && self.random.happens_percent(15) {
+            if is_required && self.random.happens_percent(15) {
                 constraint["minDomains"] = json!(self.random.between(1, 3));
             }
             if self.random.happens_percent(10) {

@@ -37,13 +37,13 @@ impl InstanceTypeSpec {
         let offerings: Vec<Value> = self
             .offerings
             .iter()
-            .map(|sold| {
+            .map(|offering| {
                 json!({
-                    "Price": sold.price_micro_dollars as f64 / 1e6,
-                    "Available": sold.is_available,
+                    "Price": offering.price_micro_dollars as f64 / 1e6,
+                    "Available": offering.is_available,
                     "Requirements": [
-                        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [sold.capacity_type]},
-                        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [sold.zone]},
+                        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [offering.capacity_type]},
+                        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [offering.zone]},
                     ],
                 })
             })
@@ -113,7 +113,7 @@ fn random_offerings(
     let least = if random.happens_percent(70) { zones.len() } else { 1 };
     let zones = random.pick_subset(zones, least);
     let on_demand_only = random.happens_percent(10);
-    let sold_out = if random.happens_percent(30) { 25 } else { 0 };
+    let unavailable_percent = if random.happens_percent(30) { 25 } else { 0 };
     let mut offerings = Vec::new();
     for zone in zones {
         for (capacity_type, percent) in [("on-demand", 100), ("spot", discount)] {
@@ -121,14 +121,9 @@ fn random_offerings(
                 continue;
             }
             let noise = random.between(97, 103);
-            let available = !random.happens_percent(sold_out);
-            let micro_dollars = base * percent / 100 * noise / 100;
-            offerings.push(OfferingSpec {
-                zone: zone.clone(),
-                capacity_type,
-                price_micro_dollars: micro_dollars,
-                is_available: available,
-            });
+            let is_available = !random.happens_percent(unavailable_percent);
+            let price_micro_dollars = base * percent / 100 * noise / 100;
+            offerings.push(OfferingSpec { zone: zone.clone(), capacity_type, price_micro_dollars, is_available });
         }
     }
     offerings

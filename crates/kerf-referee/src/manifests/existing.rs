@@ -95,7 +95,7 @@ impl ClusterManifests {
         let bound = |pod: &&Pod| {
             node_name.is_some() && pod.spec.as_ref().and_then(|s| s.node_name.as_ref()) == node_name.as_ref()
         };
-        let leaving = node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
+        let node_is_deleting = node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
         ExistingNode {
             name,
             labels,
@@ -103,7 +103,7 @@ impl ClusterManifests {
             capacity,
             allocatable,
             pods: self.pods.iter().filter(bound).filter(|pod| !is_terminal(pod)).collect(),
-            is_deleting: claim.map_or(leaving, |claim| claim.is_deleting),
+            is_deleting: claim.map_or(node_is_deleting, |claim| claim.is_deleting),
             node,
         }
     }
@@ -111,12 +111,12 @@ impl ClusterManifests {
 
 /// Returns the node's resources; those that it does not report yet, or reports as zero, come from
 /// the claim.
-fn fill_from_claim(reported: &Resources, promised: &Resources) -> Resources {
-    let mut all = reported.clone();
-    for (name, amount) in promised.iter().filter(|(name, _)| reported.get(name) == Quantity::ZERO) {
-        all.set(name, amount);
+fn fill_from_claim(reported: &Resources, expected: &Resources) -> Resources {
+    let mut resources = reported.clone();
+    for (name, amount) in expected.iter().filter(|(name, _)| reported.get(name) == Quantity::ZERO) {
+        resources.set(name, amount);
     }
-    all
+    resources
 }
 
 /// Returns true for a taint that a starting node has and loses by itself.

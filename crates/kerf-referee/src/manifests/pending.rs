@@ -75,22 +75,22 @@ impl ClusterManifests {
     /// Returns true if the pod must run on another node once its node is deleted.
     fn is_reschedulable(&self, pod: &Pod) -> bool {
         let stateful = is_owned_by_kind(pod, "apps/v1", "StatefulSet");
-        let kept = pod.metadata.annotations.as_ref().and_then(|a| a.get("karpenter.sh/do-not-disrupt"));
+        let annotation = pod.metadata.annotations.as_ref().and_then(|a| a.get("karpenter.sh/do-not-disrupt"));
         let active = !is_terminal(pod) && !is_terminating(pod);
         (active || (is_terminating(pod) && stateful))
             && !is_owned_by_kind(pod, "apps/v1", "DaemonSet")
             && !is_owned_by_kind(pod, "v1", "Node")
-            && !(active && kept.is_some_and(|kept| kept == "true"))
+            && !(active && annotation.is_some_and(|annotation| annotation == "true"))
             && !(active && !tolerates_disruption_taint(pod) && self.is_eviction_blocked(pod))
     }
 
     /// Returns true if PodDisruptionBudgets will never allow the pod's eviction.
     fn is_eviction_blocked(&self, pod: &Pod) -> bool {
-        let home = namespace(pod);
+        let pod_namespace = namespace(pod);
         let budgets: Vec<_> = self
             .disruption_budgets
             .iter()
-            .filter(|budget| budget.metadata.namespace.as_deref().unwrap_or("default") == home)
+            .filter(|budget| budget.metadata.namespace.as_deref().unwrap_or("default") == pod_namespace)
             .filter(|budget| selects(budget.spec.as_ref().and_then(|s| s.selector.as_ref()), pod_labels(pod)))
             .collect();
         match budgets.as_slice() {
@@ -108,8 +108,9 @@ fn is_provisionable(pod: &Pod) -> bool {
     let bound = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|name| !name.is_empty());
     let nominated = status.and_then(|s| s.nominated_node_name.as_deref()).is_some_and(|name| !name.is_empty());
     let gated = pod.spec.as_ref().and_then(|s| s.scheduling_gates.as_deref()).is_some_and(|gates| !gates.is_empty());
-    let mut told = status.into_iter().flat_map(|s| s.conditions.iter().flatten()).filter(|c| c.type_ == "PodScheduled");
-    let unschedulable = told.next().is_none_or(|c| c.reason.as_deref() == Some("Unschedulable"));
+    let mut scheduled_conditions =
+        status.into_iter().flat_map(|s| s.conditions.iter().flatten()).filter(|c| c.type_ == "PodScheduled");
+    let unschedulable = scheduled_conditions.next().is_none_or(|c| c.reason.as_deref() == Some("Unschedulable"));
     !(bound || nominated || gated || is_terminal(pod) || is_terminating(pod))
         && unschedulable
         && !is_owned_by_kind(pod, "apps/v1", "DaemonSet")
@@ -148,8 +149,9 @@ fn is_restricted_label(key: &str) -> bool {
         "karpenter.kwok.sh/instance-memory",
     ];
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-    let ours = DOMAINS.iter().any(|ours| domain == *ours || domain.ends_with(&format!(".{ours}")));
-    key == HOSTNAME || (ours && !ALLOWED.contains(&key) && !key.starts_with("karpenter.k8s.aws/instance-"))
+    let is_own_domain =
+        DOMAINS.iter().any(|is_own_domain| domain == *is_own_domain || domain.ends_with(&format!(".{is_own_domain}")));
+    key == HOSTNAME || (is_own_domain && !ALLOWED.contains(&key) && !key.starts_with("karpenter.k8s.aws/instance-"))
 }
 
 fn tolerates_disruption_taint(pod: &Pod) -> bool {

@@ -15,16 +15,17 @@ pub(super) fn missing_pods(workloads: &[&Value], pods: &[Pod]) -> Result<Vec<Pod
         if is_owned_by_another(workload, workloads) {
             continue;
         }
-        let home = workload["metadata"]["namespace"].as_str().unwrap_or("default");
+        let own_namespace = workload["metadata"]["namespace"].as_str().unwrap_or("default");
         let name = workload["metadata"]["name"].as_str().unwrap_or_default();
-        let has = pods.iter().filter(|pod| namespace(pod) == home && owns_pod(workload, workloads, pod)).count();
+        let owned_count =
+            pods.iter().filter(|pod| namespace(pod) == own_namespace && owns_pod(workload, workloads, pod)).count();
         let template: PodTemplateSpec = decode(&workload["spec"]["template"])?;
-        let taken = |candidate: &String| {
-            pods.iter().any(|pod| namespace(pod) == home && pod.metadata.name.as_ref() == Some(candidate))
+        let is_name_used = |candidate: &String| {
+            pods.iter().any(|pod| namespace(pod) == own_namespace && pod.metadata.name.as_ref() == Some(candidate))
         };
-        let names = (0..).map(|n| format!("{name}-{n}")).filter(|candidate| !taken(candidate));
-        for name in names.take(desired_pods(workload).saturating_sub(has)) {
-            missing.push(pod_from_template(&template, workload, home, name));
+        let names = (0..).map(|n| format!("{name}-{n}")).filter(|candidate| !is_name_used(candidate));
+        for name in names.take(desired_pods(workload).saturating_sub(owned_count)) {
+            missing.push(pod_from_template(&template, workload, own_namespace, name));
         }
     }
     Ok(missing)
@@ -80,13 +81,13 @@ fn owns_pod(workload: &Value, workloads: &[&Value], pod: &Pod) -> bool {
     owners.iter().any(|owner| is(workload, owner) || children.iter().any(|child| is(child, owner)))
 }
 
-fn pod_from_template(template: &PodTemplateSpec, workload: &Value, home: &str, name: String) -> Pod {
+fn pod_from_template(template: &PodTemplateSpec, workload: &Value, own_namespace: &str, name: String) -> Pod {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let metadata = template.metadata.clone().unwrap_or_default();
     Pod {
         metadata: ObjectMeta {
             name: Some(name),
-            namespace: Some(home.to_owned()),
+            namespace: Some(own_namespace.to_owned()),
             owner_references: Some(vec![OwnerReference {
                 api_version: text(&workload["apiVersion"]),
                 kind: text(&workload["kind"]),

@@ -33,8 +33,8 @@ fn identical_pods(names: &[&str], spec: &Value) -> Vec<Value> {
 #[test]
 fn spec_02_80_zones_that_a_pool_could_offer_count_as_empty() {
     let pods = identical_pods(&["x-0", "x-1"], &spread_spec(ZONE, 1));
-    let apart = [claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b"])];
-    assert_eq!(violations_of_claims(&pods, &apart), NO_VIOLATIONS);
+    let separate_claims = [claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b"])];
+    assert_eq!(violations_of_claims(&pods, &separate_claims), NO_VIOLATIONS);
     let together = [claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])];
     assert_eq!(
         violations_of_claims(&pods, &together),
@@ -48,7 +48,7 @@ fn spec_02_80_zones_that_a_pool_could_offer_count_as_empty() {
 // A spread may have to wait until pods without constraints fill its zone with the fewest pods,
 // while other pods must not be bound before it.
 #[test]
-fn pods_that_fill_the_emptiest_zone_are_bound_in_between() {
+fn pods_that_fill_the_zone_with_the_fewest_pods_are_bound_in_between() {
     let zones =
         json!({"template": {"spec": {"requirements": [{"key": ZONE, "operator": "In", "values": ["a", "b"]}]}}});
     let of_app = |mut pod: Value| {
@@ -72,14 +72,16 @@ fn pods_that_fill_the_emptiest_zone_are_bound_in_between() {
 // A pod that counts others but that no spread counts can be bound before all of them, however small
 // their own `maxSkew` is.
 #[test]
-fn pods_that_nobody_counts_are_bound_first() {
-    let watching = json!({"topologySpreadConstraints": [{
+fn pods_that_no_spread_counts_are_bound_first() {
+    let counting_spread = json!({"topologySpreadConstraints": [{
         "maxSkew": 2, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "x"}},
     }]});
-    let pods =
-        [identical_pods(&["x-0", "x-1", "x-2", "x-3"], &spread_spec(HOST, 1)), identical_pods(&["w-0"], &watching)]
-            .concat();
+    let pods = [
+        identical_pods(&["x-0", "x-1", "x-2", "x-3"], &spread_spec(HOST, 1)),
+        identical_pods(&["w-0"], &counting_spread),
+    ]
+    .concat();
     let claims = [
         claim(&["x-0", "w-0"], &["l"], &["a"]),
         claim(&["x-1"], &["s"], &["a"]),
@@ -92,7 +94,7 @@ fn pods_that_nobody_counts_are_bound_first() {
 // Pods that can be bound at any time must not fill a zone in which other pods still have to be
 // bound.
 #[test]
-fn pods_that_can_be_last_are_held_back() {
+fn pods_that_can_be_bound_last_are_bound_late() {
     let of_tier = |mut pod: Value| {
         pod["metadata"]["labels"]["tier"] = json!("front");
         pod
@@ -122,7 +124,7 @@ fn pods_that_can_be_last_are_held_back() {
 // Two groups of pods whose spreads count each other: pods that affect no spread of the others are
 // bound first.
 #[test]
-fn pods_that_spoil_nothing_for_others_are_bound_first() {
+fn pods_that_affect_no_other_spread_are_bound_first() {
     let counting = |key: &str, app: &str| {
         json!({"topologySpreadConstraints": [{
             "maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule",
@@ -143,7 +145,7 @@ fn pods_that_spoil_nothing_for_others_are_bound_first() {
 // second group waits for pods that can be bound at any time, and the first group must not be bound
 // before it.
 #[test]
-fn pods_that_are_in_the_way_let_others_go_on() {
+fn pods_that_hinder_a_waiting_spread_are_bound_late() {
     let of_tier = |mut pod: Value| {
         pod["metadata"]["labels"]["tier"] = json!("front");
         pod
@@ -154,9 +156,9 @@ fn pods_that_are_in_the_way_let_others_go_on() {
             "labelSelector": {"matchLabels": {label: value}},
         }]})
     };
-    let late = identical_pods(&["d-0", "d-1", "d-2", "d-3", "d-4"], &counting(HOST, "app", "x"));
+    let host_spread = identical_pods(&["d-0", "d-1", "d-2", "d-3", "d-4"], &counting(HOST, "app", "x"));
     let spread = identical_pods(&["f-0", "f-1", "f-2", "f-3", "f-4"], &counting(ZONE, "tier", "front"));
-    let front = [late, spread].concat().into_iter().map(of_tier);
+    let front = [host_spread, spread].concat().into_iter().map(of_tier);
     let zones =
         json!({"template": {"spec": {"requirements": [{"key": ZONE, "operator": "In", "values": ["a", "b"]}]}}});
     let objects: Vec<Value> =
@@ -172,7 +174,7 @@ fn pods_that_are_in_the_way_let_others_go_on() {
 // A pod that has accepted `PreferNoSchedule` taints counts pods on nodes with such taints, and
 // zones in which such nodes could be launched.
 #[test]
-fn pods_on_nodes_with_soft_taints_count_for_those_who_accept_them() {
+fn pods_that_accept_soft_taints_count_pods_on_nodes_with_them() {
     let mut honour = spread_spec(ZONE, 1);
     honour["topologySpreadConstraints"][0]["nodeTaintsPolicy"] = json!("Honor");
     let soft = json!([{"key": "slow", "effect": "PreferNoSchedule"}]);
@@ -181,8 +183,8 @@ fn pods_on_nodes_with_soft_taints_count_for_those_who_accept_them() {
         .collect();
     let together = violations_of(&objects, &plan(&[claim(&["x-0", "x-1"], &["l"], &["a"])], json!([]), &[]));
     assert!(together.iter().any(|broken| broken.starts_with("TopologySpread")), "{together:?}");
-    let apart = [claim(&["x-0"], &["l"], &["a"]), claim(&["x-1"], &["l"], &["b"])];
-    assert_eq!(violations_of(&objects, &plan(&apart, json!([]), &[])), NO_VIOLATIONS);
+    let separate_claims = [claim(&["x-0"], &["l"], &["a"]), claim(&["x-1"], &["l"], &["b"])];
+    assert_eq!(violations_of(&objects, &plan(&separate_claims, json!([]), &[])), NO_VIOLATIONS);
 }
 
 // A starting node will have lost its taints when a pod is bound to it, so the pod counts there.
@@ -223,7 +225,7 @@ fn spec_02_81_zones_outside_the_pool_are_no_domains() {
 // A pod that excludes tier `gold` gets a node with an arbitrary tier. Spreads do not count this
 // tier as a domain.
 #[test]
-fn a_label_that_is_made_up_for_a_planned_node_is_no_domain_of_a_spread() {
+fn an_arbitrary_label_of_a_planned_node_is_not_a_spread_domain() {
     let tier = "example.com/tier";
     let silver = json!({"key": tier, "operator": "In", "values": ["silver"]});
     let mut tiered = pool(json!({"template": {"spec": {"requirements": [silver]}}}));
@@ -280,7 +282,7 @@ fn spec_02_88_hosts_are_spread_as_if_there_were_always_an_empty_one() {
 }
 
 #[test]
-fn spec_02_87_a_spread_of_others_limits_nobody() {
+fn spec_02_87_a_spread_that_counts_other_pods_does_not_limit_them() {
     let mut pods = identical_pods(&["y-0", "y-1"], &spread_spec(ZONE, 1));
     assert_eq!(violations_of_claims(&pods, &[claim(&["y-0", "y-1"], &["l"], &["b"])]), NO_VIOLATIONS);
     // The counted pods themselves may be bound later, so they may be in the same zone.
@@ -303,22 +305,22 @@ fn spec_02_95_only_zones_that_the_pod_allows_are_compared() {
 }
 
 #[test]
-fn a_spread_pod_needs_one_certain_zone() {
+fn a_pod_with_a_spread_needs_one_decided_zone() {
     let pods = identical_pods(&["x-0", "x-1"], &spread_spec(ZONE, 1));
-    let open = [claim(&["x-0"], &["s"], &["a", "b"]), claim(&["x-1"], &["s"], &["b"])];
+    let undecided = [claim(&["x-0"], &["s"], &["a", "b"]), claim(&["x-1"], &["s"], &["b"])];
     assert_eq!(
-        violations_of_claims(&pods, &open),
+        violations_of_claims(&pods, &undecided),
         [format!(
             "TopologySpread, pod default/x-1, on claim 1 (default): {ZONE}=b would have 2 pods, the emptiest has 0, \
          maxSkew is 1, when claim 0 (default) in b"
         )]
     );
     // A single pod may be in any zone.
-    assert_eq!(violations_of_claims(&pods[..1], &open[..1]), NO_VIOLATIONS);
+    assert_eq!(violations_of_claims(&pods[..1], &undecided[..1]), NO_VIOLATIONS);
 }
 
 #[test]
-fn spec_02_102_anti_affine_pods_need_zones_that_cannot_meet() {
+fn spec_02_102_pods_with_zone_anti_affinity_need_disjoint_zones() {
     let pods = identical_pods(&["x-0", "x-1"], &pod_affinity_spec("podAntiAffinity", ZONE, "x"));
     assert_eq!(
         violations_of_claims(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b", "c"])]),
@@ -331,8 +333,8 @@ fn spec_02_102_anti_affine_pods_need_zones_that_cannot_meet() {
 }
 
 #[test]
-fn spec_02_103_pods_that_run_keep_others_away() {
-    let shy = pod(
+fn spec_02_103_anti_affinity_of_running_pods_excludes_others() {
+    let repelling = pod(
         "y-9",
         "100m",
         [json!({"nodeName": "n"}), pod_affinity_spec("podAntiAffinity", ZONE, "x")].into_iter().fold(
@@ -343,7 +345,8 @@ fn spec_02_103_pods_that_run_keep_others_away() {
             },
         ),
     );
-    let objects = [vec![pool(json!({})), node("n", "a", "4"), shy], identical_pods(&["x-0"], &json!({}))].concat();
+    let objects =
+        [vec![pool(json!({})), node("n", "a", "4"), repelling], identical_pods(&["x-0"], &json!({}))].concat();
     let on = |zones: &[&str]| violations_of(&objects, &plan(&[claim(&["x-0"], &["s"], zones)], json!([]), &[]));
     assert_eq!(on(&["b", "c"]), NO_VIOLATIONS);
     assert_eq!(
@@ -355,7 +358,7 @@ fn spec_02_103_pods_that_run_keep_others_away() {
 }
 
 #[test]
-fn spec_02_101_affinity_needs_a_certain_companion() {
+fn spec_02_101_affinity_needs_a_match_in_a_decided_zone() {
     let mut pods = identical_pods(&["x-0"], &pod_affinity_spec("podAffinity", ZONE, "y"));
     pods.push(pod("y-0", "1", json!({})));
     let at =
@@ -368,15 +371,15 @@ fn spec_02_101_affinity_needs_a_certain_companion() {
 }
 
 #[test]
-fn spec_02_99_affinity_to_nobody_is_never_satisfied() {
+fn spec_02_99_affinity_that_selects_no_pod_is_never_satisfied() {
     let pods = identical_pods(&["x-0"], &pod_affinity_spec("podAffinity", HOST, "nobody"));
     assert_eq!(violations_of_claims(&pods, &[claim(&["x-0"], &["s"], &["a"])]).len(), 1);
 }
 
 #[test]
-fn spec_02_98_the_first_of_a_kind_starts_its_domain() {
-    let mine = pod_affinity_spec("podAffinity", ZONE, "x");
-    let pods = identical_pods(&["x-0", "x-1"], &mine);
+fn spec_02_98_the_first_pod_that_selects_itself_chooses_the_domain() {
+    let own_affinity = pod_affinity_spec("podAffinity", ZONE, "x");
+    let pods = identical_pods(&["x-0", "x-1"], &own_affinity);
     assert_eq!(
         violations_of_claims(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])]),
         NO_VIOLATIONS
@@ -387,7 +390,7 @@ fn spec_02_98_the_first_of_a_kind_starts_its_domain() {
     );
     let pinned: Vec<Value> = [("x-0", "a"), ("x-1", "b")]
         .map(|(name, zone)| {
-            let mut spec = mine.clone();
+            let mut spec = own_affinity.clone();
             spec["nodeSelector"] = json!({ZONE: zone});
             pod(name, "1", spec)
         })

@@ -44,25 +44,25 @@ impl Topology<'_> {
     pub(crate) fn unbindable_pods(
         &self,
         planned: &PodTargets,
-        places: &[PlacementTarget],
+        targets: &[PlacementTarget],
         tries: u64,
     ) -> Vec<(usize, BrokenRule)> {
-        let mut movers: Vec<usize> = (0..planned.len()).filter(|mover| planned[*mover].is_some()).collect();
-        movers.sort_by_key(|mover| {
-            let (matters, tightest) = self.order_sensitivity(*mover);
-            (!matters, self.is_counted_by_spread(*mover), tightest, !self.is_affinity_match(*mover))
+        let mut order: Vec<usize> = (0..planned.len()).filter(|pod_index| planned[*pod_index].is_some()).collect();
+        order.sort_by_key(|pod_index| {
+            let (matters, tightest) = self.order_sensitivity(*pod_index);
+            (!matters, self.is_counted_by_spread(*pod_index), tightest, !self.is_affinity_match(*pod_index))
         });
-        let stuck = self.bind_in_order(&movers, planned, places, BindOrder::OrderSensitiveFirst);
-        let goes_in = |haste| self.bind_in_order(&movers, planned, places, haste).is_empty();
-        if stuck.is_empty() || goes_in(BindOrder::CannotBeLastFirst) || goes_in(BindOrder::LeastHinderingFirst) {
+        let unbindable = self.bind_in_order(&order, planned, targets, BindOrder::OrderSensitiveFirst);
+        let succeeds = |bind_order| self.bind_in_order(&order, planned, targets, bind_order).is_empty();
+        if unbindable.is_empty() || succeeds(BindOrder::CannotBeLastFirst) || succeeds(BindOrder::LeastHinderingFirst) {
             return Vec::new();
         }
-        let found = (0..tries).any(|seed| {
-            let mut order = movers.clone();
+        let has_order = (0..tries).any(|seed| {
+            let mut order = order.clone();
             Random::new(seed).shuffle(&mut order);
-            self.bind_in_order(&order, planned, places, BindOrder::OrderSensitiveFirst).is_empty()
+            self.bind_in_order(&order, planned, targets, BindOrder::OrderSensitiveFirst).is_empty()
         });
-        if found { Vec::new() } else { stuck }
+        if has_order { Vec::new() } else { unbindable }
     }
 
     /// Binds the first pod of the order that can be bound, repeatedly. Returns the pods that are
@@ -71,122 +71,129 @@ impl Topology<'_> {
         &self,
         order: &[usize],
         planned: &PodTargets,
-        places: &[PlacementTarget],
-        haste: BindOrder,
+        targets: &[PlacementTarget],
+        bind_order: BindOrder,
     ) -> Vec<(usize, BrokenRule)> {
         let mut bound: PodTargets = vec![None; planned.len()];
-        let mut left = order.to_vec();
+        let mut unbound = order.to_vec();
         let urgent: Vec<bool> = (0..planned.len())
-            .map(|mover| match haste {
-                BindOrder::OrderSensitiveFirst => self.order_sensitivity(mover).0,
+            .map(|pod_index| match bind_order {
+                BindOrder::OrderSensitiveFirst => self.order_sensitivity(pod_index).0,
                 BindOrder::CannotBeLastFirst | BindOrder::LeastHinderingFirst => {
-                    self.cannot_be_bound_last(mover, planned, places)
+                    self.cannot_be_bound_last(pod_index, planned, targets)
                 }
             })
             .collect();
-        if haste != BindOrder::OrderSensitiveFirst {
-            left.sort_by_cached_key(|mover| self.urgent_spreads_affected(*mover, &urgent, planned, places));
+        if bind_order != BindOrder::OrderSensitiveFirst {
+            unbound.sort_by_cached_key(|pod_index| self.urgent_spreads_affected(*pod_index, &urgent, planned, targets));
         }
         loop {
-            let allowed = |mover: &usize| {
-                planned[*mover].is_some_and(|place| self.binding_violation(*mover, place, &bound, places).is_none())
+            let allowed = |pod_index: &usize| {
+                planned[*pod_index]
+                    .is_some_and(|target| self.binding_violation(*pod_index, target, &bound, targets).is_none())
             };
-            let least_in_the_way = || {
-                let waits = self.waiting_spreads(&left, &bound, places);
-                let allowed = left.iter().enumerate().filter(|(_, mover)| allowed(mover));
-                let in_the_way = |mover: usize| (self.hindered_spreads(mover, planned, places, &waits), !urgent[mover]);
-                allowed.min_by_key(|(_, mover)| in_the_way(**mover)).map(|(at, _)| at)
+            let least_hindering = || {
+                let waiting = self.waiting_spreads(&unbound, &bound, targets);
+                let allowed = unbound.iter().enumerate().filter(|(_, pod_index)| allowed(pod_index));
+                let hindrance = |pod_index: usize| {
+                    (self.hindered_spreads(pod_index, planned, targets, &waiting), !urgent[pod_index])
+                };
+                allowed.min_by_key(|(_, pod_index)| hindrance(**pod_index)).map(|(at, _)| at)
             };
-            let next_urgent = || left.iter().position(|mover| urgent[*mover] && allowed(mover));
-            let next = match haste {
-                BindOrder::OrderSensitiveFirst | BindOrder::CannotBeLastFirst => {
-                    next_urgent().or_else(least_in_the_way)
-                }
-                BindOrder::LeastHinderingFirst => least_in_the_way(),
+            let next_urgent = || unbound.iter().position(|pod_index| urgent[*pod_index] && allowed(pod_index));
+            let next = match bind_order {
+                BindOrder::OrderSensitiveFirst | BindOrder::CannotBeLastFirst => next_urgent().or_else(least_hindering),
+                BindOrder::LeastHinderingFirst => least_hindering(),
             };
             let Some(next) = next else { break };
-            let mover = left.remove(next);
-            bound[mover] = planned[mover];
+            let pod_index = unbound.remove(next);
+            bound[pod_index] = planned[pod_index];
         }
-        let why = |mover: usize| {
-            let place = planned[mover]?;
-            Some((mover, self.binding_violation(mover, place, &bound, places)?))
+        let violation_of = |pod_index: usize| {
+            let target = planned[pod_index]?;
+            Some((pod_index, self.binding_violation(pod_index, target, &bound, targets)?))
         };
-        left.into_iter().filter_map(why).collect()
+        unbound.into_iter().filter_map(violation_of).collect()
     }
 
     /// Returns true if the pod could not be bound after all others.
-    pub(super) fn cannot_be_bound_last(&self, mover: usize, planned: &PodTargets, places: &[PlacementTarget]) -> bool {
+    pub(super) fn cannot_be_bound_last(
+        &self,
+        pod_index: usize,
+        planned: &PodTargets,
+        targets: &[PlacementTarget],
+    ) -> bool {
         let others: PodTargets =
-            planned.iter().enumerate().map(|(other, place)| place.filter(|_| other != mover)).collect();
-        planned[mover].is_some_and(|place| self.binding_violation(mover, place, &others, places).is_some())
+            planned.iter().enumerate().map(|(other, target)| target.filter(|_| other != pod_index)).collect();
+        planned[pod_index].is_some_and(|target| self.binding_violation(pod_index, target, &others, targets).is_some())
     }
 
     /// Returns the number of spreads of urgent pods that count this pod in the domain of their own
     /// target.
     fn urgent_spreads_affected(
         &self,
-        mover: usize,
+        pod_index: usize,
         urgent: &[bool],
         planned: &PodTargets,
-        places: &[PlacementTarget],
+        targets: &[PlacementTarget],
     ) -> usize {
-        let domain = |mover: usize, key: &str| planned[mover].and_then(|place| places[place].labels.get(key));
-        let is_spoilt = |rule: &&PodRule<'_>| match rule.owner {
+        let domain =
+            |pod_index: usize, key: &str| planned[pod_index].and_then(|target| targets[target].labels.get(key));
+        let is_affected = |rule: &&PodRule<'_>| match rule.owner {
             RuleOwner::PodToPlace(owner) => {
                 let is_spread = matches!(rule.kind, PodRuleKind::Spread(_));
-                let meets = domain(owner, rule.key) == domain(mover, rule.key);
-                is_spread && owner != mover && urgent[owner] && rule.selects_to_place[mover] && meets
+                let same_domain = domain(owner, rule.key) == domain(pod_index, rule.key);
+                is_spread && owner != pod_index && urgent[owner] && rule.selects_to_place[pod_index] && same_domain
             }
             RuleOwner::StayingPod(_) => false,
         };
-        self.rules.iter().filter(is_spoilt).count()
+        self.rules.iter().filter(is_affected).count()
     }
 
     /// Returns the spreads of pods that are not bound yet: the index of each, with the domains that
     /// must get a pod before its other domains may.
     fn waiting_spreads<'p>(
         &'p self,
-        left: &[usize],
+        unbound: &[usize],
         bound: &PodTargets,
-        places: &'p [PlacementTarget],
+        targets: &'p [PlacementTarget],
     ) -> Vec<(usize, BTreeSet<&'p str>)> {
         let rules = self.rules.iter().enumerate();
         let mut seen: Vec<(&str, &Vec<bool>)> = Vec::new();
-        let waits = rules.filter_map(|(index, rule)| {
+        let waiting = rules.filter_map(|(index, rule)| {
             let (PodRuleKind::Spread(spread), RuleOwner::PodToPlace(owner)) = (&rule.kind, rule.owner) else {
                 return None;
             };
             // Equivalent pods wait for the same domains.
-            (left.contains(&owner) && !seen.contains(&(rule.key, &rule.selects_to_place))).then_some(())?;
+            (unbound.contains(&owner) && !seen.contains(&(rule.key, &rule.selects_to_place))).then_some(())?;
             seen.push((rule.key, &rule.selects_to_place));
             let pod = self.pods_to_place[owner];
-            let mut counts = self.spread_counts(rule, spread, TaintPolicy::AllTaints, pod, bound, places);
+            let mut counts = self.spread_counts(rule, spread, TaintPolicy::AllTaints, pod, bound, targets);
             counts.retain(|domain, _| accepts_domain(pod, None, rule.key, domain));
-            let least = counts.values().min().copied()?;
-            Some((index, counts.into_iter().filter(|(_, count)| *count == least).map(|(domain, _)| domain).collect()))
+            let minimum = counts.values().min().copied()?;
+            Some((index, counts.into_iter().filter(|(_, count)| *count == minimum).map(|(domain, _)| domain).collect()))
         });
-        waits.collect()
+        waiting.collect()
     }
 
     /// Returns the number of spreads that would have to wait longer if the pod were bound, less the
     /// number of spreads that it would help.
     fn hindered_spreads(
         &self,
-        mover: usize,
+        pod_index: usize,
         planned: &PodTargets,
-        places: &[PlacementTarget],
-        waits: &[(usize, BTreeSet<&str>)],
+        targets: &[PlacementTarget],
+        waiting: &[(usize, BTreeSet<&str>)],
     ) -> i64 {
-        let Some(place) = planned[mover].map(|place| &places[place]) else { return 0 };
-        let effect = |(index, emptiest): &(usize, BTreeSet<&str>)| {
+        let Some(target) = planned[pod_index].map(|target| &targets[target]) else { return 0 };
+        let effect = |(index, minimum_domains): &(usize, BTreeSet<&str>)| {
             let rule = &self.rules[*index];
-            match place.labels.get(rule.key).filter(|_| rule.selects_to_place[mover]) {
-                Some(domain) if emptiest.contains(domain.as_str()) => -1,
+            match target.labels.get(rule.key).filter(|_| rule.selects_to_place[pod_index]) {
+                Some(domain) if minimum_domains.contains(domain.as_str()) => -1,
                 Some(_) => 1,
                 None => 0,
             }
         };
-        waits.iter().map(effect).sum()
+        waiting.iter().map(effect).sum()
     }
 }

@@ -23,28 +23,28 @@ pub(super) struct SpreadRule<'w> {
 }
 
 impl<'w> SpreadRule<'w> {
-    pub(super) fn new(universe: &PoolDomains, constraint: &'w TopologySpreadConstraint, pod: &Pod) -> Self {
-        let (first, end) = if honours_taints(constraint) {
+    pub(super) fn new(pool_domains: &PoolDomains, constraint: &'w TopologySpreadConstraint, pod: &Pod) -> Self {
+        let (initial, relaxed) = if honours_taints(constraint) {
             (TaintPolicy::AllTaints, TaintPolicy::SchedulingTaints)
         } else {
             (TaintPolicy::IgnoreTaints, TaintPolicy::IgnoreTaints)
         };
-        let domains = |heed| universe.domains(&constraint.topology_key, pod, heed);
-        Self { constraint, domains_with_all_taints: domains(first), domains_with_scheduling_taints: domains(end) }
+        let domains = |taint_policy| pool_domains.domains(&constraint.topology_key, pod, taint_policy);
+        Self { constraint, domains_with_all_taints: domains(initial), domains_with_scheduling_taints: domains(relaxed) }
     }
 
     /// Returns the domains that pools could offer to the pod under a policy.
-    pub(super) fn offered_domains(&self, heed: TaintPolicy) -> &BTreeSet<String> {
-        match heed {
+    pub(super) fn offered_domains(&self, taint_policy: TaintPolicy) -> &BTreeSet<String> {
+        match taint_policy {
             TaintPolicy::IgnoreTaints | TaintPolicy::AllTaints => &self.domains_with_all_taints,
             TaintPolicy::SchedulingTaints => &self.domains_with_scheduling_taints,
         }
     }
 
     /// Returns the policy that applies if the pod is bound to this target.
-    pub(super) fn taint_policy_at(&self, pod: &Pod, place: &PlacementTarget) -> TaintPolicy {
+    pub(super) fn taint_policy_at(&self, pod: &Pod, target: &PlacementTarget) -> TaintPolicy {
         let has_accepted =
-            place.lasting_taints.iter().any(|taint| !prevents_scheduling(taint) && !tolerates(pod, taint));
+            target.lasting_taints.iter().any(|taint| !prevents_scheduling(taint) && !tolerates(pod, taint));
         if !honours_taints(self.constraint) {
             TaintPolicy::IgnoreTaints
         } else if has_accepted {
