@@ -2,8 +2,9 @@
 //! clusters.
 //!
 //! ```text
-//! make properties                                             # 10,000 clusters
-//! cargo run --release -p kerf-referee --example properties -- target/release/kerf 10000 [first seed]
+//! make properties         # 10,000 clusters
+//! cargo run --release -p kerf-referee --example properties -- \
+//!     target/release/kerf 10000 [first seed]
 //! ```
 
 use std::error::Error;

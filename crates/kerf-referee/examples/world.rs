@@ -1,7 +1,8 @@
 //! Writes the generated cluster of a seed to a folder, to examine one for which a test failed:
 //!
 //! ```text
-//! cargo run -p kerf-referee --example world -- 17 large /tmp/world-17    # manifests.json, types.json
+//! # writes manifests.json and types.json
+//! cargo run -p kerf-referee --example world -- 17 large /tmp/world-17
 //! ```
 
 use std::error::Error;

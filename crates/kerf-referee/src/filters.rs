@@ -35,7 +35,7 @@ pub struct NodeView<'a> {
     pub node: &'a Node,
     /// Pods bound to the node. Terminal pods are ignored.
     pub pods: Vec<&'a Pod>,
-    /// Volume drivers of the node and their limits; `None` if there is no CSINode.
+    /// Volume drivers of the node and their limits; `None` if there is no `CSINode`.
     pub csi: Option<&'a CSINode>,
 }
 

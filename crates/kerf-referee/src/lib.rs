@@ -12,7 +12,7 @@
 //! |---|---|
 //! | May kube-scheduler bind this pod to that node, and why not? | [`filters`] |
 //! | Does this plan break a constraint? | [`check::check`] |
-//! | May these nodes be removed, and does that save what the plan states? | [`disruption::disruption_violations`] |
+//! | May these nodes be removed, and are the savings correct? | [`disruption`] |
 //! | Could a pod that this plan leaves out be added? | [`check::addable_pods`] |
 //! | What is the best possible placement? | [`search::optimum`] |
 //! | Which random clusters are tested? | [`generator`] |

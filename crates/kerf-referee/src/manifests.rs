@@ -135,8 +135,8 @@ impl ClusterManifests {
         self.pools.iter().find(|pool| pool.name == name)
     }
 
-    /// Returns the CSINode of a node, which has the limits of its volume drivers. Returns `None` if
-    /// there is none.
+    /// Returns the `CSINode` of a node, which has the limits of its volume drivers. Returns `None`
+    /// if there is none.
     pub fn csi_node(&self, name: &str) -> Option<&CSINode> {
         self.csi_nodes.get(name)
     }

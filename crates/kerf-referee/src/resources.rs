@@ -96,9 +96,9 @@ impl Resources {
         Self(self.0.iter().map(|(name, amount)| (name.clone(), (*amount).max(Quantity::ZERO))).collect())
     }
 
-    /// Returns the resources of which `available` has less than `self` requests; empty if `self` fits. A
-    /// negative amount in `available` is always a shortage, even if `self` requests nothing of it: a
-    /// node whose capacity is exceeded in any resource accepts no pod.
+    /// Returns the resources of which `available` has less than `self` requests; empty if `self`
+    /// fits. A negative amount in `available` is always a shortage, even if `self` requests nothing
+    /// of it: a node whose capacity is exceeded in any resource accepts no pod.
     pub fn shortages_in(&self, available: &Self) -> Vec<ResourceShortage> {
         let short = self.iter().filter(|(name, amount)| *amount > available.get(name));
         let mut shortages: Vec<ResourceShortage> = short

@@ -29,7 +29,7 @@ pub(super) fn check(cluster: &ClusterManifests, plan: &Plan) -> Vec<Violation> {
                 add_violation(PlanRule::NotPlannable, pod, "asks not to run on a node of ours".to_owned());
             }
             Some(Some(NotPlannableReason::Invalid(reason))) => {
-                add_violation(PlanRule::NotPlannable, pod, reason.clone())
+                add_violation(PlanRule::NotPlannable, pod, reason.clone());
             }
         }
     }

@@ -130,14 +130,14 @@ fn plans_with_pod(
     let pool_domains = PoolDomains::of(cluster, catalogue);
     let is_known = |key: &str, value: &String| {
         let on_node = |node: &ExistingNode| node.labels.get(key) == Some(value);
-        pool_domains.domains(key, pod, TaintPolicy::IgnoreTaints).contains(value)
+        pool_domains.domains(key, pod, TaintPolicy::Ignore).contains(value)
             || cluster.existing_nodes().iter().any(on_node)
     };
     let is_in_known_domains = |claim: &&PlanClaim| {
         let mut domain_requirements = claim.requirements.iter().filter(|r| keys.contains(&&r.key));
         domain_requirements.all(|r| match r.operator.as_str() {
             "In" => r.values.iter().any(|value| is_known(&r.key, value)),
-            _ => !pool_domains.domains(&r.key, pod, TaintPolicy::IgnoreTaints).is_empty(),
+            _ => !pool_domains.domains(&r.key, pod, TaintPolicy::Ignore).is_empty(),
         })
     };
     let pods_of_claim =

@@ -13,12 +13,12 @@ use crate::taints::{prevents_scheduling, tolerates};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaintPolicy {
     /// All domains count, whatever the taints.
-    IgnoreTaints,
+    Ignore,
     /// The pod must tolerate all taints, `PreferNoSchedule` included.
-    AllTaints,
+    HonourAll,
     /// The pod must tolerate taints that prevent scheduling. It has accepted `PreferNoSchedule`
     /// taints (spec 02 §6.4, step 6).
-    SchedulingTaints,
+    HonourScheduling,
 }
 
 /// For each label and value, the taints of each pool that offers it.
@@ -52,9 +52,9 @@ impl PoolDomains {
     /// Returns the domains of a key that at least one pool offers whose taints the pod accepts.
     pub(crate) fn domains(&self, key: &str, pod: &Pod, taint_policy: TaintPolicy) -> BTreeSet<String> {
         let accepts = |taint: &Taint| match taint_policy {
-            TaintPolicy::IgnoreTaints => true,
-            TaintPolicy::AllTaints => tolerates(pod, taint),
-            TaintPolicy::SchedulingTaints => !prevents_scheduling(taint) || tolerates(pod, taint),
+            TaintPolicy::Ignore => true,
+            TaintPolicy::HonourAll => tolerates(pod, taint),
+            TaintPolicy::HonourScheduling => !prevents_scheduling(taint) || tolerates(pod, taint),
         };
         let any_pool_accepted = |pools: &Vec<Vec<Taint>>| pools.iter().any(|taints| taints.iter().all(accepts));
         let domains = self.domains.get(key).into_iter().flatten();

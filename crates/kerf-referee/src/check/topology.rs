@@ -484,7 +484,7 @@ impl<'w> Topology<'w> {
                     spread_includes_node(spread.constraint, pod, &p.name, &p.labels, &p.taints, |_| true)
                 };
                 let mut staying_pod_counts: BTreeMap<String, i64> =
-                    spread.offered_domains(TaintPolicy::AllTaints).iter().map(|domain| (domain.clone(), 0)).collect();
+                    spread.offered_domains(TaintPolicy::HonourAll).iter().map(|domain| (domain.clone(), 0)).collect();
                 for (_, target) in self
                     .staying_pods
                     .iter()

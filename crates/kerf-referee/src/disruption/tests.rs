@@ -81,7 +81,7 @@ fn protected_nodes_and_pods_are_not_disrupted() {
         violations_after_change(|cluster, _| cluster["items"][pod]["metadata"]["annotations"] = do_not_disrupt.clone());
     assert!(violations.contains("default/x must be left alone"), "{violations}");
     let violations = violations_after_change(|cluster, _| {
-        cluster["items"][node]["metadata"]["annotations"] = do_not_disrupt.clone()
+        cluster["items"][node]["metadata"]["annotations"] = do_not_disrupt.clone();
     });
     assert!(violations.contains("n1 must be left alone"), "{violations}");
     // spec 03 #27
@@ -99,11 +99,11 @@ fn protected_nodes_and_pods_are_not_disrupted() {
         violations_after_change(|cluster, _| cluster["items"][pool]["spec"]["disruption"]["budgets"] = none.clone());
     assert!(violations.contains("n1 is over the budget of p"), "{violations}");
     let violations = violations_after_change(|cluster, _| {
-        cluster["items"][pool]["spec"]["disruption"]["consolidationPolicy"] = json!("WhenEmpty")
+        cluster["items"][pool]["spec"]["disruption"]["consolidationPolicy"] = json!("WhenEmpty");
     });
     assert!(violations.contains("may only go when it is empty"), "{violations}");
     let violations = violations_after_change(|cluster, _| {
-        cluster["items"][pool]["spec"]["disruption"]["consolidateAfter"] = json!("Never")
+        cluster["items"][pool]["spec"]["disruption"]["consolidateAfter"] = json!("Never");
     });
     assert!(violations.contains("n1 has not rested"), "{violations}");
 }

@@ -340,7 +340,7 @@ impl ClusterWorkload {
         match self.constraint {
             WorkloadConstraint::None => {}
             WorkloadConstraint::ZoneSelector => {
-                pod["spec"]["nodeSelector"] = json!({"topology.kubernetes.io/zone": zone})
+                pod["spec"]["nodeSelector"] = json!({"topology.kubernetes.io/zone": zone});
             }
             WorkloadConstraint::HostAntiAffinity => {
                 pod["spec"]["affinity"] = json!({"podAntiAffinity": {

@@ -26,7 +26,7 @@ impl ClusterDraft {
             match managed {
                 Some(ManagedNodePhase::Launched) => {}
                 Some(ManagedNodePhase::Registered | ManagedNodePhase::Initialized | ManagedNodePhase::Deleting) => {
-                    self.add_bound_pods(&name)
+                    self.add_bound_pods(&name);
                 }
                 None => {
                     self.add_unmanaged_node(&name);

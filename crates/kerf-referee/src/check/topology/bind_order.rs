@@ -29,12 +29,12 @@ pub(crate) const MAX_RANDOM_ORDERS: u64 = 24;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BindOrder {
     /// Pods whose own rules depend on the order.
-    OrderSensitiveFirst,
+    OrderSensitive,
     /// Pods that could not be bound after all others.
-    CannotBeLastFirst,
+    CannotBeLast,
     /// Pods that hinder the fewest waiting spreads; among them, pods that could not be bound after
     /// all others.
-    LeastHinderingFirst,
+    LeastHindering,
 }
 
 impl Topology<'_> {
@@ -52,15 +52,15 @@ impl Topology<'_> {
             let (matters, tightest) = self.order_sensitivity(*pod_index);
             (!matters, self.is_counted_by_spread(*pod_index), tightest, !self.is_affinity_match(*pod_index))
         });
-        let unbindable = self.bind_in_order(&order, planned, targets, BindOrder::OrderSensitiveFirst);
+        let unbindable = self.bind_in_order(&order, planned, targets, BindOrder::OrderSensitive);
         let succeeds = |bind_order| self.bind_in_order(&order, planned, targets, bind_order).is_empty();
-        if unbindable.is_empty() || succeeds(BindOrder::CannotBeLastFirst) || succeeds(BindOrder::LeastHinderingFirst) {
+        if unbindable.is_empty() || succeeds(BindOrder::CannotBeLast) || succeeds(BindOrder::LeastHindering) {
             return Vec::new();
         }
         let has_order = (0..tries).any(|seed| {
             let mut order = order.clone();
             Random::new(seed).shuffle(&mut order);
-            self.bind_in_order(&order, planned, targets, BindOrder::OrderSensitiveFirst).is_empty()
+            self.bind_in_order(&order, planned, targets, BindOrder::OrderSensitive).is_empty()
         });
         if has_order { Vec::new() } else { unbindable }
     }
@@ -78,13 +78,13 @@ impl Topology<'_> {
         let mut unbound = order.to_vec();
         let urgent: Vec<bool> = (0..planned.len())
             .map(|pod_index| match bind_order {
-                BindOrder::OrderSensitiveFirst => self.order_sensitivity(pod_index).0,
-                BindOrder::CannotBeLastFirst | BindOrder::LeastHinderingFirst => {
+                BindOrder::OrderSensitive => self.order_sensitivity(pod_index).0,
+                BindOrder::CannotBeLast | BindOrder::LeastHindering => {
                     self.cannot_be_bound_last(pod_index, planned, targets)
                 }
             })
             .collect();
-        if bind_order != BindOrder::OrderSensitiveFirst {
+        if bind_order != BindOrder::OrderSensitive {
             unbound.sort_by_cached_key(|pod_index| self.urgent_spreads_affected(*pod_index, &urgent, planned, targets));
         }
         loop {
@@ -102,8 +102,8 @@ impl Topology<'_> {
             };
             let next_urgent = || unbound.iter().position(|pod_index| urgent[*pod_index] && allowed(pod_index));
             let next = match bind_order {
-                BindOrder::OrderSensitiveFirst | BindOrder::CannotBeLastFirst => next_urgent().or_else(least_hindering),
-                BindOrder::LeastHinderingFirst => least_hindering(),
+                BindOrder::OrderSensitive | BindOrder::CannotBeLast => next_urgent().or_else(least_hindering),
+                BindOrder::LeastHindering => least_hindering(),
             };
             let Some(next) = next else { break };
             let pod_index = unbound.remove(next);
@@ -168,7 +168,7 @@ impl Topology<'_> {
             (unbound.contains(&owner) && !seen.contains(&(rule.key, &rule.selects_to_place))).then_some(())?;
             seen.push((rule.key, &rule.selects_to_place));
             let pod = self.pods_to_place[owner];
-            let mut counts = self.spread_counts(rule, spread, TaintPolicy::AllTaints, pod, bound, targets);
+            let mut counts = self.spread_counts(rule, spread, TaintPolicy::HonourAll, pod, bound, targets);
             counts.retain(|domain, _| accepts_domain(pod, None, rule.key, domain));
             let minimum = counts.values().min().copied()?;
             Some((index, counts.into_iter().filter(|(_, count)| *count == minimum).map(|(domain, _)| domain).collect()))

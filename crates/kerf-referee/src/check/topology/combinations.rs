@@ -27,11 +27,11 @@ pub(in crate::check) fn check(cluster: &ClusterManifests, catalogue: &Catalogue,
         plan,
         |ClaimCombination { topology, planned, targets, describe_choices }| {
             let unbindable = topology.unbindable_pods(planned, targets, MAX_RANDOM_ORDERS);
-            let violations = unbindable.into_iter().map(|(pod_index, violations)| Violation {
-                rule: violations.rule,
+            let violations = unbindable.into_iter().map(|(pod_index, broken)| Violation {
+                rule: broken.rule,
                 pod: Some(pod_key(topology.pods_to_place[pod_index])),
                 node: planned[pod_index].map(|target| targets[target].name.clone()),
-                detail: format!("{}{}", violations.detail, describe_choices()),
+                detail: format!("{}{}", broken.detail, describe_choices()),
             });
             Some(violations.collect::<Vec<_>>()).filter(|all| !all.is_empty())
         },
@@ -48,7 +48,7 @@ pub(in crate::check) fn can_be_bound_last(
 ) -> bool {
     let violation =
         find_in_combinations(cluster, catalogue, plan, |ClaimCombination { topology, planned, targets, .. }| {
-            let pod_index = topology.pods_to_place.iter().position(|pod_index| pod_key(pod_index) == pod)?;
+            let pod_index = topology.pods_to_place.iter().position(|candidate| pod_key(candidate) == pod)?;
             topology.cannot_be_bound_last(pod_index, planned, targets).then_some(())
         });
     violation.is_none()
@@ -63,7 +63,7 @@ struct ClaimCombination<'o, 'w> {
     describe_choices: &'o dyn Fn() -> String,
 }
 
-/// Returns the first result of `look` over the combinations, or `None` if it returns none.
+/// Returns the first result of `find` over the combinations, or `None` if it returns none.
 fn find_in_combinations<T>(
     cluster: &ClusterManifests,
     catalogue: &Catalogue,

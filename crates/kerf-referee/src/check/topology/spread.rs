@@ -25,9 +25,9 @@ pub(super) struct SpreadRule<'w> {
 impl<'w> SpreadRule<'w> {
     pub(super) fn new(pool_domains: &PoolDomains, constraint: &'w TopologySpreadConstraint, pod: &Pod) -> Self {
         let (initial, relaxed) = if honours_taints(constraint) {
-            (TaintPolicy::AllTaints, TaintPolicy::SchedulingTaints)
+            (TaintPolicy::HonourAll, TaintPolicy::HonourScheduling)
         } else {
-            (TaintPolicy::IgnoreTaints, TaintPolicy::IgnoreTaints)
+            (TaintPolicy::Ignore, TaintPolicy::Ignore)
         };
         let domains = |taint_policy| pool_domains.domains(&constraint.topology_key, pod, taint_policy);
         Self { constraint, domains_with_all_taints: domains(initial), domains_with_scheduling_taints: domains(relaxed) }
@@ -36,8 +36,8 @@ impl<'w> SpreadRule<'w> {
     /// Returns the domains that pools could offer to the pod under a policy.
     pub(super) fn offered_domains(&self, taint_policy: TaintPolicy) -> &BTreeSet<String> {
         match taint_policy {
-            TaintPolicy::IgnoreTaints | TaintPolicy::AllTaints => &self.domains_with_all_taints,
-            TaintPolicy::SchedulingTaints => &self.domains_with_scheduling_taints,
+            TaintPolicy::Ignore | TaintPolicy::HonourAll => &self.domains_with_all_taints,
+            TaintPolicy::HonourScheduling => &self.domains_with_scheduling_taints,
         }
     }
 
@@ -46,22 +46,22 @@ impl<'w> SpreadRule<'w> {
         let has_accepted =
             target.lasting_taints.iter().any(|taint| !prevents_scheduling(taint) && !tolerates(pod, taint));
         if !honours_taints(self.constraint) {
-            TaintPolicy::IgnoreTaints
+            TaintPolicy::Ignore
         } else if has_accepted {
-            TaintPolicy::SchedulingTaints
+            TaintPolicy::HonourScheduling
         } else {
-            TaintPolicy::AllTaints
+            TaintPolicy::HonourAll
         }
     }
 }
 
 impl TaintPolicy {
-    /// Returns true if the policy checks this taint. The result for `IgnoreTaints` has no effect,
+    /// Returns true if the policy checks this taint. The result for `Ignore` has no effect,
     /// because such constraints do not honour taints.
     pub(super) fn honours(self, taint: &Taint) -> bool {
         match self {
-            Self::IgnoreTaints | Self::AllTaints => true,
-            Self::SchedulingTaints => prevents_scheduling(taint),
+            Self::Ignore | Self::HonourAll => true,
+            Self::HonourScheduling => prevents_scheduling(taint),
         }
     }
 }
