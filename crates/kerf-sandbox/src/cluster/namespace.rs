@@ -25,7 +25,7 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     Ok(RunAgain::WhenChanged)
 }
 
-/// Creates the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt`.
+/// Creates the `ServiceAccount` `default` and the `ConfigMap` `kube-root-ca.crt`.
 fn create_namespace_defaults(plane: &ControlPlane, namespace: &str) -> ApiResult<()> {
     let account = json!({"metadata": {"name": "default"}});
     let certificate = json!({

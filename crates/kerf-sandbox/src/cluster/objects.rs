@@ -286,7 +286,7 @@ impl Pod {
             .and_then(|ready| ready.last_transition_time)
     }
 
-    /// Returns the names of the PersistentVolumeClaims that the pod uses, ephemeral ones included.
+    /// Returns the names of the claims that the pod uses, ephemeral ones included.
     pub(crate) fn volume_claim_names(&self) -> impl Iterator<Item = SmolStr> + '_ {
         self.spec.volumes.iter().filter_map(|volume| {
             let claim_name = volume.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone());

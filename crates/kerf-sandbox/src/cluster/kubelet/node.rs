@@ -275,8 +275,8 @@ fn remember_lease(plane: &mut ControlPlane, key: &ObjectKey, written: &Bytes, no
     }
 }
 
-/// Creates the CSINode object, in which storage drivers describe a node. It has no drivers until a
-/// client adds one.
+/// Creates the `CSINode` object, in which storage drivers describe a node. It has no drivers until
+/// a client adds one.
 fn create_csi_node(plane: &ControlPlane, node: &Node) -> ApiResult<()> {
     let object = json!({
         "metadata": {
