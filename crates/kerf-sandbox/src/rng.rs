@@ -1,25 +1,28 @@
-//! All chance in the sandbox comes from here: a small generator that is a pure function of its seed, so that two runs with one
-//! seed make the same uids, the same name suffixes and the same faults.
-//! Invariant: nothing in this crate asks the machine for randomness, except for the serving key and the bearer token, which
-//! must not be guessable and are part of no recorded run.
+//! Random numbers of the sandbox: a small generator that is a pure function of its seed. Two runs
+//! with one seed generate the same uids, name suffixes and faults.
+//!
+//! Invariant: nothing in this crate uses the operating system's randomness, except for the serving
+//! key and the bearer token. These must not be guessable and are part of no recorded run.
 
 use std::fmt::Write as _;
 
-/// The letters of Kubernetes' generated names: no vowels and no look-alikes, so that no words come about.
+/// Alphabet of Kubernetes' generated names. It has no vowels and no look-alike characters, so that
+/// no words are generated.
 const NAME_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A stream of numbers that depends on nothing but its seed (the `SplitMix64` sequence).
+/// A stream of random numbers that depends only on its seed (`SplitMix64`).
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The stream for `seed`.
+    /// Returns the stream of `seed`.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     #[must_use]
-    /// A stream of its own for one purpose, so that drawing more for one thing does not change what another gets.
+    /// Returns an independent stream for one purpose. The number of draws for one purpose does not
+    /// change the numbers of another.
     pub fn fork(&self, purpose: &str) -> Self {
         let mut state = self.0 ^ 0x9e37_79b9_7f4a_7c15;
         for byte in purpose.bytes() {
@@ -28,23 +31,24 @@ impl Rng {
         Self(state)
     }
 
-    /// The next number, all 64 bits of it.
+    /// Returns the next number, with all 64 bits random.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
-    /// A number below `bound`; zero if `bound` is zero. The bias is below one in 2^32 for every bound that is used here.
+    /// Returns a number below `bound`, or zero if `bound` is zero. The bias is less than 1 in 2^32
+    /// for every bound that is used here.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Whether something of `parts_per_million` happens this time.
+    /// Returns true with a probability of `parts_per_million`.
     pub fn happens_per_million(&mut self, parts_per_million: u32) -> bool {
         self.below(1_000_000) < u64::from(parts_per_million)
     }
 
-    /// A uid in the form that Kubernetes uses (a version 4 UUID).
+    /// Returns a uid in Kubernetes' form (a version 4 UUID).
     pub(crate) fn uid(&mut self) -> String {
         let high = (self.next_u64() & 0xffff_ffff_ffff_0fff) | 0x4000;
         let low = (self.next_u64() & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000;
@@ -63,7 +67,7 @@ impl Rng {
         uid
     }
 
-    /// The five letters that the server appends to a `generateName`.
+    /// Returns the five characters that the server appends to a `generateName`.
     pub(crate) fn name_suffix(&mut self) -> String {
         (0..5).map(|_| char::from(NAME_LETTERS[self.below(NAME_LETTERS.len() as u64) as usize])).collect()
     }

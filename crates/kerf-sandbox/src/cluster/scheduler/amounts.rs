@@ -1,12 +1,13 @@
-//! Amounts of resources as the scheduler counts them: whole milli-CPUs, whole bytes, whole pieces, each resource name a small number.
-//! Requests are rounded up once for each pod and capacities once for each node, which is how kube-scheduler counts too.
+//! Amounts of resources as integers: milli-CPUs, bytes, or counts. Resource names are replaced by
+//! small indices. Requests are rounded up once per pod and capacities once per node, as in
+//! kube-scheduler.
 
 use std::collections::BTreeMap;
 
 use kerf_referee::resources::Resources;
 use smol_str::SmolStr;
 
-/// A resource name.
+/// Index of a resource name in [`ResourceNames`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ResourceIx(u16);
 
@@ -14,11 +15,11 @@ pub(super) const CPU: ResourceIx = ResourceIx(0);
 pub(super) const MEMORY: ResourceIx = ResourceIx(1);
 pub(super) const PODS: ResourceIx = ResourceIx(3);
 
-/// The names that stand in every cluster, at the numbers above; ephemeral storage is between memory and pods because that is the
-/// order in which kube-scheduler lists what is lacking.
+/// Resources that every cluster has, at the indices above. Ephemeral storage stands between memory
+/// and pods because kube-scheduler lists insufficient resources in this order.
 const WELL_KNOWN_RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
 
-/// All resource names that were ever seen.
+/// All resource names seen so far, with their indices.
 #[derive(Debug)]
 pub(super) struct ResourceNames {
     numbers: BTreeMap<SmolStr, ResourceIx>,
@@ -38,7 +39,7 @@ impl ResourceNames {
         if let Some(number) = self.numbers.get(name) {
             return *number;
         }
-        // There are as many resource names as people invent: never 65,536.
+        // There are never 65,536 different resource names.
         let number = ResourceIx(self.names.len() as u16);
         self.names.push(name.into());
         self.numbers.insert(name.into(), number);
@@ -49,7 +50,7 @@ impl ResourceNames {
         self.names.get(resource.0 as usize).map_or("", SmolStr::as_str)
     }
 
-    /// The amounts that `resources` states.
+    /// Returns the amounts of `resources`, in the units of this module.
     pub(super) fn amounts_of(&mut self, resources: &Resources) -> Amounts {
         let mut amounts = Amounts::default();
         for (name, quantity) in resources.iter() {
@@ -61,7 +62,7 @@ impl ResourceNames {
     }
 }
 
-/// An amount of each resource; one that is not mentioned is zero.
+/// An amount of each resource; a missing entry is zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Amounts(Vec<i64>);
 
@@ -92,12 +93,13 @@ impl Amounts {
         }
     }
 
-    /// Every resource with its amount, zeros included, in the order of their numbers.
+    /// Returns every resource with its amount, zeros included, in the order of indices.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ResourceIx, i64)> {
         self.0.iter().enumerate().map(|(place, amount)| (ResourceIx(place as u16), *amount))
     }
 
-    /// The resources of which there is not enough for `asked` when `used` is taken already. What is not asked for is not looked at.
+    /// Returns the resources that do not suffice for `asked` while `used` is in use. Resources that
+    /// `asked` does not contain are ignored.
     pub(super) fn insufficient<'a>(&'a self, used: &'a Self, asked: &'a Self) -> impl Iterator<Item = ResourceIx> + 'a {
         let short = move |(resource, amount): &(ResourceIx, i64)| {
             *amount > 0 && *amount > self.get(*resource).saturating_sub(used.get(*resource))
@@ -105,8 +107,8 @@ impl Amounts {
         asked.iter().filter(short).map(|(resource, _)| resource)
     }
 
-    /// Whether `asked` is more of something than there is at all, so that no pod's leaving would help. The number of pods is
-    /// not looked at: another pod's leaving always helps there.
+    /// Returns true if `asked` exceeds the total amount of some resource, so that removing pods
+    /// cannot help. The number of pods is ignored, because removing a pod always helps there.
     pub(super) fn is_exceeded_by(&self, asked: &Self) -> bool {
         asked.iter().any(|(resource, amount)| resource != PODS && amount > 0 && amount > self.get(resource))
     }

@@ -12,27 +12,28 @@ use super::score;
 use super::view::{NodeIx, View};
 use crate::rng::Rng;
 
-/// With fewer nodes than this all are looked at.
+/// With fewer nodes than this, all nodes are checked.
 const MIN_FEASIBLE_NODES: usize = 100;
-/// With very many, at least so many of a hundred.
+/// Lower bound of the percentage of nodes to find, for very large clusters.
 const MIN_FEASIBLE_NODES_PERCENT: usize = 5;
 
-/// What came of an attempt.
+/// The result of one attempt.
 #[derive(Debug)]
 pub(super) enum AttemptOutcome {
-    /// The pod goes to this node, when this has happened to its claims.
+    /// The pod can be bound to this node once these volume bindings are done.
     Node(NodeIx, VolumeBindings),
-    /// No node takes it.
+    /// No node accepts the pod.
     Unschedulable(Diagnosis),
-    /// There is no node.
+    /// The cluster has no nodes.
     NoNodes,
 }
 
-/// Where to begin looking, so that with many nodes every one has its turn.
+/// Index of the node at which the next search starts, so that all nodes of a large cluster are
+/// used.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rotation(usize);
 
-/// Looks for a node.
+/// Searches a node for a pod. The search stops early if enough feasible nodes are found.
 pub(super) fn attempt(
     view: &mut View,
     pod: &Pod,
@@ -62,7 +63,7 @@ pub(super) fn attempt(
         Some(Err(rejection)) => Err(rejection.clone()),
         Some(Ok(())) | None => question.check(node),
     };
-    // A node that was cleared for the pod is likely the only one that takes it.
+    // A node that was cleared by preemption is probably the only one that accepts the pod.
     let nominated = info.nominated_node.as_ref().and_then(|name| view.find_node(name));
     if let Some(node) = nominated.filter(|node| check(*node).is_ok()) {
         return AttemptOutcome::Node(node, question.bindings(node));
@@ -88,13 +89,15 @@ pub(super) fn attempt(
     }
 }
 
-/// Whether the pod fits on a node, also if the pods come that are nominated to it and are at least as important.
+/// Checks that the pod fits on a node, also together with the pods that are nominated to the node
+/// and have at least the same priority.
 pub(super) fn fits(view: &mut View, pod: &Pod, info: &Arc<PodInfo>, node: NodeIx) -> Result<(), FilterRejection> {
     check_node_with_nominated_pods(view, pod, info, node).unwrap_or(Ok(()))?;
     PodFilter::new(view, pod, info).check(node)
 }
 
-/// The nodes to which others are nominated that come first, each with what it says once they are there.
+/// Returns each node to which pods of at least the same priority are nominated, with the result of
+/// the filters as if these pods were on the node.
 fn check_with_nominated_pods(
     view: &mut View,
     pod: &Pod,
@@ -107,7 +110,8 @@ fn check_with_nominated_pods(
     nodes.into_iter().filter_map(|node| Some((node, check_node_with_nominated_pods(view, pod, info, node)?))).collect()
 }
 
-/// What the node says when those nominated to it that come first are there; nothing if there are none.
+/// Runs the filters for one node as if the nominated pods of at least the same priority were on it.
+/// Returns `None` if there are no such pods.
 fn check_node_with_nominated_pods(
     view: &mut View,
     pod: &Pod,
@@ -120,7 +124,7 @@ fn check_node_with_nominated_pods(
     if guests.is_empty() {
         return None;
     }
-    // One that was promised the node sits there already.
+    // An assumed pod is on the node already.
     let guests: Vec<Arc<PodInfo>> =
         guests.into_iter().filter(|guest| !view.node(node).pods.contains_key(&guest.key)).collect();
     for guest in &guests {
@@ -133,7 +137,7 @@ fn check_node_with_nominated_pods(
     Some(answer)
 }
 
-/// How many nodes that would do are enough to choose from.
+/// Returns the number of feasible nodes that are enough for scoring (kube-scheduler's formula).
 fn feasible_nodes_to_find(nodes: usize) -> usize {
     if nodes < MIN_FEASIBLE_NODES {
         return nodes.max(1);

@@ -1,5 +1,5 @@
-//! How changes of the store become knowledge of the scheduler: the view is brought up to date, pods enter and leave the queue, and
-//! parked pods are woken that a change may help.
+//! Applies changes of the store: updates the view, adds pods to the queue and removes them, and
+//! requeues the unschedulable pods that a change may help.
 
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -17,7 +17,7 @@ use super::view::PodChange;
 use super::workloads::OwnerKind;
 use crate::cluster::in_process_client::{ChangeFeed, InProcessClient, RawChange};
 
-/// Everything that the scheduler watches.
+/// The resources that the scheduler watches.
 pub(super) struct Feeds {
     pods: ChangeFeed,
     nodes: ChangeFeed,
@@ -73,7 +73,8 @@ impl Feeds {
 }
 
 impl Scheduler {
-    /// Takes in what has changed. What others depend on comes first: namespaces and storage before nodes, nodes before pods.
+    /// Applies all pending changes in the order of dependencies: namespaces and storage before
+    /// nodes, nodes before pods.
     pub(super) fn apply_changes(&mut self) {
         let now = Instant::now();
         for told in self.feeds.namespaces.take_changes() {
@@ -192,7 +193,8 @@ impl Scheduler {
         }
     }
 
-    /// Wakes those whom it may help that a pod came to a node, left it, or is another than it was.
+    /// Requeues the unschedulable pods that may be helped because a pod was assigned to a node,
+    /// removed from it, or changed.
     fn requeue_affected_pods(&mut self, change: &PodChange, traits_before: Option<PodTraits>, now: Instant) {
         let sits = |pod: &PodInfo| pod.node.is_some() && !pod.is_terminal;
         let before = change.before.as_ref().filter(|before| sits(before));
@@ -228,7 +230,8 @@ impl Scheduler {
         });
     }
 
-    /// What others look at in a pod, while it is known.
+    /// Returns the properties of a pod that the rules of other pods depend on. Returns `None` if
+    /// the pod is unknown.
     pub(super) fn pod_traits(&self, key: &PodKey) -> Option<PodTraits> {
         let class = self.view.classes.get(self.view.pod(key)?.class)?;
         Some(PodTraits {
@@ -239,7 +242,7 @@ impl Scheduler {
     }
 }
 
-/// Whether a pod that waits asks for something else than before.
+/// Returns true if the spec or class of an unscheduled pod has changed.
 fn has_spec_changed(change: &PodChange) -> bool {
     let Some(before) = &change.before else { return false };
     let same_spec = match (&before.unscheduled_pod, &change.now.unscheduled_pod) {

@@ -1,8 +1,9 @@
-//! Kube-scheduler's default filters: which nodes may a pod be bound to now, and why not to the others?
+//! Kube-scheduler's default filters: the nodes to which a pod can be bound now, and the reasons
+//! against all others.
 //!
-//! [`Question::new`] looks at the cluster once for one pod, as kube-scheduler's pre-filter step does, and [`Question::check`] answers
-//! for a node. The answers are those of `kerf_referee::filters`, which is slow and obvious; here what is asked for every node is
-//! prepared first. A test holds the two against each other on random clusters.
+//! [`PodFilter::new`] prepares everything that is common to all nodes, as kube-scheduler's
+//! pre-filter step does. [`PodFilter::check`] then checks one node. The results equal those of
+//! `kerf_referee::filters`, which is slow and obvious; a test compares the two on random clusters.
 
 mod affinity;
 mod rejection;
@@ -26,15 +27,16 @@ pub(super) use rejection::{FilterRejection, Plugin};
 pub(super) use spread::{counts_node, selected_classes};
 pub(super) use volumes::VolumeBindings;
 
-/// The taint that says the same as `spec.unschedulable`.
+/// Key of the taint that is equivalent to `spec.unschedulable`.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// What one pod asks of the nodes, prepared.
+/// All filters, prepared for one pod.
 pub(super) struct PodFilter<'a> {
     view: &'a View,
     pod: &'a Pod,
     info: &'a PodInfo,
-    /// Whether the pod's selector and affinity want the node, by place; none if it wants any.
+    /// For each node slot, true if the pod's node selector and node affinity match. `None` if the
+    /// pod has neither.
     affinity_matches: Option<Vec<bool>>,
     tolerates_unschedulable: bool,
     spread: spread::SpreadFilter<'a>,
@@ -42,19 +44,19 @@ pub(super) struct PodFilter<'a> {
     volumes: volumes::VolumeFilter<'a>,
 }
 
-/// What is known before any node is looked at.
+/// The result of the filters that need no node.
 #[derive(Debug)]
 pub(super) enum PreFilterResult {
-    /// Any node may do.
+    /// Every node must be checked.
     AllNodes,
-    /// Only these may: the pod's affinity names them.
+    /// Only these nodes can be feasible: the pod's node affinity names them.
     Named(BTreeSet<SmolStr>),
-    /// None will.
+    /// No node can be feasible.
     None(FilterRejection),
 }
 
 impl<'a> PodFilter<'a> {
-    /// Prepares the question whether `pod` may be bound to nodes of `view`.
+    /// Prepares the filters for `pod` on the nodes of `view`.
     pub(super) fn new(view: &'a View, pod: &'a Pod, info: &'a PodInfo) -> Self {
         let spec = pod.spec.as_ref();
         let asks = spec.is_some_and(|spec| spec.node_selector.is_some()) || required_node_affinity_terms(pod).is_some();
@@ -79,7 +81,7 @@ impl<'a> PodFilter<'a> {
         }
     }
 
-    /// What can be said without looking at a node.
+    /// Runs the filters that need no node.
     pub(super) fn pre_filter(&self) -> PreFilterResult {
         match named_nodes(self.pod) {
             Some(names) if names.is_empty() => {
@@ -99,7 +101,7 @@ impl<'a> PodFilter<'a> {
         self.volumes.pre_filter().map_or(PreFilterResult::AllNodes, PreFilterResult::None)
     }
 
-    /// Why the pod may not be bound to the node: what the first plug-in that objects says.
+    /// Checks one node. The error is the rejection of the first plug-in that rejects the node.
     pub(super) fn check(&self, node: NodeIx) -> Result<(), FilterRejection> {
         let info = self.view.node(node);
         if info.unschedulable && !self.tolerates_unschedulable {
@@ -122,7 +124,7 @@ impl<'a> PodFilter<'a> {
         self.affinity.check(info)
     }
 
-    /// The volumes and claims that are to be brought together if the pod goes to the node.
+    /// Returns the volume bindings that are needed to run the pod on the node.
     pub(super) fn bindings(&self, node: NodeIx) -> VolumeBindings {
         self.volumes.bindings(self.view.node(node))
     }
@@ -146,7 +148,7 @@ impl<'a> PodFilter<'a> {
     }
 }
 
-/// Whether a pod on the node has a port that this one wants.
+/// Returns true if a pod on the node uses a host port that conflicts with one of this pod.
 fn has_port_conflict(pod: &PodInfo, node: &NodeInfo) -> bool {
     if pod.ports.is_empty() || node.pods_with_host_ports == 0 {
         return false;
@@ -155,7 +157,8 @@ fn has_port_conflict(pod: &PodInfo, node: &NodeInfo) -> bool {
     theirs.any(|their| pod.ports.iter().any(|our| our.conflicts_with(their)))
 }
 
-/// The nodes that the pod's affinity names, if every one of its terms names some.
+/// Returns the nodes that the pod's node affinity names. Returns `None` unless every term names
+/// nodes.
 fn named_nodes(pod: &Pod) -> Option<BTreeSet<SmolStr>> {
     let terms = required_node_affinity_terms(pod).filter(|terms| !terms.is_empty())?;
     let mut names = BTreeSet::new();

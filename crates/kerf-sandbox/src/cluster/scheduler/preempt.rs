@@ -1,9 +1,12 @@
-//! Making room: when no node takes a pod, which less important pods would have to leave which node, and which node is the least harm.
+//! Preemption: when no node accepts a pod, selects a node and the pods of lower priority that must
+//! be deleted there.
 //!
-//! The rules are kube-scheduler's. On each node that could help, all pods of lower priority are thought away; if the pod then fits, as
-//! many as possible are let stay, those first whose budget would be violated, the more important before the less. Of the nodes
-//! the one is taken that violates fewest budgets, then whose most important victim is least important, then by the sum of their
-//! priorities, their number, and how late the most important ones started.
+//! The rules are kube-scheduler's. On each node where it could help, all pods of lower priority are
+//! removed hypothetically. If the pod then fits, as many pods as possible are added back: first
+//! pods whose deletion would violate a PodDisruptionBudget, and among these the more important
+//! first. The chosen node has the fewest violated budgets; ties are broken by the lowest priority
+//! of the most important victim, the lowest sum of priorities, the fewest victims, and the latest
+//! start of the most important victims.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -20,26 +23,30 @@ use super::pod::PodInfo;
 use super::view::{NodeIx, View};
 use crate::rng::Rng;
 
-/// Enough nodes to choose from: so many of a hundred, and at least so many.
+/// Bounds of the number of candidate nodes that are enough to choose from, as a percentage and as
+/// an absolute number.
 const MIN_CANDIDATES_PERCENT: usize = 10;
 const MIN_CANDIDATES: usize = 100;
 
-/// What can be done for a pod that no node takes.
+/// The result of preemption for a pod that no node accepts.
 #[derive(Debug)]
 pub(super) enum Preemption {
-    /// These must leave this node.
+    /// The pod fits on this node after these pods are deleted.
     Victims { node: SmolStr, victims: Vec<Arc<PodInfo>> },
-    /// Nothing, and nothing more than before: the pod may not, or others are leaving for it already.
+    /// The pod must not preempt, or an earlier preemption for it is still in progress.
     NotEligible(&'static str),
-    /// Nothing on any node.
+    /// Preemption helps on no node. The text lists the reasons.
     NoCandidates(String),
-    /// Nobody was asked, since no node was.
+    /// A pre-filter rejected the pod, so no node was checked.
     NotAttempted,
 }
 
 impl Preemption {
-    /// What is added to the reasons of the filters; nothing if others leave. Before preemption, devices are asked whether they can be given
-    /// back; there are none, and if no node was looked at kube-scheduler stumbles there, with these two words.
+    /// Returns the text that follows the reasons of the filters; `None` if there are victims.
+    ///
+    /// Kube-scheduler runs the plug-in for dynamic resources before preemption. That plug-in
+    /// reports `no new claims to deallocate`, because the sandbox has no devices. If no node was
+    /// checked it fails with `not found`.
     pub(super) fn message_suffix(&self) -> Option<String> {
         match self {
             Self::Victims { .. } => None,
@@ -52,12 +59,12 @@ impl Preemption {
 
 struct PreemptionCandidate {
     node: NodeIx,
-    /// The most important first.
+    /// Victims, most important first.
     victims: Vec<Arc<PodInfo>>,
     violations: usize,
 }
 
-/// Finds the pods that must leave for `pod`.
+/// Selects the pods that must be deleted so that `pod` fits.
 pub(super) fn preempt(
     view: &mut View,
     pod: &Pod,
@@ -104,7 +111,7 @@ pub(super) fn preempt(
     }
 }
 
-/// Why the pod may not make others leave.
+/// Returns the reason why the pod must not preempt others now; `None` if it may.
 fn ineligible_reason(view: &View, pod: &Pod, info: &PodInfo, diagnosis: &Diagnosis) -> Option<&'static str> {
     if pod.spec.as_ref().and_then(|spec| spec.preemption_policy.as_deref()) == Some("Never") {
         return Some("not eligible due to preemptionPolicy=Never.");
@@ -119,7 +126,8 @@ fn ineligible_reason(view: &View, pod: &Pod, info: &PodInfo, diagnosis: &Diagnos
     waits.then_some("not eligible due to a terminating pod on the nominated node.")
 }
 
-/// The fewest pods that must leave the node; else what stands in the way.
+/// Selects the fewest pods that must be deleted on the node. The error holds the reasons why
+/// preemption does not help there.
 fn select_victims_on(
     view: &mut View,
     pod: &Pod,
@@ -159,7 +167,8 @@ fn select_victims_on(
     Ok(PreemptionCandidate { node, victims, violations })
 }
 
-/// Those whose leaving would violate a budget, if all of them left in this order, and the others.
+/// Splits pods into those whose deletion would violate a PodDisruptionBudget and the others. It
+/// assumes that all are deleted in this order.
 fn split_by_budget_violation(view: &View, pods: &[Arc<PodInfo>]) -> (Vec<Arc<PodInfo>>, Vec<Arc<PodInfo>>) {
     let mut left: Vec<i32> = view
         .budgets
@@ -195,12 +204,12 @@ fn split_by_budget_violation(view: &View, pods: &[Arc<PodInfo>]) -> (Vec<Arc<Pod
     groups
 }
 
-/// The candidate whose victims are missed least; the first of those that are alike.
+/// Returns the candidate whose victims matter least; the first of equals.
 fn least_disruptive(candidates: Vec<PreemptionCandidate>) -> Option<PreemptionCandidate> {
     let harm = |candidate: &PreemptionCandidate| {
         let victims = &candidate.victims;
         let highest = victims.first().map(|victim| victim.priority).unwrap_or_default();
-        // Shifted so that no priority is negative: else more victims would look like less harm.
+        // Shifted so that no priority is negative: otherwise more victims would give a smaller sum.
         let sum: i64 = victims.iter().map(|victim| i64::from(victim.priority) - i64::from(i32::MIN)).sum();
         let started = victims.iter().filter(|victim| victim.priority == highest);
         let earliest = started.map(|victim| victim.started.unwrap_or(Timestamp::MAX)).min();

@@ -1,5 +1,6 @@
-//! Kube-scheduler's default scores: which of the nodes that would do is best. Each plug-in gives a node 0 to 100 points, times its
-//! weight; of the nodes with most points a seeded draw takes one.
+//! Kube-scheduler's default scores, which select the best of the feasible nodes. Each plug-in gives
+//! a node 0 to 100 points, multiplied by its weight. A seeded draw decides between nodes with equal
+//! points.
 
 mod affinity;
 mod spread;
@@ -14,9 +15,9 @@ use super::pod::PodInfo;
 use super::view::{NodeIx, View};
 use crate::rng::Rng;
 
-/// The most that a plug-in gives.
+/// Maximum score of one plug-in.
 const MAX_NODE_SCORE: i64 = 100;
-/// The weights of the default configuration.
+/// Weights of kube-scheduler's default configuration.
 const TAINT_TOLERATION_WEIGHT: i64 = 3;
 const NODE_AFFINITY_WEIGHT: i64 = 2;
 const POD_TOPOLOGY_SPREAD_WEIGHT: i64 = 2;
@@ -26,11 +27,12 @@ const BALANCED_ALLOCATION_WEIGHT: i64 = 1;
 const IMAGE_LOCALITY_WEIGHT: i64 = 1;
 
 const MIB: i64 = 1024 * 1024;
-/// Images of less than this count for nothing, of more than that (for each container) for no more.
+/// Bounds of the image sizes that count: less counts as zero, and more per container counts as this
+/// maximum.
 const MIN_SCORED_IMAGE_BYTES: i64 = 23 * MIB;
 const MAX_SCORED_CONTAINER_IMAGE_BYTES: i64 = 1000 * MIB;
 
-/// The points of each node, in their order.
+/// Returns the points of each node, in the order of `nodes`.
 pub(super) fn score_nodes(view: &View, pod: &Pod, info: &PodInfo, nodes: &[NodeIx]) -> Vec<i64> {
     let mut points = vec![0; nodes.len()];
     let mut add = |weight: i64, scores: &[i64]| {
@@ -69,7 +71,7 @@ pub(super) fn score_nodes(view: &View, pod: &Pod, info: &PodInfo, nodes: &[NodeI
     points
 }
 
-/// One of the nodes with most points.
+/// Returns one of the nodes with the most points; `None` if `nodes` is empty.
 pub(super) fn pick_best_node(
     view: &View,
     pod: &Pod,
@@ -87,7 +89,7 @@ pub(super) fn pick_best_node(
     best.get(chance.below(best.len() as u64) as usize).copied()
 }
 
-/// Brings scores to 0..=100, the highest to 100; if all are zero they stay.
+/// Scales scores to 0..=100 so that the highest becomes 100. Scores that are all zero stay.
 fn normalize(scores: &mut [i64]) {
     let most = scores.iter().copied().max().unwrap_or_default();
     if most > 0 {
@@ -97,7 +99,7 @@ fn normalize(scores: &mut [i64]) {
     }
 }
 
-/// How many of the taints that only ask to stay away the pod does not tolerate.
+/// Returns the number of `PreferNoSchedule` taints that the pod does not tolerate.
 fn untolerated_soft_taints(pod: &Pod, node: &NodeInfo) -> i64 {
     let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
     let bothers = |taint: &&k8s_openapi::api::core::v1::Taint| {
@@ -121,7 +123,7 @@ fn preference_weight(terms: &[PreferredSchedulingTerm], node: &NodeInfo) -> i64 
     matching.map(|term| i64::from(term.weight)).sum()
 }
 
-/// The emptier the better, in CPU and memory, with the pod on it.
+/// Scores free CPU and memory as a share of allocatable, with the pod on the node. More is better.
 fn least_allocated(pod: &PodInfo, node: &NodeInfo) -> i64 {
     let (mut sum, mut count) = (0, 0);
     for (place, resource) in [CPU, MEMORY].into_iter().enumerate() {
@@ -140,7 +142,8 @@ fn least_allocated(pod: &PodInfo, node: &NodeInfo) -> i64 {
     if count == 0 { 0 } else { sum / count }
 }
 
-/// The more the pod brings CPU and memory into balance the better: 75 if it changes nothing.
+/// Scores the change in balance between used CPU and memory. Better balance is better; 75 means no
+/// change.
 fn balanced(pod: &PodInfo, node: &NodeInfo) -> i64 {
     let evenness = |with_pod: bool| {
         let fraction = |resource| {
@@ -149,7 +152,7 @@ fn balanced(pod: &PodInfo, node: &NodeInfo) -> i64 {
             let used = node.used.get(resource).saturating_add(pod);
             (capacity != 0).then(|| (used as f64 / capacity as f64).min(1.0))
         };
-        // One resource alone is always in balance with itself.
+        // A single resource is always in balance.
         let deviation = match (fraction(CPU), fraction(MEMORY)) {
             (Some(cpu), Some(memory)) => ((cpu - memory) / 2.0).abs(),
             _ => 0.0,
@@ -159,7 +162,7 @@ fn balanced(pod: &PodInfo, node: &NodeInfo) -> i64 {
     MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + evenness(true) - evenness(false)) / 2
 }
 
-/// The images that a pod needs, by the names under which nodes list them.
+/// Returns the pod's images, by the names under which nodes list them.
 fn images_of(pod: &Pod) -> Vec<String> {
     let Some(spec) = &pod.spec else { return Vec::new() };
     let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
@@ -172,7 +175,8 @@ fn with_tag(image: &str) -> String {
     if colon <= slash { format!("{image}:latest") } else { image.to_owned() }
 }
 
-/// The more of the pod's images the node has the better, each counted by its size and by how many nodes have it.
+/// Scores the pod's images that are on the node. An image counts by its size and by the share of
+/// nodes that have it.
 fn image_locality(view: &View, images: &[String], node: &NodeInfo) -> i64 {
     if node.images.is_empty() || images.is_empty() {
         return 0;

@@ -1,5 +1,6 @@
-//! What pods belong together when their manifest says nothing of it: those of one Service, ReplicaSet, StatefulSet or replication
-//! controller. Kube-scheduler spreads such pods softly over hosts and zones.
+//! Selectors of Services, ReplicaSets, StatefulSets and ReplicationControllers. Kube-scheduler
+//! spreads the pods of each softly over hosts and zones, if they have no spread constraints of
+//! their own.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use kerf_referee::selectors::{Labels, pod_labels};
 use serde::Deserialize;
 use smol_str::{SmolStr, format_smolstr};
 
-/// The kinds that own pods in a way that matters here.
+/// The kinds of owners whose selectors define the default spreading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum OwnerKind {
     ReplicaSet,
@@ -18,7 +19,7 @@ pub(super) enum OwnerKind {
     ReplicationController,
 }
 
-/// Selectors of services and owners, by `namespace/name`.
+/// Selectors of Services and owners, by `namespace/name`.
 #[derive(Debug, Default)]
 pub(super) struct Workloads {
     services: BTreeMap<SmolStr, Labels>,
@@ -51,7 +52,7 @@ fn labels_selector(bytes: &[u8]) -> Option<Labels> {
 }
 
 impl Workloads {
-    /// A service was added, changed or (nothing given) deleted.
+    /// Adds or updates a Service. `None` removes it.
     pub(super) fn put_service(&mut self, key: SmolStr, bytes: Option<&[u8]>) {
         match bytes.and_then(labels_selector) {
             Some(selector) => drop(self.services.insert(key, selector)),
@@ -59,7 +60,7 @@ impl Workloads {
         }
     }
 
-    /// An owner of pods was added, changed or (nothing given) deleted.
+    /// Adds or updates an owner of pods. `None` removes it.
     pub(super) fn put_owner(&mut self, owner: OwnerKind, key: SmolStr, bytes: Option<&[u8]>) {
         let read = |bytes| match owner {
             OwnerKind::ReplicationController => {
@@ -76,7 +77,8 @@ impl Workloads {
         }
     }
 
-    /// What selects the pods that belong with this one; none if nothing does, or everything would.
+    /// Returns the selector for the pod's default spreading: the union of its Services' and its
+    /// owner's selectors. Returns `None` if there is none, or if it would select everything.
     pub(super) fn default_spread_selector(&self, pod: &Pod) -> Option<LabelSelector> {
         let home = namespace(pod);
         let labels = pod_labels(pod);

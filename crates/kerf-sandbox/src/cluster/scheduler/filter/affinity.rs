@@ -1,4 +1,5 @@
-//! Affinity and anti-affinity between pods that must hold, of the pod itself and of the pods that are already there.
+//! Required pod affinity and anti-affinity, of the pod itself and of the pods that already have a
+//! node.
 
 use k8s_openapi::api::core::v1::PodAffinityTerm;
 use rustc_hash::FxHashSet;
@@ -15,16 +16,17 @@ struct Domains<'a> {
     values: FxHashSet<&'a str>,
 }
 
-/// What the pods of the cluster mean for one pod.
+/// The topology domains that matter for one pod's required terms.
 pub(super) struct AffinityFilter<'a> {
     required_terms: &'a [PodAffinityTerm],
-    /// Where there is a pod that all affinity terms speak of, for each term.
+    /// For each affinity term, the domains that contain a pod selected by all affinity terms.
     affinity_domains: Vec<Domains<'a>>,
-    /// Where there is a pod that an anti-affinity term speaks of.
+    /// Domains that contain a pod selected by an anti-affinity term.
     anti_affinity_domains: Vec<Domains<'a>>,
-    /// Where there is a pod that wants to be away from this one.
+    /// Domains that contain a pod whose own anti-affinity selects this pod.
     existing_anti_affinity_domains: Vec<Domains<'a>>,
-    /// No pod anywhere is one that all affinity terms speak of, but this pod itself is: it may be the first.
+    /// True if the affinity terms select no pod in the cluster and select this pod itself: the
+    /// first pod of such a group can be placed anywhere.
     may_be_first: bool,
 }
 
@@ -85,8 +87,8 @@ impl<'a> AffinityFilter<'a> {
         Ok(())
     }
 
-    /// Whether what the pod must be near to is in every domain of the node that its terms speak of. A node that lacks a key is in no
-    /// domain.
+    /// Returns true if, for every affinity term, the node's domain contains a matching pod. A node
+    /// without the topology key is in no domain.
     fn satisfies_affinity(&self, node: &NodeInfo) -> bool {
         let mut all_there = true;
         for term in self.required_terms {
@@ -104,7 +106,7 @@ fn is_in_domains(domains: &[Domains<'_>], node: &NodeInfo) -> bool {
         .any(|domains| node.labels.get(domains.key).is_some_and(|value| domains.values.contains(value.as_str())))
 }
 
-/// Notes the domains of `key` in which there are pods of the class.
+/// Adds the domains of `key` that contain pods of the class.
 fn add_domains<'a>(view: &'a View, into: &mut Vec<Domains<'a>>, key: &'a str, class: &PodClass) {
     let place = into.iter().position(|domains| domains.key == key).unwrap_or_else(|| {
         into.push(Domains { key, values: FxHashSet::default() });

@@ -1,5 +1,6 @@
-//! Topology spread constraints that must hold: the pods that a constraint selects in the node's domain may be `maxSkew` more than
-//! those in the emptiest domain. With fewer domains than `minDomains` the emptiest counts as empty.
+//! Required topology spread constraints. The number of selected pods in the node's domain may
+//! exceed that of the domain with the fewest by at most `maxSkew`. With fewer domains than
+//! `minDomains` that minimum counts as zero.
 
 use k8s_openapi::api::core::v1::{Pod, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -13,18 +14,18 @@ use crate::cluster::scheduler::classes::PodClass;
 use crate::cluster::scheduler::node::NodeInfo;
 use crate::cluster::scheduler::view::{NodeIx, View};
 
-/// The constraints of one pod, counted.
+/// The required spread constraints of one pod, with the counts of their domains.
 pub(super) struct SpreadFilter<'a> {
     constraints: Vec<CountedConstraint<'a>>,
 }
 
 struct CountedConstraint<'a> {
     constraint: &'a TopologySpreadConstraint,
-    /// Selected pods in each domain.
+    /// Number of selected pods in each domain.
     domains: FxHashMap<&'a str, i64>,
-    /// In the emptiest.
+    /// The smallest of these numbers.
     minimum: i64,
-    /// Whether the pod is one of those that are counted.
+    /// 1 if the constraint selects the pod itself, else 0.
     self_match: i64,
 }
 
@@ -81,7 +82,8 @@ fn count_constraint<'a>(
     CountedConstraint { constraint, domains, minimum, self_match: i64::from(spread_selects(constraint, pod, pod)) }
 }
 
-/// The classes of a namespace that a constraint counts. A selector that selects everything counts nobody: kube-scheduler's way.
+/// Returns the classes of a namespace that a constraint counts. A selector that selects everything
+/// counts no pods, as in kube-scheduler.
 pub(in crate::cluster::scheduler) fn selected_classes<'a>(
     view: &'a View,
     namespace: &str,
@@ -95,7 +97,8 @@ pub(in crate::cluster::scheduler) fn selected_classes<'a>(
     classes.filter(move |class| says_something && selects(selector, &class.labels))
 }
 
-/// Whether the constraint looks at a node: by default only at those that the pod's selector and affinity want, whatever their taints.
+/// Returns true if the constraint counts pods on the node. By default it counts only nodes that
+/// match the pod's node selector and affinity, and ignores taints.
 pub(in crate::cluster::scheduler) fn counts_node(
     constraint: &TopologySpreadConstraint,
     pod: &Pod,

@@ -1,5 +1,5 @@
-//! Affinity between pods that is a wish: the pod's own about others, others' about it, and the demands of others which it would
-//! satisfy.
+//! Scores of preferred pod affinity: the preferences of the pod itself, the preferences of existing
+//! pods about it, and required affinity of existing pods that it would satisfy.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use crate::cluster::scheduler::classes::{PodClass, affinity_term_selects};
 use crate::cluster::scheduler::pod::PodInfo;
 use crate::cluster::scheduler::view::{NodeIx, View};
 
-/// What a demand of another pod counts that this one would satisfy.
+/// Weight of an existing pod's required affinity term that selects this pod.
 const HARD_AFFINITY_WEIGHT: i64 = 1;
 
 /// Points for each value of each topology key.
 type DomainPoints<'a> = BTreeMap<&'a str, FxHashMap<&'a str, i64>>;
 
-/// The score of each node; none if nobody has a wish.
+/// Returns the score of each node; `None` if no term concerns the pod.
 pub(super) fn scores(view: &View, pod: &PodInfo, nodes: &[NodeIx]) -> Option<Vec<i64>> {
     let ours = view.classes.get(pod.class)?;
     let mut points = DomainPoints::new();
@@ -65,7 +65,7 @@ pub(super) fn scores(view: &View, pod: &PodInfo, nodes: &[NodeIx]) -> Option<Vec
     Some(raw.iter().map(score).collect())
 }
 
-/// Gives points to the domains in which there are pods of a class, for each pod.
+/// Adds `weight` to each domain that contains pods of the class, once per pod.
 fn add_points<'a>(view: &'a View, points: &mut DomainPoints<'a>, key: &'a str, class: &PodClass, weight: i64) {
     for (node, count) in &class.nodes {
         if let Some(value) = view.node(*node).labels.get(key) {

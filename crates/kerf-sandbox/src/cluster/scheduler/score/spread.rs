@@ -1,6 +1,6 @@
-//! Topology spread constraints that are wishes, and those that every pod of a service or an owner has by default: at most three
-//! more on one host than on others, at most five more in one zone. The fewer selected pods in a node's domains the better; domains of
-//! which there are few weigh less.
+//! Scores of soft topology spread constraints (`ScheduleAnyway`). Pods of a Service or an owner
+//! without constraints of their own get kube-scheduler's defaults: `maxSkew` 3 per host and 5 per
+//! zone. Fewer selected pods in a node's domains are better. Keys with few domains weigh less.
 
 use k8s_openapi::api::core::v1::{Pod, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -17,13 +17,14 @@ struct SoftConstraint<'a> {
     key: &'a str,
     max_skew: i64,
     weight: f64,
-    /// Selected pods in each domain of the candidates; not used for hosts.
+    /// Number of selected pods in each domain of the candidate nodes. Unused if the key is the
+    /// hostname.
     domains: FxHashMap<&'a str, i64>,
-    /// Selected pods on each node, by place.
+    /// Number of selected pods by node slot.
     on_node: Vec<i64>,
 }
 
-/// The score of each node; none if the pod has no such wish.
+/// Returns the score of each node; `None` if the pod has no soft constraint.
 pub(super) fn scores(view: &View, pod: &Pod, nodes: &[NodeIx]) -> Option<Vec<i64>> {
     let own = pod.spec.as_ref().and_then(|spec| spec.topology_spread_constraints.as_deref()).unwrap_or_default();
     let defaults = if own.is_empty() { default_constraints(view, pod) } else { Vec::new() };
@@ -33,7 +34,7 @@ pub(super) fn scores(view: &View, pod: &Pod, nodes: &[NodeIx]) -> Option<Vec<i64
     if constraints.is_empty() {
         return None;
     }
-    // Nodes that lack a key are not scored, unless the constraints are those that everybody has.
+    // Nodes without one of the keys are not scored, unless the constraints are the defaults.
     let scored = |node: &NodeInfo| !strict || constraints.iter().all(|c| node.labels.contains_key(&c.topology_key));
     let candidates = nodes.iter().filter(|node| scored(view.node(**node))).count();
     let wanted = affinity_matches(view, pod);
@@ -119,7 +120,7 @@ fn affinity_matches(view: &View, pod: &Pod) -> Option<Vec<bool>> {
     })
 }
 
-/// What is wished of every pod that belongs with others, if it says nothing itself.
+/// Returns the default constraints of a pod that belongs to a Service or an owner.
 fn default_constraints(view: &View, pod: &Pod) -> Vec<TopologySpreadConstraint> {
     let Some(companions) = view.workloads.default_spread_selector(pod) else { return Vec::new() };
     let wish = |key: &str, max_skew: i32, selector: LabelSelector| TopologySpreadConstraint {
