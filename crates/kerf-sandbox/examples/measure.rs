@@ -1,4 +1,5 @@
-//! What the API server can carry: writes per second with a watcher of all pods, and the memory of 5,000 nodes and 100,000 pods.
+//! Measures the API server: writes per second while a client watches all pods, and the memory of
+//! 5,000 nodes and 100,000 pods.
 //! `cargo run --release -p kerf-sandbox --example measure`
 #![allow(clippy::print_stdout, reason = "it is a program for people")]
 
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tower::ServiceExt as _;
 
-/// What the program has, too.
+/// The allocator of the `kerf` binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -27,16 +28,17 @@ const PODS: u64 = 100_000;
 const NODES: u64 = 5_000;
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// How a phase writes.
+/// The client that a phase writes with.
 #[derive(Clone, Copy)]
 enum WritePath {
-    /// Requests to the server itself, as a tower service: what the cluster's own controllers pay for.
+    /// Requests to the server as a tower service, which is also the cost for the cluster's own
+    /// controllers.
     Service,
-    /// A `kube::Client` without sockets, which encodes what it sends and reads what it is answered.
+    /// A `kube::Client` without sockets, which encodes requests and decodes responses.
     Client,
 }
 
-/// What is written.
+/// The kind of write of a phase.
 #[derive(Clone, Copy)]
 enum WrittenObject {
     Node,
@@ -107,7 +109,8 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes objects, shared among writers at the same time, and says how fast that was and how far behind the watcher of all pods fell.
+/// Writes objects with several concurrent writers. Prints the rate, and the lag of the watcher of
+/// all pods.
 async fn phase(
     server: &ApiServer,
     told: &Arc<WatcherLag>,
@@ -118,7 +121,7 @@ async fn phase(
     way: WritePath,
 ) -> Result<(), Failure> {
     told.behind.store(0, Ordering::Relaxed);
-    // What is sent is made beforehand: it is the server that is measured, and the client if there is one.
+    // Request bodies are created beforehand, so that only the server and the client are measured.
     let share = (numbers.end - numbers.start) / writers;
     let mut work: Vec<Vec<(String, Value)>> = Vec::new();
     for writer in 0..writers {
@@ -152,7 +155,7 @@ async fn phase(
     Ok(())
 }
 
-/// Where a request goes, and what it says.
+/// Returns path and body of a request.
 fn request(what: WrittenObject, n: u64) -> (String, Value) {
     match what {
         WrittenObject::Node => ("/api/v1/nodes".into(), node(n)),
@@ -196,16 +199,16 @@ async fn write(
     Ok(())
 }
 
-/// What has been written, and what the watcher has been told of it.
+/// Counts of written objects and of events that the watcher received.
 #[derive(Default)]
 struct WatcherLag {
     written: AtomicU64,
     seen: AtomicU64,
-    /// How far behind the watcher was at most.
+    /// The largest lag of the watcher, in events.
     behind: AtomicU64,
 }
 
-/// Watches all pods and counts what it is told.
+/// Watches all pods and counts the events.
 async fn count_events(server: ApiServer, told: Arc<WatcherLag>) -> Result<(), Failure> {
     let request = Request::get("/api/v1/pods?watch=true").body(Full::<Bytes>::default())?;
     let mut body = BodyStream::new(server.oneshot(request).await?.into_body());

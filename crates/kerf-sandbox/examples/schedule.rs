@@ -1,5 +1,6 @@
-//! How fast the sandbox's scheduler is: pods on nodes, from the first attempt to the last binding, without kubelets; and a scale-up, in
-//! which nodes come one by one while all pods wait, which is many attempts in vain.
+//! Measures the sandbox's scheduler. The first part schedules pods on existing nodes, from the
+//! first attempt to the last binding, without kubelets. The second is a scale-up: nodes are added
+//! one by one while all pods wait, which causes many failed attempts.
 //! `cargo run --release -p kerf-sandbox --example schedule -- 1000 100`
 #![allow(clippy::print_stdout, reason = "it is a program for people")]
 
@@ -31,7 +32,7 @@ async fn main() -> Result<(), Failure> {
     scale_up(pods, nodes).await
 }
 
-/// Nodes come every 100 ms of virtual time while all pods wait.
+/// Adds a node every 100 ms of virtual time while all pods wait.
 #[allow(
     clippy::disallowed_methods,
     reason = "virtual time stands still while the scheduler works: this asks what a person waits for"
@@ -122,7 +123,7 @@ fn pod(n: u64, kind: PodVariant) -> Value {
         pod["spec"]["topologySpreadConstraints"] = json!([
             {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector},
         ]);
-        // Every twentieth group of twenty stays apart from its own kind, host by host.
+        // The first 100 pods of `app-0` must run on different hosts. Later ones get another label.
         if n.is_multiple_of(20) && n < 2_000 {
             let term = json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": selector});
             pod["spec"]["affinity"] =
@@ -135,7 +136,7 @@ fn pod(n: u64, kind: PodVariant) -> Value {
     pod
 }
 
-/// How many pods have no node.
+/// Returns the number of pods without a node.
 async fn unscheduled_pods(server: &ApiServer) -> Result<u64, Failure> {
     let path = "/api/v1/pods?fieldSelector=spec.nodeName%3D&limit=1";
     let body = server.clone().oneshot(Request::get(path).body(Full::<Bytes>::default())?).await?.into_body();

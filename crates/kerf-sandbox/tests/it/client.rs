@@ -1,4 +1,4 @@
-//! kube-rs in this process: the way in for everything that runs in the sandbox.
+//! kube-rs in this process, the client that everything in the sandbox uses.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -11,7 +11,7 @@ fn typed<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-/// A pod that runs on a node, ready or not.
+/// Creates a pod that runs on a node and is ready.
 async fn create_running_pod(pods: &Api<Pod>, name: &str) {
     let mut placed = pod(name);
     placed["spec"]["nodeName"] = json!("n1");
@@ -78,7 +78,8 @@ async fn a_pod_that_nobody_runs_goes_at_once() {
     assert!(pods.get_opt("a").await.unwrap().is_none());
 }
 
-/// What node termination relies on (spec 04 §7.6): 429 while the budget has nothing left, 500 for two budgets, 404 and 409.
+/// The responses on which node termination relies (spec 04 §7.6): 429 while the budget allows no
+/// disruption, 500 for two budgets, 404 and 409.
 #[tokio::test]
 async fn evictions_ask_the_budget() {
     let server = server();

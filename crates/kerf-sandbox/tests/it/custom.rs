@@ -1,4 +1,4 @@
-//! Custom resources: Kerf's own definitions, live.
+//! Custom resources, tested with Kerf's own CRDs.
 
 use http::Request;
 use http_body_util::Full;
@@ -165,7 +165,7 @@ async fn a_definition_that_is_wrong_is_refused() {
     assert_eq!((code, status["reason"].as_str().unwrap()), (422, "Invalid"), "{status}");
 }
 
-/// A copy has what was there, at the same versions; what one of the two does is nothing to the other.
+/// A fork has the objects of its origin at the same versions. Afterwards neither affects the other.
 #[tokio::test]
 async fn a_copy_goes_its_own_way() {
     let server = with_crds().await;
@@ -180,7 +180,7 @@ async fn a_copy_goes_its_own_way() {
     assert_eq!(get(&server, &format!("{POOLS}/a")).await.0, 200);
     assert_eq!(get(&server, &format!("{POOLS}/b")).await.0, 404);
     assert_eq!(pool_b["metadata"]["uid"], pool_c["metadata"]["uid"], "chance goes on alike in both");
-    // What was before is not known there: whoever watches begins anew.
+    // The fork has no earlier history, so watches must list again.
     let (code, status) = get(&copy, &format!("{POOLS}?watch=true&resourceVersion=2")).await;
     assert!(code == 410 || status["code"] == 410 || status["object"]["code"] == 410, "{code} {status}");
 }

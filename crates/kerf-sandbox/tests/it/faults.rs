@@ -1,4 +1,4 @@
-//! Faults on the way of a request, and the audit of writes.
+//! Injected faults of requests, and the audit of writes.
 
 use std::time::Duration;
 

@@ -1,8 +1,11 @@
-//! Does the sandbox answer as kube-apiserver does? One script of requests is put to the sandbox, in virtual time, and its answers are compared with
-//! those of the real server, field by field. A difference that docs/SANDBOX.md does not list fails the test, and so does a listed one that is no more.
+//! Comparison of the sandbox with kube-apiserver. One script of requests runs against the sandbox
+//! in virtual time, and its responses are compared field by field with those of the real server. A
+//! difference that docs/SANDBOX.md does not list fails the test, and so does a listed difference
+//! that no longer exists.
 //!
-//! The real server's answers are in `answers.jsonl`. Under `hack/controlplane/cluster.sh` (which sets `KERF_CONTROLPLANE`) the script is put to the
-//! real server first, whose answers must be those of the file; `KERF_RECORD=1` writes the file instead.
+//! The real server's responses are in `answers.jsonl`. `hack/controlplane/cluster.sh` sets
+//! `KERF_CONTROLPLANE`: the script then runs against the real server first, whose responses must
+//! equal the file. `KERF_RECORD=1` writes the file instead.
 
 mod compare;
 mod run;
@@ -28,11 +31,11 @@ fn write_recorded(answers: &[RecordedResponse]) {
     std::fs::write(RECORDED_RESPONSES_PATH, lines.concat()).unwrap();
 }
 
-/// The answers of the server that the kubeconfig names.
+/// Returns the responses of the server that the kubeconfig names.
 fn real_answers(script: &[RequestStep]) -> Vec<RecordedResponse> {
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let mut config = kube::Config::infer().await.unwrap();
-        // A refused eviction is an answer here, not a reason to try again.
+        // A rejected eviction is a result here, so it must not be retried.
         config.default_retry = false;
         run(&kube::Client::try_from(config).unwrap(), script).await
     })
@@ -47,7 +50,7 @@ fn sandbox_answers(script: &[RequestStep]) -> Vec<RecordedResponse> {
     })
 }
 
-/// Checks what the specification of the API demands of any server.
+/// Checks the responses that the specification of the API demands of any server.
 fn check_spec_expectations(script: &[RequestStep], answers: &[RecordedResponse]) {
     for (step, answer) in script.iter().zip(answers) {
         let Some(demand) = &step.spec_expectation else { continue };

@@ -1,4 +1,4 @@
-//! kubectl, which nobody here wrote, against the server on a socket.
+//! kubectl, an independent client, against the server on a socket.
 
 use std::process::Stdio;
 
@@ -23,7 +23,7 @@ impl KubectlFixture {
         Self { _serving: serving, home }
     }
 
-    /// Runs kubectl; what it says on both channels, and whether it was content.
+    /// Runs kubectl. Returns true if it succeeded, and its output on stdout and stderr.
     async fn run(&self, arguments: &[&str], input: &str) -> (bool, String) {
         let mut command = Command::new("kubectl");
         command.args(arguments).env("KUBECONFIG", self.home.path().join("kubeconfig")).env("HOME", self.home.path());
@@ -37,7 +37,7 @@ impl KubectlFixture {
         (output.status.success(), text)
     }
 
-    /// Runs kubectl, which must be content and say each of `parts`.
+    /// Runs kubectl, which must succeed and print each of `parts`.
     async fn expect_success(&self, line: &str, input: &str, parts: &[&str]) {
         let (content, text) = self.run(&words(line), input).await;
         assert!(content, "kubectl {line}\n{text}");
@@ -46,7 +46,7 @@ impl KubectlFixture {
         }
     }
 
-    /// Runs kubectl, which must be refused with each of `parts`.
+    /// Runs kubectl, which must fail and print each of `parts`.
     async fn expect_failure(&self, line: &str, input: &str, parts: &[&str]) {
         let (content, text) = self.run(&words(line), input).await;
         assert!(!content, "kubectl {line}\n{text}");
@@ -56,7 +56,7 @@ impl KubectlFixture {
     }
 }
 
-/// Splits a command line; single quotes hold together.
+/// Splits a command line. Single quotes group words.
 fn words(line: &str) -> Vec<&str> {
     line.split('\'')
         .enumerate()

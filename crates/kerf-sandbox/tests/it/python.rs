@@ -1,11 +1,11 @@
-//! The official Python client, which nobody here wrote, against a whole cluster on a socket.
+//! The official Python client, an independent client, against a whole cluster on a socket.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::script::TestCluster;
 
-/// The Python that has the client. `make tools` makes it; so does this, if nobody has.
+/// Returns a Python interpreter with the client. Installs the client if `make tools` has not.
 fn python() -> PathBuf {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-client");

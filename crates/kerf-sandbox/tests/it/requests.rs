@@ -1,4 +1,4 @@
-//! Requests and answers one by one: what is refused, how, and in which words.
+//! Single requests and their responses: status codes, reasons and messages.
 
 use serde_json::{Value, json};
 

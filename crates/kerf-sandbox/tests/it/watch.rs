@@ -1,4 +1,4 @@
-//! Watches: what they tell, when they end, and what a slow reader costs.
+//! Watches: their events, their end, and the effect of a slow reader.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl Watch {
         Self { body: BodyStream::new(response.into_body()), buffered_events: Vec::new() }
     }
 
-    /// The next event; none at the end.
+    /// Returns the next event; `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         while self.buffered_events.is_empty() {
             let chunk = self.body.next().await?.unwrap().into_data().unwrap();
@@ -39,7 +39,7 @@ impl Watch {
         Some(self.buffered_events.remove(0))
     }
 
-    /// `TYPE name` of the next event.
+    /// Returns `TYPE name` of the next event.
     async fn next_summary(&mut self) -> String {
         let event = self.next().await.unwrap();
         format!("{} {}", event["type"].as_str().unwrap(), event["object"]["metadata"]["name"].as_str().unwrap_or("-"))

@@ -174,8 +174,8 @@ impl PodInfo {
         self.key.split_once('/').map_or("", |(_, name)| name)
     }
 
-    /// Returns the sort key for preemption: higher priority first, then earlier start. The greater
-    /// pod is preempted later.
+    /// Returns the sort key for preemption. A pod with a greater key is more important: its
+    /// priority is higher, or it started earlier.
     pub(super) fn importance(&self) -> (i32, std::cmp::Reverse<Timestamp>) {
         // A pod that has not started counts as starting now, which is later than any start.
         (self.priority, std::cmp::Reverse(self.started.unwrap_or(Timestamp::MAX)))

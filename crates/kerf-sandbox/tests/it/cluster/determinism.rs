@@ -1,4 +1,4 @@
-//! One seed, one history: two runs of a scenario write the same bytes in the same order.
+//! Determinism: two runs of a scenario with one seed write the same bytes in the same order.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use super::{
 
 type ScenarioFn = for<'a> fn(&'a Cluster) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// Runs a scenario on a clock of its own; the fingerprint of everything that was written, and how much that was.
+/// Runs a scenario on its own clock. Returns the fingerprint of all writes, and their number.
 fn run(seed: u64, scenario: ScenarioFn) -> (u64, u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! Nodes and machines: adoption, silence, taints, garbage.
+//! Nodes and instances: simulated kubelets, missed heartbeats, taints, garbage collection.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn taints(node: &Value) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_says_it_is_simulated_comes_to_life() {
     let cluster = start(Timing { node_ready: Delay::fixed(Duration::from_secs(20)), ..Timing::INSTANT });
-    // What the simulated provider creates, on any cluster that runs KWOK.
+    // The Node that the kwok provider creates on any cluster that runs KWOK.
     let node = |name: &str, annotations: Value| {
         json!({
             "metadata": {"name": name, "annotations": annotations, "labels": {"kwok.x-k8s.io/node": "fake"}},

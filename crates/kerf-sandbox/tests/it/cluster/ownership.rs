@@ -1,4 +1,4 @@
-//! Owners and dependents, namespaces, budgets, volumes.
+//! Owners and dependents, namespaces, PodDisruptionBudgets, volumes.
 
 use std::time::Duration;
 

@@ -1,19 +1,19 @@
-//! Where two servers' answers differ, field by field, and which of these differences are known: those that a table of docs/SANDBOX.md lists
-//! with their reason.
+//! Differences between the responses of two servers, field by field. Known differences are listed
+//! with their reason in a table of docs/SANDBOX.md.
 
 use serde_json::Value;
 
 use super::run::RecordedResponse;
 
-/// The page, and the heading of its table.
+/// The page with the table, and the heading above it.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/SANDBOX.md");
 const HEADING: &str = "## Where it differs from the real server";
 
-/// One field in which two answers differ.
+/// One field in which two responses differ.
 #[derive(Debug)]
 pub(super) struct Difference {
     pub(super) step: String,
-    /// As a JSON pointer into the body, or `code`.
+    /// JSON pointer into the body, or `code`.
     pub(super) field: String,
     real: Value,
     sandbox: Value,
@@ -26,7 +26,7 @@ impl std::fmt::Display for Difference {
     }
 }
 
-/// All differences between what the real server and the sandbox answered.
+/// Returns all differences between the responses of the real server and of the sandbox.
 pub(super) fn differences(real: &[RecordedResponse], sandbox: &[RecordedResponse]) -> Vec<Difference> {
     let steps = |answers: &[RecordedResponse]| answers.iter().map(|answer| answer.step.clone()).collect::<Vec<_>>();
     assert_eq!(steps(real), steps(sandbox), "the answers are those of another script: record them again");
@@ -72,7 +72,7 @@ fn descend(step: &str, field: &str, real: &Value, sandbox: &Value, found: &mut V
     }
 }
 
-/// A row of the table: which steps, which field, and why.
+/// A row of the table. It may cover several steps and fields.
 #[derive(Debug)]
 pub(super) struct KnownDifference {
     pub(super) step: String,
@@ -85,7 +85,7 @@ impl KnownDifference {
     }
 }
 
-/// `*` stands for any text.
+/// Returns true if the text matches the pattern, in which `*` stands for any text.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
@@ -95,7 +95,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// The rows of the table. Each has its step and its field in backticks, and a reason.
+/// Returns the rows of the table. Each has its step and its field in backticks, and a reason.
 pub(super) fn known_differences() -> Vec<KnownDifference> {
     let page = std::fs::read_to_string(PAGE).unwrap();
     let section = page.lines().skip_while(|line| *line != HEADING).skip(1).take_while(|line| !line.starts_with("## "));

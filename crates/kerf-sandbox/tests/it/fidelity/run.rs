@@ -1,5 +1,6 @@
-//! Puts a script to a server, any server that a `kube::Client` reaches, and takes down the answers without what differs between any two
-//! runs: times, uids, versions, and the ends of generated names.
+//! Runs a script against any server that a `kube::Client` reaches, and records the responses.
+//! Values that differ between any two runs are normalized: times, uids, versions, and suffixes of
+//! generated names.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,22 +11,22 @@ use serde_json::Value;
 
 use super::step::{RequestStep, Until};
 
-/// How often an answer that takes a while is asked for, and how long it may take.
+/// Interval between polls for a response that takes a while, and their maximum number.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_POLLS: usize = 300;
-/// How long a single request may take; watches end after a second.
+/// Maximum duration of a single request; watches end after a second.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What a server said to a step.
+/// The response of a server to a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct RecordedResponse {
     pub(super) step: String,
     pub(super) code: u16,
-    /// The events in order, if it was a watch.
+    /// The events in order, if the request was a watch.
     pub(super) body: Value,
 }
 
-/// All answers, in the order of the steps.
+/// Returns all responses, in the order of the steps.
 pub(super) async fn run(client: &kube::Client, script: &[RequestStep]) -> Vec<RecordedResponse> {
     let mut kept = BTreeMap::new();
     let mut answers = Vec::new();
@@ -91,7 +92,7 @@ async fn send(client: &kube::Client, step: &RequestStep, kept: &BTreeMap<&str, S
     (code, body)
 }
 
-/// Removes what a pointer names; `*` stands for all elements of a list or values of a map.
+/// Removes the value at a pointer; `*` stands for all elements of a list or values of a map.
 fn remove(value: &mut Value, pointer: &str) {
     let Some((first, rest)) = pointer.trim_start_matches('/').split_once('/') else {
         let name = pointer.trim_start_matches('/').replace("~1", "/");
@@ -117,7 +118,7 @@ fn remove(value: &mut Value, pointer: &str) {
     }
 }
 
-/// Puts the same word for everything that no two runs share.
+/// Replaces every value that differs between runs by a placeholder.
 fn normalize(value: &mut Value, name: &str, managers: bool) {
     match value {
         Value::Object(fields) => {
@@ -135,7 +136,7 @@ fn normalize(value: &mut Value, name: &str, managers: bool) {
         Value::Array(elements) => elements.iter_mut().for_each(|element| normalize(element, name, managers)),
         Value::String(text) => {
             if name == "resourceVersion" {
-                // An empty one means something.
+                // An empty resource version has a meaning and stays.
                 if !text.is_empty() {
                     "<version>".clone_into(text);
                 }
@@ -154,11 +155,11 @@ fn normalize(value: &mut Value, name: &str, managers: bool) {
 }
 
 fn is_time(text: &str) -> bool {
-    // Those that the script itself sends are years away from any clock's.
+    // Times that the script itself sends are in 2019, years before any clock's time.
     text.parse::<jiff::Timestamp>().is_ok() && !text.starts_with("2019")
 }
 
-/// Uids, and the versions that stand in messages.
+/// Replaces uids, and the versions in messages.
 fn without_uids_and_versions(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! What people read when a pod finds no node, word for word.
+//! The exact texts for pods that no node accepts.
 
 use super::fixture::ClusterFixture;
 use crate::cluster::scheduler::attempt::{AttemptOutcome, Rotation, attempt};
@@ -6,12 +6,13 @@ use crate::cluster::scheduler::message::truncate_note;
 use crate::cluster::scheduler::preempt::preempt;
 use crate::rng::Rng;
 
-/// The clusters of the tables.
+/// Returns the clusters of the tables.
 pub(super) fn cluster_texts() -> impl Iterator<Item = &'static str> {
     FILTERS.iter().chain(PREEMPTION).map(|(text, _)| *text)
 }
 
-/// What the filters say, and what is added after that (nothing if others leave).
+/// Returns the text of the filters and the text of preemption that follows it (`None` if there are
+/// victims).
 pub(super) fn message_parts(text: &str) -> (String, Option<String>) {
     let mut view = ClusterFixture::parse(text).view();
     let info = view.pod("default/new").unwrap().clone();

@@ -1,21 +1,21 @@
-//! Which nodes may take a pod: a row for each rule of each filter, with the exact set of nodes. Each row is also put to the referee,
-//! which knows the same rules by other code.
+//! Feasible nodes: a row for each rule of each filter, with the exact set of nodes. The referee,
+//! which implements the same rules independently, checks each row, too.
 
 use super::fixture::ClusterFixture;
 use super::referee;
 use crate::cluster::scheduler::filter::{PodFilter, PreFilterResult};
 use crate::cluster::scheduler::view::View;
 
-/// What it shows, the cluster, the nodes that may take `new` (`-` for none).
+/// Name of the case, the cluster, and the feasible nodes of `new` (`-` for none).
 pub(super) type PlacementCase = (&'static str, &'static str, &'static str);
 
-/// The clusters of all tables.
+/// Returns the clusters of all tables.
 pub(super) fn cluster_texts() -> impl Iterator<Item = &'static str> {
     let tables = [RESOURCES, TAINTS, NODE_AFFINITY, PORTS, SPREAD, POD_AFFINITY, VOLUMES, UNKNOWN_TO_REFEREE];
     tables.into_iter().flatten().map(|(_, text, _)| *text)
 }
 
-/// The nodes that may take the pod `new`, by name.
+/// Returns the names of the feasible nodes of the pod `new`.
 pub(super) fn feasible(view: &View) -> Vec<String> {
     let info = view.pod("default/new").unwrap();
     let pod = info.unscheduled_pod.clone().unwrap();
@@ -478,7 +478,8 @@ fn volumes() {
     check(VOLUMES);
 }
 
-/// What the referee leaves out: claims for one pod alone, volumes that wait to be matched, claims of other pods' making.
+/// Cases that the referee does not model: `ReadWriteOncePod` claims, matching of unbound volumes,
+/// and ephemeral claims of other pods.
 const UNKNOWN_TO_REFEREE: &[PlacementCase] = &[
     ("for one pod alone, free", "node a | claim c to=v mode=ReadWriteOncePod | pv v for=c | new vol=c", "a"),
     (

@@ -1,11 +1,11 @@
-//! Who must leave for whom.
+//! Selection of the victims of preemption.
 
 use super::fixture::ClusterFixture;
 use crate::cluster::scheduler::attempt::{AttemptOutcome, Rotation, attempt};
 use crate::cluster::scheduler::preempt::{Preemption, preempt};
 use crate::rng::Rng;
 
-/// `node: victims`, the most important first; or why not.
+/// Returns `node: victims` with the most important victim first, or the reason why there are none.
 pub(super) fn victims(text: &str) -> String {
     let world = ClusterFixture::parse(text);
     let mut view = world.view();
@@ -25,7 +25,7 @@ pub(super) fn victims(text: &str) -> String {
         Preemption::NoCandidates(why) => why,
         Preemption::NotAttempted => "not asked".to_owned(),
     };
-    // What was imagined must be undone.
+    // All hypothetical changes must be undone.
     let untouched = world.view();
     for node in untouched.existing_nodes() {
         let after = view.node(view.find_node(&untouched.node(node).name).unwrap());
@@ -35,7 +35,7 @@ pub(super) fn victims(text: &str) -> String {
     answer
 }
 
-/// What it shows, the cluster, and who must leave which node.
+/// Name of the case, the cluster, and the chosen node with its victims.
 const VICTIMS: &[(&str, &str, &str)] = &[
     ("the less important leaves", "node a cpu=2 | pod x on=a cpu=2 prio=1 | new cpu=2 prio=5", "a: x"),
     (
@@ -153,7 +153,7 @@ const VICTIMS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The clusters of the table.
+/// Returns the clusters of the table.
 pub(super) fn cluster_texts() -> impl Iterator<Item = &'static str> {
     VICTIMS.iter().map(|(_, text, _)| *text)
 }
@@ -181,7 +181,7 @@ fn a_nominated_pod_goes_before_those_that_are_not_more_important() {
     assert_eq!(place("node a cpu=2 | pod n cpu=2 prio=5 nominated=a | new cpu=1 prio=5"), crowded);
     assert_eq!(place("node a cpu=2 | pod n cpu=2 prio=5 nominated=a | new cpu=1 prio=6"), "a");
     assert_eq!(place("node a cpu=2 | pod n cpu=1 prio=5 nominated=a | new cpu=1 prio=5"), "a");
-    // The pod's own nomination is tried first, although another node is emptier.
+    // The pod's own nominated node is tried first, although another node is emptier.
     assert_eq!(place("node a cpu=2 | node b cpu=64 | new cpu=1 nominated=a"), "a");
     assert_eq!(place("node a cpu=2 cordoned | node b cpu=64 | new cpu=1 nominated=a"), "b");
 }

@@ -1,4 +1,4 @@
-//! Who is tried when, on a clock that stands still until it is moved.
+//! Order and timing of the scheduling queue, on a paused clock.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn pop(queue: &mut SchedulingQueue) -> Option<SmolStr> {
     queue.pop().map(|(key, _)| key)
 }
 
-/// Tries the pod whose turn it is, in vain.
+/// Pops the next pod and adds it as rejected by `plugin`.
 fn reject_next(queue: &mut SchedulingQueue, plugin: Plugin) {
     let (key, entry) = queue.pop().unwrap();
     queue.add_unschedulable(key, entry, BTreeSet::from([plugin]), Instant::now());

@@ -1,5 +1,6 @@
-//! What kube-scheduler 1.36.3 itself said about the clusters of the tables. `hack/scheduler/ask.py` has asked it, one by one, and
-//! `answers.json` is what it answered: the node that it bound the pod to, or its words, and whom it made leave.
+//! Comparison with answers recorded from kube-scheduler 1.36.3. `hack/scheduler/ask.py` submitted
+//! each cluster of the tables to it. `answers.json` has the results: the node to which the pod was
+//! bound, or the message and the victims.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use super::placement::feasible;
 use super::scores::ranking;
 use super::{messages, placement, preemption, scores};
 
-/// One answer.
+/// The recorded result for one cluster.
 #[derive(Debug, Deserialize)]
 struct RecordedAnswer {
     node: Option<String>,
@@ -21,7 +22,7 @@ struct RecordedAnswer {
     victims: Vec<String>,
 }
 
-/// The clusters that can be put to a real scheduler: those in which nobody else waits for a node.
+/// Returns the clusters that a real scheduler can be tested with: those without nominated pods.
 fn recordable_clusters() -> BTreeSet<&'static str> {
     let tables = placement::cluster_texts()
         .chain(scores::cluster_texts())

@@ -1,4 +1,5 @@
-//! The second opinion: the referee's filters, slow and obvious, on the rows of the tables and on random clusters.
+//! Comparison with the referee's filters, which are slow and obvious, on the tables and on random
+//! clusters.
 
 use std::fmt::Write as _;
 
@@ -11,7 +12,8 @@ use super::fixture::ClusterFixture;
 use super::placement::feasible as fast;
 use crate::rng::Rng;
 
-/// The nodes that may take `new`, says the referee. None if the world is one of which it leaves something out.
+/// Returns the nodes that the referee finds feasible for `new`; `None` if the cluster has no such
+/// pod.
 pub(super) fn feasible(world: &ClusterFixture) -> Option<Vec<String>> {
     let objects = world.decoded();
     let on = |pod: &&Pod, node: &str| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
@@ -41,7 +43,7 @@ pub(super) fn feasible(world: &ClusterFixture) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// A cluster in the fixture's language, drawn by chance.
+/// Returns a random cluster in the fixture's language.
 fn random_cluster(chance: &mut Rng) -> String {
     let mut text = String::from("ns default | ns other team=x");
     let nodes = 1 + chance.below(6);
@@ -132,6 +134,6 @@ fn random_clusters_are_seen_alike() {
             _ => some += 1,
         }
     }
-    // The generator must make cases that differ, or the comparison shows nothing.
+    // The generator must produce different outcomes; otherwise the comparison proves nothing.
     assert!(some > 150 && all > 20 && none > 50, "some {some}, all {all}, none {none}");
 }

@@ -1,4 +1,4 @@
-//! Runs of the scheduler on a paused clock: what becomes of pods, in which order, and what is said about them.
+//! Runs of the scheduler on a paused clock: bindings, their order, conditions and Events.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::api::{ApiServer, ApiServerConfig};
 use crate::cluster::in_process_client::InProcessClient;
 use crate::cluster::scheduler::Scheduler;
 
-/// A cluster with a scheduler and nothing else.
+/// An API server with a scheduler and nothing else.
 pub(super) struct SchedulerTestEnv {
     pub(super) server: ApiServer,
     client: InProcessClient,
@@ -34,7 +34,7 @@ impl SchedulerTestEnv {
             "status": {"allocatable": {"cpu": cpu, "memory": "64Gi", "pods": "110"}},
         });
         self.client.create("/api/v1/nodes", &node).unwrap();
-        // New nodes are tainted until their kubelet says that they are ready.
+        // New nodes are tainted until their kubelet reports them ready.
         self.client.merge_patch(&format!("/api/v1/nodes/{name}"), &json!({"spec": {"taints": null}})).unwrap();
     }
 
@@ -53,12 +53,12 @@ impl SchedulerTestEnv {
         serde_json::from_slice(&told.object?).ok()
     }
 
-    /// Where a pod is; none if it has no node.
+    /// Returns the node of a pod; `None` if it has none.
     pub(super) fn node_of(&self, pod: &str) -> Option<String> {
         self.get("pods", pod)?["spec"]["nodeName"].as_str().map(str::to_owned)
     }
 
-    /// What was said about a pod: reason and note.
+    /// Returns the Events about a pod, as reason and note.
     pub(super) fn events(&self, pod: &str) -> Vec<(String, String)> {
         let events = self.client.feed("", "events").take_changes();
         let events = events.into_iter().map(|told| serde_json::from_slice::<Value>(&told.object.unwrap()).unwrap());
@@ -69,7 +69,7 @@ impl SchedulerTestEnv {
     }
 }
 
-/// Lets everything happen that happens now.
+/// Lets all tasks run that are ready now.
 pub(super) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
@@ -177,7 +177,7 @@ async fn a_more_important_pod_makes_room_and_is_nominated() {
     let preempted = ("Preempted".to_owned(), format!("Preempted by pod {uid} on node a"));
     assert_eq!(bench.events("low").last(), Some(&preempted));
 
-    // While the victim goes, nobody else takes the room, and nobody else is made to leave.
+    // While the victim terminates, no other pod gets its capacity and no other pod is preempted.
     bench.create_pod("late", "2", json!({}));
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!((bench.node_of("high"), bench.node_of("late")), (None, None));
@@ -193,7 +193,7 @@ async fn the_same_failure_is_one_event_with_a_count() {
     bench.create_pod("web", "2", json!({}));
     tokio::time::sleep(Duration::from_mins(16)).await;
     let said = bench.events("web");
-    // The first attempt saw the pod before its condition was written, the later ones after.
+    // The first attempt read the pod before its condition was written, the later attempts after it.
     assert_eq!(said.len(), 2, "{said:?}");
     let events = bench.client.feed("", "events").take_changes();
     let counts: Vec<Value> = events
@@ -220,7 +220,8 @@ async fn replicas_of_a_service_are_spread() {
     assert_eq!(nodes, ["a", "a", "b", "b", "c", "c", "d", "d"]);
 }
 
-/// Thirty pods of six kinds on five nodes, with failures, a preemption and a late node: the same writes twice, to the byte.
+/// Thirty pods of six kinds on five nodes, with failures, a preemption and a late node. Both runs
+/// must write the same bytes.
 #[tokio::test(start_paused = true)]
 async fn two_runs_with_one_seed_write_the_same() {
     let mut prints = Vec::new();
