@@ -5,9 +5,9 @@
     make compare-builds OLD=DIR
 
 OLD_DIR and NEW_DIR each hold the release binary `kerf` and the example programs `world` and `clusters` of kerf-referee, directly or in a
-folder `examples` (as in `target/release`). For changes that must not alter behaviour, such as renaming identifiers.
+folder `examples` (as in `target/release`). Use it for changes that must not alter behaviour, such as renaming identifiers.
 
-What is compared, each by stdout, stderr and exit code:
+It compares stdout, stderr and exit code of:
   worlds     `kerf plan -o json --no-stats` on generated worlds (pods that need nodes)
   clusters   `kerf plan -o json --no-stats` on generated clusters (nodes that could be removed)
   stories    `kerf sandbox run scenarios/story.yaml` with the debug log, one run per seed
@@ -15,14 +15,14 @@ What is compared, each by stdout, stderr and exit code:
   week       `kerf sandbox run scenarios/week.yaml --until 49h` with the debug log
   inputs     the worlds and clusters that the two builds generate from the same seed
 
-The inputs of `kerf plan` are generated once, by OLD_DIR; both builds read the same files. The scenarios are those of the repository in which
-this script lies. Paths of Rust modules and source positions are removed from stderr before comparing; nothing else is.
+The inputs of `kerf plan` are generated once, by OLD_DIR; both builds read the same files. The scenarios are those of the repository that
+contains this script. Before comparing, the script removes only paths of Rust modules and source positions from stderr.
 
---texts is for changes of texts that are intended. It removes nothing, runs all cases, and lists the lines that differ, grouped by the words
-that changed (numbers and generated names replaced by a placeholder). A group is one changed text.
+--texts is for intended changes of texts. It removes nothing, runs all cases, and lists the lines that differ, grouped by the words that
+changed (numbers and generated names replaced by a placeholder). A group is one changed text.
 
-The exit code is 0 if everything is equal, 1 if something differs, 2 if the comparison could not be made. Inputs of cases that
-differ are kept; the command that repeats the case is printed.
+The exit code is 0 if everything is equal, 1 if something differs, 2 if the comparison could not be made. The script keeps the inputs of
+cases that differ, and prints the command that repeats the case.
 """
 import argparse, collections, concurrent.futures, itertools, os, re, shlex, shutil, signal, subprocess, sys, tempfile, threading, time
 from pathlib import Path
@@ -42,7 +42,7 @@ WEEK_TIMEOUT_SECONDS = 900
 MAX_DIFFERING_CASES = 3
 # With --texts, at most this many groups are printed.
 MAX_GROUPS = 300
-# How many lines are searched for the next equal line after a difference.
+# Number of lines that are searched for the next equal line after a difference.
 RESYNC_LINES = 400
 # Lines are printed up to this length.
 MAX_LINE_CHARS = 600
@@ -115,7 +115,7 @@ class Case:
         return self.folder / f"{side}.{stream}"
 
     def first_difference(self, normalise):
-        """What differs first, as text, or None if the two runs are equal."""
+        """Returns the first difference as text, or None if the two runs are equal."""
         if self.codes["old"] != self.codes["new"]:
             return f"exit code {self.codes['old']} became {self.codes['new']}"
         for stream in ("stdout", "stderr"):
@@ -132,7 +132,7 @@ def remove_positions(line):
 
 
 def shown(line, other):
-    """A line as far as it fits, starting a little before the first byte that differs from the other line."""
+    """Returns the part of a line that fits, starting shortly before the first byte that differs from the other line."""
     if line is None:
         return "(no line)"
     start = 0
@@ -144,7 +144,7 @@ def shown(line, other):
 
 
 def differing_lines(old, new):
-    """Pairs of lines that stand at the same place in two files and differ. A line without a counterpart has None as its partner."""
+    """Returns pairs of lines at the same position of two files that differ. The partner of a line without a counterpart is None."""
     i = j = 0
     while i < len(old) or j < len(new):
         if i < len(old) and j < len(new) and old[i] == new[j]:
@@ -156,7 +156,7 @@ def differing_lines(old, new):
 
 
 def next_equal(old, i, new, j):
-    """How many lines to skip on each side until the next line that is equal on both."""
+    """Returns the number of lines to skip on each side until the next line that is equal on both."""
     first_in_new = {}
     for distance, line in enumerate(new[j : j + RESYNC_LINES]):
         first_in_new.setdefault(line, distance)
@@ -169,7 +169,7 @@ def next_equal(old, i, new, j):
             best = (distance, other)
     if best is not None:
         return best
-    # No equal line nearby: compare what stands side by side.
+    # No equal line nearby: compare the lines at the same position.
     steps = min(RESYNC_LINES, max(len(old) - i, len(new) - j))
     return min(steps, len(old) - i), min(steps, len(new) - j)
 
@@ -179,7 +179,7 @@ SHAPES = ((re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"), (re.compile(r"\b[0-
 
 
 def shape(line):
-    """The line with everything replaced that is drawn, counted or measured."""
+    """Returns the line with all random, counted or measured values replaced by placeholders."""
     if line is None:
         return "(no line)"
     text = line.decode(errors="replace").strip()
@@ -189,7 +189,7 @@ def shape(line):
 
 
 def changed_text(left, right):
-    """What a pair of lines is grouped by: the words that differ, in their shape, and the two words before them."""
+    """Returns the key by which a pair of lines is grouped: the words that differ, with placeholders, and the two words before them."""
     if left is None or right is None:
         return shape(left), shape(right)
     old, new = shape(left).split(" "), shape(right).split(" ")
@@ -210,7 +210,7 @@ class Comparison:
         self.groups, self.reports = {}, []
 
     def tasks(self):
-        """The cases, longest first."""
+        """Yields the cases, longest first."""
         if not self.options.skip_week:
             yield lambda: self.sandbox("week", "week", ["scenarios/week.yaml", "--until", "49h"], WEEK_TIMEOUT_SECONDS)
         for seed in range(self.options.seeds):
@@ -314,7 +314,7 @@ class Comparison:
     def run(self):
         tasks = iter(self.tasks())
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
-            # Few at a time, so that an interrupt does not have to cancel thousands.
+            # Submit few cases at a time, so that an interrupt does not have to cancel thousands.
             waiting = {pool.submit(task) for task in itertools.islice(tasks, 2 * self.options.jobs)}
             try:
                 while waiting:
@@ -401,6 +401,6 @@ def main():
 
 
 if __name__ == "__main__":
-    # A request to end also ends the processes that were started.
+    # On SIGTERM the script also ends the processes that it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(main())

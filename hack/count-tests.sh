@@ -3,9 +3,9 @@
 #
 #   hack/count-tests.sh MINIMUM COMMAND [ARG...]        hack/count-tests.sh 12 cargo test --test it scenarios::
 #
-# A filter by name that matches nothing makes `cargo test` run no test and succeed. COMMAND's output passes through. Its exit code is this
-# script's if it is not 0; else the numbers of all lines `test result: ok. N passed` are added, and the exit code is 1 if the sum is less than
-# MINIMUM. The minimums stand in the Makefile.
+# A filter by name that matches nothing makes `cargo test` run no test and succeed. This script prints COMMAND's output. If COMMAND fails, the
+# script exits with COMMAND's exit code. Otherwise it adds the numbers of all lines `test result: ok. N passed`, and exits with 1 if the sum is
+# less than MINIMUM. The Makefile contains the minimums.
 set -uo pipefail
 
 usage="usage: count-tests.sh MINIMUM COMMAND [ARG...]"
@@ -22,7 +22,7 @@ codes=("${PIPESTATUS[@]}")
 ((codes[0] == 0)) || exit "${codes[0]}"
 ((codes[1] == 0)) || exit "${codes[1]}"
 
-# Colours are removed, should the command use them.
+# Remove colours, in case the command uses them.
 passed=$(sed 's/\x1b\[[0-9;]*m//g' "$output" | awk '/^test result: ok\. [0-9]+ passed/ { sum += $4 } END { print sum + 0 }') || exit 2
 if ((passed < minimum)); then
     echo "error: $passed tests passed, at least $minimum were expected: $*" >&2

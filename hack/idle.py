@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What `kerf controller` takes to watch a large cluster in which nothing happens.
+"""Measures CPU and memory of `kerf controller` on a large cluster without changes.
 
     kerf sandbox --no-controller --instant -- hack/idle.py KERF [NODES [SECONDS]]
 
-KERF is the program, built with --release. Kerf itself launches one node for twenty pods; that node and its claim are then copied until there are NODES
-(5,000), each with twenty pods of its own that fill it, so that there is nothing to consolidate. A controller that has never seen this cluster starts on it,
-and once it has calmed down its CPU time is taken over SECONDS (120). It prints one JSON object.
+KERF is the program, built with --release. Kerf launches one node for twenty pods. The script copies this node and its NodeClaim until there
+are NODES (5,000) nodes. Each has twenty pods that fill it, so that there is nothing to consolidate. Then a new controller starts on this
+cluster. Once its CPU use is low, the script measures its CPU time for SECONDS (120). It prints one JSON object.
 """
 import base64, concurrent.futures, copy, http.client, json, os, signal, ssl, subprocess, sys, tempfile, threading, time, urllib.parse
 
@@ -22,7 +22,7 @@ CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 
 
 class Api:
-    """The cluster of KUBECONFIG, by plain requests: kubectl would take an hour."""
+    """A client for the cluster of KUBECONFIG that sends plain requests: kubectl would take an hour."""
 
     def __init__(self):
         view = subprocess.run(["kubectl", "config", "view", "--raw", "--minify", "-o", "json"], capture_output=True, text=True, check=True).stdout
@@ -67,7 +67,7 @@ class Controller:
         return int(line.split()[1]) // 1024
 
     def calm(self, limit):
-        """Waits until ten seconds pass with less than a twentieth of a core in use."""
+        """Waits until the process uses less than a twentieth of a core for ten seconds."""
         begun, last = time.monotonic(), self.cpu()
         while time.monotonic() - begun < limit:
             time.sleep(10)
@@ -90,7 +90,7 @@ def pod(name, node=None):
 
 
 def original(api, kerf):
-    """The node that Kerf launches for the first pods, and its claim."""
+    """Returns the node that Kerf launches for the first pods, and its NodeClaim."""
     controller = Controller(kerf)
     for number in range(PODS_PER_NODE):
         api("POST", "/api/v1/namespaces/default/pods", pod(f"pod-0-{number}"))
@@ -106,7 +106,7 @@ def original(api, kerf):
 
 
 def grow(api, claim, node, number):
-    """The number-th copy, with its pods."""
+    """Creates the copy with this number, and its pods."""
     name = f"copy-{number}"
     claim, node = copy.deepcopy(claim), copy.deepcopy(node)
     provider = claim["status"]["providerID"].replace(claim["metadata"]["name"], name)
@@ -130,7 +130,7 @@ def grow(api, claim, node, number):
 
 
 def furnish(api, kerf, node_class, pool):
-    """What Kerf needs to work on an empty cluster."""
+    """Creates the objects that Kerf needs on an empty cluster."""
     definitions = subprocess.run([kerf, "crds", "--provider", "kwok"], capture_output=True, text=True, check=True).stdout
     subprocess.run(["kubectl", "apply", "--server-side", "-f", "-"], input=definitions, text=True, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["kubectl", "wait", "--for=condition=Established", "crd", "--all"], check=True, stdout=subprocess.DEVNULL)
@@ -161,6 +161,6 @@ def main():
 
 
 if __name__ == "__main__":
-    # Asked to end, it ends what it started.
+    # On SIGTERM the script exits, and ends the processes that it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     main()

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""How soon `kerf controller` has claims for pods that appear at once, and what that costs it.
+"""Measures the time in which `kerf controller` creates NodeClaims for pods that appear at once, and its CPU time.
 
     kerf sandbox --no-controller --instant -- hack/latency.py KERF [PODS...]
 
-KERF is the program, built with --release. For each number of PODS (1,000 and 10,000) a controller that knows an empty cluster is given so many pending pods, as
-fast as four connections can create them. Nodes are held back by the node class, so that the claims of the first pass are what is counted. Told are the
-seconds from the last pod to the last claim, and the controller's CPU seconds from the first pod to the last claim; the batching of pods (one second without a new
-one, ten at most) is in the former. It prints one JSON object for each.
+KERF is the program, built with --release. For each number of PODS (1,000 and 10,000) a controller starts on an empty cluster. The script then
+creates this number of pending pods, as fast as four connections can. The node class delays the registration of nodes, so that only the
+NodeClaims of the first pass are counted. For each number the script prints one JSON object:
+the seconds from the last pod to the last NodeClaim, and the controller's CPU seconds from the first pod to the last NodeClaim. The former
+include the batching of pods (one second without a new pod, ten seconds at most).
 """
 import concurrent.futures, copy, json, signal, sys, time
 
@@ -27,7 +28,7 @@ def claims(api):
 
 
 def last_claim(api, controller):
-    """When the last claim was there, and the controller's CPU time then: nothing came for longer after it than pods are gathered."""
+    """Returns the time of the last NodeClaim and the controller's CPU time then. No NodeClaim followed for longer than a batch window."""
     seen, when, cpu = 0, time.monotonic(), controller.cpu()
     while not seen or time.monotonic() - when < 12:
         now, used = claims(api), controller.cpu()
@@ -70,6 +71,6 @@ def main():
 
 
 if __name__ == "__main__":
-    # Asked to end, it ends what it started.
+    # On SIGTERM the script exits, and ends the processes that it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     main()

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes a Python environment with the official Kubernetes client in the folder that is given, unless it is there already.
-# The tests of the sandbox use it; nothing of it is part of Kerf.
+# Creates a Python environment with the official Kubernetes client in the folder $1, unless it exists already.
+# The tests of the sandbox use it; it is not part of Kerf.
 set -eu
 folder=$1
 version=35.0.0

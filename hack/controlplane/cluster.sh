@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# A real Kubernetes control plane for as long as one command runs:
+# Runs a real Kubernetes control plane while one command runs:
 #
 #   hack/controlplane/cluster.sh [--fast] [--audit FILE] [--keep-logs DIR] -- COMMAND [ARG...]
 #
 # etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK start in a temporary folder on free ports of 127.0.0.1, with keys
-# of their own. COMMAND runs with KUBECONFIG set, the built binaries first in PATH, and KERF_CONTROLPLANE naming the folder (pids, logs,
-# kubeconfigs). Its exit code is this script's. When it ends, fails or is interrupted, every process is stopped and the folder removed; should
-# this script itself be killed, the kernel stops its children.
+# of their own. COMMAND runs with KUBECONFIG set, the built binaries first in PATH, and the folder (pids, logs, kubeconfigs) in
+# KERF_CONTROLPLANE. The script exits with COMMAND's exit code. When COMMAND ends, fails or is interrupted, the script stops every process and
+# removes the folder. If the script itself is killed, the kernel stops its children.
 #
-#   --fast            lifts the client rate limits of the controller manager and the scheduler, so that Kerf is what is measured
-#   --audit FILE      notes every request of whoever uses kerf.kubeconfig, one JSON object a line
-#   --keep-logs DIR   copies the logs there before the folder goes
+#   --fast            raises the client rate limits of the controller manager and the scheduler, so that they do not limit a measurement of Kerf
+#   --audit FILE      records every request that is made with kerf.kubeconfig, one JSON object per line
+#   --keep-logs DIR   copies the logs to DIR before the folder is removed
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -42,7 +42,7 @@ order=()
 stop() {
     local code=$? name _
     trap - EXIT INT TERM HUP
-    # The last to start is the first to stop, so that nobody logs the loss of what it leans on.
+    # Stop in reverse order of start, so that no process logs the loss of a component on which it depends.
     for ((i = ${#order[@]} - 1; i >= 0; i--)); do
         name=${order[i]}
         kill -TERM "${pids[$name]}" 2>/dev/null || continue
@@ -58,7 +58,7 @@ trap stop EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-fail() { # fail <component> <sentence>: one line, and the log outlives the folder
+fail() { # fail <component> <sentence>: prints one line and keeps the log
     local kept=${keep:-${TMPDIR:-/tmp}/kerf-controlplane-logs}
     keep=$kept
     echo "cluster.sh: $2; read $kept/$1.log" >&2
@@ -82,7 +82,7 @@ until_true() { # until_true <seconds> <component that must stay alive> <command.
     done
 }
 taken=" "
-free_port() { # sets $port; below the range that the kernel hands out to outgoing connections
+free_port() { # sets $port, below the range that the kernel assigns to outgoing connections
     while :; do
         port=$((20000 + RANDOM % 12000))
         [[ $taken == *" $port "* ]] && continue
@@ -98,7 +98,7 @@ free_port; kcm=$port
 free_port; scheduler=$port
 free_port; kwok=$port
 
-# --- who may call: a token each, and the key that signs service accounts ---------------------------------------------------------
+# --- credentials: a token per user, and the key that signs service accounts ------------------------------------------------------
 token() { openssl rand -hex 16; }
 declare -A tokens=([admin]=$(token) [kcm]=$(token) [scheduler]=$(token) [kwok]=$(token) [kerf]=$(token))
 cat >"$dir/tokens.csv" <<EOF
@@ -111,7 +111,7 @@ EOF
 openssl genrsa -out "$dir/sa.key" 2048 2>/dev/null
 openssl rsa -in "$dir/sa.key" -pubout -out "$dir/sa.pub" 2>/dev/null
 for who in "${!tokens[@]}"; do
-    # The API server signs its own serving certificate; that file is what clients trust.
+    # The API server signs its own serving certificate; clients trust this file.
     cat >"$dir/$who.kubeconfig" <<EOF
 apiVersion: v1
 kind: Config
@@ -123,7 +123,7 @@ EOF
 done
 as_admin() { "$bin/kubectl" --kubeconfig "$dir/admin.kubeconfig" "$@"; }
 
-# --- etcd: nothing here outlives the command, so nothing need reach the disk --------------------------------------------------------
+# --- etcd: without fsync, because no data is needed after the command --------------------------------------------------------------
 spawn etcd "$bin/etcd" --name kerf --data-dir "$dir/etcd" --unsafe-no-fsync --log-level warn \
     --listen-client-urls "http://127.0.0.1:$etcd" --advertise-client-urls "http://127.0.0.1:$etcd" \
     --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
@@ -132,7 +132,7 @@ spawn etcd "$bin/etcd" --name kerf --data-dir "$dir/etcd" --unsafe-no-fsync --lo
 until_true 30 etcd curl -sf "http://127.0.0.1:$etcd/health"
 
 # --- the API server -------------------------------------------------------------------------------------------------------------
-# It will not advertise a loopback address, nor does anything use the address: 198.18.0.1 is reserved for tests (RFC 2544).
+# The API server does not accept a loopback address to advertise. No component uses the address; 198.18.0.1 is reserved for tests (RFC 2544).
 noting=()
 if [[ -n $audit ]]; then
     cat >"$dir/audit.yaml" <<EOF
@@ -167,7 +167,7 @@ spawn kcm "$bin/kube-controller-manager" $(auth kcm) --bind-address 127.0.0.1 --
 spawn scheduler "$bin/kube-scheduler" $(auth scheduler) --bind-address 127.0.0.1 --secure-port "$scheduler" --cert-dir "$dir/certs" \
     --leader-elect=false --profiling=false "${scheduler_rates[@]}"
 as_admin apply --server-side -k "$bin/kustomize/crd" >"$dir/log/apply.log" 2>&1 || fail apply "KWOK's definitions were refused"
-# kubectl wait gives up at once on a definition whose status is still empty.
+# kubectl wait fails at once if the status of the CRD is still empty.
 until_true 30 apiserver as_admin wait --for=condition=Established crd/stages.kwok.x-k8s.io --timeout=5s
 as_admin apply --server-side -k "$bin/kustomize/stage/fast" >>"$dir/log/apply.log" 2>&1 || fail apply "KWOK's stages were refused"
 spawn kwok "$bin/kwok" --kubeconfig "$dir/kwok.kubeconfig" --manage-all-nodes=false \
@@ -176,11 +176,11 @@ spawn kwok "$bin/kwok" --kubeconfig "$dir/kwok.kubeconfig" --manage-all-nodes=fa
 until_true 60 kcm curl -skf "https://127.0.0.1:$kcm/healthz"
 until_true 60 scheduler curl -skf "https://127.0.0.1:$scheduler/readyz"
 until_true 60 kwok curl -sf "http://127.0.0.1:$kwok/healthz"
-# Without it, pods are refused.
+# Without the default service account, the API server rejects pods.
 until_true 60 kcm as_admin -n default get serviceaccount default
 
 export KUBECONFIG=$dir/admin.kubeconfig KERF_CONTROLPLANE=$dir PATH=$bin:$PATH
-# In the background and waited for, so that a signal to this script is acted on at once.
+# Run the command in the background and wait for it, so that this script reacts to signals at once.
 set +e
 "$@" <&0 &
 pids[command]=$!

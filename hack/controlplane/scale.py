@@ -1,12 +1,19 @@
 #!/usr/bin/env python3
-"""How long `kerf controller` takes for large changes of a real control plane, and what it costs.
+"""Measures time, CPU, memory and requests of `kerf controller` for large changes on a real control plane.
 
     hack/controlplane/cluster.sh --audit /tmp/audit.log -- hack/controlplane/scale.py KERF /tmp/audit.log [WORKLOAD...]
 
-KERF is the program, built with --release. Workloads (the first three by default): out (1,000 pods appear), in (700 of them remain; needs out), drift (300
-nodes are replaced after the NodePool's template changed), faults (the API server is killed while pods wait, then etcd; each is gone for five seconds),
-large (10,000 pods appear, a thousand nodes' worth; give cluster.sh --fast, or the controller manager takes ten minutes to create them), shrink (3,000 of them remain). For each: seconds, nodes, dollars an hour, CPU seconds and peak memory of the controller, its
-requests by verb and resource, and the load of the machine, without which the rest means little.
+KERF is the program, built with --release. Workloads (default: the first three):
+
+  out      1,000 pods appear
+  in       700 of them remain; needs out
+  drift    300 nodes are replaced after the NodePool's template changed
+  faults   the script kills the API server while pods are pending, then etcd; each is down for five seconds
+  large    10,000 pods appear, enough for a thousand nodes; use cluster.sh --fast, or the controller manager takes ten minutes to create them
+  shrink   3,000 of them remain; needs large
+
+For each workload the script prints seconds, nodes, dollars per hour, CPU seconds and peak memory of the controller, its requests by verb and
+resource, and the load of the machine. The other figures mean little without the load.
 """
 import json, os, signal, subprocess, sys, time
 
@@ -38,7 +45,7 @@ def deployment(name, replicas, cpu, memory, spread=False):
 
 
 def running():
-    """Pods that are ready, and all; by their Deployments, because listing ten thousand pods every second would be what is measured."""
+    """Returns the numbers of ready pods and of all pods. It reads Deployments, because listing ten thousand pods every second would distort the measurement."""
     every = [each["status"] for each in json.loads(kubectl("get", "deployments", "-o", "json"))["items"]]
     return sum(each.get("readyReplicas", 0) for each in every), sum(each.get("replicas", 0) for each in every)
 
@@ -55,7 +62,7 @@ class Controller:
         self.child = subprocess.Popen([kerf, *arguments], env=environment, stdout=self.log, stderr=self.log)
 
     def used(self):
-        """CPU seconds and the most memory so far, in MB."""
+        """Returns the CPU seconds and the peak memory so far, in MB."""
         fields = open(f"/proc/{self.child.pid}/stat").read().rsplit(")", 1)[1].split()
         cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
         peak = next(line for line in open(f"/proc/{self.child.pid}/status") if line.startswith("VmHWM"))
@@ -110,7 +117,7 @@ def scale_out():
 
 
 def settled(pods):
-    """Until these pods run and for 90 seconds no node came or went; the seconds up to the last change."""
+    """Waits until this number of pods runs and no node has changed for 90 seconds. Returns the seconds up to the last change."""
     start, last, before = time.monotonic(), time.monotonic(), nodes()
     while time.monotonic() - last < 90:
         now = nodes()
@@ -132,8 +139,8 @@ FLEET = [f"fleet-{number}" for number in range(10)]
 
 
 def large():
-    """Until all have run. A thousand leases are too many for KWOK on two busy cores: the controller manager takes nodes for gone and the readiness from
-    their pods, which nobody gives back."""
+    """Waits until every pod has run. It does not wait for readiness: KWOK on two busy cores renews a thousand Leases too late, the controller
+    manager then treats nodes as unreachable and marks their pods as not ready, and no component marks them as ready again."""
     kubectl("apply", "-f", "-", given={"apiVersion": "v1", "kind": "List", "items": [deployment(name, 1000, "1500m", "2Gi") for name in FLEET]})
     pending = lambda: kubectl("get", "pods", "--field-selector", "status.phase=Pending", "-o", "name").strip()
     return until(lambda: running()[1] == 10_000 and not pending(), 1800)
@@ -156,12 +163,12 @@ def drift():
     return until(lambda: not nodes() & old and running() == (600, 600), 1800)
 
 
-# What cluster.sh did not start it cannot stop.
+# Processes that this script started and must end: cluster.sh ends only its own.
 RESTARTED = []
 
 
 def restart(component):
-    """Kills a part of the control plane, and starts it again after a while as it was."""
+    """Kills a component of the control plane, and starts it again after five seconds with the same command line."""
     folder = os.environ["KERF_CONTROLPLANE"]
     pid = int(open(f"{folder}/{component}.pid").read())
     command = open(f"/proc/{pid}/cmdline").read().split("\0")[:-1]
@@ -201,13 +208,13 @@ def main():
     finally:
         controller.child.terminate()
         controller.child.wait(60)
-        # Nothing of them is needed any more, and an API server that is asked to end waits for its clients.
+        # SIGKILL: they are not needed any more, and an API server that receives SIGTERM waits for its clients.
         for child in RESTARTED:
             child.kill()
             child.wait()
 
 
 if __name__ == "__main__":
-    # Asked to end, it ends what it started.
+    # On SIGTERM the script exits, and ends the processes that it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     main()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the oracle (Karpenter's own code behind `kerf plan`'s command line) into .cache/oracle and prints its path.
-# Needs Go 1.26 and the Go module proxy; the first build takes 2-3 minutes, later ones a second. Does nothing when the
-# binary is newer than its sources.
+# It needs Go 1.26 and the Go module proxy. The first build takes 2-3 minutes, later builds take a second. It builds nothing if the binary is
+# newer than its sources.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Asks a real kube-scheduler about small clusters, and writes its answers down.
+"""Runs a real kube-scheduler on small clusters ("worlds") and records its results.
 
     KERF_WRITE_WORLDS=/tmp/worlds.json cargo test -p kerf-sandbox --lib recorded
     hack/scheduler/ask.py BIN /tmp/worlds.json crates/kerf-sandbox/src/cluster/scheduler/tests/answers.json
 
 BIN is a folder with etcd, kube-apiserver and kube-scheduler (hack/controlplane/build.sh prints one). Only these three run, on free ports of
-127.0.0.1 and in a temporary folder: no controller changes what the scheduler sees. Each world is created, the pod `new` is let go by
-removing a gate, and its fate is noted: the node it was bound to, or the message of its condition, with the node it was nominated to and
-the pods that were made to leave. A recorded answer is kept unless --all is given.
+127.0.0.1 and in a temporary folder: no controller changes what the scheduler sees. For each world the script creates the objects, removes the
+scheduling gate of the pod `new`, and records the result: the node to which the pod was bound, or the message of its condition, its nominated
+node and the pods that were preempted. It keeps recorded results unless --all is given.
 """
 import json, os, shutil, signal, socket, ssl, subprocess, sys, tempfile, time
 import urllib.error, urllib.request
@@ -107,7 +107,7 @@ def collection(obj):
 
 
 def create(plane, obj):
-    """Creates an object with its status; one that is to be on its way out is deleted and held."""
+    """Creates an object with its status. An object with a deletionTimestamp is then deleted, and a finalizer keeps it."""
     obj = json.loads(json.dumps(obj))
     meta = obj["metadata"]
     leaving = meta.pop("deletionTimestamp", None)
@@ -185,14 +185,14 @@ def ask(plane, world):
     for pod in world["pods"]:
         if pod["metadata"]["name"] != "new":
             create(plane, pod)
-    time.sleep(0.4)  # until the scheduler has heard of everything
+    time.sleep(0.4)  # until the scheduler has received all objects
     plane.merge(f"{pods}/new", {"spec": {"schedulingGates": None}})
     end = time.time() + 15
     while time.time() < end:
         pod = plane.call("GET", f"{pods}/new")
         node = pod["spec"].get("nodeName")
         if not node and not any(c.get("reason") == "Unschedulable" for c in pod["status"].get("conditions", [])):
-            # A pod that waits for its volumes is nominated to the node that it will be bound to.
+            # A pod that waits for its volumes has the node to which it will be bound as its nominated node.
             node = pod["status"].get("nominatedNodeName")
         if node:
             return {"node": node}

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Random worlds: does a real kube-scheduler run the pods that `kerf plan` says will run, once the planned nodes exist?
+"""Checks on random worlds whether a real kube-scheduler binds the pods that `kerf plan` places, once the planned nodes exist.
 
     hack/scheduler/worlds.py FIRST COUNT KERF WORLD --controlplane BIN [-o FILE]     # etcd, kube-apiserver and kube-scheduler from BIN
     kerf sandbox --no-controller --instant -- hack/scheduler/worlds.py FIRST COUNT KERF WORLD [-o FILE]     # the sandbox's scheduler
 
-KERF is the program, WORLD the example `world` of kerf-referee, which writes the world of a seed. For each seed the world is planned, the planned
-nodes are created beside those that there are, and the pods are let go one by one, each nominated for its planned node: the scheduler takes that
-node if all its filters allow it. FILE gets a line for each world with the pods that were
-bound, by which two schedulers can be compared. The exit code is 1 if a pod that the plan places is not bound.
+KERF is the program. WORLD is the example `world` of kerf-referee, which writes the world of a seed. For each seed the script plans the world,
+creates the planned nodes in addition to the existing nodes, and releases the pods one by one. Each pod has its planned node as its nominated
+node: the scheduler uses this node if all its filters allow it. The script writes one line per world to FILE, with the pods that were bound, so
+that two schedulers can be compared. The exit code is 1 if a pod that the plan places is not bound.
 
-Left out of every world: what needs controllers that do not run here (DaemonSets, volumes).
+Every world is used without the objects that need controllers that do not run here (DaemonSets, volumes).
 """
 import http.client, json, os, re, signal, ssl, subprocess, sys, tempfile, time
 
@@ -58,7 +58,7 @@ def of_kubeconfig():
         server = re.search(r"server: *\"?(https://[^\s\",}]+)", text).group(1)
         token = re.search(r"token: *\"?([^\s\",}]+)", text).group(1)
     host, port = server.removeprefix("https://").rsplit(":", 1)
-    # The server is this machine's own, started for this run.
+    # The server runs on this machine and was started for this run.
     return Api(host, int(port), token, ssl._create_unverified_context())
 
 
@@ -67,7 +67,7 @@ def volumes(pod_spec):
 
 
 def readable(world):
-    """The world without what needs other controllers."""
+    """Returns the objects of the world without those that need other controllers."""
     kept = []
     for obj in world["items"]:
         spec = obj.get("spec", {})
@@ -91,7 +91,7 @@ def milli(quantity):
 
 
 def node_of(claim, number, pools, types):
-    """The node that a claim becomes: its likeliest launch, with every label that its requirements fix."""
+    """Returns the node for a NodeClaim: its estimated launch, with every label that its requirements determine."""
     kind = types[claim["estimate"]["instanceType"]]
     template = pools[claim["nodePool"]]["spec"]["template"]
     labels = {"kubernetes.io/arch": kind["architecture"], "node.kubernetes.io/instance-type": kind["name"]}
@@ -133,8 +133,8 @@ EPHEMERAL = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "
 
 
 def as_they_will_be(items, pools):
-    """The nodes that there are, as the plan takes them: those on their way out are gone, those that are being launched have come, and those that are starting
-    have started. And the names of those that go."""
+    """Returns the existing nodes as the plan assumes them, and the names of the nodes that are being deleted: deleting nodes are removed, launched
+    nodes have joined, and starting nodes are ready."""
     claims = [o for o in items if o["kind"] == "NodeClaim"]
     of = lambda node: next((c for c in claims if c.get("status", {}).get("providerID") and c["status"]["providerID"] == node["spec"].get("providerID")), None)
     nodes, going, come = [], set(), set()
@@ -190,7 +190,7 @@ GATE = "kerf.sh/wait"
 
 
 def trial(api, items, types, plan):
-    """Which of the planned pods, and which of the others, the scheduler binds; and how many where they were planned."""
+    """Returns the planned nodes of the pods, the pods that the plan leaves pending, the nodes of all bound pods, and the messages for planned pods that were not bound."""
     clear(api)
     pools = {o["metadata"]["name"]: o for o in items if o["kind"] == "NodePool"}
     pods = {f"{o['metadata'].get('namespace', 'default')}/{o['metadata']['name']}": o for o in items if o["kind"] == "Pod"}
@@ -220,7 +220,7 @@ def trial(api, items, types, plan):
         spec.pop("priorityClassName", None)
         spec.pop("priority", None)
         if nominated or key in moved:
-            # It runs on a node that is on its way out, and is planned anew.
+            # The pod runs on a node that is being deleted, and the plan places it again.
             spec.pop("nodeName", None)
         if nominated:
             spec["schedulingGates"] = [{"name": GATE}]
@@ -267,9 +267,9 @@ def trial(api, items, types, plan):
 
 
 def place(api, where, spread, submit):
-    """Lets the pods go one by one. A plan is a state, and spreading makes it a question of order whether a state can be reached: those who must be spread
-    go first, and a pod that the scheduler puts elsewhere, or nowhere, is taken back and tried again after the others, as long as that helps. What is left
-    then is let go for good."""
+    """Releases the pods one by one. A plan is a state, and with spread constraints the order decides whether the state can be reached. Pods with
+    required spread constraints are therefore first. A pod that the scheduler binds to another node, or to none, is deleted and tried again after the
+    other pods, as long as at least one more pod gets its node. The remaining pods are then released without a further attempt."""
     paths, waiting, rest = {}, {key: node for key, node in where.items() if spread(key)}, {key: node for key, node in where.items() if not spread(key)}
     while waiting or rest:
         if not waiting:
@@ -278,7 +278,7 @@ def place(api, where, spread, submit):
         for key, node in waiting.items():
             path = submit(key, nominated=node)
             if path is None:
-                continue  # What no API server takes, no scheduler sees.
+                continue  # The API server rejects the pod, so the scheduler never receives it.
             paths[key] = path
             api.merge(path, {"spec": {"schedulingGates": None}})
             if decided(api, path) != node:
@@ -297,7 +297,7 @@ def place(api, where, spread, submit):
 
 
 def decided(api, path):
-    """Where the scheduler puts a pod; nothing if it finds no place."""
+    """Returns the node to which the scheduler binds a pod; None if it binds the pod to none."""
     end = time.time() + 5
     while time.time() < end:
         pod = api.call("GET", path)
@@ -310,7 +310,7 @@ def decided(api, path):
 
 
 def until_ready(api):
-    """A simulated kubelet or the control plane may need a moment with new nodes."""
+    """Waits until a simulated kubelet or the control plane has removed the node.kubernetes.io/ taints of new nodes."""
     end = time.time() + 15
     while time.time() < end:
         nodes = api.call("GET", "/api/v1/nodes?resourceVersion=0")["items"]
@@ -366,6 +366,6 @@ def main():
 
 
 if __name__ == "__main__":
-    # Asked to end, it ends what it started.
+    # On SIGTERM the script exits, and ends the processes that it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     main()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the admission cases, one JSON object per line; given a file of answers, both together as the tests read them."""
+"""Writes the admission cases, one JSON object per line. With a file of results as its argument it writes cases and results together, as the tests read them."""
 import json, sys, copy
 
 SCHEMAS = {}

@@ -1,4 +1,5 @@
-// The answers of kube-apiserver's own libraries to the admission cases of Kerf, one JSON object per line in, one out.
+// Command admission runs Kerf's admission cases with kube-apiserver's own libraries. It reads one case per line (a JSON
+// object) and writes one result per line.
 package main
 
 import (
@@ -86,7 +87,7 @@ func status(a *Answer, err error) {
 	}
 }
 
-// read does what the decoder of the handler does.
+// read decodes an object as the decoder of the API server's request handler does.
 func read(raw []byte, ss *structuralschema.Structural) (*unstructured.Unstructured, []string, error) {
 	obj := map[string]interface{}{}
 	if err := utiljson.Unmarshal(raw, &obj); err != nil {
@@ -225,7 +226,7 @@ func answer(c Case) (a Answer) {
 		for _, f := range []string{"creationTimestamp", "uid", "resourceVersion", "generation", "managedFields"} {
 			unstructured.RemoveNestedField(obj.Object, "metadata", f)
 		}
-		// What is stored is JSON; reading it back settles whole floats.
+		// The server stores JSON. Decoding it again turns floats without a fraction into integers.
 		bytes, _ := json.Marshal(obj.Object)
 		stored := map[string]interface{}{}
 		_ = utiljson.Unmarshal(bytes, &stored)

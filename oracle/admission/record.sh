@@ -1,6 +1,6 @@
 #!/bin/sh
-# Asks kube-apiserver's own libraries again and records what they say, for crates/kerf-api/src/admission/tests/kubernetes.rs.
-# Needs Go and Python 3; the version of Kubernetes is the one in go.mod.
+# Runs the admission cases with kube-apiserver's own libraries and records the results, for crates/kerf-api/src/admission/tests/kubernetes.rs.
+# It needs Go and Python 3. go.mod contains the version of Kubernetes.
 set -eu
 cd "$(dirname "$0")"
 work=$(mktemp -d)

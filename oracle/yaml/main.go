@@ -1,5 +1,5 @@
-// What sigs.k8s.io/yaml, by which kubectl and the API server read manifests, makes of documents: one JSON object per line, with the document
-// and its JSON, or the error.
+// Command yaml converts documents with sigs.k8s.io/yaml, the library with which kubectl and the API server read
+// manifests. It writes one JSON object per line: the document and its JSON, or the error.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Each is asked about as a value, as a key, in quotes and under tags.
+// Each scalar is converted as a value, as a key, in quotes and with tags.
 var scalars = strings.Fields(`
 y Y yes Yes YES yEs n N no No NO on On ON off Off OFF true True TRUE tRue false False FALSE
 ~ null Null NULL nULL nil .nan .NaN .NAN .Nan .inf .Inf .INF +.inf -.inf +.Inf -.INF .iNf << =
@@ -26,7 +26,7 @@ y Y yes Yes YES yEs n N no No NO on On ON off Off OFF true True TRUE tRue false 
 
 var tags = []string{"!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp", "!foo", "!"}
 
-// What is more than a scalar.
+// Documents that are more than a scalar.
 var documents = []string{
 	"", "# nothing\n", "a: b\n", "- a\n- - b\n", "a:\n- b\n-\n", "{a: 1, b: [c, 'd', \"e\"]}", "{\"a\":1}", "[a,]",
 	"a: 'yes'\nb: \"010\"\nc: |\n  yes\nd: >-\n  010\n", "a: yes\n  no\n", "a:\n", "? a\n: b\n",

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Asks the reader of kubectl and the API server again and records what it says, for crates/kerf-api/src/yaml/tests.rs.
-# Needs Go; the version is the one in go.mod.
+# Reads the documents with the YAML library of kubectl and the API server and records the results, for crates/kerf-api/src/yaml/tests.rs.
+# It needs Go. go.mod contains the version of the library.
 set -eu
 cd "$(dirname "$0")"
 go run . > ../../crates/kerf-api/src/yaml/testdata/sigs-yaml.jsonl

@@ -1,5 +1,6 @@
-//! The only writes. Each can be repeated without harm, and each tells the index what the API server answered, so that the next decision
-//! sees what was done even if the watch is late.
+//! All writes to the API server. Each is safe to repeat. Writes to NodeClaims and NodePools record
+//! the returned object in cluster state, so that the next decision sees it even if the watch is
+//! late.
 
 pub(crate) mod claim;
 pub(crate) mod node;

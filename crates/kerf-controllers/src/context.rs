@@ -1,4 +1,5 @@
-//! What every controller works with. It is handed in, never reached for: a test makes one of parts that it can see into.
+//! Dependencies and settings that are passed to every controller. Nothing is global, so a test can
+//! build a [`Context`] from its own parts.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,46 +14,54 @@ use kube::Client;
 use crate::events::{Event, Publish};
 use crate::metrics::{Metrics, StateMetricsInput, state_text};
 
-/// The cluster as we know it, shared by all controllers. The lock is held for as long as it takes to look or to note, never while
-/// waiting for anybody.
+/// The cluster index, shared by all controllers. Hold the lock only while reading or updating the
+/// index, never across an `await`.
 #[derive(Clone, Debug, Default)]
 pub struct SharedCluster(Arc<Mutex<Cluster>>);
 
 impl SharedCluster {
-    /// The index, for a look or a note.
+    /// Locks the index and returns it.
     pub fn lock(&self) -> MutexGuard<'_, Cluster> {
-        // A panic elsewhere leaves the index as the last whole piece of news made it, or one piece of news short; the next list mends it.
+        // If a thread panicked while it held the lock, the index misses at most one event. The next
+        // full list of that kind repairs it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What an operator can set, as far as the controllers care.
+/// Operator settings that the controllers read.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Quiet time that closes a batch of pending pods.
+    /// Time without a new pending pod after which a batch closes.
     pub batch_idle: Duration,
-    /// The longest batch.
+    /// Longest time for which a batch stays open.
     pub batch_max: Duration,
-    /// Cores that the process has asked for; how much goes on at the same time scales with them.
+    /// CPU cores that the process requests, rounded to a whole number. The number of workers of
+    /// each controller scales with it.
     pub cores: usize,
-    /// Whether broken nodes are replaced (feature gate `NodeRepair`).
+    /// True if unhealthy nodes are replaced (feature gate `NodeRepair`).
     pub node_repair: bool,
-    /// Whether pools with `replicas` are kept at that many nodes (feature gate `StaticCapacity`).
+    /// True if NodePools with `replicas` are kept at that number of nodes (feature gate
+    /// `StaticCapacity`).
     pub static_capacity: bool,
-    /// How the engine treats wishes and constraints. Its seed decides ties, so it is what a plan's is.
+    /// Settings of the scheduling engine, such as the preference policy. Its seed decides ties, so
+    /// it is the seed that `kerf plan` uses.
     pub engine: kerf_engine::Settings,
-    /// Where jitter and identifiers come from: a number of this process alone.
+    /// Seed of jitter and identifiers. It must differ between processes.
     pub seed: u64,
-    /// Whether a spot node may be replaced by a cheaper spot node (feature gate `SpotToSpotConsolidation`).
+    /// True if a spot node may be replaced by a cheaper spot node (feature gate
+    /// `SpotToSpotConsolidation`).
     pub spot_to_spot_consolidation: bool,
-    /// Whether pods, nodes and pools have metrics of their own; in very large clusters somebody may rather not have them.
+    /// True if metrics describe single pods, nodes and NodePools. Very large clusters may disable
+    /// this to limit the number of series.
     pub cluster_state_observability: bool,
-    /// Whether no voluntary disruption starts, whatever the pools say. What is under way is finished.
+    /// True if no voluntary disruption starts, whatever the NodePools allow. Commands that have
+    /// started are completed.
     pub pause_disruption: bool,
 }
 
 impl Settings {
-    /// How long a node that got pods is left alone: two batches, and no less than ten seconds.
+    /// Time for which a node that is expected to receive pods is not disrupted: twice the longest
+    /// batch, and at least ten seconds.
     pub(crate) fn nomination_window(&self) -> Duration {
         (self.batch_max * 2).max(Duration::from_secs(10))
     }
@@ -87,54 +96,56 @@ impl Default for Settings {
     }
 }
 
-/// What every controller works with. Copies share everything.
+/// Dependencies of a controller. Clones share all parts.
 #[derive(Clone)]
 pub struct Context {
-    /// The way to the API server.
+    /// Client of the API server.
     pub client: Client,
-    /// The cloud.
+    /// The cloud provider, including all decorators.
     pub cloud: Arc<dyn CloudProvider>,
-    /// The cluster as we know it.
+    /// Index of the cluster's objects.
     pub cluster: SharedCluster,
-    /// The one clock.
+    /// The only source of time, so that tests can control it.
     pub clock: Clock,
-    /// Where events go.
+    /// Publisher of Kubernetes Events.
     pub events: Arc<dyn Publish>,
-    /// What is counted and measured.
+    /// Counters, gauges and histograms of the process.
     pub metrics: Arc<Metrics>,
-    /// What the operator set.
+    /// Operator settings.
     pub settings: Arc<Settings>,
 }
 
 impl Context {
-    /// All metrics as text: what was counted, and what the cluster looks like now.
+    /// Returns all metrics in Prometheus' text format: recorded values, then gauges computed from
+    /// the current cluster state.
     pub fn metrics_text(&self) -> String {
         let well_known: Vec<&str> = self.cloud.label_rules().well_known().collect();
-        let classes: Vec<String> = self.cloud.node_classes().iter().map(NodeClassKind::label_key).collect();
+        let node_class_keys: Vec<String> = self.cloud.node_classes().iter().map(NodeClassKind::label_key).collect();
         let now = self.now();
-        // What was counted needs nothing of the index, which may be in use: so a simulation that runs can be seen.
-        let counted = self.metrics.text(now);
-        let show = StateMetricsInput {
+        // Recorded values do not need the index, which a running simulation may have locked. So
+        // metrics about that simulation are rendered before the index is locked.
+        let recorded_text = self.metrics.text(now);
+        let state_input = StateMetricsInput {
             metrics: &self.metrics,
             well_known: &well_known,
-            node_class_keys: &classes,
+            node_class_keys: &node_class_keys,
             has_reserved: self.settings.engine.reserved_capacity,
             has_object_gauges: self.settings.cluster_state_observability,
             now,
         };
-        counted + &state_text(&self.cluster, &show)
+        recorded_text + &state_text(&self.cluster, &state_input)
     }
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// A claim of ours, as we know it.
+    /// Returns the NodeClaim with this name if its node class belongs to this provider.
     pub(crate) fn managed_claim(&self, name: &str) -> Option<Arc<TrackedClaim>> {
         self.cluster.lock().get::<TrackedClaim>(name).filter(|claim| self.manages_claim(claim)).cloned()
     }
 
-    /// A pool of ours, as we know it.
+    /// Returns the NodePool with this name if its node class belongs to this provider.
     pub(crate) fn managed_pool(&self, name: &str) -> Option<Arc<NodePool>> {
         self.cluster.lock().get::<NodePool>(name).filter(|pool| self.manages_pool(pool)).cloned()
     }

@@ -1,5 +1,6 @@
-//! All controllers, each on a queue of its own (spec 04 §3): `hung` has what they do alike, `widths` how much of it at a time, `news` which news
-//! wakes which of them. Here they are put together.
+//! Construction and main loop of all controllers. Each controller has its own queue (spec 04 §3).
+//! `controller_set` holds what all controllers share, `concurrency` their number of workers and
+//! their back-off, and `event_handlers` which watch event enqueues which keys.
 
 mod concurrency;
 mod controller_set;
@@ -40,7 +41,7 @@ use concurrency::Concurrency;
 pub(crate) use controller_set::Reconcile;
 use controller_set::{ControllerSet, RegisteredController, SINGLETON_KEY};
 
-/// All controllers.
+/// All controllers of one process.
 pub struct Controllers {
     ctx: Context,
     controller_set: ControllerSet,
@@ -81,92 +82,114 @@ impl std::fmt::Debug for Controllers {
 }
 
 impl Controllers {
-    /// All controllers, with nothing to do yet.
+    /// Creates all controllers with empty queues. Call [`Controllers::watches`] and
+    /// [`Controllers::run`] to start them.
     pub fn new(ctx: Context) -> Arc<Self> {
-        let (width, each) = (Concurrency { cores: ctx.settings.cores }, || ctx.clone());
-        let (most, few, one) = (width.scaled(10, 1000), width.scaled(10, 10), width.single_worker());
-        let (is_shown, has_static) = (ctx.settings.cluster_state_observability, ctx.settings.static_capacity);
-        let mut rack = ControllerSet::new(each());
+        let (concurrency, clone_ctx) = (Concurrency { cores: ctx.settings.cores }, || ctx.clone());
+        let (many, ten, one) = (concurrency.scaled(10, 1000), concurrency.scaled(10, 10), concurrency.single_worker());
+        let (has_object_metrics, has_static_capacity) =
+            (ctx.settings.cluster_state_observability, ctx.settings.static_capacity);
+        let mut set = ControllerSet::new(clone_ctx());
         let health = Arc::new(RegistrationHealth::default());
         let batcher = Arc::new(Batcher::new(ctx.settings.batch_idle, ctx.settings.batch_max));
         let evictions: RegisteredController<EvictionQueue> =
-            rack.add("eviction-queue", EvictionQueue::new(each()), width.drains(100));
+            set.add("eviction-queue", EvictionQueue::new(clone_ctx()), concurrency.drains(100));
         evictions.controller.set_queue(&evictions.queue);
-        let (history, memory) = (Arc::new(DecisionHistory::default()), Arc::new(DriftBackoffs::new(ctx.settings.seed)));
-        let commands: RegisteredController<CommandQueue> =
-            rack.add("disruption.queue", CommandQueue::new(each(), memory.clone(), history.clone()), width.commands());
+        let (history, drift_backoffs) =
+            (Arc::new(DecisionHistory::default()), Arc::new(DriftBackoffs::new(ctx.settings.seed)));
+        let commands: RegisteredController<CommandQueue> = set.add(
+            "disruption.queue",
+            CommandQueue::new(clone_ctx(), drift_backoffs.clone(), history.clone()),
+            concurrency.commands(),
+        );
         commands.controller.set_queue(&commands.queue);
-        let disruption = DisruptionController::new(each(), commands.controller.clone(), memory, history.clone());
-        let node_health = NodeHealth::new(each());
+        let disruption =
+            DisruptionController::new(clone_ctx(), commands.controller.clone(), drift_backoffs, history.clone());
+        let node_health = NodeHealth::new(clone_ctx());
         Arc::new(Self {
-            claim_disruption: rack.add("nodeclaim.disruption", ClaimDisruption::new(each()), most),
-            claim_hydration: rack.add("nodeclaim.hydration", ClaimHydration::new(each()), width.hydration()),
-            claim_status: rack.add_if(
-                is_shown,
+            claim_disruption: set.add("nodeclaim.disruption", ClaimDisruption::new(clone_ctx()), many),
+            claim_hydration: set.add("nodeclaim.hydration", ClaimHydration::new(clone_ctx()), concurrency.hydration()),
+            claim_status: set.add_if(
+                has_object_metrics,
                 "operatorpkg.nodeclaim.status",
-                StatusController::new(each(), StatusKind::NodeClaim),
-                few,
+                StatusController::new(clone_ctx(), StatusKind::NodeClaim),
+                ten,
             ),
             commands,
-            consistency: rack.add("nodeclaim.consistency", Consistency::new(each()), most),
-            cost: rack.add_if(is_shown, "metrics.nodepool", NodePoolCost::new(each()), one),
-            counter: rack.add("nodepool.counter", NodePoolCounter::new(each()), most),
-            disruption: rack.add("disruption", disruption, one),
-            expiration: rack.add("nodeclaim.expiration", Expiration::new(each()), most),
-            garbage_collection: rack.add("nodeclaim.garbagecollection", GarbageCollection::new(each()), one),
-            hash: rack.add("nodepool.hash", NodePoolHash::new(each()), most),
-            lifecycle: rack.add("nodeclaim.lifecycle", Lifecycle::new(each(), health.clone()), width.lifecycle()),
-            node_health: rack.add_if(node_health.is_enabled(), "node.health", node_health, most),
-            node_hydration: rack.add("node.hydration", NodeHydration::new(each()), width.hydration()),
-            node_status: rack.add_if(
-                is_shown,
+            consistency: set.add("nodeclaim.consistency", Consistency::new(clone_ctx()), many),
+            cost: set.add_if(has_object_metrics, "metrics.nodepool", NodePoolCost::new(clone_ctx()), one),
+            counter: set.add("nodepool.counter", NodePoolCounter::new(clone_ctx()), many),
+            disruption: set.add("disruption", disruption, one),
+            expiration: set.add("nodeclaim.expiration", Expiration::new(clone_ctx()), many),
+            garbage_collection: set.add("nodeclaim.garbagecollection", GarbageCollection::new(clone_ctx()), one),
+            hash: set.add("nodepool.hash", NodePoolHash::new(clone_ctx()), many),
+            lifecycle: set.add(
+                "nodeclaim.lifecycle",
+                Lifecycle::new(clone_ctx(), health.clone()),
+                concurrency.lifecycle(),
+            ),
+            node_health: set.add_if(node_health.is_enabled(), "node.health", node_health, many),
+            node_hydration: set.add("node.hydration", NodeHydration::new(clone_ctx()), concurrency.hydration()),
+            node_status: set.add_if(
+                has_object_metrics,
                 "operatorpkg.node.status",
-                StatusController::new(each(), StatusKind::Node),
-                few,
+                StatusController::new(clone_ctx(), StatusKind::Node),
+                ten,
             ),
-            node_trigger: rack.add("provisioner.trigger.node", NodeTrigger::new(each(), batcher.clone()), most),
-            pod_events: rack.add("nodeclaim.podevents", PodEvents::new(each()), one),
-            pod_trigger: rack.add("provisioner.trigger.pod", PodTrigger::new(each(), batcher.clone()), most),
-            pool_health: rack.add("nodepool.registrationhealth", NodePoolRegistrationHealth::new(each(), health), most),
-            pool_status: rack.add_if(
-                is_shown,
+            node_trigger: set.add("provisioner.trigger.node", NodeTrigger::new(clone_ctx(), batcher.clone()), many),
+            pod_events: set.add("nodeclaim.podevents", PodEvents::new(clone_ctx()), one),
+            pod_trigger: set.add("provisioner.trigger.pod", PodTrigger::new(clone_ctx(), batcher.clone()), many),
+            pool_health: set.add(
+                "nodepool.registrationhealth",
+                NodePoolRegistrationHealth::new(clone_ctx(), health),
+                many,
+            ),
+            pool_status: set.add_if(
+                has_object_metrics,
                 "operatorpkg.nodepool.status",
-                StatusController::new(each(), StatusKind::NodePool),
-                few,
+                StatusController::new(clone_ctx(), StatusKind::NodePool),
+                ten,
             ),
-            readiness: rack.add("nodepool.readiness", Readiness::new(each()), most),
-            stale_claims: rack.add("state.nodeclaimgc", StaleClaims::new(each()), one),
-            static_deprovisioning: rack.add_if(
-                has_static,
+            readiness: set.add("nodepool.readiness", Readiness::new(clone_ctx()), many),
+            stale_claims: set.add("state.nodeclaimgc", StaleClaims::new(clone_ctx()), one),
+            static_deprovisioning: set.add_if(
+                has_static_capacity,
                 "static.deprovisioning",
-                StaticDeprovisioning::new(each()),
-                few,
+                StaticDeprovisioning::new(clone_ctx()),
+                ten,
             ),
-            static_provisioning: rack.add_if(has_static, "static.provisioning", StaticProvisioning::new(each()), few),
-            termination: rack.add(
+            static_provisioning: set.add_if(
+                has_static_capacity,
+                "static.provisioning",
+                StaticProvisioning::new(clone_ctx()),
+                ten,
+            ),
+            termination: set.add(
                 "node.termination",
-                NodeTermination::new(each(), evictions.controller),
-                width.drains(10),
+                NodeTermination::new(clone_ctx(), evictions.controller),
+                concurrency.drains(10),
             ),
-            validation: rack.add("nodepool.validation", Validation::new(each()), few),
-            provisioner: Provisioner::new(each(), batcher),
+            validation: set.add("nodepool.validation", Validation::new(clone_ctx()), ten),
+            provisioner: Provisioner::new(clone_ctx(), batcher),
             history,
-            controller_set: rack,
+            controller_set: set,
             ctx,
         })
     }
 
-    /// Does what there is to do until told to stop, then lets what is running finish.
+    /// Runs all controllers until shutdown is requested. Then waits for the running reconciles to
+    /// finish.
     pub async fn run(&self, stop: ShutdownSignal) {
         self.garbage_collection.enqueue(&SINGLETON_KEY);
         self.disruption.enqueue(&SINGLETON_KEY);
-        let mut working = self.controller_set.run(&stop);
-        working.push(self.provisioner.run(stop).boxed());
-        // Only those are polled that have something to do, as join_all would not.
-        working.into_iter().collect::<FuturesUnordered<_>>().collect::<()>().await;
+        let mut tasks = self.controller_set.run(&stop);
+        tasks.push(self.provisioner.run(stop).boxed());
+        // `FuturesUnordered` polls only the futures that were woken; `join_all` would poll all of
+        // them.
+        tasks.into_iter().collect::<FuturesUnordered<_>>().collect::<()>().await;
     }
 
-    /// The decisions of the last while.
+    /// Returns the recent disruption decisions, as served by `/decisions`.
     pub fn history(&self) -> Arc<DecisionHistory> {
         self.history.clone()
     }

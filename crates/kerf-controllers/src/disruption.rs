@@ -1,9 +1,11 @@
-//! `disruption` and `disruption.queue`: nodes that are empty, not what their pool says any more, or dearer than need be are taken away or
-//! replaced, under budgets and without losing a pod (spec 03).
+//! `disruption` and `disruption.queue`: delete or replace nodes that are empty, that differ from
+//! what their NodePool specifies, or that cost more than necessary. NodePool budgets and
+//! PodDisruptionBudgets are respected (spec 03).
 //!
-//! `pass` looks at the cluster and decides, or rather lets the engine decide; `queue` carries decisions out. Between them they
-//! share the commands under way, the memory of what did not work, and the history that `/decisions` serves. A rule about which node may
-//! go does not live here: it would be the engine's.
+//! `pass` takes a snapshot of the cluster and lets the engine decide; `queue` carries decisions
+//! out. They share the active commands, the back-offs after failures, and the history that
+//! `/decisions` serves. No rule about which node may be disrupted lives here; such rules belong to
+//! the engine.
 
 mod balanced_policy;
 mod churn_backoff;

@@ -1,83 +1,86 @@
-//! What ends a reconcile before its end. Two of the ways are no errors: the object is gone, or somebody else wrote first.
+//! Errors of a reconcile, and the other ways in which it can end early. Two of these are no errors:
+//! the object no longer exists, or another writer changed it first.
 
 use std::time::Duration;
 
 use kerf_cloud::BoxError;
 use kerf_runtime::{ApiError, ReconcileAction};
 
-/// Why a reconcile failed. It is logged, counted, and tried again with back-off.
+/// Reason for a failed reconcile. The error is logged and counted, and the key is retried with
+/// back-off.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The API server did not do what it was asked.
+    /// A request to the API server failed.
     #[error("{doing}, {cause}")]
     Api {
-        /// What was being done.
+        /// The attempted operation, such as "patching nodeclaim".
         doing: &'static str,
-        /// What went wrong.
+        /// The error of the client.
         #[source]
         cause: ApiError,
     },
-    /// The cloud did not do what it was asked.
+    /// A call to the cloud provider failed.
     #[error("{doing}, {cause}")]
     Cloud {
-        /// What was being done.
+        /// The attempted operation, such as "terminating instance".
         doing: &'static str,
-        /// What went wrong.
+        /// The error of the provider.
         #[source]
         cause: BoxError,
     },
-    /// A registration hook failed.
+    /// A registration hook of the cloud provider failed.
     #[error("registration hook {name:?} failed, {cause}")]
     Hook {
-        /// The hook.
+        /// Name of the hook.
         name: String,
-        /// What went wrong.
+        /// The error of the hook.
         #[source]
         cause: BoxError,
     },
-    /// A limit of the pool has been passed since the decision was taken.
+    /// The NodePool has exceeded one of its limits since the decision was made.
     #[error("resource usage exceeds limit (limit={limit}, resource-name={resource}, usage={usage})")]
     LimitExceeded {
-        /// The limit.
+        /// The limit, as written in the NodePool.
         limit: String,
-        /// The resource.
+        /// Name of the limited resource.
         resource: String,
-        /// What there is.
+        /// Current usage of the resource by the NodePool.
         usage: String,
     },
-    /// The pool went between the decision and its deed.
+    /// The NodePool was deleted between the decision and the write.
     #[error("getting current resource usage, nodepool {0:?} not found")]
     PoolNotFound(String),
-    /// An object says something that makes no sense; the text says which field.
+    /// An object or a decision is invalid. The text names the cause.
     #[error("{0}")]
     Invalid(String),
-    /// What a failure was part of.
+    /// Another error, with the operation that it was part of.
     #[error("{doing}, {cause}")]
     WithContext {
-        /// What was being done.
+        /// The operation that the failed step was part of.
         doing: &'static str,
-        /// What went wrong.
+        /// The error of the failed step.
         #[source]
         cause: Box<Error>,
     },
-    /// Several failures at once.
+    /// At least two errors of steps that ran independently.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Several(Vec<Error>),
 }
 
 impl Error {
-    /// The failure as a part of something.
+    /// Adds the operation that the failed step was part of.
     pub(crate) fn with_context(self, doing: &'static str) -> Self {
         Self::WithContext { doing, cause: Box::new(self) }
     }
 
-    /// Whether the API server will not have what it was given, and would not the next time either.
+    /// Returns true if the API server rejected the request and would reject an identical one again:
+    /// status 4xx, except 429 (too many requests).
     pub(crate) fn is_client_error(&self) -> bool {
         let Self::Api { cause: ApiError::Other(cause), .. } = self else { return false };
         matches!(cause.as_ref(), kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 429)
     }
 
-    /// All of several failures as one; none if there are none.
+    /// Combines errors into one result. Returns `Ok` if there are none.
     pub(crate) fn combine(mut errors: Vec<Self>) -> Result<(), Self> {
         match errors.len() {
             0 => Ok(()),
@@ -87,12 +90,12 @@ impl Error {
     }
 }
 
-/// What ends a reconcile early.
+/// An early end of a reconcile.
 #[derive(Debug)]
 pub(crate) enum Interrupted {
-    /// Nothing is wrong; this is when to come back.
+    /// Nothing is wrong; the reconcile ends with this action.
     Requeue(ReconcileAction),
-    /// Something is.
+    /// The reconcile failed.
     Failed(Error),
 }
 
@@ -103,7 +106,7 @@ impl From<Error> for Interrupted {
 }
 
 impl Interrupted {
-    /// The outcome of a reconcile that may have ended early.
+    /// Converts the outcome of a reconcile that may have ended early into the result for its queue.
     pub(crate) fn into_result(outcome: Result<ReconcileAction, Self>) -> Result<ReconcileAction, Error> {
         match outcome {
             Ok(next) | Err(Self::Requeue(next)) => Ok(next),
@@ -112,14 +115,16 @@ impl Interrupted {
     }
 }
 
-/// When a reconcile comes back after somebody else wrote first. Nothing failed, so it does not wait as long as failures do, nor at their
-/// expense: by then the watch has told what was written.
+/// Delay before a reconcile runs again after a write conflict. A conflict is not a failure, so it
+/// does not use the back-off. By the end of the delay the watch has usually delivered the object
+/// that the other writer stored.
 pub(crate) const REQUEUE_AFTER_CONFLICT: ReconcileAction = ReconcileAction::RequeueAfter(Duration::from_millis(100));
 
-/// How a reconcile goes on after a call to the API server about its own object: it ends if the object is gone, comes back if somebody
-/// else wrote first, and fails for any other reason (spec 04 §1.1).
-pub(crate) fn api_result<T>(doing: &'static str, answer: Result<T, ApiError>) -> Result<T, Interrupted> {
-    answer.map_err(|cause| match cause {
+/// Maps the result of an API request about the reconciled object itself to the way in which the
+/// reconcile continues (spec 04 §1.1): it ends if the object does not exist, runs again soon after
+/// a conflict, and fails on every other error.
+pub(crate) fn api_result<T>(doing: &'static str, result: Result<T, ApiError>) -> Result<T, Interrupted> {
+    result.map_err(|cause| match cause {
         ApiError::NotFound => Interrupted::Requeue(ReconcileAction::Done),
         ApiError::Conflict => Interrupted::Requeue(REQUEUE_AFTER_CONFLICT),
         ApiError::TimedOut | ApiError::Other(_) => Interrupted::Failed(Error::Api { doing, cause }),

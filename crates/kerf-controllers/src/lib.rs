@@ -1,5 +1,7 @@
-//! The shell: every controller, one module each, and the process that they run in. Controllers read the cluster's state,
-//! ask the engine, and act; a rule that could be in the engine does not live here, and no concrete provider is named.
+//! All controllers of Kerf, one module each, and the process that they run in. A controller reads
+//! cluster state, calls the engine for decisions, and acts on the result.
+//!
+//! No rule that the engine could hold lives here, and no code here names a concrete cloud provider.
 
 mod actions;
 mod context;

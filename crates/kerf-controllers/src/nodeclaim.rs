@@ -1,4 +1,4 @@
-//! The controllers of NodeClaims: from launch to finalizer, and the small ones around them.
+//! The controllers of NodeClaims.
 
 pub(crate) mod consistency;
 pub(crate) mod disruption;
@@ -17,8 +17,9 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::node::termination::is_reschedulable;
 
-/// Deletes a claim whatever runs on it, and counts it for a reason, with the pods that must go elsewhere. Says whether it did: one that
-/// is gone already is not counted again.
+/// Deletes a claim whatever runs on its node. Counts the disruption under `reason`, with the number
+/// of pods that must move to another node. Returns false if the claim did not exist any more; then
+/// nothing is counted.
 pub(crate) async fn delete_disrupted(ctx: &Context, claim: &TrackedClaim, reason: &str) -> Result<bool, Error> {
     match actions::claim::delete(ctx, &claim.object).await {
         Ok(()) => {

@@ -16,18 +16,18 @@ use crate::actions;
 use crate::context::Context;
 use crate::error::{Interrupted, api_result};
 
-/// Changes conditions of a pool and writes them if that made a difference.
+/// Changes conditions of a NodePool with `change` and writes them if they differ.
 async fn update_conditions(
     ctx: &Context,
     pool: &NodePool,
-    say: impl FnOnce(&mut ConditionSet, Timestamp),
+    change: impl FnOnce(&mut ConditionSet, Timestamp),
 ) -> Result<ReconcileAction, Interrupted> {
-    let mut told = pool.clone();
-    let status = told.status.get_or_insert_default();
+    let mut updated = pool.clone();
+    let status = updated.status.get_or_insert_default();
     let stored = std::mem::take(&mut status.conditions);
     let mut conditions = ConditionSet::open(dependents::NODEPOOL, ObjectFacts::of(&pool.metadata), stored);
-    say(&mut conditions, ctx.now());
+    change(&mut conditions, ctx.now());
     status.conditions = conditions.into_conditions();
-    let written = actions::pool::update(ctx, MergePatch::STATUS, pool, &told).await;
+    let written = actions::pool::update(ctx, MergePatch::STATUS, pool, &updated).await;
     api_result("patching nodepool status", written).map(|_| ReconcileAction::Done)
 }

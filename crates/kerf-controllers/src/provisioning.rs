@@ -1,5 +1,5 @@
-//! `provisioner` and its triggers: pods that the scheduler cannot place are gathered into batches, the engine says which machines they
-//! need, and claims are created for those (spec 02 §1).
+//! `provisioner` and its triggers: pods that the scheduler cannot place are collected into batches,
+//! the engine decides which instances they need, and NodeClaims are created for them (spec 02 §1).
 
 mod batch;
 pub(crate) mod claim;

@@ -27,7 +27,8 @@
 //!
 //! - `problem`, `class`, `template`, `compile`: the fixed part and how it is built.
 //! - `state`, `free_capacity`, `limits`: the part that changes, with its undo log.
-//! - `pass`, `place_node`, `place_claim`, `claim`, `commit_claim`, `min_values`: one pass.
+//! - `pass`, `place_node`, `place_claim`, `narrow_claim`, `claim`, `commit_claim`, `min_values`: one
+//!   pass.
 //! - `recount`, `colocated`, `pin`: corrections within a pass that Karpenter does not make.
 //! - `search`, `price_bound`, `spread_violations`, `host_affinity`: further passes and their
 //!   ranking.
@@ -48,6 +49,7 @@ mod host_affinity;
 mod incremental;
 pub(crate) mod limits;
 pub(crate) mod min_values;
+mod narrow_claim;
 mod node_removal;
 mod pass;
 mod pin;
@@ -69,7 +71,7 @@ pub use incremental::IncrementalSolver;
 pub(crate) use pass::{PlacementPass, PlacementTarget, UnplacedReason};
 pub(crate) use price_bound::lower_bound_price;
 pub(crate) use problem::{PodIx, SchedulingProblem};
-pub(crate) use search::search_cheaper as look_for_cheaper;
+pub(crate) use search::search_cheaper;
 pub(crate) use solution::{LaunchCache, node_placements, planned_claims};
 pub use solution::{LaunchEstimate, LaunchOptions, NodePlacement, PlannedClaim, Solution, SolveStats, UnplacedPod};
 pub(crate) use state::SolverState;

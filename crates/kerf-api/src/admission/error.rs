@@ -123,12 +123,12 @@ impl FieldError {
         Self::new(path, FieldErrorKind::NotSupported, Some(value.into()), supported_values_detail(supported))
     }
 
-    pub(crate) fn too_long_detail(path: &Path<'_>, max: i64) -> Self {
-        Self::new(path, FieldErrorKind::TooLong, None, too_long(max))
+    pub(crate) fn too_long(path: &Path<'_>, max: i64) -> Self {
+        Self::new(path, FieldErrorKind::TooLong, None, too_long_detail(max))
     }
 
-    pub(crate) fn too_many_detail(path: &Path<'_>, actual: usize, max: i64) -> Self {
-        Self::new(path, FieldErrorKind::TooMany, Some(actual.into()), too_many(max))
+    pub(crate) fn too_many(path: &Path<'_>, actual: usize, max: i64) -> Self {
+        Self::new(path, FieldErrorKind::TooMany, Some(actual.into()), too_many_detail(max))
     }
 
     /// Returns the text without the field's path, as the cause of a `Status` contains it.
@@ -170,7 +170,7 @@ pub(crate) fn supported_values_detail<S: AsRef<str>>(supported: &[S]) -> String 
     format!("supported values: {}", quoted.join(", "))
 }
 
-pub(crate) fn too_long(max: i64) -> String {
+pub(crate) fn too_long_detail(max: i64) -> String {
     match max {
         1 => "may not be more than 1 byte".to_owned(),
         max if max >= 0 => format!("may not be more than {max} bytes"),
@@ -178,7 +178,7 @@ pub(crate) fn too_long(max: i64) -> String {
     }
 }
 
-pub(crate) fn too_many(max: i64) -> String {
+pub(crate) fn too_many_detail(max: i64) -> String {
     match max {
         1 => "must have at most 1 item".to_owned(),
         max if max >= 0 => format!("must have at most {max} items"),

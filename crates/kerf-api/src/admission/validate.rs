@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::correlate::CorrelatedValue;
-use super::error::{FieldError, FieldErrorKind, supported_values_detail, too_long, too_many};
+use super::error::{FieldError, FieldErrorKind, supported_values_detail, too_long_detail, too_many_detail};
 use super::format::Format;
 use super::number::{JsonNumber, is_whole};
 use super::path::Path;
@@ -153,7 +153,7 @@ impl Validator<'_> {
     fn validate_string(&mut self, schema: &Schema, value: &str, at: &Path<'_>) {
         let length = || value.chars().count() as i64;
         if let Some(max) = schema.max_length.filter(|max| length() > *max) {
-            self.push(at, FieldErrorKind::TooLong, None, too_long(max));
+            self.push(at, FieldErrorKind::TooLong, None, too_long_detail(max));
         } else if let Some(min) = schema.min_length.filter(|min| length() < *min) {
             self.invalid(at, value.into(), &format!("should be at least {min} chars long"));
         } else if let Some(pattern) = schema.pattern.as_ref().filter(|pattern| !pattern.is_match(value)) {
@@ -267,7 +267,7 @@ impl Validator<'_> {
             self.invalid(at, items.len().into(), &format!("should have at least {min} items"));
         }
         if let Some(max) = schema.max_items.filter(|max| items.len() as i64 > *max) {
-            self.push(at, FieldErrorKind::TooMany, Some(items.len().into()), too_many(max));
+            self.push(at, FieldErrorKind::TooMany, Some(items.len().into()), too_many_detail(max));
         }
         matches
     }
@@ -284,7 +284,7 @@ impl Validator<'_> {
             self.invalid(at, fields.len().into(), &format!("should have at least {min} properties"));
         }
         if let Some(max) = schema.max_properties.filter(|max| fields.len() as i64 > *max) {
-            self.push(at, FieldErrorKind::TooMany, Some(fields.len().into()), too_many(max));
+            self.push(at, FieldErrorKind::TooMany, Some(fields.len().into()), too_many_detail(max));
         }
         for (name, value) in fields.iter().filter(|(name, _)| !schema.properties.contains_key(*name)) {
             match &schema.additional_properties {

@@ -1,4 +1,4 @@
-//! Writes to NodeClaims. Their spec never changes: what is written is metadata and status.
+//! Writes to NodeClaims: metadata and status. Their spec never changes.
 
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_runtime::{ApiError, MergePatch, PatchTarget, with_retries};
@@ -12,31 +12,33 @@ fn api(ctx: &Context) -> Api<NodeClaim> {
     Api::all(ctx.client.clone())
 }
 
-/// Creates a claim; the API server gives it its name. Until it is launched nothing else is decided.
+/// Creates a claim under a name that the API server generates. Cluster state is unsynced until the
+/// claim is launched, so no other decision is made before.
 ///
-/// A create whose answer is lost may have been done. Then the watch tells of the claim, and the next pass counts on its machine.
+/// If the response is lost, the claim may exist all the same. Then the watch delivers it, and the
+/// next pass counts its capacity.
 pub(crate) async fn create(ctx: &Context, claim: &NodeClaim) -> Result<NodeClaim, ApiError> {
     let created = with_retries(|| async { api(ctx).create(&PostParams::default(), claim).await }).await?;
     ctx.cluster.lock().insert_created(TrackedClaim::from(created.clone()));
     Ok(created)
 }
 
-/// Writes the difference between two states of a claim; gives the claim as it is now.
+/// Writes the difference between two states of a claim and returns the stored claim.
 pub(crate) async fn update(
     ctx: &Context,
-    write: MergePatch,
+    patch: MergePatch,
     before: &NodeClaim,
     after: &NodeClaim,
 ) -> Result<NodeClaim, ApiError> {
-    // Most looks at an object end here; writing both states down to compare them costs far more.
+    // Most reconciles change nothing. This check costs far less than serializing both states.
     if before == after {
         return Ok(before.clone());
     }
-    let part = |claim: &NodeClaim| match write.target {
+    let patched_part = |claim: &NodeClaim| match patch.target {
         PatchTarget::Object => serde_json::to_value(&claim.metadata).map(|metadata| json!({ "metadata": metadata })),
         PatchTarget::Status => serde_json::to_value(&claim.status).map(|status| json!({ "status": status })),
     };
-    match write.send_part(&api(ctx), &before.metadata, &part(before)?, &part(after)?).await? {
+    match patch.send_part(&api(ctx), &before.metadata, &patched_part(before)?, &patched_part(after)?).await? {
         Some(written) => {
             ctx.cluster.lock().apply_own_write(TrackedClaim::from(written.clone()));
             Ok(written)
@@ -45,24 +47,24 @@ pub(crate) async fn update(
     }
 }
 
-/// Deletes a claim, and not another one of its name.
+/// Deletes a claim. The UID precondition protects a newer claim of that name.
 pub(crate) async fn delete(ctx: &Context, claim: &NodeClaim) -> Result<(), ApiError> {
     let name = claim.metadata.name.as_deref().unwrap_or_default();
     let preconditions = Some(Preconditions { uid: claim.metadata.uid.clone(), resource_version: None });
     let params = DeleteParams { preconditions, ..DeleteParams::default() };
     let deleted = with_retries(|| async { api(ctx).delete(name, &params).await }).await?;
-    if let Some(going) = deleted.left() {
-        ctx.cluster.lock().apply_own_write(TrackedClaim::from(going));
+    if let Some(deleting) = deleted.left() {
+        ctx.cluster.lock().apply_own_write(TrackedClaim::from(deleting));
     }
     Ok(())
 }
 
-/// The claim as the API server knows it.
+/// Reads a claim from the API server, not from cluster state.
 pub(crate) async fn read(ctx: &Context, name: &str) -> Result<NodeClaim, ApiError> {
     with_retries(|| async { api(ctx).get(name).await }).await
 }
 
-/// Whether a claim is there, asked of the API server itself.
+/// Returns true if the API server has a claim with this name.
 pub(crate) async fn exists(ctx: &Context, name: &str) -> Result<bool, ApiError> {
     with_retries(|| async { api(ctx).get_opt(name).await }).await.map(|claim| claim.is_some())
 }

@@ -1,4 +1,5 @@
-//! Writes to pods: asking one to leave, and making it. Both name the pod by its uid, so that another of its name is never meant.
+//! Writes to pods: eviction and deletion. Both carry the pod's UID as a precondition, so they never
+//! affect another pod of that name.
 
 use std::time::Duration;
 
@@ -8,24 +9,25 @@ use kube::api::{Api, DeleteParams, EvictParams, Preconditions};
 
 use crate::context::Context;
 
-/// How long an eviction may take.
+/// Longest duration of an eviction request.
 const EVICTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// What the API server says of a pod that two budgets protect, with code 500.
+/// Text of the API server's error (code 500) for a pod that several PodDisruptionBudgets select.
 const MULTIPLE_PDBS_MESSAGE: &str =
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
 
-/// What came of an eviction. That a budget does not allow it is an answer, not an error.
+/// Outcome of an eviction. A PodDisruptionBudget that does not allow it is an outcome, not an
+/// error.
 #[derive(Debug)]
 pub(crate) enum EvictionOutcome {
-    /// The pod is going.
+    /// The API server accepted the eviction; the pod is terminating.
     Evicted,
-    /// The pod is gone, or is another one.
+    /// The pod does not exist any more, or another pod has its name.
     Gone,
-    /// Its budget does not allow it now.
+    /// A PodDisruptionBudget does not allow the eviction now.
     Blocked,
-    /// It has several budgets, and the API server cannot deal with that.
+    /// Several PodDisruptionBudgets select the pod; the API server does not evict such pods.
     BlockedByMultiplePdbs,
-    /// Something else.
+    /// The request failed for another reason.
     Failed(ApiError),
 }
 
@@ -37,7 +39,8 @@ fn uid_precondition(pod: &Pod) -> Preconditions {
     Preconditions { uid: Some(pod.metadata.uid.to_string()), resource_version: None }
 }
 
-/// Asks a pod to leave, as far as its budgets allow. Also gives the code that the API server answered with, if it did.
+/// Evicts a pod if its PodDisruptionBudget allows it. Also returns the HTTP status code, or `None`
+/// if there was no response.
 pub(crate) async fn evict(ctx: &Context, pod: &Pod) -> (Option<u16>, EvictionOutcome) {
     let options = DeleteParams { preconditions: Some(uid_precondition(pod)), ..DeleteParams::default() };
     let params = EvictParams { delete_options: Some(options), ..EvictParams::default() };
@@ -47,20 +50,22 @@ pub(crate) async fn evict(ctx: &Context, pod: &Pod) -> (Option<u16>, EvictionOut
         Ok(Ok(_)) => (Some(200), EvictionOutcome::Evicted),
         Ok(Err(kube::Error::Api(status))) => {
             let causes = status.details.iter().flat_map(|details| &details.causes).map(|cause| &cause.message);
-            let is_many = causes.chain([&status.message]).any(|message| message.contains(MULTIPLE_PDBS_MESSAGE));
-            let answer = match status.code {
+            let has_multiple_pdbs =
+                causes.chain([&status.message]).any(|message| message.contains(MULTIPLE_PDBS_MESSAGE));
+            let outcome = match status.code {
                 404 | 409 => EvictionOutcome::Gone,
                 429 => EvictionOutcome::Blocked,
-                _ if is_many => EvictionOutcome::BlockedByMultiplePdbs,
+                _ if has_multiple_pdbs => EvictionOutcome::BlockedByMultiplePdbs,
                 _ => EvictionOutcome::Failed(kube::Error::Api(status.clone()).into()),
             };
-            (Some(status.code), answer)
+            (Some(status.code), outcome)
         }
         Ok(Err(cause)) => (None, EvictionOutcome::Failed(cause.into())),
     }
 }
 
-/// Deletes a pod, with so much time to end. One that is going already gets no more than that.
+/// Deletes a pod with a grace period in seconds. If the pod is terminating already, this can only
+/// shorten its grace period.
 pub(crate) async fn delete(ctx: &Context, pod: &Pod, grace_seconds: i64) -> Result<(), ApiError> {
     let grace_period_seconds = Some(u32::try_from(grace_seconds).unwrap_or(u32::MAX));
     let params =

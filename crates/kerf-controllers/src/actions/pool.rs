@@ -6,19 +6,19 @@ use kube::api::Api;
 
 use crate::context::Context;
 
-/// Writes the difference between two states of a pool; gives the pool as it is now.
+/// Writes the difference between two states of a NodePool and returns the stored NodePool.
 pub(crate) async fn update(
     ctx: &Context,
-    write: MergePatch,
+    patch: MergePatch,
     before: &NodePool,
     after: &NodePool,
 ) -> Result<NodePool, ApiError> {
     let api: Api<NodePool> = Api::all(ctx.client.clone());
-    // Most looks at an object end here; writing both states down to compare them costs far more.
+    // Most reconciles change nothing. This check costs far less than serializing both states.
     if before == after {
         return Ok(before.clone());
     }
-    match write.send(&api, before, after).await? {
+    match patch.send(&api, before, after).await? {
         Some(written) => {
             ctx.cluster.lock().apply_own_write(written.clone());
             Ok(written)
@@ -27,7 +27,7 @@ pub(crate) async fn update(
     }
 }
 
-/// The pool as the API server knows it.
+/// Reads a NodePool from the API server, not from cluster state.
 pub(crate) async fn read(ctx: &Context, name: &str) -> Result<NodePool, ApiError> {
     let api: Api<NodePool> = Api::all(ctx.client.clone());
     with_retries(|| async { api.get(name).await }).await

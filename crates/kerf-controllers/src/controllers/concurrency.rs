@@ -1,33 +1,34 @@
-//! How wide each controller works and how failed keys come back (spec 04 §1.9, spec 07 §1.2): most scale with the cores that the process has
-//! asked for, between a lower and an upper end of their own.
+//! Number of workers and retry back-off of each controller's queue (spec 04 §1.9, spec 07 §1.2).
+//! Most numbers scale with the CPU cores that the process requests, between a minimum and a maximum
+//! per controller.
 
 use std::time::Duration;
 
 use kerf_runtime::{Backoff, QueueSettings, Rate};
 
-/// The cores that the process has asked for.
+/// Computes queue settings from the CPU cores that the process requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Concurrency {
     pub(super) cores: usize,
 }
 
 impl Concurrency {
-    /// Workers between `min` and `max`, as the cores allow.
+    /// Returns the number of workers: `min` for one core, `max` for 60 cores or more, linear in
+    /// between.
     fn workers(self, min: usize, max: usize) -> usize {
         (min + (max - min) * self.cores.saturating_sub(1) / 59).clamp(min, max)
     }
 
-    /// One key at a time.
     pub(super) fn single_worker(self) -> QueueSettings {
         self.scaled(1, 1)
     }
 
-    /// So many keys at a time, failed ones as they usually come back.
+    /// Returns settings with between `min` and `max` workers and the default back-off.
     pub(super) fn scaled(self, min: usize, max: usize) -> QueueSettings {
         QueueSettings { workers: self.workers(min, max), backoff: Backoff::DEFAULT, retry_rate: None }
     }
 
-    /// For small repairs of many objects.
+    /// Returns settings for the hydration controllers, which make one small write per object.
     pub(super) fn hydration(self) -> QueueSettings {
         QueueSettings {
             workers: self.workers(1000, 5000),
@@ -36,7 +37,7 @@ impl Concurrency {
         }
     }
 
-    /// For claims on their way.
+    /// Returns settings for the NodeClaim lifecycle.
     pub(super) fn lifecycle(self) -> QueueSettings {
         let workers = self.workers(1000, 5000);
         let per_second = u32::try_from(workers.div_ceil(100)).unwrap_or(u32::MAX);
@@ -47,7 +48,8 @@ impl Concurrency {
         }
     }
 
-    /// For drains, at so many failures a second for each hundred workers.
+    /// Returns settings for drains. Failed keys are retried at most `per_second` times a second for
+    /// each hundred workers.
     pub(super) fn drains(self, per_second: u32) -> QueueSettings {
         let workers = self.workers(100, 5000);
         let per_second = u32::try_from(workers).unwrap_or(u32::MAX).saturating_mul(per_second) / 100;
@@ -58,7 +60,7 @@ impl Concurrency {
         }
     }
 
-    /// For commands of disruption.
+    /// Returns settings for the queue of disruption commands.
     pub(super) fn commands(self) -> QueueSettings {
         QueueSettings {
             workers: self.workers(100, 1000),

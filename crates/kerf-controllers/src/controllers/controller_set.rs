@@ -1,5 +1,6 @@
-//! A controller on a queue of its own: everything that all of them do alike. Keys are put into the queue by whoever hears of something; the
-//! controller looks at what a key names, one reconcile at a time for each, and every reconcile is seen by operators in the same way.
+//! The registration of controllers: each has its own queue, and each reconcile is instrumented in
+//! one way. Event handlers put keys into the queue. A controller never reconciles one key twice at
+//! the same time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,17 +14,18 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::process::reconcile::instrument_reconcile;
 
-/// The key of controllers that look at everything at once.
+/// The only key of controllers that process the whole cluster at once.
 pub(super) const SINGLETON_KEY: Str = Str::new_static("");
 
 /// A controller.
 pub(crate) trait Reconcile: Send + Sync + 'static {
-    /// Looks at what a key names, does what there is to do, and says when to look again. It acts on what is, not on what happened, so it does
-    /// not matter who asked, or how often.
+    /// Compares the wanted with the actual state of the object that the key names, acts on the
+    /// difference, and returns when to run again. It reads the current state, not the event that
+    /// enqueued the key, so the source and the number of events do not matter.
     fn reconcile(&self, key: &Str) -> impl Future<Output = Result<ReconcileAction, Error>> + Send;
 }
 
-/// A controller and its queue. Copies are the same.
+/// A controller and its queue. Clones share both.
 #[derive(Debug)]
 pub(super) struct RegisteredController<C> {
     name: &'static str,
@@ -34,18 +36,18 @@ pub(super) struct RegisteredController<C> {
 
 impl<C> Clone for RegisteredController<C> {
     fn clone(&self) -> Self {
-        let Self { name, controller, queue, is_enabled: is_on } = self;
-        Self { name, controller: controller.clone(), queue: queue.clone(), is_enabled: *is_on }
+        let Self { name, controller, queue, is_enabled } = self;
+        Self { name, controller: controller.clone(), queue: queue.clone(), is_enabled: *is_enabled }
     }
 }
 
 impl<C> RegisteredController<C> {
-    /// Wants a key looked at.
+    /// Enqueues a key. Does nothing if the controller is disabled.
     pub(super) fn enqueue(&self, key: &Str) {
         self.enqueue_after(key, Duration::ZERO);
     }
 
-    /// Wants a key looked at after a while.
+    /// Enqueues a key after a delay. Does nothing if the controller is disabled.
     pub(super) fn enqueue_after(&self, key: &Str, delay: Duration) {
         if self.is_enabled {
             self.queue.add_after(key.clone(), delay);
@@ -53,7 +55,7 @@ impl<C> RegisteredController<C> {
     }
 }
 
-/// All controllers that hang on queues, to be run together.
+/// All enabled controllers that have a queue.
 pub(super) struct ControllerSet {
     ctx: Context,
     controllers: Vec<Box<dyn Runnable>>,
@@ -64,7 +66,7 @@ impl ControllerSet {
         Self { ctx, controllers: Vec::new() }
     }
 
-    /// Hangs up a controller.
+    /// Adds a controller.
     pub(super) fn add<C: Reconcile>(
         &mut self,
         name: &'static str,
@@ -74,33 +76,31 @@ impl ControllerSet {
         self.add_if(true, name, controller, settings)
     }
 
-    /// Hangs up a controller that can be switched off: then whatever is added for it is forgotten, and nothing is seen of it.
+    /// Adds a controller that can be disabled. A disabled controller ignores all keys and has no
+    /// metrics.
     pub(super) fn add_if<C: Reconcile>(
         &mut self,
-        is_on: bool,
+        is_enabled: bool,
         name: &'static str,
         controller: impl Into<Arc<C>>,
         settings: QueueSettings,
     ) -> RegisteredController<C> {
-        let hung = RegisteredController {
-            name,
-            controller: controller.into(),
-            queue: Queue::new(settings),
-            is_enabled: is_on,
-        };
-        if is_on {
-            self.controllers.push(Box::new(hung.clone()));
+        let registered =
+            RegisteredController { name, controller: controller.into(), queue: Queue::new(settings), is_enabled };
+        if is_enabled {
+            self.controllers.push(Box::new(registered.clone()));
         }
-        hung
+        registered
     }
 
-    /// The work of all of them, until told to stop. What is running then is finished.
+    /// Returns one future per controller, which runs until shutdown is requested and the running
+    /// reconciles have finished.
     pub(super) fn run(&self, stop: &ShutdownSignal) -> Vec<BoxFuture<'_, ()>> {
-        self.controllers.iter().map(|hung| hung.run(&self.ctx, stop.clone())).collect()
+        self.controllers.iter().map(|controller| controller.run(&self.ctx, stop.clone())).collect()
     }
 }
 
-/// A controller of any kind.
+/// A [`RegisteredController`] with its type erased.
 trait Runnable: Send + Sync {
     fn run<'c>(&'c self, ctx: &'c Context, stop: ShutdownSignal) -> BoxFuture<'c, ()>;
 }
@@ -108,11 +108,11 @@ trait Runnable: Send + Sync {
 impl<C: Reconcile> Runnable for RegisteredController<C> {
     fn run<'c>(&'c self, ctx: &'c Context, stop: ShutdownSignal) -> BoxFuture<'c, ()> {
         let name = self.name;
-        // Where the identifiers of reconciles come from: another process has others.
-        let ids = Mutex::new(Rng::new(ctx.settings.seed, name));
+        // Source of the reconcile IDs. The seed differs between processes, so the IDs do too.
+        let id_rng = Mutex::new(Rng::new(ctx.settings.seed, name));
         let reconcile = move |key: Str, waited: Duration| {
             ctx.metrics.queues.observe_queue_duration(name, waited);
-            let id = ids.lock().unwrap_or_else(PoisonError::into_inner).uuid();
+            let id = id_rng.lock().unwrap_or_else(PoisonError::into_inner).uuid();
             async move { instrument_reconcile(ctx, name, &key, &id, self.controller.reconcile(&key)).await }
         };
         async move {

@@ -1,5 +1,5 @@
-//! Which news wakes which controller (spec 04 §3). News is taken in one piece at a time: first the index is told, then everybody whose business
-//! it is finds the key in their queue.
+//! Event handlers: which watch event enqueues which keys (spec 04 §3). Events are handled one at a
+//! time. Each is first applied to cluster state; then the keys that it concerns are enqueued.
 
 use std::sync::Arc;
 
@@ -22,10 +22,12 @@ use crate::disruption::{self, DisruptionTrigger};
 use crate::nodeclaim::stale;
 use crate::process::reconcile::instrument_event;
 
-/// Who keeps the metrics of pods.
+/// Controller name of the pod metrics. They are updated in the event handler, without a queue.
 const POD_METRICS_CONTROLLER: &str = "metrics.pod";
 
-/// By what name dashboards know whoever takes in the news of a kind (spec 07 §1.3). There is no queue: news is taken in as it comes.
+/// Returns the controller name under which dashboards know the handler of a kind (spec 07 §1.3).
+/// Returns `None` for kinds without such a name. These controllers have no queue, because events
+/// are handled as they arrive.
 fn state_controller_name(kind: &str) -> Option<&'static str> {
     match kind {
         "DaemonSet" => Some("state.daemonset"),
@@ -38,7 +40,7 @@ fn state_controller_name(kind: &str) -> Option<&'static str> {
 }
 
 impl Controllers {
-    /// Something happened. Disruption looks again if it can matter to it.
+    /// Enqueues a disruption pass if the change can affect what may be disrupted.
     fn notify_disruption<T: DisruptionTrigger>(&self, change: &ObjectChange<T>) {
         if T::is_relevant(change) {
             self.disruption.controller.mark_unconsolidated();
@@ -46,8 +48,11 @@ impl Controllers {
         }
     }
 
-    /// The watches that feed the index and wake the controllers: how far each is, and the work, which goes on for as long as it is
-    /// polled. They may run before [`Controllers::run`] does, so that a standby's picture is whole when its turn comes.
+    /// Creates the watches that feed cluster state and enqueue keys. Returns a handle per watch,
+    /// which reports its progress, and a future that runs all of them for as long as it is polled.
+    ///
+    /// The watches may run before [`Controllers::run`], so that the cluster state of a standby
+    /// process is synced when it becomes the leader.
     pub fn watches(self: &Arc<Self>, seed: u64) -> (Vec<WatchHandle>, BoxFuture<'static, ()>) {
         let mut watches = WatchBuilder { controllers: self.clone(), seed, handles: Vec::new(), tasks: Vec::new() };
         if self.ctx.settings.cluster_state_observability {
@@ -70,7 +75,8 @@ impl Controllers {
         watches.add(WatchedKind::of::<storage::v1::CSINode>(), Self::on_other::<CsiNode>);
         watches.add(WatchedKind::of::<storage::v1::VolumeAttachment>(), Self::on_other::<VolumeAttachment>);
         watches.add(WatchedKind::of::<core::v1::Namespace>(), Self::on_other::<Namespace>);
-        // There are many of these, and only default spread constraints ask whom they select.
+        // Clusters have many of these objects, and only default topology spread constraints read
+        // them.
         if !self.ctx.settings.engine.default_spread.is_empty() {
             watches.add(WatchedKind::of::<core::v1::Service>(), Self::on_other::<Service>);
             watches.add(WatchedKind::of::<apps::v1::ReplicaSet>(), Self::on_other::<ReplicaSet>);
@@ -80,53 +86,54 @@ impl Controllers {
         (watches.handles, watches.tasks.into_iter().collect::<FuturesUnordered<_>>().collect::<()>().boxed())
     }
 
-    /// Tells the index, and gives what that changed.
-    fn apply_event<T: Tracked>(&self, news: WatchUpdate<T>) -> Vec<ObjectChange<T>> {
+    /// Applies an event to cluster state and returns the resulting changes.
+    fn apply_event<T: Tracked>(&self, update: WatchUpdate<T>) -> Vec<ObjectChange<T>> {
         let mut cluster = self.ctx.cluster.lock();
-        match news {
+        match update {
             WatchUpdate::Reset(objects) => cluster.reset(objects),
             WatchUpdate::Applied(object) => cluster.apply(object).into_iter().collect(),
             WatchUpdate::Deleted(object) => cluster.delete(&object).into_iter().collect(),
         }
     }
 
-    fn on_other<T: Tracked>(&self, news: WatchUpdate<T>) {
-        self.apply_event(news);
+    fn on_other<T: Tracked>(&self, update: WatchUpdate<T>) {
+        self.apply_event(update);
     }
 
-    fn on_budget(&self, news: WatchUpdate<PodDisruptionBudget>) {
-        for change in self.apply_event(news) {
+    fn on_budget(&self, update: WatchUpdate<PodDisruptionBudget>) {
+        for change in self.apply_event(update) {
             self.notify_disruption(&change);
         }
     }
 
-    /// What of the news is about claims of ours. Those of another provider must not even be in the index: whoever waits for their launch
-    /// waits for ever.
-    fn only_managed(&self, news: WatchUpdate<TrackedClaim>) -> Option<WatchUpdate<TrackedClaim>> {
-        let is_ours = |claim: &TrackedClaim| self.ctx.manages_claim(claim);
-        match news {
+    /// Removes claims of other providers from an event. Returns `None` if the event is about one
+    /// claim of another provider. Such claims must not be in cluster state: it would wait for their
+    /// launch forever and never be synced.
+    fn only_managed(&self, update: WatchUpdate<TrackedClaim>) -> Option<WatchUpdate<TrackedClaim>> {
+        let is_managed = |claim: &TrackedClaim| self.ctx.manages_claim(claim);
+        match update {
             WatchUpdate::Reset(mut claims) => {
-                claims.retain(is_ours);
+                claims.retain(is_managed);
                 Some(WatchUpdate::Reset(claims))
             }
-            WatchUpdate::Applied(claim) => is_ours(&claim).then_some(WatchUpdate::Applied(claim)),
-            WatchUpdate::Deleted(claim) => is_ours(&claim).then_some(WatchUpdate::Deleted(claim)),
+            WatchUpdate::Applied(claim) => is_managed(&claim).then_some(WatchUpdate::Applied(claim)),
+            WatchUpdate::Deleted(claim) => is_managed(&claim).then_some(WatchUpdate::Deleted(claim)),
         }
     }
 
-    fn on_claim(&self, news: WatchUpdate<TrackedClaim>) {
-        let Some(news) = self.only_managed(news) else { return };
+    fn on_claim(&self, update: WatchUpdate<TrackedClaim>) {
+        let Some(update) = self.only_managed(update) else { return };
         {
             let mut cluster = self.ctx.cluster.lock();
-            let heard_of = match &news {
+            let observed = match &update {
                 WatchUpdate::Reset(claims) => claims.as_slice(),
                 WatchUpdate::Applied(claim) | WatchUpdate::Deleted(claim) => std::slice::from_ref(claim),
             };
-            for claim in heard_of {
+            for claim in observed {
                 cluster.mark_observed(claim.name());
             }
         }
-        for change in self.apply_event(news) {
+        for change in self.apply_event(update) {
             self.notify_disruption(&change);
             let Some(claim) = change.latest() else { continue };
             let name = claim.name();
@@ -138,11 +145,11 @@ impl Controllers {
                 self.expiration.enqueue(name);
                 self.claim_hydration.enqueue(name);
             } else if let Some(command) = self.commands.controller.command_of_replacement(name) {
-                // Nobody else may make up for it before the command is taken back.
+                // Roll back the command before another controller replaces the claim.
                 self.commands.enqueue(&command);
             }
-            let comes_or_goes = change.before.is_none() || change.after.is_none() || claim.is_terminating();
-            if let Some(pool) = claim.pool().filter(|_| comes_or_goes) {
+            let changes_claim_count = change.before.is_none() || change.after.is_none() || claim.is_terminating();
+            if let Some(pool) = claim.pool().filter(|_| changes_claim_count) {
                 self.enqueue_static_capacity(&Str::from(pool));
             }
             if change.before.is_none() {
@@ -158,8 +165,8 @@ impl Controllers {
         }
     }
 
-    fn on_pool(&self, news: WatchUpdate<NodePool>) {
-        for change in self.apply_event(news) {
+    fn on_pool(&self, update: WatchUpdate<NodePool>) {
+        for change in self.apply_event(update) {
             self.notify_disruption(&change);
             if let Some(pool) = change.latest() {
                 self.pool_status.enqueue(&pool.key());
@@ -189,40 +196,42 @@ impl Controllers {
         }
     }
 
-    fn on_class(&self, news: WatchUpdate<NodeClass>) {
-        let is_list = matches!(news, WatchUpdate::Reset(_));
-        let changed: Vec<Str> =
-            self.apply_event(news).iter().filter_map(ObjectChange::latest).map(|class| class.key()).collect();
+    fn on_class(&self, update: WatchUpdate<NodeClass>) {
+        let is_list = matches!(update, WatchUpdate::Reset(_));
+        let changed_classes: Vec<Str> =
+            self.apply_event(update).iter().filter_map(ObjectChange::latest).map(|class| class.key()).collect();
         self.enqueue_claim_disruption(|claim| {
-            changed.iter().any(|name| *name == claim.object.spec.node_class_ref.name)
+            changed_classes.iter().any(|name| *name == claim.object.spec.node_class_ref.name)
         });
         let cluster = self.ctx.cluster.lock();
         for (name, pool) in cluster.all::<NodePool>().iter() {
-            // A list also tells which classes there are not.
+            // A full list also shows which node classes are missing.
             let class = pool.spec.template.spec.node_class_ref.name.as_str();
-            if is_list || changed.iter().any(|name| name == class) {
+            if is_list || changed_classes.iter().any(|name| name == class) {
                 self.readiness.enqueue(name);
                 self.pool_health.enqueue(name);
             }
         }
     }
 
-    /// Has some claims looked at again: have they drifted, may they be consolidated?
-    fn enqueue_claim_disruption(&self, is_meant: impl Fn(&TrackedClaim) -> bool) {
+    /// Enqueues the claims for which `is_affected` holds, to check again if they have drifted or
+    /// may be consolidated.
+    fn enqueue_claim_disruption(&self, is_affected: impl Fn(&TrackedClaim) -> bool) {
         let cluster = self.ctx.cluster.lock();
-        for claim in cluster.all::<TrackedClaim>().values().filter(|claim| is_meant(claim)) {
+        for claim in cluster.all::<TrackedClaim>().values().filter(|claim| is_affected(claim)) {
             self.claim_disruption.enqueue(claim.name());
         }
     }
 
-    /// Has a pool looked at that may be a static one.
+    /// Enqueues a NodePool for the static capacity controllers. They ignore NodePools without
+    /// `replicas`.
     fn enqueue_static_capacity(&self, pool: &Str) {
         self.static_provisioning.enqueue(pool);
         self.static_deprovisioning.enqueue(pool);
     }
 
-    fn on_node(&self, news: WatchUpdate<Node>) {
-        for change in self.apply_event(news) {
+    fn on_node(&self, update: WatchUpdate<Node>) {
+        for change in self.apply_event(update) {
             self.notify_disruption(&change);
             if let Some(node) = change.latest() {
                 self.node_status.enqueue(&node.metadata.name);
@@ -250,8 +259,8 @@ impl Controllers {
         }
     }
 
-    fn on_pod(&self, news: WatchUpdate<Pod>) {
-        let changes = self.apply_event(news);
+    fn on_pod(&self, update: WatchUpdate<Pod>) {
+        let changes = self.apply_event(update);
         if self.ctx.settings.cluster_state_observability {
             instrument_event(&self.ctx, POD_METRICS_CONTROLLER, || {
                 for change in &changes {
@@ -264,7 +273,8 @@ impl Controllers {
             if let Some(pod) = change.after.as_ref().filter(|pod| pod.spec.node_name.is_none()) {
                 self.pod_trigger.enqueue(&pod.key());
             }
-            // Whoever has lost its place is decided about now, and not only when it is its turn again.
+            // If the bound pod took the capacity that was launched for another pod, trigger a batch
+            // for the displaced pod now instead of after its retrigger interval.
             if let Some(pod) = self.ctx.cluster.lock().displaced_by(&change) {
                 self.pod_trigger.enqueue(&pod);
             }
@@ -275,7 +285,7 @@ impl Controllers {
     }
 }
 
-/// Watches in the making.
+/// Watches under construction.
 struct WatchBuilder {
     controllers: Arc<Controllers>,
     seed: u64,
@@ -284,7 +294,7 @@ struct WatchBuilder {
 }
 
 impl WatchBuilder {
-    fn add<T>(&mut self, kind: WatchedKind, tell: fn(&Controllers, WatchUpdate<T>))
+    fn add<T>(&mut self, kind: WatchedKind, handler: fn(&Controllers, WatchUpdate<T>))
     where
         T: DeserializeOwned + Send + 'static,
     {
@@ -294,12 +304,12 @@ impl WatchBuilder {
         if let Some(name) = name {
             controllers.ctx.metrics.init_controller_series(name, 1);
         }
-        let take_in = move |news| match name {
-            Some(name) => instrument_event(&controllers.ctx, name, || tell(&controllers, news)),
-            None => tell(&controllers, news),
+        let on_update = move |update| match name {
+            Some(name) => instrument_event(&controllers.ctx, name, || handler(&controllers, update)),
+            None => handler(&controllers, update),
         };
-        let (outside, work) = watch(client, WatchSettings::new(kind, self.seed), take_in);
-        self.handles.push(outside);
-        self.tasks.push(work.boxed());
+        let (handle, task) = watch(client, WatchSettings::new(kind, self.seed), on_update);
+        self.handles.push(handle);
+        self.tasks.push(task.boxed());
     }
 }

@@ -1,5 +1,9 @@
-//! What the policies of pools make of moves (spec 03 §8.8): counted for every pool of a move, and told where the `Balanced` policy approves.
-//! This is about what was found; whether it still holds at the second look is told elsewhere.
+//! Metrics, logs and Events about how the consolidation policies of NodePools rate each move (spec
+//! 03 §8.8). Every move is counted for each of its NodePools; an Event is published if the
+//! `Balanced` policy approves it.
+//!
+//! This module covers moves as they were found. `report` publishes whether validation rejects them
+//! later.
 
 use kerf_api::slim::Str;
 use kerf_engine::{BalancedScore, DisruptionCommand, DisruptionPlan, Input, Method};
@@ -9,12 +13,13 @@ use super::report::publish_for_each_node;
 use crate::context::Context;
 use crate::events::{disruption as events, pool_reference};
 
-/// The most that a score counts for. One that is infinite would make the sum of all of them so, for good.
+/// Largest score that the histogram records. An infinite score would make its sum infinite forever.
 const SCORE_MAX: f64 = 1000.0;
-/// A saving may disrupt so many times its share.
+/// The constant `k` of the `Balanced` policy, as logs and Events show it: a command's share of the
+/// disruption cost may be up to `k` times its share of the savings.
 const BALANCED_POLICY_K: u32 = 2;
 
-/// A move, as far as policies care.
+/// The facts of a move that consolidation policies rate.
 struct ScoredMove<'m> {
     is_approved: bool,
     decision: &'static str,
@@ -23,11 +28,11 @@ struct ScoredMove<'m> {
     scores: &'m [BalancedScore],
 }
 
-/// Tells of the moves of a look.
+/// Reports the moves of one pass, rejected and approved ones.
 pub(super) fn report_moves(ctx: &Context, input: &Input, plan: &DisruptionPlan) {
-    for refused in &plan.rejected_commands {
-        let (pools, scores) = (refused.pools.as_slice(), refused.scores.as_slice());
-        let (nodes, decision) = (refused.nodes, refused.decision);
+    for rejected in &plan.rejected_commands {
+        let (pools, scores) = (rejected.pools.as_slice(), rejected.scores.as_slice());
+        let (nodes, decision) = (rejected.nodes, rejected.decision);
         count_move(ctx, input, &ScoredMove { is_approved: false, decision, nodes, pools, scores });
     }
     for command in plan.commands.iter().filter(|command| command.method.is_for_savings()) {
@@ -40,16 +45,16 @@ pub(super) fn report_moves(ctx: &Context, input: &Input, plan: &DisruptionPlan) 
     }
 }
 
-fn count_move(ctx: &Context, input: &Input, made: &ScoredMove<'_>) {
+fn count_move(ctx: &Context, input: &Input, scored_move: &ScoredMove<'_>) {
     let metrics = &ctx.metrics.disruption;
-    for name in made.pools {
+    for name in scored_move.pools {
         let pool = input.pools.iter().find(|pool| pool.name == *name);
         let policy = pool.map(|pool| pool.disruption.policy.to_string()).unwrap_or_default();
-        metrics.consolidation_moves.inc(&[decision_label(made.is_approved), name, &policy]);
-        for score in made.scores.iter().filter(|score| score.pool == *name) {
+        metrics.consolidation_moves.inc(&[decision_label(scored_move.is_approved), name, &policy]);
+        for score in scored_move.scores.iter().filter(|score| score.pool == *name) {
             let labels = [decision_label(score.is_approved()), name, &policy];
             metrics.consolidation_score.observe(&labels, score.score.min(SCORE_MAX));
-            log_score(made, score);
+            log_score(scored_move, score);
         }
     }
 }
@@ -58,7 +63,7 @@ fn decision_label(is_approved: bool) -> &'static str {
     if is_approved { "approved" } else { "rejected" }
 }
 
-fn log_score(made: &ScoredMove<'_>, score: &BalancedScore) {
+fn log_score(scored_move: &ScoredMove<'_>, score: &BalancedScore) {
     debug!(
         nodepool = score.pool.as_str(),
         score = format_score(score.score),
@@ -71,8 +76,8 @@ fn log_score(made: &ScoredMove<'_>, score: &BalancedScore) {
         threshold = BalancedScore::THRESHOLD,
         k = BALANCED_POLICY_K,
         approved = score.is_approved(),
-        decision = made.decision,
-        candidates = made.nodes,
+        decision = scored_move.decision,
+        candidates = scored_move.nodes,
         "consolidation score"
     );
 }
@@ -87,7 +92,7 @@ fn publish_approved(ctx: &Context, command: &DisruptionCommand, score: &Balanced
     );
     match command.method {
         Method::SingleNode => {
-            publish_for_each_node(ctx, command, |about, _, _| events::consolidation_approved(about, text.clone()));
+            publish_for_each_node(ctx, command, |object, _, _| events::consolidation_approved(object, text.clone()));
         }
         Method::MultiNode | Method::Move | Method::Emptiness | Method::StaticDrift | Method::Drift => {
             if let Some(pool) = ctx.managed_pool(&score.pool) {
@@ -97,7 +102,7 @@ fn publish_approved(ctx: &Context, command: &DisruptionCommand, score: &Balanced
     }
 }
 
-/// A score as people read it.
+/// Formats a score with two decimals, or as `+Inf`.
 fn format_score(score: f64) -> String {
     if score.is_infinite() { "+Inf".to_owned() } else { format!("{score:.2}") }
 }

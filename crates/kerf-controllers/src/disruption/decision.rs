@@ -1,4 +1,5 @@
-//! A decision and the words for it: the lines and events that operators search for have these forms (spec 03 §11).
+//! A decision and its texts. Log lines and Events have these fixed forms, because operators search
+//! for them (spec 03 §11).
 
 use jiff::Timestamp;
 use kerf_api::labels;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::provisioning::report::join_names;
 
-/// Logs a line about a decision, with the fields that all such lines have and more behind them.
+/// Logs a message about a decision with the fields that all such lines have. Further fields follow.
 macro_rules! log_decision {
     ($level:ident, $decision:expr, $($rest:tt)+) => {
         tracing::$level!(
@@ -31,20 +32,20 @@ pub(super) use log_decision;
 /// A command that is carried out.
 #[derive(Debug, Clone)]
 pub(crate) struct Decision {
-    /// What it is known by.
+    /// Unique ID of the command, in logs and in `/decisions`.
     pub(crate) id: Str,
     pub(crate) command: DisruptionCommand,
-    /// When it was started.
+    /// Time at which the command was started.
     pub(crate) created: Timestamp,
 }
 
 impl Decision {
-    /// The reason in lower case, as metrics and log lines have it.
+    /// Returns the reason in lower case, as metrics and logs show it.
     pub(crate) fn reason(&self) -> String {
         lowercase_reason(&self.command)
     }
 
-    /// The whole command in one line.
+    /// Returns the whole command as one line of text.
     pub(crate) fn text(&self) -> String {
         let command = &self.command;
         let mut pools: Vec<&str> = Vec::new();
@@ -64,7 +65,7 @@ impl Decision {
         )
     }
 
-    /// The nodes that go, for the log.
+    /// Returns the nodes to be deleted, as a value of a log field.
     pub(crate) fn disrupted_nodes(&self) -> Value {
         let node = |node: &kerf_engine::CommandNode| {
             json!({
@@ -77,7 +78,7 @@ impl Decision {
         self.command.nodes.iter().map(node).collect()
     }
 
-    /// What is launched for them, for the log.
+    /// Returns the replacements, as a value of a log field.
     pub(crate) fn replacement_nodes(&self) -> Value {
         let replacements = &self.command.replacements;
         let node = |planned: &PlannedClaim| {
@@ -92,42 +93,43 @@ impl Decision {
     }
 }
 
-/// The reason in lower case, as metrics and log lines have it.
+/// Returns the reason in lower case, as metrics and logs show it.
 pub(crate) fn lowercase_reason(command: &DisruptionCommand) -> String {
     command.reason().to_string().to_lowercase()
 }
 
-/// `[a, b] -> [1 replacement]`
+/// Formats the nodes and the number of replacements, such as `[a, b] -> [1 replacement]`.
 fn nodes_and_replacements(command: &DisruptionCommand) -> String {
     let nodes: Vec<&str> = command.nodes.iter().map(|node| node.name.as_str()).collect();
     let replacements = match command.replacements.len() {
         0 => String::new(),
         1 => " -> [1 replacement]".to_owned(),
-        several => format!(" -> [{several} replacements]"),
+        count => format!(" -> [{count} replacements]"),
     };
     format!("[{}]{replacements}", nodes.join(", "))
 }
 
-/// The command as events on one of its nodes tell it.
+/// Returns the text of the command for an Event about one of its nodes.
 pub(crate) fn describe_for_node(command: &DisruptionCommand, node: &str) -> String {
     match command.nodes.len() {
         0 | 1 => format!("{}: {}", command.decision(), nodes_and_replacements(command)),
-        several => format!("{}: [{node}] (part of {several}-node consolidation)", command.decision()),
+        count => format!("{}: [{node}] (part of {count}-node consolidation)", command.decision()),
     }
 }
 
-/// `$0.05`
+/// Formats a price, such as `$0.05`.
 pub(crate) fn format_dollars(price: Price) -> String {
     format!("${:.2}", price.dollars())
 }
 
-/// The capacity type that a replacement will have, as far as it is known before it is launched.
+/// Returns the capacity type that a replacement will have: the first of reserved, spot and
+/// on-demand that its requirements allow. A launch can still use a later one.
 pub(crate) fn capacity_type(planned: &PlannedClaim) -> &'static str {
-    let wanted = planned.launch.requirements.get(labels::CAPACITY_TYPE);
-    let admits = |kind: &str| wanted.is_none_or(|asked: &Requirement| asked.has(kind));
+    let requirement = planned.launch.requirements.get(labels::CAPACITY_TYPE);
+    let allows = |value: &str| requirement.is_none_or(|allowed: &Requirement| allowed.has(value));
     [labels::CAPACITY_TYPE_RESERVED, labels::CAPACITY_TYPE_SPOT]
         .into_iter()
-        .find(|kind| admits(kind))
+        .find(|value| allows(value))
         .unwrap_or(labels::CAPACITY_TYPE_ON_DEMAND)
 }
 
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_in_one_line() {
+    fn a_command_is_formatted_in_one_line() {
         let decision = Decision {
             id: Str::new_static("0b5a"),
             command: command(&["a", "b", "c"], &["x", "y", "x"]),

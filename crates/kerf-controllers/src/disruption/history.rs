@@ -1,5 +1,6 @@
-//! The decisions of the last while and what came of each, and what the last look said of every node that stays: what
-//! `/decisions` serves. It lives in memory and is bounded; what must outlive the process is in events and objects.
+//! Data behind `/decisions`: recent decisions with their outcomes, and why the last pass kept each
+//! remaining node. It is in memory and bounded. Facts that must survive a restart are in Events and
+//! objects instead.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,21 +13,21 @@ use serde_json::{Value, json};
 
 use super::decision::{Decision, capacity_type};
 
-/// How many decisions are kept.
+/// Number of decisions that are kept. The oldest is dropped first.
 const DECISIONS_MAX: usize = 256;
 
-/// How a decision stands.
+/// State of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CommandOutcome {
-    /// It is being carried out.
+    /// The command is being carried out.
     InProgress,
-    /// Its nodes are on their way out.
+    /// All NodeClaims of the command are deleted or being deleted.
     Succeeded,
-    /// It was taken back, for this reason.
+    /// The command was rolled back, for this reason.
     RolledBack(String),
 }
 
-/// What is remembered.
+/// Recent disruption decisions and the result of the last pass. `/decisions` serves them.
 #[derive(Debug, Default)]
 pub struct DecisionHistory(Mutex<DecisionLog>);
 
@@ -36,7 +37,7 @@ struct DecisionLog {
     last_pass: Option<LastPass>,
 }
 
-/// A decision and what came of it.
+/// A decision, the names of its replacements, and its outcome.
 #[derive(Debug)]
 struct DecisionRecord {
     decision: Decision,
@@ -45,21 +46,21 @@ struct DecisionRecord {
     ended: Option<Timestamp>,
 }
 
-/// What the last look found.
+/// Result of the last disruption pass.
 #[derive(Debug)]
 struct LastPass {
     at: Timestamp,
     took: Duration,
     plan: DisruptionPlan,
-    /// Commands that were found and not carried out: the nodes, and why.
+    /// Commands that were found but not started.
     held: Vec<HeldCommand>,
 }
 
-/// A command that was found and is not carried out now.
+/// A command that was found but is not started now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HeldCommand {
     pub(crate) nodes: Vec<Str>,
-    /// The stable code.
+    /// Stable code of the reason, such as `ReversedMove`.
     pub(crate) code: &'static str,
     pub(crate) message: String,
 }
@@ -69,14 +70,14 @@ impl DecisionHistory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A decision is being carried out, with claims created for it.
+    /// Records a started decision and the names of the claims that were created for it.
     pub(crate) fn record_started(&self, decision: &Decision, replacements: Vec<Str>) {
-        let mut kept = self.lock();
-        if kept.decisions.len() == DECISIONS_MAX {
-            kept.decisions.pop_front();
+        let mut log = self.lock();
+        if log.decisions.len() == DECISIONS_MAX {
+            log.decisions.pop_front();
         }
         let decision = decision.clone();
-        kept.decisions.push_back(DecisionRecord {
+        log.decisions.push_back(DecisionRecord {
             decision,
             replacements,
             outcome: CommandOutcome::InProgress,
@@ -84,24 +85,24 @@ impl DecisionHistory {
         });
     }
 
-    /// What came of a decision.
+    /// Records the outcome of a decision.
     pub(crate) fn record_outcome(&self, id: &str, outcome: CommandOutcome, at: Timestamp) {
-        if let Some(made) = self.lock().decisions.iter_mut().rev().find(|made| made.decision.id == id) {
-            made.outcome = outcome;
-            made.ended = Some(at);
+        if let Some(record) = self.lock().decisions.iter_mut().rev().find(|record| record.decision.id == id) {
+            record.outcome = outcome;
+            record.ended = Some(at);
         }
     }
 
-    /// What the last look found.
+    /// Replaces the result of the last pass.
     pub(crate) fn record_pass(&self, plan: DisruptionPlan, held: Vec<HeldCommand>, at: Timestamp, took: Duration) {
         self.lock().last_pass = Some(LastPass { at, took, plan, held });
     }
 
-    /// Everything, the latest decision first.
+    /// Returns everything as JSON, the latest decision first.
     pub fn json(&self) -> Value {
-        let kept = self.lock();
-        let decisions: Vec<Value> = kept.decisions.iter().rev().map(DecisionRecord::json).collect();
-        json!({"decisions": decisions, "lastPass": kept.last_pass.as_ref().map(LastPass::json)})
+        let log = self.lock();
+        let decisions: Vec<Value> = log.decisions.iter().rev().map(DecisionRecord::json).collect();
+        json!({"decisions": decisions, "lastPass": log.last_pass.as_ref().map(LastPass::json)})
     }
 }
 

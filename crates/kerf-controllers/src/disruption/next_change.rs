@@ -1,4 +1,4 @@
-//! When to look again although nothing happens: at the next instant that changes what may be done (spec 03 §2.2, §5.5, §6.2).
+//! The next time at which time alone can change what may be disrupted (spec 03 §2.2, §5.5, §6.2).
 
 use jiff::Timestamp;
 use kerf_api::annotations::DO_NOT_DISRUPT;
@@ -7,36 +7,38 @@ use kerf_api::nodepool::Budget;
 use kerf_api::schedule::Schedule;
 use kerf_engine::{BlockReason, DisruptionPlan, Input};
 
-/// The next instant after `input.at` at which time alone may change the answer, and none later than `latest`.
+/// Returns the earliest time after `input.at` at which a block reason, nomination, launch back-off,
+/// budget window or pod protection ends or begins. Returns `latest` if there is none before it.
 pub(crate) fn next_change_at(input: &Input, plan: &DisruptionPlan, latest: Timestamp) -> Timestamp {
-    let waits = plan.blocked.iter().flat_map(|node| &node.reasons).filter_map(|block| match block {
+    let block_ends = plan.blocked.iter().flat_map(|node| &node.reasons).filter_map(|block| match block {
         BlockReason::InConsolidateAfter { until }
         | BlockReason::DriftBackoff { until }
         | BlockReason::Paused { until, .. } => Some(*until),
         _ => None,
     });
-    let nominations = input.node_claims.iter().filter_map(|claim| claim.lifecycle.nominated_until);
-    let offerings = input.launch_backoffs.iter().map(|backoff| backoff.until);
+    let nomination_ends = input.node_claims.iter().filter_map(|claim| claim.lifecycle.nominated_until);
+    let backoff_ends = input.launch_backoffs.iter().map(|backoff| backoff.until);
     let budgets = input.pools.iter().flat_map(|pool| &pool.disruption.budgets);
     let windows = budgets.flat_map(|budget| windows(budget, input.at)).flatten();
-    let protections = input.pods.iter().filter(|pod| pod.spec.node_name.is_some()).filter_map(|pod| {
+    let protection_ends = input.pods.iter().filter(|pod| pod.spec.node_name.is_some()).filter_map(|pod| {
         let value = pod.metadata.annotations.get(DO_NOT_DISRUPT)?;
         match evaluate_do_not_disrupt(value, pod.status.start_time, input.at) {
             DoNotDisrupt::Protected { until } => until,
             DoNotDisrupt::Elapsed { .. } | DoNotDisrupt::Invalid { .. } => None,
         }
     });
-    let all = waits.chain(nominations).chain(offerings).chain(windows).chain(protections);
-    all.filter(|at| *at > input.at).min().unwrap_or(latest).min(latest)
+    let changes = block_ends.chain(nomination_ends).chain(backoff_ends).chain(windows).chain(protection_ends);
+    changes.filter(|at| *at > input.at).min().unwrap_or(latest).min(latest)
 }
 
-/// When the budget's next window opens, and when the one that is open closes. A budget that cannot be read has no windows.
+/// Returns when the budget's next window opens, and when an open window closes. A budget without a
+/// valid schedule and duration has no windows.
 fn windows(budget: &Budget, now: Timestamp) -> [Option<Timestamp>; 2] {
     let schedule = budget.schedule.as_deref().and_then(|text| text.parse::<Schedule>().ok());
-    let length = budget.duration.as_ref().and_then(|text| text.as_str().parse::<Duration>().ok());
-    let (Some(schedule), Some(length)) = (schedule, length) else { return [None, None] };
-    let opened = schedule.next_after(length.before(now)).filter(|hit| *hit <= now);
-    [schedule.next_after(now), opened.map(|hit| length.after(hit))]
+    let duration = budget.duration.as_ref().and_then(|text| text.as_str().parse::<Duration>().ok());
+    let (Some(schedule), Some(duration)) = (schedule, duration) else { return [None, None] };
+    let current = schedule.next_after(duration.before(now)).filter(|opening| *opening <= now);
+    [schedule.next_after(now), current.map(|opening| duration.after(opening))]
 }
 
 #[cfg(test)]

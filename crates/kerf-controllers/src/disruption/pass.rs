@@ -1,9 +1,10 @@
-//! `disruption`: one look at the cluster after another, each on one consistent picture; the first method that finds something to do ends
-//! it (spec 03 §4). What consolidation finds is looked at again after a while before anything is done (spec 03 §9).
+//! `disruption`: passes over the cluster, each on one consistent snapshot. The first method that
+//! finds commands ends a pass (spec 03 §4). Consolidation commands are validated on a newer
+//! snapshot before they start (spec 03 §9).
 //!
-//! It looks when something happened that matters, or when time alone may have changed the answer, and else once in five minutes; a
-//! cluster in which nothing happens costs nothing. The wait before the second look is not slept through: it is state, so that the
-//! end of the process or a newer picture never has to wait for it.
+//! A pass runs when a relevant change has happened, when time alone may have changed the result, or
+//! else every five minutes. So an idle cluster costs nothing. The wait before validation is state,
+//! not a sleep: neither shutdown nor a newer snapshot has to wait for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,20 +38,20 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::logs::reference;
 
-/// How soon after a change it is looked: soon, and not for each change of a crowd.
+/// Delay between a relevant change and the next pass; long enough to coalesce a burst of events.
 pub(crate) const CHANGE_COALESCE_DELAY: Duration = Duration::from_millis(500);
-/// How soon an incomplete picture is looked at again.
+/// Delay before the next attempt while cluster state is not synced.
 const UNSYNCED_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// How long consolidation waits before it looks again and acts.
+/// Time between finding consolidation commands and validating them.
 const VALIDATION_DELAY: Duration = Duration::from_secs(15);
-/// How soon it is looked again after commands did not hold.
+/// Delay before the next pass after validation has rejected commands.
 const REJECTED_RETRY_DELAY: Duration = Duration::from_secs(10);
-/// How long it waits for more nodes at most.
+/// Longest time for which consolidation waits for pending nodes: nodes that are being deleted, and
+/// nodes whose `consolidateAfter` ends soon. Afterwards it can decide about all of them together.
 const PENDING_NODES_WAIT_MAX: SignedDuration = SignedDuration::from_secs(60);
-/// How many offerings of one replacement are remembered if it fails.
+/// Number of offerings that are recorded for one replacement, in case its launch fails.
 const OFFERINGS_PER_REPLACEMENT_MAX: usize = 128;
 
-/// The controller.
 pub(crate) struct DisruptionController {
     ctx: Context,
     command_queue: Arc<CommandQueue>,
@@ -61,24 +62,25 @@ pub(crate) struct DisruptionController {
     command_id_rng: Mutex<Rng>,
 }
 
-/// What is known from one look to the next. Losing it costs a look.
+/// State that is kept between passes. Losing it costs one pass.
 #[derive(Debug, Default)]
 struct PassState {
     waiting: Option<WaitingCommands>,
-    /// The cluster, by its memo, on which nothing was left to do, and when time may have changed that.
+    /// The consolidation timestamp at which a pass found nothing to do, and the time until which
+    /// that result holds if the timestamp does not change.
     idle_until: Option<(Timestamp, Timestamp)>,
-    /// Since when the picture is not whole.
+    /// Since when cluster state is not synced; `None` while it is synced.
     unsynced_since: Option<Timestamp>,
-    /// Since when it waits for more nodes before it acts for money.
+    /// Since when consolidation waits for pending nodes, see [`PENDING_NODES_WAIT_MAX`].
     pending_nodes_since: Option<Timestamp>,
-    /// Until when all pods are left in peace after a wave.
+    /// End of the cooldown after a large wave.
     cooldown_until: Option<Timestamp>,
-    /// What was said of malformed pools.
+    /// The last reported problems of malformed NodePools; each set of problems is logged once.
     reported_malformed: String,
     step_times: StepTimes,
 }
 
-/// Commands that are looked at again before they are carried out.
+/// Commands that wait for validation.
 #[derive(Debug)]
 struct WaitingCommands {
     method: Method,
@@ -87,7 +89,7 @@ struct WaitingCommands {
     due: Timestamp,
 }
 
-/// What decisions are made on.
+/// Data that one pass decides on.
 struct ClusterSnapshot {
     input: Arc<Input>,
     instance_types: BTreeMap<Str, Arc<Vec<InstanceType>>>,
@@ -96,26 +98,26 @@ struct ClusterSnapshot {
 impl DisruptionController {
     pub(crate) fn new(
         ctx: Context,
-        orchestration: Arc<CommandQueue>,
-        memory: Arc<DriftBackoffs>,
+        command_queue: Arc<CommandQueue>,
+        drift_backoffs: Arc<DriftBackoffs>,
         history: Arc<DecisionHistory>,
     ) -> Self {
         let now = ctx.now();
-        // Another process is another stream: its commands have names of their own.
+        // The seed includes the time, so that two processes do not generate equal command IDs.
         let seed = u64::try_from(now.as_nanosecond()).unwrap_or_default() ^ ctx.settings.seed;
-        let ids = Mutex::new(Rng::new(seed, "disruption.command"));
+        let command_id_rng = Mutex::new(Rng::new(seed, "disruption.command"));
         Self {
             ctx,
-            command_queue: orchestration,
-            drift_backoffs: memory,
+            command_queue,
+            drift_backoffs,
             history,
             consolidation_timestamp: ConsolidationTimestamp::new(now),
             state: Mutex::default(),
-            command_id_rng: ids,
+            command_id_rng,
         }
     }
 
-    /// Something happened that may have opened an opportunity.
+    /// Records that a change may have opened an opportunity for consolidation.
     pub(crate) fn mark_unconsolidated(&self) {
         self.consolidation_timestamp.mark_unconsolidated(self.ctx.now());
     }
@@ -138,7 +140,7 @@ impl DisruptionController {
         taint::remove_orphaned_marks(&self.ctx, |claim| self.command_queue.is_disrupting(claim)).await?;
         let now = self.ctx.now();
         self.state().step_times.record_start(step_times::LOOP_STEP, now);
-        let seen = self.consolidation_timestamp.get_or_refresh(now);
+        let timestamp = self.consolidation_timestamp.get_or_refresh(now);
         let waiting = {
             let mut state = self.state();
             if let Some(waiting) = state.waiting.as_ref().filter(|waiting| now < waiting.due) {
@@ -146,22 +148,24 @@ impl DisruptionController {
             }
             state.waiting.take()
         };
-        let mut passed_over = None;
+        let mut rejected = None;
         if let Some(waiting) = waiting {
-            passed_over = Some(waiting.method);
+            rejected = Some(waiting.method);
             if self.validate_waiting_commands(waiting).await? {
                 return Ok(ReconcileAction::RequeueAfter(Duration::ZERO));
             }
-        } else if let Some((_, until)) = self.state().idle_until.filter(|(memo, until)| *memo == seen && now < *until) {
+        } else if let Some((_, until)) = self.state().idle_until.filter(|(at, until)| *at == timestamp && now < *until)
+        {
             return Ok(requeue_at(now, until));
         }
         if self.ctx.settings.pause_disruption {
             return Ok(ReconcileAction::Done);
         }
-        self.find_commands(seen, passed_over).await
+        self.find_commands(timestamp, rejected).await
     }
 
-    /// Whether the picture is whole. Nobody else looks as often, so this is where it is measured for how long it is not.
+    /// Returns true if cluster state is synced. Also updates the metrics about it, because no other
+    /// controller checks as often.
     fn is_synced(&self) -> bool {
         let now = self.ctx.now();
         let is_synced = self.ctx.cluster.lock().check_synced().is_synced();
@@ -176,53 +180,54 @@ impl DisruptionController {
         is_synced
     }
 
-    /// Looks for something to do, among the methods behind `passed_over`, whose commands did not hold.
-    async fn find_commands(&self, seen: Timestamp, passed_over: Option<Method>) -> Result<ReconcileAction, Error> {
-        let mut asked = passed_over.map_or(MethodFilter::ALL, |method| MethodFilter::ALL.after_method(method));
+    /// Lets the engine find commands, and starts them or lets them wait for validation. `rejected`
+    /// is the method whose commands validation has just rejected; only later methods are tried.
+    async fn find_commands(&self, timestamp: Timestamp, rejected: Option<Method>) -> Result<ReconcileAction, Error> {
+        let mut methods = rejected.map_or(MethodFilter::ALL, |method| MethodFilter::ALL.after_method(method));
         let mut all_held = Vec::new();
         loop {
-            let picture = self.take_snapshot().await;
+            let snapshot = self.take_snapshot().await;
             let started = self.ctx.clock.elapsed();
-            let more_until = self.pending_nodes_wait_until(&picture.input);
-            if more_until.is_some() {
-                asked = asked.excluding_savings();
+            let pending_nodes_until = self.pending_nodes_wait_until(&snapshot.input);
+            if pending_nodes_until.is_some() {
+                methods = methods.excluding_savings();
             }
-            let (plan, heard) = self.compute_plan(&picture, asked).await?;
-            self.record_method_metrics(&heard);
-            report::report_plan(&self.ctx, &picture.input, &plan);
+            let (plan, method_reports) = self.compute_plan(&snapshot, methods).await?;
+            self.record_method_metrics(&method_reports);
+            report::report_plan(&self.ctx, &snapshot.input, &plan);
             report::report_malformed_pools(&self.ctx, &plan, &mut self.state().reported_malformed);
             let now = self.ctx.now();
-            let (commands, held) = self.split_held_commands(&picture.input, &plan);
+            let (commands, held) = self.split_held_commands(&snapshot.input, &plan);
             let latest = now.saturating_add(CONSOLIDATION_RECHECK_INTERVAL).unwrap_or(Timestamp::MAX);
             let latest =
                 self.state().cooldown_until.filter(|until| now < *until).map_or(latest, |until| latest.min(until));
-            let next = next_change::next_change_at(&picture.input, &plan, latest);
+            let next = next_change::next_change_at(&snapshot.input, &plan, latest);
             let method = plan.commands.first().map(|command| command.method);
-            // Several methods may have found the same.
-            for one in held {
-                if !all_held.contains(&one) {
-                    all_held.push(one);
+            // Several methods may find an equal command.
+            for command in held {
+                if !all_held.contains(&command) {
+                    all_held.push(command);
                 }
             }
             self.history.record_pass(plan, all_held.clone(), now, self.ctx.clock.elapsed().saturating_sub(started));
             let Some(method) = method else {
-                if let Some(until) = more_until {
+                if let Some(until) = pending_nodes_until {
                     return Ok(requeue_at(now, until));
                 }
-                // Commands that did not hold may hold soon: the cluster is not done with.
-                if passed_over.is_some() {
+                // A rejected command may be valid soon, so the pass does not count as idle.
+                if rejected.is_some() {
                     return Ok(ReconcileAction::RequeueAfter(REJECTED_RETRY_DELAY));
                 }
-                self.state().idle_until = Some((seen, next));
+                self.state().idle_until = Some((timestamp, next));
                 return Ok(requeue_at(now, next));
             };
             if commands.is_empty() {
-                asked = asked.after_method(method);
+                methods = methods.after_method(method);
                 continue;
             }
             return match method {
                 Method::StaticDrift | Method::Drift => {
-                    self.start_commands(&picture, commands).await?;
+                    self.start_commands(&snapshot, commands).await?;
                     Ok(ReconcileAction::RequeueAfter(Duration::ZERO))
                 }
                 Method::Emptiness | Method::MultiNode | Method::SingleNode | Method::Move => {
@@ -239,7 +244,7 @@ impl DisruptionController {
         }
     }
 
-    /// Until when it is waited for more nodes before anything is done for money, if it is.
+    /// Returns the end of the wait for pending nodes, or `None` if there is no need to wait.
     fn pending_nodes_wait_until(&self, input: &Input) -> Option<Timestamp> {
         let mut state = self.state();
         let Some(until) = consolidation_deferred_until(input, state.pending_nodes_since.is_some()) else {
@@ -251,34 +256,34 @@ impl DisruptionController {
         (input.at < latest).then_some(until.min(latest))
     }
 
-    /// Looks again at commands that were found a while ago, and carries out those that hold. Says whether there were any.
+    /// Validates waiting commands and starts the valid ones. Returns true if there were any.
     async fn validate_waiting_commands(&self, waiting: WaitingCommands) -> Result<bool, Error> {
-        let picture = self.take_snapshot().await;
-        let (input, settings) = (picture.input.clone(), self.disruption_settings());
+        let snapshot = self.take_snapshot().await;
+        let (input, settings) = (snapshot.input.clone(), self.disruption_settings());
         let commands = waiting.commands.clone();
-        let verdicts = run_blocking(move || validate_all(&input, &settings, &commands)).await?;
+        let results = run_blocking(move || validate_all(&input, &settings, &commands)).await?;
         let metrics = &self.ctx.metrics.disruption;
-        let mut holding = Vec::new();
-        for (command, verdict) in waiting.commands.iter().zip(verdicts) {
-            let (lost, why) = match verdict {
-                Ok(left) => {
-                    let lost = command.nodes.len() - left.nodes.len();
-                    holding.push(left);
-                    (lost, None)
+        let mut valid_commands = Vec::new();
+        for (command, result) in waiting.commands.iter().zip(results) {
+            let (invalid_nodes, why) = match result {
+                Ok(valid) => {
+                    let invalid_nodes = command.nodes.len() - valid.nodes.len();
+                    valid_commands.push(valid);
+                    (invalid_nodes, None)
                 }
                 Err(why @ (ValidationFailure::Churn | ValidationFailure::Budget)) => (command.nodes.len(), Some(why)),
                 Err(why @ ValidationFailure::Scheduling(_)) => (0, Some(why)),
             };
-            let kind = command.method.consolidation_type();
-            if lost > 0 {
-                metrics.failed_validations.add(&[kind], lost as f64);
+            let consolidation_type = command.method.consolidation_type();
+            if invalid_nodes > 0 {
+                metrics.failed_validations.add(&[consolidation_type], invalid_nodes as f64);
             }
             if let Some(why) = why {
                 let abandoned = self.new_decision(command.clone());
                 if command.method == Method::Emptiness {
-                    let said =
+                    let message =
                         "abandoning empty node consolidation attempt due to pod churn, command is no longer valid";
-                    log_decision!(debug, abandoned, error = %why, "{said}");
+                    log_decision!(debug, abandoned, error = %why, "{message}");
                 } else {
                     log_decision!(debug, abandoned, error = %why, "abandoning consolidation attempt, command is no longer valid");
                 }
@@ -290,57 +295,58 @@ impl DisruptionController {
         let took = self.ctx.now().duration_since(waiting.since).as_secs_f64();
         let reason = waiting.method.reason().to_string().to_lowercase();
         metrics.evaluation_duration.observe(&[&reason, waiting.method.consolidation_type()], took);
-        if holding.is_empty() {
+        if valid_commands.is_empty() {
             return Ok(false);
         }
-        // What comes of this is worth waiting for anew.
+        // The started commands empty further nodes, so the wait for pending nodes may begin anew.
         self.state().pending_nodes_since = None;
-        let for_money = holding.iter().filter(|command| command.method.is_for_savings());
-        let emptied = for_money.map(|command| command.nodes.len()).sum();
-        if let Some(until) = low_value_moves::cooldown_until(emptied, picture.input.node_claims.len(), self.ctx.now()) {
-            self.state().cooldown_until = Some(until);
+        let savings_commands = valid_commands.iter().filter(|command| command.method.is_for_savings());
+        let emptied = savings_commands.map(|command| command.nodes.len()).sum();
+        if let Some(end) = low_value_moves::cooldown_until(emptied, snapshot.input.node_claims.len(), self.ctx.now()) {
+            self.state().cooldown_until = Some(end);
         }
-        self.start_commands(&picture, holding).await?;
+        self.start_commands(&snapshot, valid_commands).await?;
         Ok(true)
     }
 
-    /// A command with a name of its own.
+    /// Gives a command its unique ID.
     fn new_decision(&self, command: DisruptionCommand) -> Decision {
         let id = Str::from(self.command_id_rng.lock().unwrap_or_else(PoisonError::into_inner).uuid());
         Decision { id, command, created: self.ctx.now() }
     }
 
-    /// Starts commands that have nothing to do with each other. One that fails does not keep the others from starting.
-    async fn start_commands(&self, picture: &ClusterSnapshot, commands: Vec<DisruptionCommand>) -> Result<(), Error> {
+    /// Starts commands that are independent of each other. One that fails does not stop the others.
+    async fn start_commands(&self, snapshot: &ClusterSnapshot, commands: Vec<DisruptionCommand>) -> Result<(), Error> {
         let starts = commands.into_iter().map(|command| {
-            let offered = command.replacements.iter().map(|planned| launchable_offerings(picture, planned)).collect();
-            self.command_queue.start(self.new_decision(command), offered)
+            let offerings = command.replacements.iter().map(|claim| launchable_offerings(snapshot, claim)).collect();
+            self.command_queue.start(self.new_decision(command), offerings)
         });
         let starts: Vec<_> = starts.collect();
         Error::combine(join_all(starts).await.into_iter().filter_map(Result::err).collect())
     }
 
-    /// The commands that may be carried out, and those that must wait: for the claim to say that it has drifted, because they would
-    /// undo a move, or because they would stir pods for small change.
+    /// Splits the plan's commands into those that may start and those that must wait. A command
+    /// waits if static capacity is disabled, if the claim's condition `Drifted` is not written yet,
+    /// if the command would undo a recent move, or if it moves settled pods and saves little.
     fn split_held_commands(&self, input: &Input, plan: &DisruptionPlan) -> (Vec<DisruptionCommand>, Vec<HeldCommand>) {
-        let small_change = low_value_moves::low_value_moves(input, plan, self.state().cooldown_until);
+        let low_value = low_value_moves::low_value_moves(input, plan, self.state().cooldown_until);
         let cluster = self.ctx.cluster.lock();
         let (mut commands, mut held) = (Vec::new(), Vec::new());
-        for (place, command) in plan.commands.iter().enumerate() {
+        for (index, command) in plan.commands.iter().enumerate() {
             let nodes = || command.nodes.iter().map(|node| node.name.clone()).collect();
-            let drifts = matches!(command.method, Method::StaticDrift | Method::Drift);
-            let says_so =
+            let is_drift = matches!(command.method, Method::StaticDrift | Method::Drift);
+            let is_marked_drifted =
                 |claim: &Str| cluster.get::<TrackedClaim>(claim).is_some_and(|claim| report::claim_is_drifted(claim));
             if command.method == Method::StaticDrift && !self.ctx.settings.static_capacity {
                 let message = "NodePools with replicas are not looked after, StaticCapacity is disabled".to_owned();
                 held.push(HeldCommand { nodes: nodes(), code: "StaticCapacityDisabled", message });
-            } else if drifts && !command.nodes.iter().all(|node| says_so(&node.claim)) {
+            } else if is_drift && !command.nodes.iter().all(|node| is_marked_drifted(&node.claim)) {
                 let message = "NodeClaim does not have the condition Drifted yet".to_owned();
                 held.push(HeldCommand { nodes: nodes(), code: "AwaitingDrifted", message });
             } else if let Some(until) = churn_backoff::reversed_move_wait_until(&cluster, command, input.at) {
                 let message = format!("It would undo a move, which waits until {until}");
                 held.push(HeldCommand { nodes: nodes(), code: "ReversedMove", message });
-            } else if small_change.contains(&place) {
+            } else if low_value.contains(&index) {
                 let message =
                     "It would move pods at rest and save little, which waits until such moves save 2.5% together";
                 held.push(HeldCommand { nodes: nodes(), code: "SmallChange", message: message.to_owned() });
@@ -351,11 +357,11 @@ impl DisruptionController {
         (commands, held)
     }
 
-    /// The cluster and what only we know of it.
+    /// Returns the engine's input, with active commands and all back-offs.
     async fn take_snapshot(&self) -> ClusterSnapshot {
         let instance_types = self.instance_types().await;
         let now = self.ctx.now();
-        let ask = InputContext {
+        let input_context = InputContext {
             at: now,
             instance_types: instance_types.clone(),
             label_rules: self.ctx.cloud.label_rules().clone(),
@@ -363,46 +369,47 @@ impl DisruptionController {
         };
         let mut input = {
             let cluster = self.ctx.cluster.lock();
-            let mut input = cluster.input(&ask);
+            let mut input = cluster.input(&input_context);
             input.launch_backoffs = churn_backoff::launch_backoffs(&cluster, now);
             input
         };
-        let underway: BTreeSet<Str> = self.command_queue.disrupting_claims().into_iter().collect();
+        let disrupting: BTreeSet<Str> = self.command_queue.disrupting_claims().into_iter().collect();
         for claim in &mut input.node_claims {
-            claim.lifecycle.is_disrupting = underway.contains(&claim.name);
+            claim.lifecycle.is_disrupting = disrupting.contains(&claim.name);
         }
         for pool in &mut input.pools {
             let until = self.drift_backoffs.backoff_until(&pool.name, now);
-            let left = until.map_or(0.0, |until| until.duration_since(now).as_secs_f64());
-            self.ctx.metrics.disruption.drift_backoff_seconds.set(&[&pool.name], left);
+            let remaining_seconds = until.map_or(0.0, |until| until.duration_since(now).as_secs_f64());
+            self.ctx.metrics.disruption.drift_backoff_seconds.set(&[&pool.name], remaining_seconds);
             pool.disruption.drift_backoff_until = until;
         }
         ClusterSnapshot { input: Arc::new(input), instance_types }
     }
 
-    /// The instance types of every pool. The nodes of one whose types cannot be listed stay.
+    /// Returns the instance types of every managed NodePool. Nodes of a NodePool whose types cannot
+    /// be listed are not consolidated.
     async fn instance_types(&self) -> BTreeMap<Str, Arc<Vec<InstanceType>>> {
         let pools: Vec<(Str, Arc<NodePool>)> = {
             let cluster = self.ctx.cluster.lock();
-            let all = cluster.all::<NodePool>().iter().filter(|(_, pool)| self.ctx.manages_pool(pool));
-            all.map(|(name, pool)| (name.clone(), pool.clone())).collect()
+            let managed = cluster.all::<NodePool>().iter().filter(|(_, pool)| self.ctx.manages_pool(pool));
+            managed.map(|(name, pool)| (name.clone(), pool.clone())).collect()
         };
-        let answers = join_all(pools.iter().map(|(_, pool)| self.ctx.cloud.instance_types(pool))).await;
-        let mut all = BTreeMap::new();
-        for ((name, _), answer) in pools.into_iter().zip(answers) {
-            match answer {
+        let results = join_all(pools.iter().map(|(_, pool)| self.ctx.cloud.instance_types(pool))).await;
+        let mut by_pool = BTreeMap::new();
+        for ((name, _), result) in pools.into_iter().zip(results) {
+            match result {
                 Ok(types) => {
-                    all.insert(name, types);
+                    by_pool.insert(name, types);
                 }
                 Err(InstanceTypesError::Unevaluated { .. }) => {
                     debug!(NodePool = %reference(&name), "skipping, node overlays are not applied");
                 }
-                Err(why @ InstanceTypesError::Other(_)) => {
-                    error!(NodePool = %reference(&name), error = %why, "failed listing instance types");
+                Err(error @ InstanceTypesError::Other(_)) => {
+                    error!(NodePool = %reference(&name), error = %error, "failed listing instance types");
                 }
             }
         }
-        all
+        by_pool
     }
 
     fn disruption_settings(&self) -> DisruptionSettings {
@@ -417,48 +424,48 @@ impl DisruptionController {
         }
     }
 
-    /// Asks the engine, and takes the time of each method.
+    /// Lets the engine compute commands, and measures the time that each method takes.
     async fn compute_plan(
         &self,
-        picture: &ClusterSnapshot,
-        asked: MethodFilter,
+        snapshot: &ClusterSnapshot,
+        methods: MethodFilter,
     ) -> Result<(DisruptionPlan, Vec<(MethodReport, Duration)>), Error> {
-        let (input, settings, clock) = (picture.input.clone(), self.disruption_settings(), self.ctx.clock);
+        let (input, settings, clock) = (snapshot.input.clone(), self.disruption_settings(), self.ctx.clock);
         run_blocking(move || {
-            let mut heard = Vec::new();
+            let mut reports = Vec::new();
             let mut last = clock.elapsed();
-            let plan = next_commands(&input, &settings, asked, |method| {
+            let plan = next_commands(&input, &settings, methods, |report| {
                 let now = clock.elapsed();
-                heard.push((method, now.saturating_sub(last)));
+                reports.push((report, now.saturating_sub(last)));
                 last = now;
             });
-            (plan, heard)
+            (plan, reports)
         })
         .await
     }
 
-    fn record_method_metrics(&self, heard: &[(MethodReport, Duration)]) {
+    fn record_method_metrics(&self, reports: &[(MethodReport, Duration)]) {
         let (metrics, now) = (&self.ctx.metrics.disruption, self.ctx.now());
         let mut state = self.state();
-        for (heard, took) in heard {
-            state.step_times.record_start(step_times::step_name(heard.method), now);
-            let reason = heard.method.reason().to_string().to_lowercase();
-            metrics.eligible_nodes.set(&[&reason], heard.eligible as f64);
-            let is_looked_at_again = !matches!(heard.method, Method::StaticDrift | Method::Drift) && heard.commands > 0;
-            if !is_looked_at_again {
-                let kind = heard.method.consolidation_type();
-                metrics.evaluation_duration.observe(&[&reason, kind], took.as_secs_f64());
+        for (report, took) in reports {
+            state.step_times.record_start(step_times::step_name(report.method), now);
+            let reason = report.method.reason().to_string().to_lowercase();
+            metrics.eligible_nodes.set(&[&reason], report.eligible as f64);
+            let needs_validation = !matches!(report.method, Method::StaticDrift | Method::Drift) && report.commands > 0;
+            if !needs_validation {
+                let consolidation_type = report.method.consolidation_type();
+                metrics.evaluation_duration.observe(&[&reason, consolidation_type], took.as_secs_f64());
             }
         }
     }
 }
 
-/// Computes on a thread of its own, so that the other controllers go on meanwhile. Where there is one thread for everything, nobody does, and
-/// everything happens in the same order each time.
-async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+/// Computes on a separate thread, so that the other controllers continue meanwhile. A runtime with
+/// one thread computes on that thread, which keeps the order of events deterministic.
+async fn run_blocking<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
     let task = match Handle::current().runtime_flavor() {
-        RuntimeFlavor::CurrentThread => tokio::spawn(async move { work() }),
-        _ => tokio::task::spawn_blocking(work),
+        RuntimeFlavor::CurrentThread => tokio::spawn(async move { compute() }),
+        _ => tokio::task::spawn_blocking(compute),
     };
     task.await.map_err(|failure| Error::Invalid(format!("computing disruption failed, {failure}")))
 }
@@ -467,27 +474,27 @@ fn requeue_at(now: Timestamp, until: Timestamp) -> ReconcileAction {
     ReconcileAction::RequeueAfter(Duration::try_from(until.duration_since(now)).unwrap_or_default())
 }
 
-/// What a replacement may be launched from: the offerings that its types and requirements admit.
-fn launchable_offerings(picture: &ClusterSnapshot, planned: &PlannedClaim) -> Vec<OfferingKey> {
-    let Some(types) = picture.instance_types.get(&planned.pool) else { return Vec::new() };
+/// Returns the available offerings that a replacement's types and requirements allow.
+fn launchable_offerings(snapshot: &ClusterSnapshot, planned: &PlannedClaim) -> Vec<OfferingKey> {
+    let Some(types) = snapshot.instance_types.get(&planned.pool) else { return Vec::new() };
     let launch = &planned.launch;
-    let wanted = launch.instance_types.iter().filter_map(|name| types.iter().find(|described| described.name == *name));
-    let only = |offering: &Offering, key: &str| match offering.requirements.get(key)?.allowed_values()? {
+    let allowed_types = launch.instance_types.iter().filter_map(|name| types.iter().find(|t| t.name == *name));
+    let single_value = |offering: &Offering, key: &str| match offering.requirements.get(key)?.allowed_values()? {
         [value] => Some(value.clone()),
         _ => None,
     };
-    let offered = wanted.flat_map(|described| {
-        let admitted = described
+    let offerings = allowed_types.flat_map(|instance_type| {
+        let allowed = instance_type
             .offerings
             .iter()
             .filter(|o| o.available && launch.requirements.intersects(&o.requirements).is_ok());
-        admitted.filter_map(|offering| {
+        allowed.filter_map(|offering| {
             Some(OfferingKey {
-                zone: only(offering, labels::ZONE)?,
-                capacity_type: only(offering, labels::CAPACITY_TYPE)?,
-                instance_type: described.name.clone(),
+                zone: single_value(offering, labels::ZONE)?,
+                capacity_type: single_value(offering, labels::CAPACITY_TYPE)?,
+                instance_type: instance_type.name.clone(),
             })
         })
     });
-    offered.take(OFFERINGS_PER_REPLACEMENT_MAX).collect()
+    offerings.take(OFFERINGS_PER_REPLACEMENT_MAX).collect()
 }

@@ -1,9 +1,10 @@
-//! `disruption.queue`: sees commands that have started (`start`) to their end (spec 03 §10). Once the replacements are up the nodes'
-//! claims are deleted; if they do not come up, the marks are taken back.
+//! `disruption.queue`: tracks started commands (see `start`) until they end (spec 03 §10). Once all
+//! replacements are initialized, the candidates' claims are deleted. If the replacements do not
+//! become initialized, the command is rolled back.
 //!
-//! Two things always hold. No claim is deleted before every replacement of its command was seen initialized. And whatever
-//! happens to this process in between, what others can see of a command (marks on nodes, claims) is cleaned up by the next look of
-//! its successor or becomes ordinary capacity.
+//! Two invariants hold. No claim is deleted before every replacement of its command was
+//! initialized. And if the process dies at any point, the next pass of its successor removes the
+//! marks on nodes, and replacements become ordinary capacity.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -29,22 +30,22 @@ use crate::error::Error;
 use crate::events;
 use crate::node::termination::is_reschedulable;
 
-/// How often a command under way is looked at. It is also the least time between the taint and the deletion, so that a pod that was
-/// already on its way to the node is seen.
+/// Interval between two checks of an active command. It is also the least time between taint and
+/// deletion, so that a pod that was bound just before the taint is seen.
 const COMMAND_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a command may take for each node in the queue, and its bounds.
+/// Time that a command may take per node in the queue, and the bounds of the total.
 const COMMAND_TIMEOUT_PER_NODE: Duration = Duration::from_millis(80);
 const COMMAND_TIMEOUT_MIN: Duration = Duration::from_mins(10);
 const COMMAND_TIMEOUT_MAX: Duration = Duration::from_hours(1);
 
-/// How long a command may take while so many nodes are in the queue.
+/// Returns the time that a command may take while `nodes` nodes are in the queue.
 fn command_timeout(nodes: usize) -> Duration {
     COMMAND_TIMEOUT_PER_NODE
         .saturating_mul(u32::try_from(nodes).unwrap_or(u32::MAX))
         .clamp(COMMAND_TIMEOUT_MIN, COMMAND_TIMEOUT_MAX)
 }
 
-/// The commands under way.
+/// All active commands.
 pub(crate) struct CommandQueue {
     pub(super) ctx: Context,
     drift_backoffs: Arc<DriftBackoffs>,
@@ -53,25 +54,26 @@ pub(crate) struct CommandQueue {
     queue: OnceLock<Queue<Str>>,
 }
 
-/// A command under way.
+/// A command that has started and not ended.
 struct ActiveCommand {
     decision: Decision,
     nodes: Vec<CommandCandidate>,
     progress: Mutex<CommandProgress>,
 }
 
-/// A node that goes.
+/// A node that its command deletes.
 #[derive(Debug, Clone)]
 pub(super) struct CommandCandidate {
     pub(super) names: CandidateNames,
     pub(super) provider_id: Str,
 }
 
-/// How far a command is.
+/// Progress of an active command.
 #[derive(Debug, Default)]
 struct CommandProgress {
     replacements: Vec<CommandReplacement>,
-    /// Candidates that have been dealt with, by claim: deleted, or dropped because pods came.
+    /// Claims of candidates that need no more work: they are being deleted, or were dropped from
+    /// the command because of a new pod.
     finished_claims: Vec<Str>,
 }
 
@@ -80,12 +82,13 @@ struct CommandProgress {
 pub(super) struct CommandReplacement {
     pub(super) name: Str,
     pub(super) pool: Str,
-    /// What it may be launched from.
+    /// Offerings that it may be launched from. Once it is initialized: the one that it was launched
+    /// from.
     pub(super) offerings: Vec<OfferingKey>,
     pub(super) is_initialized: bool,
 }
 
-/// Why a command is taken back.
+/// Reason for rolling back a command.
 #[derive(Debug, thiserror::Error)]
 enum RollbackReason {
     #[error("replacement was deleted")]
@@ -96,7 +99,7 @@ enum RollbackReason {
     UnplannedPod(Str),
 }
 
-/// What one look at a command comes to.
+/// Result of one check of a command.
 enum CommandStatus {
     Complete,
     Waiting(&'static str),
@@ -104,13 +107,13 @@ enum CommandStatus {
 }
 
 impl CommandQueue {
-    pub(crate) fn new(ctx: Context, memory: Arc<DriftBackoffs>, history: Arc<DecisionHistory>) -> Self {
-        Self { ctx, drift_backoffs: memory, history, active_commands: Mutex::default(), queue: OnceLock::new() }
+    pub(crate) fn new(ctx: Context, drift_backoffs: Arc<DriftBackoffs>, history: Arc<DecisionHistory>) -> Self {
+        Self { ctx, drift_backoffs, history, active_commands: Mutex::default(), queue: OnceLock::new() }
     }
 
-    /// The queue in which commands wait for their next look.
+    /// Sets the queue in which commands wait for their next check.
     pub(crate) fn set_queue(&self, queue: &Queue<Str>) {
-        // It is given once, right after it was made.
+        // `set` fails only on a second call, and there is one call, right after construction.
         let _ = self.queue.set(queue.clone());
     }
 
@@ -118,25 +121,30 @@ impl CommandQueue {
         self.active_commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a command is about a claim.
+    /// Returns true if an active command disrupts the claim.
     pub(crate) fn is_disrupting(&self, claim: &str) -> bool {
-        self.active_commands().values().flat_map(|one| &one.nodes).any(|node| node.names.claim == claim)
+        self.active_commands().values().flat_map(|command| &command.nodes).any(|node| node.names.claim == claim)
     }
 
-    /// The claims that commands are about.
+    /// Returns the claims that active commands disrupt.
     pub(crate) fn disrupting_claims(&self) -> Vec<Str> {
-        self.active_commands().values().flat_map(|one| &one.nodes).map(|node| node.names.claim.clone()).collect()
+        self.active_commands()
+            .values()
+            .flat_map(|command| &command.nodes)
+            .map(|node| node.names.claim.clone())
+            .collect()
     }
 
-    /// The command under way that a claim was created for.
+    /// Returns the ID of the active command that a claim was created for.
     pub(crate) fn command_of_replacement(&self, claim: &str) -> Option<Str> {
-        let underway = self.active_commands();
-        let launches =
-            |one: &ActiveCommand| one.progress().replacements.iter().any(|replacement| replacement.name == claim);
-        underway.iter().find(|(_, one)| launches(one)).map(|(id, _)| id.clone())
+        let active = self.active_commands();
+        let is_command_of = |command: &ActiveCommand| {
+            command.progress().replacements.iter().any(|replacement| replacement.name == claim)
+        };
+        active.iter().find(|(_, command)| is_command_of(command)).map(|(id, _)| id.clone())
     }
 
-    /// A command has started; it is looked at until it is over.
+    /// Adds a started command. It is checked until it ends.
     pub(super) fn track(
         &self,
         decision: Decision,
@@ -151,83 +159,92 @@ impl CommandQueue {
         }
     }
 
-    /// One look at a command under way.
+    /// Checks an active command once and acts on the result.
     pub(crate) async fn reconcile(&self, id: &str) -> Result<ReconcileAction, Error> {
-        let Some(underway) = self.active_commands().get(id).cloned() else { return Ok(ReconcileAction::Done) };
-        let look = match self.check_replacements(&underway).await {
-            CommandStatus::Complete => self.delete_candidates(&underway).await,
+        let Some(active) = self.active_commands().get(id).cloned() else { return Ok(ReconcileAction::Done) };
+        let status = match self.check_replacements(&active).await {
+            CommandStatus::Complete => self.delete_candidates(&active).await,
             other => other,
         };
         let now = self.ctx.now();
-        let waiting = match look {
+        let waiting_for = match status {
             CommandStatus::Complete => {
-                self.complete(&underway).await;
+                self.complete(&active).await;
                 return Ok(ReconcileAction::Done);
             }
-            CommandStatus::Failed(why) => {
-                self.roll_back(&underway, &why).await;
+            CommandStatus::Failed(reason) => {
+                self.roll_back(&active, &reason).await;
                 return Ok(ReconcileAction::Done);
             }
-            CommandStatus::Waiting(what) => what,
+            CommandStatus::Waiting(reason) => reason,
         };
-        let nodes = self.active_commands().values().map(|one| one.nodes.len()).sum();
-        let age = Duration::try_from(now.duration_since(underway.decision.created)).unwrap_or_default();
+        let nodes = self.active_commands().values().map(|command| command.nodes.len()).sum();
+        let age = Duration::try_from(now.duration_since(active.decision.created)).unwrap_or_default();
         if age > command_timeout(nodes) {
-            self.roll_back(&underway, &RollbackReason::Timeout(waiting)).await;
+            self.roll_back(&active, &RollbackReason::Timeout(waiting_for)).await;
             return Ok(ReconcileAction::Done);
         }
         Ok(ReconcileAction::RequeueAfter(COMMAND_POLL_INTERVAL))
     }
 
-    /// Whether all replacements are up. Each is only seen to be once; it may not be ready later without effect.
-    async fn check_replacements(&self, underway: &ActiveCommand) -> CommandStatus {
-        let reason = underway.decision.command.reason().to_string();
-        let waited: Vec<Str> = {
-            let progress = underway.progress();
-            progress.replacements.iter().filter(|one| !one.is_initialized).map(|one| one.name.clone()).collect()
+    /// Checks if all replacements are initialized. Each is checked until it was initialized once;
+    /// what happens to it afterwards does not matter.
+    async fn check_replacements(&self, active: &ActiveCommand) -> CommandStatus {
+        let reason = active.decision.command.reason().to_string();
+        let pending: Vec<Str> = {
+            let progress = active.progress();
+            progress
+                .replacements
+                .iter()
+                .filter(|replacement| !replacement.is_initialized)
+                .map(|replacement| replacement.name.clone())
+                .collect()
         };
-        let mut look = CommandStatus::Complete;
-        for name in waited {
+        let mut status = CommandStatus::Complete;
+        for name in pending {
             let Some(claim) = self.ctx.managed_claim(&name) else {
                 match actions::claim::exists(&self.ctx, &name).await {
                     Ok(false) => return CommandStatus::Failed(RollbackReason::ReplacementDeleted),
-                    Ok(true) | Err(_) => look = CommandStatus::Waiting("replacement is not known"),
+                    Ok(true) | Err(_) => status = CommandStatus::Waiting("replacement is not known"),
                 }
                 continue;
             };
             self.ctx.publish(events::disruption::disruption_launching(&claim.object, &reason));
             if claim.is_terminating() || !claim.is_condition_true("Initialized") {
                 self.ctx.publish(events::disruption::disruption_waiting(&claim.object));
-                look = CommandStatus::Waiting("replacement is not initialized");
+                status = CommandStatus::Waiting("replacement is not initialized");
                 continue;
             }
             let until = self.ctx.now().saturating_add(self.ctx.settings.nomination_window()).unwrap_or(Timestamp::MAX);
             self.ctx.cluster.lock().nominate(&claim.engine_claim.provider_id, until);
-            if let Some(one) = underway.progress().replacements.iter_mut().find(|one| one.name == name) {
-                one.is_initialized = true;
-                one.offerings = launched_offering(&claim).into_iter().collect();
+            if let Some(replacement) =
+                active.progress().replacements.iter_mut().find(|replacement| replacement.name == name)
+            {
+                replacement.is_initialized = true;
+                replacement.offerings = launched_offering(&claim).into_iter().collect();
             }
         }
-        look
+        status
     }
 
-    /// Deletes the nodes' claims; those on which pods came that nobody has found a place for are let go.
-    async fn delete_candidates(&self, underway: &ActiveCommand) -> CommandStatus {
-        let command = &underway.decision.command;
-        let done = underway.progress().finished_claims.clone();
-        let mut going = Vec::new();
-        for node in underway.nodes.iter().filter(|node| !done.contains(&node.names.claim)) {
+    /// Deletes the candidates' claims. If a pod that the command does not know runs on a candidate,
+    /// the command fails; an emptiness command drops that candidate and continues.
+    async fn delete_candidates(&self, active: &ActiveCommand) -> CommandStatus {
+        let command = &active.decision.command;
+        let finished = active.progress().finished_claims.clone();
+        let mut candidates = Vec::new();
+        for node in active.nodes.iter().filter(|node| !finished.contains(&node.names.claim)) {
             match self.unplanned_pod(command, node) {
-                None => going.push(node),
-                // The others go without it.
+                None => candidates.push(node),
+                // The other nodes are still empty.
                 Some(_) if command.method == Method::Emptiness => {
                     self.unmark_candidate(node).await;
-                    underway.progress().finished_claims.push(node.names.claim.clone());
+                    active.progress().finished_claims.push(node.names.claim.clone());
                 }
                 Some(pod) => return CommandStatus::Failed(RollbackReason::UnplannedPod(pod)),
             }
         }
-        let outcomes = join_all(going.into_iter().map(|node| self.delete_candidate(underway, node))).await;
+        let outcomes = join_all(candidates.into_iter().map(|node| self.delete_candidate(active, node))).await;
         if outcomes.into_iter().all(|is_done| is_done) {
             CommandStatus::Complete
         } else {
@@ -235,7 +252,8 @@ impl CommandQueue {
         }
     }
 
-    /// A pod on a node that the command does not count with. Drift goes ahead all the same, as it promises nobody a place.
+    /// Returns a pod on the node that is not part of the command. Returns `None` for drift, which
+    /// does not guarantee a place for every pod.
     fn unplanned_pod(&self, command: &DisruptionCommand, node: &CommandCandidate) -> Option<Str> {
         match command.method {
             Method::StaticDrift | Method::Drift => return None,
@@ -246,27 +264,27 @@ impl CommandQueue {
         pods.map(|pod| pod.namespaced_name()).find(|pod| command.pods.binary_search(pod).is_err())
     }
 
-    async fn delete_candidate(&self, underway: &ActiveCommand, node: &CommandCandidate) -> bool {
-        let command = &underway.decision.command;
-        let known = {
+    async fn delete_candidate(&self, active: &ActiveCommand, node: &CommandCandidate) -> bool {
+        let command = &active.decision.command;
+        let objects = {
             let cluster = self.ctx.cluster.lock();
             let claim = cluster.get::<TrackedClaim>(&node.names.claim).cloned();
             let pods = cluster.pods_on(&node.names.node).filter(|pod| is_reschedulable(pod)).count();
             claim.map(|claim| (claim, cluster.get::<Node>(&node.names.node).cloned(), pods))
         };
-        let Some((claim, object, pods)) = known.filter(|(claim, ..)| !claim.is_terminating()) else {
-            underway.progress().finished_claims.push(node.names.claim.clone());
+        let Some((claim, object, pods)) = objects.filter(|(claim, ..)| !claim.is_terminating()) else {
+            active.progress().finished_claims.push(node.names.claim.clone());
             return true;
         };
         match actions::claim::delete(&self.ctx, &claim.object).await {
             Ok(()) => {}
             Err(ApiError::NotFound) => {
-                underway.progress().finished_claims.push(node.names.claim.clone());
+                active.progress().finished_claims.push(node.names.claim.clone());
                 return true;
             }
             Err(ApiError::Conflict | ApiError::TimedOut | ApiError::Other(_)) => return false,
         }
-        underway.progress().finished_claims.push(node.names.claim.clone());
+        active.progress().finished_claims.push(node.names.claim.clone());
         let reason = command.reason().to_string();
         if let Some(object) = object {
             self.ctx.publish(events::disruption::node_terminating(&object, &reason));
@@ -276,15 +294,15 @@ impl CommandQueue {
             Method::StaticDrift | Method::Drift => "",
             Method::Emptiness | Method::MultiNode | Method::SingleNode | Method::Move => self.policy_label(&claim),
         };
-        self.ctx.metrics.claim_disrupted_by_command(&claim.object, &underway.decision.reason(), policy, pods);
+        self.ctx.metrics.claim_disrupted_by_command(&claim.object, &active.decision.reason(), policy, pods);
         true
     }
 
     fn policy_label(&self, claim: &TrackedClaim) -> &'static str {
         let pool = claim.pool().and_then(|name| self.ctx.managed_pool(name));
-        let written =
+        let policy =
             pool.as_deref().and_then(|pool: &NodePool| pool.spec.disruption.as_ref()?.consolidation_policy.clone());
-        match written.unwrap_or(ConsolidationPolicy::WhenEmptyOrUnderutilized) {
+        match policy.unwrap_or(ConsolidationPolicy::WhenEmptyOrUnderutilized) {
             ConsolidationPolicy::WhenEmpty => "when_empty",
             ConsolidationPolicy::Balanced => "balanced",
             ConsolidationPolicy::WhenEmptyOrUnderutilized | ConsolidationPolicy::Unsupported(_) => {
@@ -293,8 +311,8 @@ impl CommandQueue {
         }
     }
 
-    async fn complete(&self, underway: &ActiveCommand) {
-        let decision = &underway.decision;
+    async fn complete(&self, active: &ActiveCommand) {
+        let decision = &active.decision;
         let now = self.ctx.now();
         let took = now.duration_since(decision.created);
         log_decision!(
@@ -310,31 +328,32 @@ impl CommandQueue {
                 self.drift_backoffs.clear(&node.pool);
             }
         }
-        self.record_launch_results(underway).await;
+        self.record_launch_results(active).await;
     }
 
-    /// Takes a command back. Replacements stay: if they come up, they are ordinary nodes.
-    async fn roll_back(&self, underway: &ActiveCommand, why: &RollbackReason) {
-        let decision = &underway.decision;
-        let failed = underway.progress().replacements.iter().filter(|one| !one.is_initialized).count();
+    /// Rolls a command back. Replacements stay and become ordinary nodes once they are initialized.
+    async fn roll_back(&self, active: &ActiveCommand, reason: &RollbackReason) {
+        let decision = &active.decision;
+        let failed = active.progress().replacements.iter().filter(|replacement| !replacement.is_initialized).count();
         let labels = [decision.command.decision(), &decision.reason(), decision.command.method.consolidation_type()];
         self.ctx.metrics.disruption.queue_failures.add(&labels, failed as f64);
-        let done = underway.progress().finished_claims.clone();
-        let left = underway.nodes.iter().filter(|node| !done.contains(&node.names.claim));
-        join_all(left.map(|node| self.unmark_candidate(node))).await;
+        let finished = active.progress().finished_claims.clone();
+        let remaining = active.nodes.iter().filter(|node| !finished.contains(&node.names.claim));
+        join_all(remaining.map(|node| self.unmark_candidate(node))).await;
         log_decision!(
             error,
             decision,
-            error = %why,
+            error = %reason,
             "failed terminating nodes while executing a disruption command"
         );
-        self.history.record_outcome(&decision.id, CommandOutcome::RolledBack(why.to_string()), self.ctx.now());
+        self.history.record_outcome(&decision.id, CommandOutcome::RolledBack(reason.to_string()), self.ctx.now());
         self.active_commands().remove(&decision.id);
         self.record_drift_failure(&decision.command);
-        self.record_launch_results(underway).await;
+        self.record_launch_results(active).await;
     }
 
-    /// Lets a node go on as before. Marks that cannot be taken away now are found by the next clean-up.
+    /// Removes the marks of a node, and its mark for deletion in cluster state. If the API requests
+    /// fail, the next pass removes the orphaned marks.
     async fn unmark_candidate(&self, node: &CommandCandidate) {
         if let Err(error) = taint::unmark(&self.ctx, &node.names).await {
             error!(error = %error, "failed removing disruption marks");
@@ -354,24 +373,24 @@ impl CommandQueue {
         }
     }
 
-    /// Notes which offerings could be had and which could not.
-    async fn record_launch_results(&self, underway: &ActiveCommand) {
+    /// Records which offerings replacements were launched from, and from which they failed.
+    async fn record_launch_results(&self, active: &ActiveCommand) {
         let mut pools: BTreeMap<Str, (Vec<OfferingKey>, Vec<OfferingKey>)> = BTreeMap::new();
-        for one in underway.progress().replacements.clone() {
-            let (failed, had) = pools.entry(one.pool.clone()).or_default();
-            if one.is_initialized {
-                had.extend(one.offerings);
+        for replacement in active.progress().replacements.clone() {
+            let (failed, launched) = pools.entry(replacement.pool.clone()).or_default();
+            if replacement.is_initialized {
+                launched.extend(replacement.offerings);
                 continue;
             }
-            // One that was launched and did not come up speaks for its own offering alone.
-            let launched = self.ctx.managed_claim(&one.name).and_then(|claim| launched_offering(&claim));
-            match launched {
-                Some(offered) => failed.push(offered),
-                None => failed.extend(one.offerings),
+            // If the claim was launched but not initialized, only its own offering has failed.
+            let launched_from = self.ctx.managed_claim(&replacement.name).and_then(|claim| launched_offering(&claim));
+            match launched_from {
+                Some(offering) => failed.push(offering),
+                None => failed.extend(replacement.offerings),
             }
         }
-        for (pool, (failed, had)) in pools {
-            if let Err(error) = churn_backoff::write_launch_results(&self.ctx, &pool, &failed, &had).await {
+        for (pool, (failed, launched)) in pools {
+            if let Err(error) = churn_backoff::write_launch_results(&self.ctx, &pool, &failed, &launched).await {
                 error!(error = %error, "failed remembering offerings");
             }
         }
@@ -384,7 +403,7 @@ impl ActiveCommand {
     }
 }
 
-/// What a claim was launched from; none if it was not.
+/// Returns the offering that a claim was launched from, or `None` if it has not been launched.
 fn launched_offering(claim: &TrackedClaim) -> Option<OfferingKey> {
     let label = |key: &str| claim.engine_claim.labels.get(key).map(Str::new);
     let is_launched = !claim.engine_claim.provider_id.is_empty();
@@ -402,7 +421,7 @@ mod tests {
 
     // spec 03 #117
     #[test]
-    fn commands_may_take_longer_when_many_nodes_go() {
+    fn the_command_timeout_grows_with_the_number_of_nodes() {
         let minutes = |nodes| command_timeout(nodes).as_secs_f64() / 60.0;
         let expected = [10.0, 10.0, 13.0 + 20.0 / 60.0, 53.0 + 20.0 / 60.0, 60.0, 60.0];
         for (nodes, expected) in [100, 4000, 10_000, 40_000, 80_000, 100_000].into_iter().zip(expected) {

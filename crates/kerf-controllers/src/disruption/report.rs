@@ -1,5 +1,5 @@
-//! What users are told of a look at the cluster: events on everything that stays, gauges of budgets, and a line about budgets that
-//! cannot be read (spec 03 §4, §5.2, §6.4).
+//! Reports the results of a pass to users: Events about nodes that are not disrupted, gauges of
+//! budgets, and errors about malformed budgets and pauses (spec 03 §4, §5.2, §6.4).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use super::decision::{describe_for_node, format_dollars};
 use crate::context::Context;
 use crate::events::{self, Event};
 
-/// How a reason for a node to stay is told.
+/// The Event that a block reason leads to.
 enum BlockEvent {
     Blocked,
     Unconsolidatable,
-    /// It passes by itself, or is told elsewhere.
+    /// No Event: the reason ends by itself, or is reported elsewhere.
     NoEvent,
 }
 
@@ -67,10 +67,11 @@ fn block_event(block: &BlockReason) -> BlockEvent {
     }
 }
 
-/// A node and its claim, as events are about them.
+/// A node and its claim, the objects of an Event.
 type NodeAndClaim = (Option<Arc<Node>>, Option<Arc<TrackedClaim>>);
 
-/// Tells of everything that a look found; of the commands only what policies make of them.
+/// Reports everything that a pass found, except the commands themselves. Of these it reports only
+/// how consolidation policies rate them.
 pub(crate) fn report_plan(ctx: &Context, input: &Input, plan: &DisruptionPlan) {
     publish_blocked(ctx, plan);
     report_budgets(ctx, plan);
@@ -78,11 +79,11 @@ pub(crate) fn report_plan(ctx: &Context, input: &Input, plan: &DisruptionPlan) {
     balanced_policy::report_moves(ctx, input, plan);
 }
 
-/// Nodes and claims by the names that decisions know them by; claims of others are left out.
+/// Returns nodes and claims by the node names that plans use. Omits claims of other providers.
 fn nodes_and_claims(ctx: &Context) -> BTreeMap<Str, NodeAndClaim> {
     let cluster = ctx.cluster.lock();
-    let known = cluster.state_nodes().filter(|state| state.claim.is_some_and(|claim| ctx.manages_claim(claim)));
-    known
+    let managed = cluster.state_nodes().filter(|state| state.claim.is_some_and(|claim| ctx.manages_claim(claim)));
+    managed
         .map(|state| {
             let node = state.node.and_then(|node| cluster.get::<Node>(&node.metadata.name).cloned());
             let claim = state.claim.and_then(|claim| cluster.get::<TrackedClaim>(claim.name()).cloned());
@@ -107,23 +108,23 @@ fn publish_for_both(
 fn publish_blocked(ctx: &Context, plan: &DisruptionPlan) {
     let pairs = nodes_and_claims(ctx);
     for (pair, blocked) in plan.blocked.iter().filter_map(|blocked| Some((pairs.get(&blocked.node)?, blocked))) {
-        // A node that is in a command stays silent: what is under way is told by its own events.
+        // A node that an active command disrupts has Events of its own.
         if blocked.reasons.contains(&BlockReason::AlreadyDisrupting) {
             continue;
         }
         let mut blocks = blocked.reasons.iter();
         if let Some(block) = blocks.find(|block| matches!(block_event(block), BlockEvent::Blocked)) {
-            publish_for_both(ctx, pair, |about| events::disruption::disruption_blocked(about, block.to_string()));
+            publish_for_both(ctx, pair, |object| events::disruption::disruption_blocked(object, block.to_string()));
             continue;
         }
         let unschedulable = blocked.reasons.iter().find(|block| matches!(block, BlockReason::PodsUnschedulable(_)));
         if let Some(block) = unschedulable.filter(|_| is_drifted(pair)) {
-            publish_for_both(ctx, pair, |about| events::disruption::disruption_blocked(about, block.to_string()));
+            publish_for_both(ctx, pair, |object| events::disruption::disruption_blocked(object, block.to_string()));
         }
         let unconsolidatable =
             blocked.reasons.iter().find(|block| matches!(block_event(block), BlockEvent::Unconsolidatable));
         if let Some(block) = unconsolidatable {
-            publish_for_both(ctx, pair, |about| events::disruption::unconsolidatable(about, block.to_string()));
+            publish_for_both(ctx, pair, |object| events::disruption::unconsolidatable(object, block.to_string()));
         }
     }
 }
@@ -132,16 +133,17 @@ fn is_drifted((_, claim): &NodeAndClaim) -> bool {
     claim.as_ref().is_some_and(|claim| claim_is_drifted(claim))
 }
 
-/// Whether a claim says itself that it has drifted.
+/// Returns true if the claim has the condition `Drifted`.
 pub(crate) fn claim_is_drifted(claim: &TrackedClaim) -> bool {
     let mut conditions = claim.object.status.iter().flat_map(|status| &status.conditions);
     conditions.any(|c| c.condition_type == "Drifted" && c.status == ConditionStatus::True)
 }
 
-/// What budgets allow, and who is told that they allow nothing.
+/// Sets the gauges of all budgets, and publishes an Event for each NodePool with nodes whose budget
+/// allows no disruption.
 fn report_budgets(ctx: &Context, plan: &DisruptionPlan) {
     let metrics = &ctx.metrics.disruption;
-    let populated: BTreeSet<Str> = {
+    let pools_with_nodes: BTreeSet<Str> = {
         let cluster = ctx.cluster.lock();
         let counted = cluster.state_nodes().filter(|state| state.is_managed() && state.is_initialized());
         counted.filter_map(|state| state.labels().get(kerf_api::labels::NODEPOOL).map(Str::new)).collect()
@@ -151,13 +153,13 @@ fn report_budgets(ctx: &Context, plan: &DisruptionPlan) {
         let reason = budget.reason.to_string();
         metrics.allowed_disruptions.set(&[&budget.pool, &reason], f64::from(budget.allowed));
         metrics.nodes_consuming_budgets.set(&[&budget.pool, &reason], f64::from(budget.disrupting));
-        if budget.allowed == 0 && populated.contains(&budget.pool) {
+        if budget.allowed == 0 && pools_with_nodes.contains(&budget.pool) {
             ctx.publish(events::disruption::budget_blocked(&pool, &budget.reason));
         }
     }
 }
 
-/// What annotations of pods come to.
+/// Publishes Events about the `do-not-disrupt` annotations of running pods.
 fn publish_do_not_disrupt(ctx: &Context, input: &Input) {
     for pod in
         input.pods.iter().filter(|pod| pod.spec.node_name.is_some() && !pod.is_terminal() && !pod.is_terminating())
@@ -170,7 +172,7 @@ fn publish_do_not_disrupt(ctx: &Context, input: &Input) {
     }
 }
 
-/// A pool that is gone has no budgets.
+/// Removes the disruption metrics of a deleted NodePool.
 pub(crate) fn remove_pool_metrics(ctx: &Context, pool: &NodePool) {
     let name = pool.metadata.name.as_deref().unwrap_or_default();
     let metrics = &ctx.metrics.disruption;
@@ -181,50 +183,52 @@ pub(crate) fn remove_pool_metrics(ctx: &Context, pool: &NodePool) {
     metrics.drift_backoff_seconds.remove(&[name]);
 }
 
-/// Pools whose brake or budgets cannot be read; the text changes when they do.
-pub(crate) fn report_malformed_pools(ctx: &Context, plan: &DisruptionPlan, said: &mut String) {
+/// Logs NodePools whose pause annotation or budgets cannot be parsed. `last_report` holds the text
+/// of the last call; an unchanged text is not logged again.
+pub(crate) fn report_malformed_pools(ctx: &Context, plan: &DisruptionPlan, last_report: &mut String) {
     let pools: Vec<Arc<NodePool>> = ctx.cluster.lock().all::<NodePool>().values().cloned().collect();
-    let mut brakes = Vec::new();
+    let mut pauses = Vec::new();
     for pool in pools.iter().filter(|pool| ctx.manages_pool(pool)) {
         if let Some(Pause::Malformed(value)) = disruption_pause(pool) {
             ctx.publish(events::disruption::pause_malformed(pool, &value));
             let name = pool.metadata.name.as_deref().unwrap_or_default();
-            brakes.push(format!(
+            pauses.push(format!(
                 "nodepool {name} is paused by a kerf.sh/pause-disruption that cannot be read, {value:?}"
             ));
         }
     }
-    let of_budgets = plan.warnings.iter().filter(|notice| notice.code == "InvalidDisruptionBudget");
-    let budgets: Vec<&str> = of_budgets.map(|notice| notice.message.as_str()).collect();
-    let now_said = format!("{}\n{}", budgets.join("; "), brakes.join("; "));
-    if *said == now_said {
+    let budget_warnings = plan.warnings.iter().filter(|warning| warning.code == "InvalidDisruptionBudget");
+    let budgets: Vec<&str> = budget_warnings.map(|warning| warning.message.as_str()).collect();
+    let report = format!("{}\n{}", budgets.join("; "), pauses.join("; "));
+    if *last_report == report {
         return;
     }
     if !budgets.is_empty() {
         error!(error = budgets.join("; "), "detected disruption budget errors");
     }
-    if !brakes.is_empty() {
-        error!(error = brakes.join("; "), "detected malformed disruption pause");
+    if !pauses.is_empty() {
+        error!(error = pauses.join("; "), "detected malformed disruption pause");
     }
-    *said = now_said;
+    *last_report = report;
 }
 
-/// Consolidation has found a command; it is looked at again before it is carried out.
+/// Publishes an Event for each node of a consolidation command that waits for validation.
 pub(crate) fn publish_candidates(ctx: &Context, command: &DisruptionCommand) {
-    // What only goes is told when it goes (spec 03 §8.5).
+    // Nodes that are deleted without replacement get their Event on deletion (spec 03 §8.5).
     if !command.replacements.is_empty() {
         publish_for_each_node(ctx, command, events::disruption::consolidation_candidate);
     }
 }
 
-/// The second look found otherwise.
-pub(crate) fn publish_rejected(ctx: &Context, command: &DisruptionCommand, why: &str) {
-    publish_for_each_node(ctx, command, |about, text, savings| {
-        events::disruption::consolidation_rejected(about, text, why, savings)
+/// Publishes an Event for each node of a command that validation has rejected.
+pub(crate) fn publish_rejected(ctx: &Context, command: &DisruptionCommand, reason: &str) {
+    publish_for_each_node(ctx, command, |object, text, savings| {
+        events::disruption::consolidation_rejected(object, text, reason, savings)
     });
 }
 
-/// Tells the nodes and claims of a command something; the event gets the command in words, and what it saves.
+/// Publishes an Event about each node and claim of a command. `event` receives the object, the text
+/// of the command and its savings.
 pub(super) fn publish_for_each_node(
     ctx: &Context,
     command: &DisruptionCommand,
@@ -237,6 +241,6 @@ pub(super) fn publish_for_each_node(
             (cluster.get::<Node>(&node.name).cloned(), cluster.get::<TrackedClaim>(&node.claim).cloned())
         };
         let text = describe_for_node(command, &node.name);
-        publish_for_both(ctx, &pair, |about| event(about, &text, &savings));
+        publish_for_both(ctx, &pair, |object| event(object, &text, &savings));
     }
 }

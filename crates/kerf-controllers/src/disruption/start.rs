@@ -1,6 +1,7 @@
-//! How a command starts (spec 03 §10.1): nodes are marked where everybody can see it, replacements are created, and only then the nodes
-//! stop to count. A process that dies between any two of these writes leaves marks that the next look cleans up, and claims that
-//! become ordinary nodes.
+//! Start of a command (spec 03 §10.1). First the candidates get their visible marks, then the
+//! replacements are created, and only then the candidates count as marked for deletion in cluster
+//! state. If the process dies between any two of these writes, the next pass removes the marks, and
+//! created claims become ordinary nodes.
 
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -19,13 +20,14 @@ use crate::provisioning::claim;
 use crate::static_capacity::provisioning::node_limit;
 
 impl CommandQueue {
-    /// Starts a command: from here on it is visible to everybody. `offered` says for each replacement what it may be launched from.
-    pub(crate) async fn start(&self, decision: Decision, offered: Vec<Vec<OfferingKey>>) -> Result<(), Error> {
+    /// Starts a command. `offerings` lists, for each replacement, the offerings that it may be
+    /// launched from.
+    pub(crate) async fn start(&self, decision: Decision, offerings: Vec<Vec<OfferingKey>>) -> Result<(), Error> {
         if decision.command.nodes.iter().any(|node| self.is_disrupting(&node.claim)) {
             return Err(Error::Invalid("candidate is being disrupted".to_owned()));
         }
-        let room = self.reserve_node_limit(&decision.command)?;
-        // The line that operators look for, before anything is changed.
+        let reservation = self.reserve_node_limit(&decision.command)?;
+        // Operators search for this line. It is logged before the first write.
         log_decision!(info, decision, "disrupting node(s)");
         let reason = decision.command.reason().to_string();
         let marks = join_all(decision.command.nodes.iter().map(|node| async {
@@ -37,20 +39,21 @@ impl CommandQueue {
         if !errors.is_empty() && (marked.is_empty() || !decision.command.replacements.is_empty()) {
             return self.abandon_command(&decision, errors.into_iter().filter_map(Result::err).collect());
         }
-        let replacements = match self.create_replacements(&decision, offered).await {
+        let replacements = match self.create_replacements(&decision, offerings).await {
             Ok(replacements) => replacements,
             Err(error) => return self.abandon_command(&decision, vec![error]),
         };
         self.count_decision(&decision);
-        let names = replacements.iter().map(|one| one.name.clone()).collect();
+        let names = replacements.iter().map(|replacement| replacement.name.clone()).collect();
         self.history.record_started(&decision, names);
         let nodes = self.mark_and_nominate(&decision.command, marked);
-        drop(room);
+        drop(reservation);
         self.track(decision, nodes, replacements);
         Ok(())
     }
 
-    /// Room under the node limit of a static pool, for whom others create claims at the same time (spec 03 §8.2). Other pools have none to reserve.
+    /// Reserves one node under the node limit of a static NodePool, because the static provisioner
+    /// may create claims at the same time (spec 03 §8.2). Returns `None` for other commands.
     fn reserve_node_limit(&self, command: &DisruptionCommand) -> Result<Option<NodeLimitReservation<'_>>, Error> {
         let (Method::StaticDrift, [planned]) = (command.method, command.replacements.as_slice()) else {
             return Ok(None);
@@ -67,7 +70,7 @@ impl CommandQueue {
         Ok(Some(NodeLimitReservation { cluster: &self.ctx.cluster, pool: planned.pool.clone(), replaced }))
     }
 
-    /// A command could not be started. What was marked is found by the next clean-up.
+    /// Gives up a command that could not be started. The next pass removes its marks.
     fn abandon_command(&self, decision: &Decision, errors: Vec<Error>) -> Result<(), Error> {
         self.record_drift_failure(&decision.command);
         Error::combine(errors)
@@ -76,27 +79,27 @@ impl CommandQueue {
     async fn create_replacements(
         &self,
         decision: &Decision,
-        offered: Vec<Vec<OfferingKey>>,
+        offerings: Vec<Vec<OfferingKey>>,
     ) -> Result<Vec<CommandReplacement>, Error> {
         let command = &decision.command;
         let reason = decision.reason();
-        let creations = command.replacements.iter().zip(offered).map(|(planned, offered)| {
+        let creations = command.replacements.iter().zip(offerings).map(|(planned, offerings)| {
             let reason = &reason;
             async move {
                 let Some(pool) = self.ctx.managed_pool(&planned.pool) else {
                     return Err(Error::PoolNotFound(planned.pool.to_string()));
                 };
-                let mut wanted = claim::build_claim(planned, &pool);
-                let note = {
+                let mut node_claim = claim::build_claim(planned, &pool);
+                let annotation = {
                     let cluster = self.ctx.cluster.lock();
                     churn_backoff::replaced_annotation(&cluster, command, planned, decision.created)
                 };
-                wanted.metadata.annotations.get_or_insert_default().extend(note);
-                let name = claim::create(&self.ctx, planned, &wanted, reason).await?;
+                node_claim.metadata.annotations.get_or_insert_default().extend(annotation);
+                let name = claim::create(&self.ctx, planned, &node_claim, reason).await?;
                 Ok(CommandReplacement {
                     name: Str::from(name),
                     pool: planned.pool.clone(),
-                    offerings: offered,
+                    offerings,
                     is_initialized: false,
                 })
             }
@@ -106,15 +109,17 @@ impl CommandQueue {
         Ok(created.into_iter().filter_map(Result::ok).collect())
     }
 
-    /// From here on the nodes do not count any more, and others are expected to take their pods. Not earlier: as long as the
-    /// replacements were not known, provisioning would have launched machines for the same pods.
+    /// Marks the candidates for deletion in cluster state and nominates the nodes that receive
+    /// their pods. Before the replacements exist this would be too early: provisioning would launch
+    /// instances for the same pods.
     fn mark_and_nominate(&self, command: &DisruptionCommand, marked: Vec<CandidateNames>) -> Vec<CommandCandidate> {
-        let mut told = Vec::new();
+        let mut nominations = Vec::new();
         let mut cluster = self.ctx.cluster.lock();
         let mut nodes = Vec::new();
         for marked in marked {
-            let known = cluster.get::<TrackedClaim>(&marked.claim).map(|claim| claim.engine_claim.provider_id.clone());
-            let provider_id = known.unwrap_or_default();
+            let recorded_id =
+                cluster.get::<TrackedClaim>(&marked.claim).map(|claim| claim.engine_claim.provider_id.clone());
+            let provider_id = recorded_id.unwrap_or_default();
             cluster.mark_for_deletion(&provider_id);
             nodes.push(CommandCandidate { names: marked, provider_id });
         }
@@ -125,11 +130,11 @@ impl CommandQueue {
             let claim = cluster.claims_of(id).next().map(|claim| claim.name().clone());
             cluster.nominate(if id.is_empty() { &node.metadata.name } else { id }, until);
             for pod in placement.pods.iter().filter_map(|pod| cluster.get::<Pod>(pod)) {
-                told.push(events::nominated(pod, claim.as_deref(), Some(&node.metadata.name)));
+                nominations.push(events::nominated(pod, claim.as_deref(), Some(&node.metadata.name)));
             }
         }
         drop(cluster);
-        for event in told {
+        for event in nominations {
             self.ctx.publish(event);
         }
         nodes
@@ -149,7 +154,8 @@ impl CommandQueue {
     }
 }
 
-/// Room for the replacement of a static node. It is given back once the replacement is known, or will not be.
+/// One reserved node under the limit of a static NodePool. It is released on drop, when cluster
+/// state contains the replacement or its creation has failed.
 struct NodeLimitReservation<'c> {
     cluster: &'c SharedCluster,
     pool: Str,

@@ -1,7 +1,9 @@
-//! The two marks that a node under a command carries where everybody can see them: the taint that keeps new pods away, and the condition
-//! that says why (spec 03 §2.3 and §10.1). Both are read before they are written, so that nothing that others wrote is lost.
+//! The two visible marks of a node that a command disrupts: the taint that keeps new pods away, and
+//! the condition with the reason (spec 03 §2.3 and §10.1). Both objects are read from the API
+//! server before they are written, so that no change of another writer is lost.
 //!
-//! A process that dies leaves its marks behind; [`clean_up`] takes away those that no command stands behind any more.
+//! A process that dies leaves its marks behind. [`remove_orphaned_marks`] removes those that belong
+//! to no active command.
 
 use std::time::Duration;
 
@@ -18,49 +20,53 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::provisioning::is_disrupted;
 
-/// The condition that says why a claim is disrupted.
+/// Type of the NodeClaim condition that states why the claim is disrupted.
 pub(crate) const DISRUPTION_REASON: &str = "DisruptionReason";
-/// How often a mark is tried.
+/// Number of attempts to write a mark.
 const MARK_ATTEMPTS_MAX: u32 = 4;
-/// The delay after the first try; it grows five times each time.
+/// Delay after the first attempt. Each further delay is five times as long.
 const MARK_RETRY_DELAY: Duration = Duration::from_millis(10);
 
-/// A node and its claim.
+/// Names of a node and its claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CandidateNames {
     pub(crate) node: Str,
     pub(crate) claim: Str,
 }
 
-/// Marks a node and its claim. One that is gone counts as marked.
-pub(crate) async fn mark(ctx: &Context, at: &CandidateNames, reason: &str) -> Result<(), Error> {
-    with_retries("tainting node", || set_taint(ctx, &at.node, true)).await?;
-    with_retries("setting disruption reason", || set_disruption_reason(ctx, &at.claim, Some(reason))).await
+/// Marks a node and its claim. An object that no longer exists counts as marked.
+pub(crate) async fn mark(ctx: &Context, names: &CandidateNames, reason: &str) -> Result<(), Error> {
+    with_retries("tainting node", || set_taint(ctx, &names.node, true)).await?;
+    with_retries("setting disruption reason", || set_disruption_reason(ctx, &names.claim, Some(reason))).await
 }
 
-/// Takes the marks away. A node that is on its way out keeps its taint.
-pub(crate) async fn unmark(ctx: &Context, at: &CandidateNames) -> Result<(), Error> {
-    let untainted = with_retries("removing taint", || set_taint(ctx, &at.node, false)).await;
-    let cleared = with_retries("clearing disruption reason", || set_disruption_reason(ctx, &at.claim, None)).await;
+/// Removes the marks. A node that is being deleted keeps its taint.
+pub(crate) async fn unmark(ctx: &Context, names: &CandidateNames) -> Result<(), Error> {
+    let untainted = with_retries("removing taint", || set_taint(ctx, &names.node, false)).await;
+    let cleared = with_retries("clearing disruption reason", || set_disruption_reason(ctx, &names.claim, None)).await;
     Error::combine([untainted, cleared].into_iter().filter_map(Result::err).collect())
 }
 
-/// Takes away the marks of nodes that no command is about: what a process that died has left, or a command that could not start.
-pub(crate) async fn remove_orphaned_marks(ctx: &Context, is_underway: impl Fn(&str) -> bool) -> Result<(), Error> {
-    let left: Vec<CandidateNames> = {
+/// Removes the marks of nodes that no active command disrupts. A process that died, or a command
+/// that could not start, leaves such marks.
+pub(crate) async fn remove_orphaned_marks(ctx: &Context, is_disrupting: impl Fn(&str) -> bool) -> Result<(), Error> {
+    let orphaned: Vec<CandidateNames> = {
         let cluster = ctx.cluster.lock();
-        let idle = cluster.state_nodes().filter(|state| !state.is_marked_for_deletion());
-        idle.filter_map(|state| {
-            let (node, claim) = (state.node?, state.claim?);
-            let is_tainted = is_disrupted(node) && !node.metadata.is_terminating();
-            let says_why = state.is_initialized()
-                && claim.object.status.iter().flat_map(|status| &status.conditions).any(is_disruption_reason);
-            let is_left = (is_tainted || says_why) && !is_underway(claim.name()) && ctx.manages_claim(claim);
-            is_left.then(|| CandidateNames { node: node.metadata.name.clone(), claim: claim.name().clone() })
-        })
-        .collect()
+        let unmarked = cluster.state_nodes().filter(|state| !state.is_marked_for_deletion());
+        unmarked
+            .filter_map(|state| {
+                let (node, claim) = (state.node?, state.claim?);
+                let is_tainted = is_disrupted(node) && !node.metadata.is_terminating();
+                let has_reason = state.is_initialized()
+                    && claim.object.status.iter().flat_map(|status| &status.conditions).any(is_disruption_reason);
+                let is_orphaned =
+                    (is_tainted || has_reason) && !is_disrupting(claim.name()) && ctx.manages_claim(claim);
+                is_orphaned.then(|| CandidateNames { node: node.metadata.name.clone(), claim: claim.name().clone() })
+            })
+            .collect()
     };
-    let errors = join_all(left.iter().map(|at| unmark(ctx, at))).await.into_iter().filter_map(Result::err).collect();
+    let errors =
+        join_all(orphaned.iter().map(|names| unmark(ctx, names))).await.into_iter().filter_map(Result::err).collect();
     Error::combine(errors)
 }
 
@@ -68,16 +74,17 @@ fn is_disruption_reason(condition: &kerf_api::conditions::Condition) -> bool {
     condition.condition_type == DISRUPTION_REASON
 }
 
-/// Tries a few times; what is gone needs nothing done to it.
+/// Repeats an attempt up to [`MARK_ATTEMPTS_MAX`] times. An object that does not exist counts as
+/// success.
 async fn with_retries<R>(doing: &'static str, mut attempt: impl FnMut() -> R) -> Result<(), Error>
 where
     R: Future<Output = Result<(), ApiError>>,
 {
     let mut delay = MARK_RETRY_DELAY;
-    for tries in 1.. {
+    for attempts in 1.. {
         match attempt().await {
             Ok(()) | Err(ApiError::NotFound) => break,
-            Err(cause) if tries == MARK_ATTEMPTS_MAX => return Err(Error::Api { doing, cause }),
+            Err(cause) if attempts == MARK_ATTEMPTS_MAX => return Err(Error::Api { doing, cause }),
             Err(_) => {}
         }
         tokio::time::sleep(delay).await;
@@ -90,16 +97,16 @@ fn is_disrupted_taint(taint: &Taint) -> bool {
     taint.key == DISRUPTED && taint.effect == "NoSchedule"
 }
 
-async fn set_taint(ctx: &Context, name: &str, is_wanted: bool) -> Result<(), ApiError> {
+async fn set_taint(ctx: &Context, name: &str, should_exist: bool) -> Result<(), ApiError> {
     let before: Node = actions::node::read(ctx, name).await?;
     let mut after = before.clone();
     let taints = after.spec.get_or_insert_default().taints.get_or_insert_default();
-    if is_wanted == taints.iter().any(is_disrupted_taint)
-        || (!is_wanted && before.metadata.deletion_timestamp.is_some())
+    if should_exist == taints.iter().any(is_disrupted_taint)
+        || (!should_exist && before.metadata.deletion_timestamp.is_some())
     {
         return Ok(());
     }
-    if is_wanted {
+    if should_exist {
         taints.push(Taint { key: DISRUPTED.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() });
     } else {
         taints.retain(|taint| !is_disrupted_taint(taint));
@@ -113,7 +120,7 @@ async fn set_disruption_reason(ctx: &Context, name: &str, reason: Option<&str>) 
     let mut conditions = ConditionSet::open(dependents::NODECLAIM, ObjectFacts::of(&before.metadata), stored);
     let is_changed = match reason {
         Some(reason) => conditions.set_true_with_reason(DISRUPTION_REASON, reason, reason, ctx.now()),
-        // It is neither the root nor a dependent, so it can be cleared.
+        // `DisruptionReason` is neither the root condition nor a dependent, so it can be cleared.
         None => conditions.clear(DISRUPTION_REASON).unwrap_or(false),
     };
     if !is_changed {

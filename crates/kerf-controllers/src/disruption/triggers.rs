@@ -1,15 +1,18 @@
-//! Which news can change what may be disrupted. Heartbeats, versions and counters cannot, and nothing is looked at because of them.
+//! Changes that can affect what may be disrupted. Others, such as heartbeats, resource versions and
+//! counters, do not trigger a disruption pass.
 
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{Node, Pod, PodDisruptionBudget};
 use kerf_state::{ObjectChange, TrackedClaim};
 
-/// A kind whose news disruption listens to.
+/// A kind whose changes can trigger a disruption pass.
 pub(crate) trait DisruptionTrigger: Sized {
-    /// Whether the two states of an object differ in what matters.
+    /// Returns true if two versions of an object differ in a field that disruption reads.
     fn is_relevant_update(before: &Self, after: &Self) -> bool;
 
-    /// Whether a change can change what may be disrupted. Of what we wrote ourselves only the news is heard, and not what was before.
+    /// Returns true if a change can affect what may be disrupted. For an object that Kerf wrote
+    /// itself, the index already holds the new version: `before` and `after` are then the same
+    /// object, the real difference is unknown, and the change counts as relevant.
     fn is_relevant(change: &ObjectChange<Self>) -> bool {
         match (change.before.as_deref(), change.after.as_deref()) {
             (Some(before), Some(after)) => std::ptr::eq(before, after) || Self::is_relevant_update(before, after),

@@ -1,4 +1,5 @@
-//! `nodeclaim.consistency`: looks every ten minutes whether the node of a claim is what was promised (spec 04 §6.1).
+//! `nodeclaim.consistency`: every ten minutes checks if the node of a claim has the promised
+//! capacity (spec 04 §6.1).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,24 +19,24 @@ use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
 use crate::events;
 
-/// How often a claim is looked at, whatever happens to it.
+/// Interval between two checks of a claim.
 const CONSISTENCY_CHECK_INTERVAL: Duration = Duration::from_mins(10);
-/// How much of what was promised must be there, in tenths.
+/// Least share of the promised capacity that the node must have, in tenths.
 const CAPACITY_TENTHS_MIN: i128 = 9;
 const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
 
-/// The controller.
 pub(crate) struct Consistency {
     ctx: Context,
     checks: Mutex<CheckTimes>,
 }
 
-/// When each claim was last looked at.
+/// Time of the last check of each claim.
 #[derive(Debug, Default)]
 struct CheckTimes {
     by_uid: BTreeMap<String, Timestamp>,
-    /// How many there were when those of claims that are gone were last forgotten. It is done again when there are twice as many, so that a look
-    /// costs its share of that, however many claims there are.
+    /// Number of entries after the last removal of expired ones. They are removed again when the
+    /// map has grown to twice this number, so that the cost per check stays constant however many
+    /// claims there are.
     len_after_cleanup: usize,
 }
 
@@ -44,29 +45,30 @@ impl Consistency {
         Self { ctx, checks: Mutex::default() }
     }
 
-    /// How long a claim still has to wait for its turn; if not at all, this is its turn.
+    /// Returns the remaining wait before the claim's next check. If there is none, records that a
+    /// check begins now and returns `None`.
     fn wait_or_begin_check(&self, uid: &str) -> Option<Duration> {
         let now = self.ctx.now();
-        let mut looked = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut checks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
         let age = |at: &Timestamp| Duration::try_from(now.duration_since(*at)).unwrap_or_default();
-        let wait = looked
+        let wait = checks
             .by_uid
             .get(uid)
             .map(|at| CONSISTENCY_CHECK_INTERVAL.saturating_sub(age(at)))
             .filter(|wait| !wait.is_zero());
         if wait.is_none() {
-            if looked.by_uid.len() > 2 * looked.len_after_cleanup {
-                looked.by_uid.retain(|_, at| age(at) < CONSISTENCY_CHECK_INTERVAL);
-                looked.len_after_cleanup = looked.by_uid.len();
+            if checks.by_uid.len() > 2 * checks.len_after_cleanup {
+                checks.by_uid.retain(|_, at| age(at) < CONSISTENCY_CHECK_INTERVAL);
+                checks.len_after_cleanup = checks.by_uid.len();
             }
-            looked.by_uid.insert(uid.to_owned(), now);
+            checks.by_uid.insert(uid.to_owned(), now);
         }
         wait
     }
 
     async fn write_condition(&self, claim: &TrackedClaim, is_consistent: bool) -> Result<ReconcileAction, Interrupted> {
-        let mut told = claim.object.clone();
-        let status = told.status.get_or_insert_default();
+        let mut updated = claim.object.clone();
+        let status = updated.status.get_or_insert_default();
         let stored = std::mem::take(&mut status.conditions);
         let mut conditions = ConditionSet::open(dependents::NODECLAIM, ObjectFacts::of(&claim.object.metadata), stored);
         let now = self.ctx.now();
@@ -76,7 +78,7 @@ impl Consistency {
             conditions.set_true(CONSISTENT_STATE_FOUND, now);
         }
         status.conditions = conditions.into_conditions();
-        let written = actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &told).await;
+        let written = actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &updated).await;
         api_result("patching nodeclaim status", written)?;
         Ok(ReconcileAction::RequeueAfter(CONSISTENCY_CHECK_INTERVAL))
     }
@@ -95,7 +97,8 @@ impl Reconcile for Consistency {
             let cluster = self.ctx.cluster.lock();
             let mut nodes = cluster.nodes_of(&claim.engine_claim.provider_id);
             let first = nodes.next().cloned();
-            // One that has not joined yet is none: there is nothing to compare, and whoever registers it would find the claim changed.
+            // An unregistered node is skipped: there is nothing to compare yet, and a write would
+            // make the write of registration fail with a conflict.
             first.filter(|_| nodes.next().is_none() && claim.is_condition_true("Registered"))
         };
         let Some(node) = node else { return Ok(ReconcileAction::Done) };
@@ -108,25 +111,25 @@ impl Reconcile for Consistency {
     }
 }
 
-/// Resources of which the node has clearly less than was promised.
+/// Returns the resources of which the node has less than nine tenths of what was promised.
 fn shape_issues(claim: &TrackedClaim, node: &Node) -> Vec<String> {
     if claim.is_terminating() || !claim.is_condition_true("Initialized") {
         return Vec::new();
     }
     let requests = claim.object.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
     let mut issues = Vec::new();
-    for (name, asked) in requests.into_iter().flatten() {
-        let is_asked = asked.text().parse::<Quantity>().is_ok_and(|amount| !amount.is_zero());
+    for (name, requested) in requests.into_iter().flatten() {
+        let is_requested = requested.text().parse::<Quantity>().is_ok_and(|amount| !amount.is_zero());
         let expected = claim.engine_claim.capacity.get(name).unwrap_or_default();
-        let found = node.status.capacity.get(name).unwrap_or_default();
-        if !is_asked || expected.nanos() <= 0 {
+        let actual = node.status.capacity.get(name).unwrap_or_default();
+        if !is_requested || expected.nanos() <= 0 {
             continue;
         }
-        if found.nanos().saturating_mul(10) < expected.nanos().saturating_mul(CAPACITY_TENTHS_MIN) {
+        if actual.nanos().saturating_mul(10) < expected.nanos().saturating_mul(CAPACITY_TENTHS_MIN) {
             let half = expected.nanos() / 2;
-            let thousandths = found.nanos().saturating_mul(1000).saturating_add(half).div_euclid(expected.nanos());
+            let thousandths = actual.nanos().saturating_mul(1000).saturating_add(half).div_euclid(expected.nanos());
             issues.push(format!(
-                "expected {expected} of resource {name}, but found {found} ({}.{}% of expected)",
+                "expected {expected} of resource {name}, but found {actual} ({}.{}% of expected)",
                 thousandths / 10,
                 (thousandths % 10).abs()
             ));

@@ -1,9 +1,10 @@
-//! `nodeclaim.disruption`: says on every claim of a pool of ours whether it has drifted and whether it may be consolidated (spec 03 §2).
-//! It acts whenever the claim, its pool or its node class changes, every five minutes for what only the provider can tell, and at the
-//! instant at which a claim's waiting time ends.
+//! `nodeclaim.disruption`: sets the conditions `Drifted` and `Consolidatable` of every claim whose
+//! NodePool is managed (spec 03 §2). It runs whenever the claim, its NodePool or its node class
+//! changes, every five minutes for drift that only the provider can detect, and at the end of the
+//! claim's `consolidateAfter`.
 //!
-//! What is said is what the engine says of the same claim, so `kerf plan` and the conditions never differ. A step that fails leaves its
-//! condition as it was and does not keep the other from being written.
+//! The engine computes both conditions, so `kerf plan` and the conditions never differ. A check
+//! that fails leaves its condition unchanged and does not prevent the other from being written.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,7 @@ use kerf_api::slim::Str;
 use kerf_cloud::InstanceError;
 use kerf_engine::{Consolidatable, PoolInput, TemplateHash, consolidatable, drift_reason, must_verify_type};
 use kerf_runtime::{MergePatch, ReconcileAction};
-use kerf_state::{NodeClassState, TrackedClaim, to_engine_pool as as_seen};
+use kerf_state::{NodeClassState, TrackedClaim, to_engine_pool};
 use tracing::debug;
 
 use crate::actions;
@@ -30,21 +31,21 @@ const INITIALIZED: &str = "Initialized";
 const DRIFTED: &str = "Drifted";
 const CONSOLIDATABLE: &str = "Consolidatable";
 
-/// How often a claim's drift is looked at, whatever happens to it.
+/// Interval between two drift checks without any event.
 const DRIFT_CHECK_INTERVAL: Duration = Duration::from_mins(5);
-/// How long a type that was found in its pool's list is not looked for again.
+/// Time for which an instance type that the provider listed is not verified again.
 const TYPE_VERIFIED_TTL: Duration = Duration::from_mins(30);
 
-/// The controller.
 pub(crate) struct ClaimDisruption {
     ctx: Context,
-    /// Until when the type of a claim counts as found, by uid.
+    /// Time until which the instance type of a claim counts as verified, by UID.
     types_verified_until: Mutex<BTreeMap<String, Timestamp>>,
-    /// What claims were last told of each pool.
+    /// The version of each NodePool with which its claims were last enqueued.
     pool_versions: Mutex<BTreeMap<Str, PoolVersion>>,
 }
 
-/// All of a pool that claims are compared with: its status changes with every node, and is none of their business.
+/// The fields of a NodePool that claims are compared with. Its status is not one of them: it
+/// changes with every node.
 #[derive(PartialEq, Eq)]
 struct PoolVersion {
     uid: Option<String>,
@@ -57,7 +58,8 @@ impl ClaimDisruption {
         Self { ctx, types_verified_until: Mutex::default(), pool_versions: Mutex::default() }
     }
 
-    /// Whether a pool is another one for its claims than when they were last told of it.
+    /// Records the NodePool's version. Returns true if it differs from the recorded one, so that
+    /// the claims of the NodePool must be checked again.
     pub(crate) fn update_pool_version(&self, pool: &NodePool) -> bool {
         let version = PoolVersion {
             uid: pool.metadata.uid.clone(),
@@ -65,13 +67,13 @@ impl ClaimDisruption {
             hash: template_hash(pool),
         };
         let name = Str::from(pool.metadata.name.as_deref().unwrap_or_default());
-        let mut told = self.pool_versions.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_known = told.get(&name) == Some(&version);
-        told.insert(name, version);
+        let mut versions = self.pool_versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = versions.get(&name) == Some(&version);
+        versions.insert(name, version);
         !is_known
     }
 
-    /// The pool is gone.
+    /// Removes the recorded version of a deleted NodePool.
     pub(crate) fn forget_pool(&self, pool: &str) {
         self.pool_versions.lock().unwrap_or_else(PoisonError::into_inner).remove(pool);
     }
@@ -106,7 +108,8 @@ impl ClaimDisruption {
         Ok(ReconcileAction::RequeueAfter(DRIFT_CHECK_INTERVAL))
     }
 
-    /// Asks in the order of spec 03 §2.1, the dearest question last.
+    /// Checks drift in the order of spec 03 §2.1; the most expensive check, a call to the provider,
+    /// is last.
     async fn check_drift(
         &self,
         claim: &TrackedClaim,
@@ -114,17 +117,17 @@ impl ClaimDisruption {
         object: &NodePool,
     ) -> Result<DriftCheck, Error> {
         let (now, rules) = (self.ctx.now(), self.ctx.cloud.label_rules());
-        let mut seen = claim.engine_claim.clone();
-        seen.lifecycle.provider_drift = None;
-        seen.lifecycle.type_verified_until = Some(Timestamp::MAX);
-        if let Some(reason) = drift_reason(&seen, pool, &[], rules, now) {
+        let mut engine_claim = claim.engine_claim.clone();
+        engine_claim.lifecycle.provider_drift = None;
+        engine_claim.lifecycle.type_verified_until = Some(Timestamp::MAX);
+        if let Some(reason) = drift_reason(&engine_claim, pool, &[], rules, now) {
             return Ok(DriftCheck::Drifted(reason));
         }
-        seen.lifecycle.type_verified_until = self.types_verified_until().get(claim.uid()).copied();
-        if must_verify_type(&seen, now) {
+        engine_claim.lifecycle.type_verified_until = self.types_verified_until().get(claim.uid()).copied();
+        if must_verify_type(&engine_claim, now) {
             let types = self.ctx.cloud.instance_types(object).await;
             let types = types.map_err(|cause| Error::Cloud { doing: "getting instance types", cause: cause.into() })?;
-            if let Some(reason) = drift_reason(&seen, pool, &types, rules, now) {
+            if let Some(reason) = drift_reason(&engine_claim, pool, &types, rules, now) {
                 return Ok(DriftCheck::Drifted(reason));
             }
             let mut verified = self.types_verified_until();
@@ -134,8 +137,8 @@ impl ClaimDisruption {
         match self.ctx.cloud.drift(&claim.object).await {
             Ok(None) => Ok(DriftCheck::NotDrifted),
             Ok(Some(reason)) => Ok(DriftCheck::Drifted(Str::from(reason))),
-            Err(why) => match InstanceError::classify(why.0) {
-                // Its end is somebody else's business.
+            Err(error) => match InstanceError::classify(error.0) {
+                // `nodeclaim.garbagecollection` deletes claims without an instance.
                 InstanceError::NotFound(_) => Ok(DriftCheck::Unknown),
                 InstanceError::Other(cause) => Err(Error::Cloud { doing: "checking drift", cause }),
             },
@@ -149,9 +152,9 @@ impl ClaimDisruption {
         pool: &PoolInput,
     ) -> ReconcileAction {
         let now = self.ctx.now();
-        let mut seen = claim.engine_claim.clone();
-        seen.lifecycle.is_initialized = conditions.is_true(INITIALIZED);
-        match consolidatable(&seen, pool, now) {
+        let mut engine_claim = claim.engine_claim.clone();
+        engine_claim.lifecycle.is_initialized = conditions.is_true(INITIALIZED);
+        match consolidatable(&engine_claim, pool, now) {
             Consolidatable::Yes => {
                 if conditions.get(CONSOLIDATABLE).is_none() {
                     debug!("marking consolidatable");
@@ -173,7 +176,8 @@ impl ClaimDisruption {
             }
             Consolidatable::Waiting { until } => {
                 if clear_condition(conditions, CONSOLIDATABLE) {
-                    let since = seen.lifecycle.last_pod_event.or(seen.lifecycle.initialized_at).unwrap_or(now);
+                    let since =
+                        engine_claim.lifecycle.last_pod_event.or(engine_claim.lifecycle.initialized_at).unwrap_or(now);
                     debug!(
                         reason = "consolidateAfter window not yet elapsed",
                         lastPodEventTime = %since,
@@ -200,56 +204,57 @@ impl Reconcile for ClaimDisruption {
         let Some(object) = claim.pool().and_then(|pool| self.ctx.managed_pool(pool)) else {
             return Ok(ReconcileAction::Done);
         };
-        // What is written on the pool counts, not what will be: claims of an older hash version are taken along before it is.
-        let mut pool = as_seen(&object, &NodeClassState::Ready, None);
+        // Use the hash in the NodePool's annotations, not the one of its current template: claims
+        // with an older hash version are migrated before the annotation is written.
+        let mut pool = to_engine_pool(&object, &NodeClassState::Ready, None);
         pool.disruption.hash = template_hash(&object);
 
-        let mut told = claim.object.clone();
-        let status = told.status.get_or_insert_default();
+        let mut updated = claim.object.clone();
+        let status = updated.status.get_or_insert_default();
         let stored = std::mem::take(&mut status.conditions);
         let facts = ObjectFacts::of(&claim.object.metadata);
         let mut conditions = ConditionSet::open(dependents::NODECLAIM, facts, stored.clone());
         let drift = self.set_drifted(&mut conditions, &claim, &pool, &object).await;
         let wait = match pool.disruption.replicas {
             None => self.set_consolidatable(&mut conditions, &claim, &pool),
-            // The nodes of a static pool are all wanted.
+            // All nodes of a static NodePool are wanted, whatever pods they run.
             Some(_) => ReconcileAction::Done,
         };
         let is_same = |kind: &str| conditions.get(kind) == stored.iter().find(|c| c.condition_type == kind);
         if is_same(DRIFTED) && is_same(CONSOLIDATABLE) {
-            // The other conditions are for others to open.
+            // Opening the set adds missing conditions; writing those is up to other controllers.
             return Ok(drift?.soonest(wait));
         }
         status.conditions = conditions.into_conditions();
-        let written = actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &told).await;
+        let written = actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &updated).await;
         match api_result("patching nodeclaim status", written) {
             Ok(_) => Ok(drift?.soonest(wait)),
-            stopped => Interrupted::into_result(stopped.map(|_| ReconcileAction::Done)),
+            interrupted => Interrupted::into_result(interrupted.map(|_| ReconcileAction::Done)),
         }
     }
 }
 
-/// Whether a claim has drifted.
+/// Result of a drift check.
 enum DriftCheck {
-    /// It has not.
     NotDrifted,
-    /// It has, for this reason.
+    /// The claim has drifted, for this reason.
     Drifted(Str),
-    /// Its machine is gone, and with it everything to compare.
+    /// The claim has no instance any more, so there is nothing to compare.
     Unknown,
 }
 
-/// Removes a condition; says whether it was there.
+/// Removes a condition. Returns true if it existed.
 fn clear_condition(conditions: &mut ConditionSet, kind: &str) -> bool {
-    // Only dependents cannot be cleared, and these two are none.
+    // Only dependent conditions cannot be cleared, and neither of these is one.
     conditions.clear(kind).unwrap_or(false)
 }
 
-/// The hash that is written on a pool, if all of it is.
+/// Returns the hash in the NodePool's annotations. Returns `None` if the hash or its version is
+/// missing.
 fn template_hash(pool: &NodePool) -> Option<TemplateHash> {
     let annotations = pool.metadata.annotations.as_ref()?;
-    let written = |key: &str| annotations.get(key).map(|text| Str::from(text.as_str()));
-    Some(TemplateHash { hash: written(NODEPOOL_HASH)?, version: written(NODEPOOL_HASH_VERSION)? })
+    let annotation = |key: &str| annotations.get(key).map(|text| Str::from(text.as_str()));
+    Some(TemplateHash { hash: annotation(NODEPOOL_HASH)?, version: annotation(NODEPOOL_HASH_VERSION)? })
 }
 
 fn elapsed(from: Timestamp, to: Timestamp) -> Duration {

@@ -1,5 +1,6 @@
-//! `nodeclaim.expiration`: deletes every claim of ours at the instant at which its `expireAfter` is over (spec 03 §12.1). Nothing holds
-//! it up, neither budgets nor pods that want to be left alone; the drain that follows is as careful as any.
+//! `nodeclaim.expiration`: deletes every managed claim when its `expireAfter` has elapsed (spec 03
+//! §12.1). Neither budgets nor `do-not-disrupt` annotations delay the deletion; the node is then
+//! drained like any other.
 
 use std::time::Duration;
 
@@ -13,7 +14,6 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::Error;
 
-/// The controller.
 pub(crate) struct Expiration {
     ctx: Context,
 }

@@ -1,5 +1,6 @@
-//! `nodeclaim.garbagecollection` and `instance.garbagecollection`: every two minutes, claims whose machine is gone are deleted (spec 04
-//! §6.2), and machines that no claim stands for are terminated. Both read the same list, so neither can be fooled by what the other does.
+//! `nodeclaim.garbagecollection` and `instance.garbagecollection`: every two minutes delete claims
+//! whose instance no longer exists (spec 04 §6.2), and terminate instances without a claim. Both
+//! use one list of instances, so neither sees the deletions of the other.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,14 +19,13 @@ use crate::controllers::Reconcile;
 use crate::error::Error;
 use crate::logs::reference;
 
-/// How often machines are listed.
+/// Interval between two lists of instances.
 const COLLECTION_INTERVAL: Duration = Duration::from_mins(2);
-/// How many deletions go on at the same time.
+/// Number of concurrent deletions.
 const CONCURRENT_DELETIONS_MAX: usize = 20;
-/// A machine younger than this may belong to a claim that does not say so yet.
+/// A younger instance may belong to a claim that has not recorded it yet.
 const INSTANCE_AGE_MIN: Duration = Duration::from_secs(30);
 
-/// The controller.
 pub(crate) struct GarbageCollection {
     ctx: Context,
 }
@@ -35,28 +35,28 @@ impl GarbageCollection {
         Self { ctx }
     }
 
-    async fn collect_claims(&self, machines: &[Instance]) -> Vec<Error> {
-        let there: BTreeSet<&str> = machines
+    async fn collect_claims(&self, instances: &[Instance]) -> Vec<Error> {
+        let running_ids: BTreeSet<&str> = instances
             .iter()
-            .filter(|machine| !machine.is_terminating)
-            .map(|machine| machine.provider_id.as_str())
+            .filter(|instance| !instance.is_terminating)
+            .map(|instance| instance.provider_id.as_str())
             .collect();
-        let lost: Vec<Arc<TrackedClaim>> = {
+        let claims: Vec<Arc<TrackedClaim>> = {
             let cluster = self.ctx.cluster.lock();
             let all = cluster.all::<TrackedClaim>().values();
             all.filter(|claim| {
                 self.ctx.manages_claim(claim)
                     && claim.is_condition_true("Registered")
                     && !claim.is_terminating()
-                    && !there.contains(claim.engine_claim.provider_id.as_str())
+                    && !running_ids.contains(claim.engine_claim.provider_id.as_str())
                     && !has_ready_node(&cluster, claim)
             })
             .cloned()
             .collect()
         };
         let mut errors = Vec::new();
-        for some in lost.chunks(CONCURRENT_DELETIONS_MAX) {
-            errors.extend(join_all(some.iter().map(|claim| self.collect_claim(claim))).await.into_iter().flatten());
+        for chunk in claims.chunks(CONCURRENT_DELETIONS_MAX) {
+            errors.extend(join_all(chunk.iter().map(|claim| self.collect_claim(claim))).await.into_iter().flatten());
         }
         errors
     }
@@ -66,34 +66,38 @@ impl GarbageCollection {
         delete_disrupted(&self.ctx, claim, "garbage_collected").await.err()
     }
 
-    async fn collect_instances(&self, machines: &[Instance]) -> Vec<Error> {
+    async fn collect_instances(&self, instances: &[Instance]) -> Vec<Error> {
         let now = self.ctx.now();
         let orphans: Vec<&Instance> = {
             let cluster = self.ctx.cluster.lock();
-            let is_claimed = |machine: &Instance| {
-                cluster.claims_of(&machine.provider_id).next().is_some()
-                    // A claim that has not noted its machine yet will find it again when it is launched.
-                    || machine.claim.as_ref().is_some_and(|name| {
+            let is_claimed = |instance: &Instance| {
+                cluster.claims_of(&instance.provider_id).next().is_some()
+                    // A claim that has not recorded its instance yet gets the same instance when
+                    // its launch is repeated.
+                    || instance.claim.as_ref().is_some_and(|name| {
                         cluster.get::<TrackedClaim>(name).is_some_and(|claim| claim.engine_claim.provider_id.is_empty())
                     })
             };
-            let is_settled = |machine: &Instance| {
-                let age = machine.launched_at.map(|at| Duration::try_from(now.duration_since(at)).unwrap_or_default());
+            let is_old_enough = |instance: &Instance| {
+                let age = instance.launched_at.map(|at| Duration::try_from(now.duration_since(at)).unwrap_or_default());
                 age.is_some_and(|age| age >= INSTANCE_AGE_MIN)
             };
-            machines.iter().filter(|m| !m.is_terminating && is_settled(m) && !is_claimed(m)).collect()
+            instances
+                .iter()
+                .filter(|instance| !instance.is_terminating && is_old_enough(instance) && !is_claimed(instance))
+                .collect()
         };
         let mut errors = Vec::new();
-        for some in orphans.chunks(CONCURRENT_DELETIONS_MAX) {
-            let deletions = some.iter().map(|machine| self.collect_instance(machine));
+        for chunk in orphans.chunks(CONCURRENT_DELETIONS_MAX) {
+            let deletions = chunk.iter().map(|instance| self.collect_instance(instance));
             errors.extend(join_all(deletions).await.into_iter().flatten());
         }
         errors
     }
 
-    async fn collect_instance(&self, machine: &Instance) -> Option<Error> {
-        debug!("provider-id" = machine.provider_id, "garbage collecting instance with no nodeclaim");
-        match self.ctx.cloud.delete(&machine.provider_id).await {
+    async fn collect_instance(&self, instance: &Instance) -> Option<Error> {
+        debug!("provider-id" = instance.provider_id, "garbage collecting instance with no nodeclaim");
+        match self.ctx.cloud.delete(&instance.provider_id).await {
             Ok(()) | Err(InstanceError::NotFound(_)) => None,
             Err(cause) => Some(Error::Cloud { doing: "terminating instance", cause: Box::new(cause) }),
         }
@@ -102,28 +106,30 @@ impl GarbageCollection {
 
 impl Reconcile for GarbageCollection {
     async fn reconcile(&self, _: &Str) -> Result<ReconcileAction, Error> {
-        // A claim that we have not heard of yet must not cost its machine.
-        let is_whole = {
+        // Cluster state must be synced: otherwise an instance would be terminated because its claim
+        // is not known yet.
+        let is_synced = {
             let mut cluster = self.ctx.cluster.lock();
             cluster.check_synced().is_synced() || cluster.has_been_synced()
         };
-        if !is_whole {
+        if !is_synced {
             return Ok(ReconcileAction::RequeueAfter(Duration::from_secs(1)));
         }
-        let machines = self
+        let instances = self
             .ctx
             .cloud
             .list()
             .await
             .map_err(|cause| Error::Cloud { doing: "listing instances", cause: Box::new(cause) })?;
-        let mut errors = self.collect_claims(&machines).await;
-        errors.extend(self.collect_instances(&machines).await);
+        let mut errors = self.collect_claims(&instances).await;
+        errors.extend(self.collect_instances(&instances).await);
         Error::combine(errors)?;
         Ok(ReconcileAction::RequeueAfter(COLLECTION_INTERVAL))
     }
 }
 
-/// Whether a kubelet still answers for the claim: then it is the cloud's list that is behind.
+/// Returns true if the claim has exactly one node and it is ready. Then the provider's list of
+/// instances is outdated.
 fn has_ready_node(cluster: &kerf_state::Cluster, claim: &TrackedClaim) -> bool {
     let mut nodes = cluster.nodes_of(&claim.engine_claim.provider_id);
     let (first, second) = (nodes.next(), nodes.next());

@@ -1,4 +1,5 @@
-//! `nodeclaim.hydration`: gives claims of older releases the label that names their node class (spec 04 §6.3).
+//! `nodeclaim.hydration`: adds the label that names the node class to claims of older releases
+//! (spec 04 §6.3).
 
 use kerf_api::labels::node_class_key;
 use kerf_api::slim::Str;
@@ -9,7 +10,6 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
 
-/// The controller.
 pub(crate) struct ClaimHydration {
     ctx: Context,
 }
@@ -27,8 +27,8 @@ impl Reconcile for ClaimHydration {
         let mut labelled = claim.object.clone();
         let labels = labelled.metadata.labels.get_or_insert_default();
         labels.insert(node_class_key(&class.group, &class.kind), class.name.clone());
-        let write = MergePatch { target: PatchTarget::Object, lock: OptimisticLock::None };
-        let written = actions::claim::update(&self.ctx, write, &claim.object, &labelled).await;
+        let patch = MergePatch { target: PatchTarget::Object, lock: OptimisticLock::None };
+        let written = actions::claim::update(&self.ctx, patch, &claim.object, &labelled).await;
         Interrupted::into_result(api_result("labelling nodeclaim", written).map(|_| ReconcileAction::Done))
     }
 }

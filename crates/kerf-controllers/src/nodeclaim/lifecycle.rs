@@ -1,8 +1,10 @@
-//! `nodeclaim.lifecycle`: acts on every claim of ours whenever it or its node changes, and brings it from launch over registration to
-//! initialization, or to its end (spec 04 §5).
+//! `nodeclaim.lifecycle`: takes each managed claim through launch, registration and initialization,
+//! or finalizes it (spec 04 §5). It runs whenever the claim or its node changes.
 //!
-//! Nothing is launched before the finalizer is stored, so that no machine can be lost. The four steps work on one copy, always all
-//! four and in this order, and what they found is written once; why a node that has just joined is not ready this very moment is not written.
+//! Nothing is launched before the finalizer is stored, so that no instance can be lost. The four
+//! steps (launch, registration, initialization, liveness) change one copy of the claim, always in
+//! this order, and the result is written once. Short-lived reasons why a registered node is not
+//! initialized yet are not written.
 
 mod finalize;
 mod health;
@@ -32,33 +34,32 @@ use crate::logs::reference;
 pub(crate) use health::RegistrationHealth;
 use launch::LaunchCache;
 
-/// The machine has been launched.
+/// Condition: the instance has been launched.
 const LAUNCHED: &str = "Launched";
-/// Its node has joined the cluster.
+/// Condition: the instance's node has joined the cluster.
 const REGISTERED: &str = "Registered";
-/// Its node has all that was promised.
+/// Condition: the node is ready and has all requested resources.
 const INITIALIZED: &str = "Initialized";
-/// How long a node that has joined may take for the rest before it is said what it lacks now.
+/// Time after registration before the reasons for a missing initialization are written.
 const STARTUP_REASONS_DELAY: Duration = Duration::from_secs(3);
-/// The machine is being terminated.
+/// Condition: the instance is being terminated.
 const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 
-/// The controller.
 pub(crate) struct Lifecycle {
     ctx: Context,
     launch_cache: LaunchCache,
     health: Arc<RegistrationHealth>,
 }
 
-/// A claim that is being worked on: the copy that the steps change.
+/// The copy of a claim that the steps change.
 struct ClaimUpdate {
     claim: NodeClaim,
     conditions: ConditionSet,
 }
 
-/// What a step leaves to do.
+/// Outcome of a step.
 enum LifecycleStep {
-    /// The claim goes on.
+    /// The following steps run; the reconcile runs again no later than this.
     Continue(ReconcileAction),
     /// The claim was deleted; there is nothing left to write.
     Deleted,
@@ -69,87 +70,94 @@ impl Lifecycle {
         Self { ctx, launch_cache: LaunchCache::default(), health }
     }
 
-    async fn advance(&self, known: &TrackedClaim) -> Result<ReconcileAction, Interrupted> {
-        let stored = self.ensure_finalizer(&known.object).await?;
-        let mut work = ClaimUpdate::open(stored.clone());
+    async fn advance(&self, tracked: &TrackedClaim) -> Result<ReconcileAction, Interrupted> {
+        let stored = self.ensure_finalizer(&tracked.object).await?;
+        let mut update = ClaimUpdate::open(stored.clone());
         let (mut next, mut errors) = (ReconcileAction::Done, Vec::new());
 
-        match self.launch(&mut work).await {
-            Ok(LifecycleStep::Continue(wanted)) => next = next.soonest(wanted),
+        match self.launch(&mut update).await {
+            Ok(LifecycleStep::Continue(action)) => next = next.soonest(action),
             Ok(LifecycleStep::Deleted) => return Ok(ReconcileAction::Done),
             Err(error) => errors.push(error),
         }
-        for outcome in [self.register(&mut work).await, self.initialize(&mut work).await] {
+        for outcome in [self.register(&mut update).await, self.initialize(&mut update).await] {
             match outcome {
-                Ok(wanted) => next = next.soonest(wanted),
+                Ok(action) => next = next.soonest(action),
                 Err(error) => errors.push(error),
             }
         }
-        match self.check_liveness(&mut work).await {
-            Ok(LifecycleStep::Continue(wanted)) => next = next.soonest(wanted),
+        match self.check_liveness(&mut update).await {
+            Ok(LifecycleStep::Continue(action)) => next = next.soonest(action),
             Ok(LifecycleStep::Deleted) => return Ok(ReconcileAction::Done),
             Err(error) => errors.push(error),
         }
 
-        if let Some(later) = self.startup_reasons_delay(&stored, &work) {
+        if let Some(delay) = self.startup_reasons_delay(&stored, &update) {
             Error::combine(errors)?;
-            return Ok(next.soonest(ReconcileAction::RequeueAfter(later)));
+            return Ok(next.soonest(ReconcileAction::RequeueAfter(delay)));
         }
-        let is_news = |kind: &str| work.conditions.is_true(kind) && !known.is_condition_true(kind);
-        let [is_launched, is_registered, is_initialized] = [LAUNCHED, REGISTERED, INITIALIZED].map(is_news);
-        let claim = self.store(&stored, work).await?;
-        // Told once it is stored: a write that lost against another is made again, and with it everything else.
+        let is_new = |kind: &str| update.conditions.is_true(kind) && !tracked.is_condition_true(kind);
+        let [is_launched, is_registered, is_initialized] = [LAUNCHED, REGISTERED, INITIALIZED].map(is_new);
+        let claim = self.store(&stored, update).await?;
+        // Log and count only after the write: after a conflict all steps run again.
         let status = claim.status.as_ref();
-        let machine = status.and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
+        let provider_id = status.and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
         let node = status.and_then(|status| status.node_name.as_deref()).unwrap_or_default();
         if is_launched {
             launch::log_launched(&claim);
         }
         if is_registered {
-            info!("provider-id" = machine, Node = %reference(node), "registered nodeclaim");
+            info!("provider-id" = provider_id, Node = %reference(node), "registered nodeclaim");
             self.ctx.metrics.node_registered(&claim);
         }
         if is_initialized {
-            self.log_initialized(machine, node);
+            self.log_initialized(provider_id, node);
         }
         Error::combine(errors)?;
         Ok(next)
     }
 
-    /// For how long what was found need not be written: it is only why something has not happened yet, and it could not have. A node that
-    /// comes up passes through several such reasons in a moment, which nobody gets to read.
-    fn startup_reasons_delay(&self, stored: &NodeClaim, work: &ClaimUpdate) -> Option<Duration> {
-        let age = work.condition_age(REGISTERED, self.ctx.now());
-        if !work.conditions.is_true(REGISTERED) || age >= STARTUP_REASONS_DELAY {
+    /// Returns the time for which the result need not be written: if it only updates the reasons of
+    /// pending conditions, and registration was less than [`STARTUP_REASONS_DELAY`] ago. A starting
+    /// node passes through several such reasons within moments, too short for a user to read them.
+    fn startup_reasons_delay(&self, stored: &NodeClaim, update: &ClaimUpdate) -> Option<Duration> {
+        let age = update.condition_age(REGISTERED, self.ctx.now());
+        if !update.conditions.is_true(REGISTERED) || age >= STARTUP_REASONS_DELAY {
             return None;
         }
         let before = stored.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        let after = work.conditions.conditions();
-        let waits = |condition: &Condition| condition.status == ConditionStatus::Unknown;
-        let is_known = |found: &Condition| {
-            let stored = before.iter().find(|stored| stored.condition_type == found.condition_type);
-            stored.is_some_and(|stored| stored == found || (waits(stored) && waits(found)))
+        let after = update.conditions.conditions();
+        let is_unknown = |condition: &Condition| condition.status == ConditionStatus::Unknown;
+        let is_unchanged = |current: &Condition| {
+            let stored = before.iter().find(|stored| stored.condition_type == current.condition_type);
+            stored.is_some_and(|stored| stored == current || (is_unknown(stored) && is_unknown(current)))
         };
-        let mut found = work.claim.clone();
-        found.status.get_or_insert_default().conditions = before.to_vec();
-        let is_mere = before != after && before.len() == after.len() && after.iter().all(is_known) && found == *stored;
-        is_mere.then(|| STARTUP_REASONS_DELAY.saturating_sub(age))
+        let mut updated = update.claim.clone();
+        updated.status.get_or_insert_default().conditions = before.to_vec();
+        let has_only_new_reasons =
+            before != after && before.len() == after.len() && after.iter().all(is_unchanged) && updated == *stored;
+        has_only_new_reasons.then(|| STARTUP_REASONS_DELAY.saturating_sub(age))
     }
 
     async fn ensure_finalizer(&self, claim: &NodeClaim) -> Result<NodeClaim, Interrupted> {
-        let mut with = claim.clone();
-        let finalizers = with.metadata.finalizers.get_or_insert_default();
+        let mut with_finalizer = claim.clone();
+        let finalizers = with_finalizer.metadata.finalizers.get_or_insert_default();
         if finalizers.iter().any(|finalizer| finalizer == TERMINATION) {
             return Ok(claim.clone());
         }
         finalizers.push(TERMINATION.to_owned());
-        api_result("adding finalizer", actions::claim::update(&self.ctx, MergePatch::OBJECT, claim, &with).await)
+        api_result(
+            "adding finalizer",
+            actions::claim::update(&self.ctx, MergePatch::OBJECT, claim, &with_finalizer).await,
+        )
     }
 
-    /// Writes what the steps found: metadata first, then status, both only if nobody else wrote meanwhile. Another controller's condition
-    /// is never undone; a machine that was just launched is remembered, so coming back is safe.
-    async fn store(&self, stored: &NodeClaim, work: ClaimUpdate) -> Result<NodeClaim, Interrupted> {
-        let ClaimUpdate { mut claim, conditions } = work;
+    /// Writes the result of the steps: metadata first, then status. Each write fails with a
+    /// conflict if another writer has changed the claim, so no other controller's condition is
+    /// lost. Repeating the steps is safe, because the launch cache still has an instance that was
+    /// just launched.
+    async fn store(&self, stored: &NodeClaim, update: ClaimUpdate) -> Result<NodeClaim, Interrupted> {
+        let ClaimUpdate { mut claim, conditions } = update;
         claim.status.get_or_insert_default().conditions = conditions.into_conditions();
         let written = actions::claim::update(&self.ctx, MergePatch::OBJECT, stored, &claim).await;
         let written = api_result("patching nodeclaim", written)?;
@@ -188,8 +196,8 @@ impl ClaimUpdate {
         self.claim.status.as_ref().and_then(|status| status.provider_id.as_deref()).unwrap_or_default()
     }
 
-    /// Whether a condition is settled. If so, it is said again for the object's present generation, so that `Ready` does not become
-    /// Unknown because somebody touched the spec.
+    /// Returns true if a condition is `True` or `False`. Then also sets its observed generation to
+    /// the current one, so that `Ready` does not become `Unknown` after a change of the object.
     fn renew_if_settled(&mut self, kind: &str, now: jiff::Timestamp) -> bool {
         let Some(condition) = self.conditions.get(kind).cloned() else { return false };
         match condition.status {
@@ -205,20 +213,22 @@ impl ClaimUpdate {
         }
     }
 
-    /// How long ago a condition became what it is.
+    /// Returns the time since the condition's last transition. Returns zero if the condition does
+    /// not exist.
     fn condition_age(&self, kind: &str, now: jiff::Timestamp) -> Duration {
         let since = self.conditions.get(kind).map_or(now, |condition| condition.last_transition_time.0);
         Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO)
     }
 }
 
-/// A text as conditions and events carry it: its first 300 bytes, with dots where it was cut (spec 04 §2.2).
+/// Returns the text as conditions and Events carry it: a text of 300 bytes or more is cut after 300
+/// bytes and `...` is added (spec 04 §2.2).
 fn truncated(text: &str) -> String {
     const BYTES_MAX: usize = 300;
     if text.len() < BYTES_MAX {
         return text.to_owned();
     }
-    // Not in the middle of a letter.
+    // Do not cut inside a character.
     let end = (0..=BYTES_MAX).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     format!("{}...", &text[..end])
 }
@@ -227,7 +237,7 @@ fn truncated(text: &str) -> String {
 mod tests {
     use super::*;
 
-    // spec 04 #43 (the text; that it lands in the condition is tested in the sandbox)
+    // spec 04 #43 (the text only; a sandbox test covers the condition)
     #[test]
     fn long_texts_are_cut_at_300_bytes() {
         assert_eq!(truncated(&"x".repeat(299)), "x".repeat(299));

@@ -1,5 +1,6 @@
-//! `state.nodeclaimgc`: fifteen seconds after a claim was created, looks whether it is still there. One that was deleted before its
-//! creator noted it would otherwise hold up every decision for ever (spec 04 §4.9).
+//! `state.nodeclaimgc`: 15 seconds after a claim was created, checks that it still exists. A claim
+//! that was deleted before any watch reported it would otherwise keep cluster state unsynced
+//! forever (spec 04 §4.9).
 
 use std::time::Duration;
 
@@ -11,10 +12,9 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::Error;
 
-/// When a claim is looked at after its creation.
+/// Delay between the creation of a claim and the check.
 pub(crate) const EXISTENCE_CHECK_DELAY: Duration = Duration::from_secs(15);
 
-/// The controller.
 pub(crate) struct StaleClaims {
     ctx: Context,
 }
@@ -27,10 +27,10 @@ impl StaleClaims {
 
 impl Reconcile for StaleClaims {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
-        let is_there = actions::claim::exists(&self.ctx, name)
+        let exists = actions::claim::exists(&self.ctx, name)
             .await
             .map_err(|cause| Error::Api { doing: "getting nodeclaim", cause })?;
-        if !is_there {
+        if !exists {
             self.ctx.cluster.lock().remove_unobserved(name);
         }
         Ok(ReconcileAction::Done)

@@ -1,5 +1,6 @@
-//! `metrics.nodepool`: says every ten seconds what the claims of a pool cost an hour (spec 04 §13.2), at the prices that its provider asks
-//! now. A claim that does not say yet where and as what it runs costs nothing so far.
+//! `metrics.nodepool`: every ten seconds sets the hourly price of a NodePool's claims (spec 04
+//! §13.2), at the provider's current prices. A claim without labels for instance type, zone and
+//! capacity type counts as free.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,10 +18,9 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::Error;
 
-/// How often a pool is looked at.
+/// Interval between two updates.
 const COST_UPDATE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The controller.
 pub(crate) struct NodePoolCost {
     ctx: Context,
 }
@@ -55,14 +55,16 @@ impl Reconcile for NodePoolCost {
     }
 }
 
-/// What a claim costs an hour, by its type, zone and capacity type.
+/// Returns the hourly price of the claim's offering. Returns `None` if its labels name no known
+/// offering.
 fn price(claim: &TrackedClaim, types: &BTreeMap<&str, &InstanceType>) -> Option<Price> {
     let label = |key: &str| claim.engine_claim.labels.get(key);
     let (zone, capacity_type) = (label(labels::ZONE)?, label(labels::CAPACITY_TYPE)?);
-    let described = types.get(label(labels::INSTANCE_TYPE)?)?;
-    let is = |requirement: Option<&Requirement>, value: &str| requirement.is_some_and(|r| r.has(value));
-    let offering = described.offerings.iter().find(|o| {
-        is(o.requirements.get(labels::ZONE), zone) && is(o.requirements.get(labels::CAPACITY_TYPE), capacity_type)
+    let instance_type = types.get(label(labels::INSTANCE_TYPE)?)?;
+    let allows = |requirement: Option<&Requirement>, value: &str| requirement.is_some_and(|r| r.has(value));
+    let offering = instance_type.offerings.iter().find(|o| {
+        allows(o.requirements.get(labels::ZONE), zone)
+            && allows(o.requirements.get(labels::CAPACITY_TYPE), capacity_type)
     })?;
     Some(offering.price)
 }

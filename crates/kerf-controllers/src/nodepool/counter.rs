@@ -1,4 +1,5 @@
-//! `nodepool.counter`: writes every five seconds what a pool's nodes amount to (spec 04 §8.2).
+//! `nodepool.counter`: every five seconds writes the sum of a NodePool's resources into its status
+//! (spec 04 §8.2).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,14 +14,13 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
 
-/// How often it is counted.
+/// Interval between two counts.
 const COUNT_INTERVAL: Duration = Duration::from_secs(5);
-/// When it is counted again if the picture was not whole.
+/// Delay before the next attempt while cluster state is not synced.
 const UNSYNCED_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Resources that are always named.
+/// Resources that the status always contains, even if zero.
 const BASE_RESOURCES: [&str; 5] = ["cpu", "memory", "pods", "ephemeral-storage", "nodes"];
 
-/// The controller.
 pub(crate) struct NodePoolCounter {
     ctx: Context,
 }
@@ -41,26 +41,28 @@ impl Reconcile for NodePoolCounter {
             }
             cluster.pool_usage(name)
         };
-        let mut told = pool.as_ref().clone();
-        let status = told.status.get_or_insert_default();
+        let mut updated = pool.as_ref().clone();
+        let status = updated.status.get_or_insert_default();
         status.nodes = Some(usage.get("nodes").map_or(0, |nodes| nodes.value()));
         status.resources = Some(status_resources(&usage, status.resources.as_ref()));
-        let write = MergePatch { target: PatchTarget::Status, lock: OptimisticLock::None };
+        let patch = MergePatch { target: PatchTarget::Status, lock: OptimisticLock::None };
         let outcome =
-            api_result("patching nodepool status", actions::pool::update(&self.ctx, write, &pool, &told).await);
+            api_result("patching nodepool status", actions::pool::update(&self.ctx, patch, &pool, &updated).await);
         Interrupted::into_result(outcome.map(|_| ReconcileAction::RequeueAfter(COUNT_INTERVAL)))
     }
 }
 
-/// The usage as the status carries it. A quantity that says the same in other words is left as it is.
+/// Returns the usage for the status. A stored quantity of equal value keeps its text, so that
+/// nothing is written.
 fn status_resources(usage: &BTreeMap<Str, Quantity>, stored: Option<&Resources>) -> Resources {
     let zeros = BASE_RESOURCES.iter().map(|name| ((*name).to_owned(), Quantity::ZERO));
     let all: BTreeMap<String, Quantity> =
         zeros.chain(usage.iter().map(|(name, amount)| (name.to_string(), *amount))).collect();
     all.into_iter()
         .map(|(name, amount)| {
-            let known = stored.and_then(|stored| stored.get(&name));
-            let same = known.filter(|known| known.text().parse::<Quantity>().is_ok_and(|known| known == amount));
+            let previous = stored.and_then(|stored| stored.get(&name));
+            let same = previous
+                .filter(|previous| previous.text().parse::<Quantity>().is_ok_and(|previous| previous == amount));
             let text = same.cloned().unwrap_or_else(|| QuantityText::from(amount.to_string()));
             (name, text)
         })

@@ -1,4 +1,5 @@
-//! `nodepool.hash`: writes a pool's drift hash onto it, and takes claims of older hash versions along (spec 04 §8.1).
+//! `nodepool.hash`: writes a NodePool's drift hash into its annotations, and migrates claims with
+//! an older hash version (spec 04 §8.1).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,10 +17,9 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
 
-/// Annotations are merged key by key, so nobody else's are lost.
+/// A merge patch changes single annotations, so those of other writers are kept without a lock.
 const UNLOCKED: MergePatch = MergePatch { target: PatchTarget::Object, lock: OptimisticLock::None };
 
-/// The controller.
 pub(crate) struct NodePoolHash {
     ctx: Context,
 }
@@ -61,7 +61,7 @@ impl NodePoolHash {
 impl Reconcile for NodePoolHash {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some(pool) = self.ctx.managed_pool(name) else { return Ok(ReconcileAction::Done) };
-        // A template with a duration that means nothing has no hash; validation tells which field it is.
+        // A template with an invalid duration has no hash; `nodepool.validation` reports the field.
         let Ok(hash) = nodepool_hash(&pool.spec.template) else { return Ok(ReconcileAction::Done) };
         Interrupted::into_result(self.write(&pool, &hash.to_string()).await)
     }

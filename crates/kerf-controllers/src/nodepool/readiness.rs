@@ -1,4 +1,5 @@
-//! `nodepool.readiness`: says on a pool whether its node class can be used (spec 04 §8.3). Only pools that are ready take pods.
+//! `nodepool.readiness`: sets a NodePool's condition `NodeClassReady` (spec 04 §8.3). Only
+//! NodePools that are ready get nodes for pods.
 
 use kerf_api::conditions::{ConditionStatus, READY};
 use kerf_api::slim::Str;
@@ -9,10 +10,9 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted};
 
-/// The condition that tells.
+/// Type of the condition that this controller sets.
 const NODE_CLASS_READY: &str = "NodeClassReady";
 
-/// The controller.
 pub(crate) struct Readiness {
     ctx: Context,
 }
@@ -28,7 +28,7 @@ impl Reconcile for Readiness {
         let Some(pool) = self.ctx.managed_pool(name) else { return Ok(ReconcileAction::Done) };
         let class = {
             let cluster = self.ctx.cluster.lock();
-            // Before the classes are listed, one that is not known need not be missing.
+            // Until node classes are listed, an unknown class need not be missing.
             if !cluster.all::<NodeClass>().is_listed() {
                 return Ok(ReconcileAction::RequeueWithBackoff);
             }
@@ -47,19 +47,19 @@ impl Reconcile for Readiness {
     }
 }
 
-/// Why a class cannot be used, as reason and message.
+/// Checks if a node class can be used. The error is reason and message of the condition.
 fn check_node_class(class: Option<&NodeClass>) -> Result<(), (String, String)> {
-    let no = |reason: &str, message: &str| Err((reason.to_owned(), message.to_owned()));
-    let Some(class) = class else { return no("NodeClassNotFound", "NodeClass not found on cluster") };
+    let not_ready = |reason: &str, message: &str| Err((reason.to_owned(), message.to_owned()));
+    let Some(class) = class else { return not_ready("NodeClassNotFound", "NodeClass not found on cluster") };
     if class.metadata.deletion_timestamp.is_some() {
-        return no("NodeClassTerminating", "NodeClass is Terminating");
+        return not_ready("NodeClassTerminating", "NodeClass is Terminating");
     }
     let ready = class.status.conditions.iter().find(|condition| condition.condition_type == READY);
     match ready.map(|condition| (&condition.status, condition)) {
         Some((ConditionStatus::True, _)) => Ok(()),
-        Some((ConditionStatus::False, condition)) => no(&condition.reason, &condition.message),
+        Some((ConditionStatus::False, condition)) => not_ready(&condition.reason, &condition.message),
         Some((ConditionStatus::Unknown | ConditionStatus::Unsupported(_), _)) | None => {
-            no("NodeClassReadinessUnknown", "Node Class Readiness Unknown")
+            not_ready("NodeClassReadinessUnknown", "Node Class Readiness Unknown")
         }
     }
 }

@@ -1,5 +1,6 @@
-//! `nodepool.registrationhealth`: starts a pool's `NodeRegistrationHealthy` afresh whenever the pool or its class changed, and after a
-//! restart takes up what it said (spec 04 §8.4).
+//! `nodepool.registrationhealth`: resets a NodePool's condition `NodeRegistrationHealthy` whenever
+//! the NodePool or its node class has changed. After a restart it restores the registration history
+//! from the condition (spec 04 §8.4).
 
 use std::sync::Arc;
 
@@ -16,7 +17,6 @@ use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
 use crate::nodeclaim::lifecycle::RegistrationHealth;
 
-/// The controller.
 pub(crate) struct NodePoolRegistrationHealth {
     ctx: Context,
     health: Arc<RegistrationHealth>,
@@ -31,8 +31,8 @@ impl NodePoolRegistrationHealth {
         let Some(pool) = self.ctx.managed_pool(name) else { return Ok(ReconcileAction::Done) };
         let Some(class) = self.ctx.cluster.lock().class_of(&pool).cloned() else { return Ok(ReconcileAction::Done) };
         let uid = pool.metadata.uid.clone().unwrap_or_default();
-        let mut told = pool.as_ref().clone();
-        let status = told.status.get_or_insert_default();
+        let mut updated = pool.as_ref().clone();
+        let status = updated.status.get_or_insert_default();
         let stored = std::mem::take(&mut status.conditions);
         let mut conditions = ConditionSet::open(dependents::NODEPOOL, ObjectFacts::of(&pool.metadata), stored);
         let condition = conditions.get(NODE_REGISTRATION_HEALTHY).cloned();
@@ -55,7 +55,7 @@ impl NodePoolRegistrationHealth {
         status.conditions = conditions.into_conditions();
         api_result(
             "patching nodepool status",
-            actions::pool::update(&self.ctx, MergePatch::STATUS, &pool, &told).await,
+            actions::pool::update(&self.ctx, MergePatch::STATUS, &pool, &updated).await,
         )?;
         if is_outdated {
             self.health.clear(&uid);

@@ -1,4 +1,5 @@
-//! `nodepool.validation`: says on a pool whether its words make sense beyond what admission checks (spec 04 §8.5).
+//! `nodepool.validation`: sets a NodePool's condition `ValidationSucceeded` from checks beyond
+//! those of admission (spec 04 §8.5).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,17 +16,17 @@ use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted};
 use crate::logs::json;
 
-/// The condition that tells.
+/// Type of the condition that this controller sets.
 const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
 
-/// The controller.
 pub(crate) struct Validation {
     ctx: Context,
-    /// What was said last of each pool, by its name: it is not said again at every look.
+    /// The last logged values of each NodePool, by name, so that unchanged ones are not logged
+    /// again.
     logged: Mutex<BTreeMap<Str, Vec<IgnoredValues>>>,
 }
 
-/// Values of a requirement that mean nothing beside others that do.
+/// A requirement with some invalid values. They are ignored; the valid ones apply.
 #[derive(Debug, PartialEq, Eq)]
 struct IgnoredValues {
     key: String,
@@ -38,13 +39,13 @@ impl Validation {
         Self { ctx, logged: Mutex::default() }
     }
 
-    /// Says which values of a pool are ignored, if that is news.
+    /// Logs the ignored values of a NodePool, if they differ from those logged last.
     fn log_ignored(&self, name: &Str, pool: Option<&NodePool>) {
         let requirements = pool.into_iter().flat_map(|pool| &pool.spec.template.spec.requirements);
         let ignored: Vec<IgnoredValues> =
             requirements.filter_map(|requirement| self.ignored_values(requirement)).collect();
-        let mut told = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.get(name).map(Vec::as_slice).unwrap_or_default() == ignored {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.get(name).map(Vec::as_slice).unwrap_or_default() == ignored {
             return;
         }
         for IgnoredValues { key, valid, invalid } in &ignored {
@@ -56,8 +57,8 @@ impl Validation {
                 "please correct found invalid values, proceeding with valid values"
             );
         }
-        told.insert(name.clone(), ignored);
-        told.retain(|_, ignored| !ignored.is_empty());
+        logged.insert(name.clone(), ignored);
+        logged.retain(|_, ignored| !ignored.is_empty());
     }
 
     fn ignored_values(&self, requirement: &RequirementWithMinValues) -> Option<IgnoredValues> {

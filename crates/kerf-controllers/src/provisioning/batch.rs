@@ -1,7 +1,9 @@
-//! The batch window (spec 02 §1.2): it closes when nothing new has come for a while, and at the latest after its longest time. What
-//! has been seen in a window does not keep it open.
+//! The batch window (spec 02 §1.2). It closes when no new trigger has arrived for the idle
+//! duration, and at the latest after the maximum duration. A trigger that the window has seen
+//! already does not extend it.
 //!
-//! To those who look at queues it is one of batches: a batch waits from its first reason on, until it is begun.
+//! Queue metrics present batches as a queue: a batch waits from its first trigger until its pass
+//! begins.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,27 +14,27 @@ use kerf_runtime::QueueStats;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Gathers reasons to decide.
+/// Collects triggers into batches.
 #[derive(Debug)]
 pub(crate) struct Batcher {
     idle: Duration,
     max: Duration,
     state: Mutex<BatchState>,
-    /// One slot: arming what is armed changes nothing.
+    /// Holds at most one signal, so several triggers before `wait` count as one.
     trigger_signal: Notify,
 }
 
 #[derive(Debug, Default)]
 struct BatchState {
-    /// The reasons of the open window.
+    /// UIDs of the triggers in the open window.
     seen: BTreeSet<Str>,
-    /// How many batches there were.
+    /// Number of batches so far, including the open one.
     batches: u64,
-    /// When the first reason came of the window that is open.
+    /// Time of the first trigger of the open window; `None` if no window is open.
     opened_at: Option<Instant>,
-    /// When the first reason came of the batch that waits to be begun.
+    /// Time of the first trigger of a closed batch whose pass has not begun.
     waiting_since: Option<Instant>,
-    /// When the batch was begun that is being worked on.
+    /// Time at which the running pass began.
     begun_at: Option<Instant>,
 }
 
@@ -45,7 +47,8 @@ impl Batcher {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There is a reason to decide, known by its uid. One that this window has seen already does nothing at all.
+    /// Adds a trigger, identified by the UID of its pod or node. A UID that the open window has
+    /// already seen has no effect.
     pub(crate) fn trigger(&self, uid: &Str) {
         let mut state = self.state();
         if !state.seen.insert(uid.clone()) {
@@ -59,7 +62,7 @@ impl Batcher {
         self.trigger_signal.notify_one();
     }
 
-    /// Waits for a reason, and then for the window to close.
+    /// Waits for a trigger, and then until the window closes.
     pub(crate) async fn wait(&self) {
         self.trigger_signal.notified().await;
         let start = Instant::now();
@@ -77,19 +80,21 @@ impl Batcher {
         state.waiting_since = state.opened_at.take();
     }
 
-    /// The batch is worked on from now on. Says for how long it has waited.
+    /// Records that the pass of the closed batch begins. Returns the time for which the batch has
+    /// waited.
     pub(crate) fn begin(&self) -> Duration {
         let (now, mut state) = (Instant::now(), self.state());
         state.begun_at = Some(now);
         state.waiting_since.take().map(|since| now - since).unwrap_or_default()
     }
 
-    /// The batch is done with.
+    /// Records that the pass has ended.
     pub(crate) fn end(&self) {
         self.state().begun_at = None;
     }
 
-    /// What waits, and what is worked on. A batch that fails does not come back: the reasons that are left make another.
+    /// Returns the queue statistics of batches. There are no retries: after a failed pass the
+    /// remaining triggers open another batch.
     pub(crate) fn stats(&self) -> QueueStats {
         let state = self.state();
         let running = state.begun_at.map(|begun| begun.elapsed()).unwrap_or_default();
@@ -113,7 +118,7 @@ mod tests {
         Str::from(n.to_string())
     }
 
-    /// How long the window stays open, with triggers at these milliseconds.
+    /// Returns after how many milliseconds the window closes, for triggers at these milliseconds.
     async fn closes_after(idle: u64, max: u64, triggers: &[(u64, usize)]) -> u128 {
         let batcher = Arc::new(Batcher::new(Duration::from_millis(idle), Duration::from_millis(max)));
         let start = Instant::now();
@@ -130,25 +135,25 @@ mod tests {
 
     // spec 02 #1
     #[tokio::test(start_paused = true)]
-    async fn one_reason_waits_for_the_idle_window_only() {
+    async fn one_trigger_closes_the_window_after_the_idle_duration() {
         assert_eq!(closes_after(1000, 10_000, &[(0, 1)]).await, 1000);
     }
 
     // spec 02 #2
     #[tokio::test(start_paused = true)]
-    async fn the_same_reason_again_does_not_extend_the_window() {
+    async fn a_repeated_trigger_does_not_extend_the_window() {
         assert_eq!(closes_after(5000, 10_000, &[(0, 1), (3000, 1)]).await, 5000);
     }
 
     // spec 02 #3
     #[tokio::test(start_paused = true)]
-    async fn another_reason_extends_the_window() {
+    async fn a_new_trigger_extends_the_window() {
         assert_eq!(closes_after(5000, 10_000, &[(0, 1), (3000, 2)]).await, 8000);
     }
 
     // spec 02 #4
     #[tokio::test(start_paused = true)]
-    async fn the_window_closes_at_its_longest_and_what_comes_later_opens_the_next() {
+    async fn the_window_closes_after_the_maximum_and_later_triggers_open_the_next() {
         let half_seconds: Vec<(u64, usize)> = (0..40).map(|n| (n as u64 * 500, n)).collect();
         assert_eq!(closes_after(1000, 10_000, &half_seconds).await, 10_000);
 
@@ -163,29 +168,29 @@ mod tests {
 
     // spec 07 §6.7
     #[tokio::test(start_paused = true)]
-    async fn batches_are_seen_as_a_queue_of_batches() {
+    async fn queue_stats_describe_batches() {
         let batcher = Batcher::new(Duration::from_secs(1), Duration::from_secs(10));
-        let seen = || {
+        let stats = || {
             let QueueStats { depth, adds, retries, unfinished_work, longest_running } = batcher.stats();
             assert_eq!((retries, unfinished_work), (0, longest_running));
             (depth, adds, longest_running.as_secs())
         };
-        assert_eq!(seen(), (0, 0, 0));
+        assert_eq!(stats(), (0, 0, 0));
         batcher.trigger(&uid(1));
         batcher.trigger(&uid(2));
-        assert_eq!(seen(), (1, 1, 0), "two reasons make one batch");
+        assert_eq!(stats(), (1, 1, 0), "two reasons make one batch");
         batcher.wait().await;
-        assert_eq!(seen(), (1, 1, 0));
+        assert_eq!(stats(), (1, 1, 0));
         batcher.trigger(&uid(1));
-        assert_eq!(seen(), (2, 2, 0), "a closed one that waits, and an open one");
+        assert_eq!(stats(), (2, 2, 0), "a closed one that waits, and an open one");
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(batcher.begin(), Duration::from_secs(3));
         tokio::time::sleep(Duration::from_secs(4)).await;
-        assert_eq!(seen(), (1, 2, 4));
+        assert_eq!(stats(), (1, 2, 4));
         batcher.end();
         batcher.wait().await;
         assert_eq!(batcher.begin(), Duration::from_secs(7));
         batcher.end();
-        assert_eq!(seen(), (0, 2, 0));
+        assert_eq!(stats(), (0, 2, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! From a planned machine to the NodeClaim that asks for it (spec 02 §12.1).
+//! Converts a planned claim into a NodeClaim and creates it (spec 02 §12.1).
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,8 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::logs::{json, reference};
 
-/// The claim as it is created. It carries the hash of the pool that it was planned from, whatever the pool says by then.
+/// Builds the NodeClaim to create. It carries the hash of the NodePool version that it was planned
+/// from, even if the NodePool has changed since.
 pub(crate) fn build_claim(planned: &PlannedClaim, pool: &NodePool) -> NodeClaim {
     let template = &pool.spec.template;
     let requests = planned.requests.iter().map(|(name, q)| (name.to_string(), QuantityText::from(q.to_string())));
@@ -47,14 +48,15 @@ pub(crate) fn build_claim(planned: &PlannedClaim, pool: &NodePool) -> NodeClaim 
     }
 }
 
-/// Creates a claim and tells of it; gives its name. `reason` is what the claim is for.
+/// Creates a claim, logs and counts it, and returns its name. `reason` is the label of the metric,
+/// such as `provisioned`.
 pub(crate) async fn create(
     ctx: &Context,
     planned: &PlannedClaim,
-    wanted: &NodeClaim,
+    claim: &NodeClaim,
     reason: &str,
 ) -> Result<String, Error> {
-    let created = match actions::claim::create(ctx, wanted).await {
+    let created = match actions::claim::create(ctx, claim).await {
         Ok(created) => created,
         Err(cause @ (ApiError::NotFound | ApiError::Conflict | ApiError::TimedOut | ApiError::Other(_))) => {
             return Err(Error::Api { doing: "creating node claim", cause });
@@ -77,8 +79,8 @@ pub(crate) async fn create(
 
 fn annotations(planned: &PlannedClaim, pool: &NodePool) -> BTreeMap<String, String> {
     let template = &pool.spec.template;
-    let written = template.metadata.as_ref().and_then(|metadata| metadata.annotations.clone());
-    let mut annotations: BTreeMap<String, String> = written.unwrap_or_default();
+    let template_annotations = template.metadata.as_ref().and_then(|metadata| metadata.annotations.clone());
+    let mut annotations: BTreeMap<String, String> = template_annotations.unwrap_or_default();
     if let Ok(hash) = hash::nodepool_hash(template) {
         annotations.insert(NODEPOOL_HASH.to_owned(), hash.to_string());
         annotations.insert(NODEPOOL_HASH_VERSION.to_owned(), hash::NODEPOOL_HASH_VERSION.to_owned());

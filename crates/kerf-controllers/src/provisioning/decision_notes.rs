@@ -1,5 +1,6 @@
-//! What operators are told of a decision beside its outcome (spec 02 §4.6, §5 and §6.4): pools that were left out, types that limits kept
-//! out, wishes that were given up. What only a debug log shows is worked out only for one.
+//! Reports what operators should know about a decision besides its outcome (spec 02 §4.6, §5 and
+//! §6.4): NodePools that were skipped, instance types excluded by limits, and relaxed preferences.
+//! Notes that only the debug log shows are computed only if debug logging is enabled.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::context::Context;
 use crate::events;
 use crate::logs::{key_reference, reference};
 
-/// What there is to say of the last decision.
+/// Notes about the last decision.
 pub(super) struct DecisionNotes {
     not_ready: Vec<Str>,
     without_types: Vec<PoolWithoutTypes>,
@@ -24,27 +25,27 @@ pub(super) struct DecisionNotes {
 }
 
 impl DecisionNotes {
-    /// Gathers them from the cluster that was asked.
+    /// Collects the notes from the cluster state that the decision was made on.
     pub(super) fn collect(cluster: &mut Cluster, solution: &Solution) -> Self {
         let is_debug = enabled!(Level::DEBUG);
-        // Limits are asked about when there is a machine to launch, and not when all pods fit on what is there.
-        let asks_limits = is_debug && !(solution.claims.is_empty() && solution.unplaced.is_empty());
+        // Limits matter only if instances must be launched, not if all pods fit on existing nodes.
+        let needs_limits = is_debug && !(solution.claims.is_empty() && solution.unplaced.is_empty());
         Self {
             not_ready: cluster.pools_not_ready(),
             without_types: cluster.pools_without_types(),
-            beyond_limits: if asks_limits { cluster.pools_beyond_limits() } else { Vec::new() },
+            beyond_limits: if needs_limits { cluster.pools_beyond_limits() } else { Vec::new() },
             relaxed: if is_debug { cluster.pods_relaxed() } else { Vec::new() },
         }
     }
 
-    /// Tells them, of pools that are ours.
+    /// Logs the notes about managed NodePools and publishes their Events.
     pub(super) fn report(&self, ctx: &Context, pools: &BTreeMap<Str, Arc<NodePool>>) {
-        let ours = |name: &Str| pools.get(name).filter(|pool| ctx.manages_pool(pool));
-        for name in self.not_ready.iter().filter(|name| ours(name).is_some()) {
+        let managed = |name: &Str| pools.get(name).filter(|pool| ctx.manages_pool(pool));
+        for name in self.not_ready.iter().filter(|name| managed(name).is_some()) {
             error!(NodePool = %reference(name), "ignoring nodepool, not ready");
         }
         for without in &self.without_types {
-            let Some(pool) = ours(&without.pool) else { continue };
+            let Some(pool) = managed(&without.pool) else { continue };
             let reference = reference(&without.pool);
             let message = "skipping, nodepool requirements filtered out all instance types";
             if without.min_values.is_empty() {
@@ -64,8 +65,8 @@ impl DecisionNotes {
                 "instance types were excluded because they would breach limits"
             );
         }
-        for RelaxedPod { pod, relaxations: given_up } in &self.relaxed {
-            for reason in given_up.iter().map(relaxation::text) {
+        for RelaxedPod { pod, relaxations } in &self.relaxed {
+            for reason in relaxations.iter().map(relaxation::text) {
                 debug!(
                     Pod = %key_reference(pod),
                     reason,

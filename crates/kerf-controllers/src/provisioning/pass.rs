@@ -1,6 +1,9 @@
-//! `provisioner`: one pass after another, each on one consistent picture (spec 02 §1.3). A pod that still waits is simulated again and lands on
-//! the machine that was launched for it, because that is now part of the picture and is offered to it first: another pass need not find the
-//! same packing by itself. That is why no pass starts while a claim has no machine.
+//! `provisioner`: passes over pending pods, each on one consistent state of the cluster (spec 02
+//! §1.3).
+//!
+//! No pass starts while a claim is not launched. So a pod that is still pending is simulated
+//! together with the instance that was launched for it. The engine tries that instance first, so a
+//! later pass keeps the packing of the earlier one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,48 +32,47 @@ use crate::events;
 use crate::logs::reference;
 use crate::process::reconcile::instrument_reconcile;
 
-/// The controller's name.
+/// Name of the controller.
 const NAME: &str = "provisioner";
-/// How often a picture that is not whole is looked at again.
+/// Interval between two checks while cluster state is not synced.
 const UNSYNCED_RETRY_DELAY: Duration = Duration::from_millis(500);
-/// For how long an incomplete picture is nothing to talk about.
+/// Log an error only after cluster state has been unsynced for this long.
 const UNSYNCED_WARN_AFTER: Duration = Duration::from_secs(30);
-/// How often it is talked about after that.
+/// Interval between two such log lines.
 const UNSYNCED_WARN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A decision, and the picture that it was taken on.
+/// A decision, with the NodePools and pods that it was made on.
 struct ProvisioningDecision {
     solution: Solution,
     pools: BTreeMap<Str, Arc<NodePool>>,
-    /// Pods that wait and have wishes that can be in the way of consolidation.
+    /// Pending pods with preferences that can prevent consolidation.
     with_blocking_preferences: Vec<Arc<Pod>>,
-    /// How many pods wait for a place.
+    /// Number of pending pods, without ignored ones.
     pending: usize,
-    /// How many lose theirs with a node that is about to go.
+    /// Number of pods on nodes that are being deleted.
     deleting: usize,
-    /// What there is to say of it, unless nobody needed a place.
+    /// `None` if there was no pod to place.
     notes: Option<DecisionNotes>,
 }
 
-/// The controller.
 pub(crate) struct Provisioner {
     ctx: Context,
     batcher: Arc<Batcher>,
-    /// Where the identifiers of passes come from.
+    /// Source of the IDs of passes.
     pass_id_rng: Mutex<Rng>,
-    /// Where those of simulations come from.
+    /// Source of the IDs of simulations.
     simulation_id_rng: Mutex<Rng>,
     preference_warnings: Mutex<PreferenceWarnings>,
 }
 
 impl Provisioner {
     pub(crate) fn new(ctx: Context, batcher: Arc<Batcher>) -> Self {
-        let ids = Mutex::new(Rng::new(ctx.settings.seed, NAME));
-        let simulations = Mutex::new(Rng::new(ctx.settings.seed, "provisioner.simulation"));
-        Self { ctx, batcher, pass_id_rng: ids, simulation_id_rng: simulations, preference_warnings: Mutex::default() }
+        let pass_id_rng = Mutex::new(Rng::new(ctx.settings.seed, NAME));
+        let simulation_id_rng = Mutex::new(Rng::new(ctx.settings.seed, "provisioner.simulation"));
+        Self { ctx, batcher, pass_id_rng, simulation_id_rng, preference_warnings: Mutex::default() }
     }
 
-    /// Works until told to stop.
+    /// Runs until shutdown is requested.
     pub(crate) async fn run(&self, mut stop: ShutdownSignal) {
         let (metrics, batcher) = (&self.ctx.metrics, self.batcher.clone());
         metrics.init_controller_series(NAME, 1);
@@ -88,28 +90,29 @@ impl Provisioner {
             }
             let id = self.pass_id_rng.lock().unwrap_or_else(PoisonError::into_inner).uuid();
             let pass = async { self.pass().await.map(|()| ReconcileAction::Done) };
-            // After a failure the pods that are still pending come back by themselves; what they did not get is tried again then.
+            // Failed passes are not retried here: pods that are still pending trigger the next
+            // batch.
             metrics.queues.observe_queue_duration(NAME, self.batcher.begin());
             instrument_reconcile(&self.ctx, NAME, &Str::default(), &id, pass).await;
             self.batcher.end();
         }
     }
 
-    /// Waits until the picture is whole, and says what it is waiting for if that takes long.
+    /// Waits until cluster state is synced. If that takes long, logs what is missing.
     async fn wait_until_synced(&self) {
         let start = Instant::now();
-        let mut said = start;
+        let mut last_logged = start;
         loop {
             let synced = self.ctx.cluster.lock().check_synced();
             let now = Instant::now();
-            let SyncStatus::Unsynced(waiting) = synced else { return };
-            if now - start >= UNSYNCED_WARN_AFTER && now - said >= UNSYNCED_WARN_INTERVAL {
-                said = now;
-                let on: Vec<String> = waiting.iter().map(ToString::to_string).collect();
+            let SyncStatus::Unsynced(missing) = synced else { return };
+            if now - start >= UNSYNCED_WARN_AFTER && now - last_logged >= UNSYNCED_WARN_INTERVAL {
+                last_logged = now;
+                let missing_names: Vec<String> = missing.iter().map(ToString::to_string).collect();
                 error!(
                     controller = NAME,
                     duration = ?(now - start),
-                    waiting_on = on.join("; "),
+                    waiting_on = missing_names.join("; "),
                     "cluster is waiting on sync for extended duration"
                 );
             }
@@ -117,11 +120,10 @@ impl Provisioner {
         }
     }
 
-    /// One decision and its deeds.
+    /// Makes one decision and creates its claims.
     pub(crate) async fn pass(&self) -> Result<(), Error> {
         let instance_types = self.instance_types().await;
-        // From here to the answer nobody else gets to do anything: one consistent picture.
-        let ask = InputContext {
+        let input_context = InputContext {
             at: self.ctx.now(),
             instance_types,
             label_rules: self.ctx.cloud.label_rules().clone(),
@@ -129,31 +131,27 @@ impl Provisioner {
         };
         let start = Instant::now();
         let metrics = &self.ctx.metrics;
-        let decided = {
+        let decision = {
+            // The lock is held until the solution is computed, so that the decision is based on one
+            // consistent state.
             let mut cluster = self.ctx.cluster.lock();
-            let (waiting, in_the_way) = self.pending_pods(&cluster);
+            let (provisionable, with_blocking_preferences) = self.pending_pods(&cluster);
             let id = self.simulation_id_rng.lock().unwrap_or_else(PoisonError::into_inner).uuid();
-            let simulation = metrics.scheduler.begin_simulation(NAME, id, waiting, self.ctx.now());
+            let simulation = metrics.scheduler.begin_simulation(NAME, id, provisionable, self.ctx.now());
             let pools: BTreeMap<Str, Arc<NodePool>> =
                 cluster.all::<NodePool>().iter().map(|(name, pool)| (name.clone(), pool.clone())).collect();
-            let solution = cluster.solve(&ask, &self.ctx.settings.engine);
+            let solution = cluster.solve(&input_context, &self.ctx.settings.engine);
             simulation.set_remaining(solution.unplaced.len());
             metrics.scheduler.set_pending_by_zone(NAME, &cluster.pending_by_zone());
-            let waits = |key: &Str| cluster.get::<Pod>(key).is_some_and(|pod| pod.spec.node_name.is_none());
-            let ignored = solution.unplaced.iter().filter(|pod| is_ignored(pod) && waits(&pod.pod)).count();
-            let (pending, leaving) = (waiting.saturating_sub(ignored), solution.stats.pods.saturating_sub(waiting));
-            let remarks = (pending + leaving > 0).then(|| DecisionNotes::collect(&mut cluster, &solution));
-            ProvisioningDecision {
-                solution,
-                pools,
-                with_blocking_preferences: in_the_way,
-                pending,
-                deleting: leaving,
-                notes: remarks,
-            }
+            let is_unbound = |key: &Str| cluster.get::<Pod>(key).is_some_and(|pod| pod.spec.node_name.is_none());
+            let ignored = solution.unplaced.iter().filter(|pod| is_ignored(pod) && is_unbound(&pod.pod)).count();
+            let (pending, deleting) =
+                (provisionable.saturating_sub(ignored), solution.stats.pods.saturating_sub(provisionable));
+            let notes = (pending + deleting > 0).then(|| DecisionNotes::collect(&mut cluster, &solution));
+            ProvisioningDecision { solution, pools, with_blocking_preferences, pending, deleting, notes }
         };
-        self.log_inputs(&decided);
-        let ProvisioningDecision { solution, pools, .. } = decided;
+        self.log_inputs(&decision);
+        let ProvisioningDecision { solution, pools, .. } = decision;
         metrics.scheduler.scheduling_duration.observe(&[NAME], start.elapsed().as_secs_f64());
         let ignored = solution.unplaced.iter().filter(|pod| is_ignored(pod)).count();
         metrics.scheduler.ignored_pods.set(&[], ignored as f64);
@@ -165,41 +163,43 @@ impl Provisioner {
         self.create_claims(&solution, &pools).await
     }
 
-    /// How many pods wait, and which of them have wishes that can be in the way of consolidation.
+    /// Returns the number of pending pods, and those with preferences that can prevent
+    /// consolidation.
     fn pending_pods(&self, cluster: &Cluster) -> (usize, Vec<Arc<Pod>>) {
         let settings = &self.ctx.settings.engine;
-        let counts_wishes = settings.preference_policy == PreferencePolicy::Respect && enabled!(Level::INFO);
-        let (mut count, mut in_the_way) = (0, Vec::new());
+        let checks_preferences = settings.preference_policy == PreferencePolicy::Respect && enabled!(Level::INFO);
+        let (mut count, mut with_blocking_preferences) = (0, Vec::new());
         for pod in cluster.all::<Pod>().values().filter(|pod| is_provisionable(pod, settings)) {
             count += 1;
-            if counts_wishes && preference_warnings::has_blocking_preference(pod) {
-                in_the_way.push(pod.clone());
+            if checks_preferences && preference_warnings::has_blocking_preference(pod) {
+                with_blocking_preferences.push(pod.clone());
             }
         }
-        (count, in_the_way)
+        (count, with_blocking_preferences)
     }
 
-    /// Says what was decided about, before it is said what was decided.
-    fn log_inputs(&self, decided: &ProvisioningDecision) {
+    /// Logs the inputs of the decision; `report` logs its outcome.
+    fn log_inputs(&self, decision: &ProvisioningDecision) {
         let is_ignored = |pod: &Arc<Pod>| {
-            let all = &decided.solution.unplaced;
-            let at = all.binary_search_by(|unplaced| unplaced.pod.cmp(&pod.key()));
-            at.is_ok_and(|at| is_ignored(&all[at]))
+            let unplaced_pods = &decision.solution.unplaced;
+            let at = unplaced_pods.binary_search_by(|unplaced| unplaced.pod.cmp(&pod.key()));
+            at.is_ok_and(|at| is_ignored(&unplaced_pods[at]))
         };
-        let in_the_way: Vec<Arc<Pod>> =
-            decided.with_blocking_preferences.iter().filter(|pod| !is_ignored(pod)).cloned().collect();
-        self.preference_warnings.lock().unwrap_or_else(PoisonError::into_inner).log_new(&in_the_way, self.ctx.now());
-        if let Some(remarks) = &decided.notes {
+        let pods: Vec<Arc<Pod>> =
+            decision.with_blocking_preferences.iter().filter(|pod| !is_ignored(pod)).cloned().collect();
+        self.preference_warnings.lock().unwrap_or_else(PoisonError::into_inner).log_new(&pods, self.ctx.now());
+        if let Some(notes) = &decision.notes {
             debug!(
-                "pending-pods" = decided.pending,
-                "deleting-pods" = decided.deleting,
+                "pending-pods" = decision.pending,
+                "deleting-pods" = decision.deleting,
                 "computing scheduling decision for provisionable pod(s)"
             );
-            remarks.report(&self.ctx, &decided.pools);
+            notes.report(&self.ctx, &decision.pools);
         }
     }
 
-    /// The instance types of every pool that takes pods. One whose types cannot be listed sits out.
+    /// Returns the instance types of every managed NodePool. A NodePool whose types cannot be
+    /// listed is skipped.
     async fn instance_types(&self) -> BTreeMap<Str, Arc<Vec<InstanceType>>> {
         let pools: Vec<(Str, Arc<NodePool>)> = {
             let cluster = self.ctx.cluster.lock();
@@ -208,28 +208,28 @@ impl Provisioner {
                 .map(|(name, pool)| (name.clone(), pool.clone()))
                 .collect()
         };
-        let answers = join_all(pools.iter().map(|(_, pool)| self.ctx.cloud.instance_types(pool))).await;
-        let mut all = BTreeMap::new();
-        for ((name, _), answer) in pools.into_iter().zip(answers) {
-            match answer {
+        let results = join_all(pools.iter().map(|(_, pool)| self.ctx.cloud.instance_types(pool))).await;
+        let mut by_pool = BTreeMap::new();
+        for ((name, _), result) in pools.into_iter().zip(results) {
+            match result {
                 Ok(types) if types.is_empty() => {
                     info!(NodePool = %reference(&name), "skipping, no resolved instance types found");
                 }
                 Ok(types) => {
-                    all.insert(name, types);
+                    by_pool.insert(name, types);
                 }
                 Err(InstanceTypesError::Unevaluated { .. }) => {
                     debug!(NodePool = %reference(&name), "skipping, awaiting nodeoverlay evaluation");
                 }
-                Err(why @ InstanceTypesError::Other(_)) => {
-                    error!(NodePool = %reference(&name), error = %why, "skipping, unable to resolve instance types");
+                Err(error @ InstanceTypesError::Other(_)) => {
+                    error!(NodePool = %reference(&name), error = %error, "skipping, unable to resolve instance types");
                 }
             }
         }
-        all
+        by_pool
     }
 
-    /// Creates all claims at once. One that fails does not keep the others from standing.
+    /// Creates all claims concurrently. One that fails does not stop the others.
     async fn create_claims(&self, solution: &Solution, pools: &BTreeMap<Str, Arc<NodePool>>) -> Result<(), Error> {
         let creations = solution.claims.iter().map(|planned| self.create_claim(planned, pools));
         let errors: Vec<Error> = join_all(creations).await.into_iter().filter_map(Result::err).collect();
@@ -250,9 +250,10 @@ impl Provisioner {
         for pod in pods {
             match &created {
                 Ok(name) => self.ctx.publish(events::nominated(&pod, Some(name), None)),
-                // What was refused is asked for again, and will be refused again until somebody who reads this does something.
-                Err(why) if why.is_client_error() => {
-                    self.ctx.publish(events::failed_scheduling(&pod, &why.to_string()))
+                // An identical request will be rejected again until a user changes something, so
+                // the pods get an Event.
+                Err(error) if error.is_client_error() => {
+                    self.ctx.publish(events::failed_scheduling(&pod, &error.to_string()));
                 }
                 Err(_) => {}
             }
@@ -260,17 +261,17 @@ impl Provisioner {
         created.map(|_| ())
     }
 
-    /// A pool that is over a limit by now gets no more (spec 02 §4.6).
+    /// Fails if the NodePool already exceeds one of its limits (spec 02 §4.6).
     fn check_limits(&self, name: &Str) -> Result<(), Error> {
         let cluster = self.ctx.cluster.lock();
         let Some(pool) = cluster.get::<NodePool>(name) else { return Err(Error::PoolNotFound(name.to_string())) };
         let Some(limits) = pool.spec.limits.as_ref().filter(|limits| !limits.is_empty()) else { return Ok(()) };
         let usage = cluster.pool_usage(name);
         for (resource, limit) in limits {
-            // A limit that is no quantity limits to nothing.
-            let most = limit.text().parse::<Quantity>().unwrap_or(Quantity::ZERO);
+            // A limit that is not a valid quantity counts as zero.
+            let max = limit.text().parse::<Quantity>().unwrap_or(Quantity::ZERO);
             let used = usage.get(resource.as_str()).copied().unwrap_or_default();
-            if used > most {
+            if used > max {
                 return Err(Error::LimitExceeded {
                     limit: limit.to_string(),
                     resource: resource.clone(),

@@ -1,4 +1,5 @@
-//! Wishes that can keep nodes from being consolidated (spec 02 §2.6): whoever has one is named in the log, once a day for each kind of wish.
+//! Warnings about preferences that can prevent consolidation (spec 02 §2.6). Each pod is logged at
+//! most once a day per kind of preference.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,19 +11,19 @@ use tracing::info;
 
 use super::report::join_names_up_to;
 
-/// How long a pod is not named again.
+/// Time for which a pod is not logged again.
 const WARNING_DEDUPE_TIMEOUT: Duration = Duration::from_hours(24);
-/// How many are named in a line.
+/// Number of pods that one log line names.
 const NAMED_PODS_MAX: usize = 10;
 
-/// Who has been named, by uid, and when.
+/// Time of the last warning per pod, by UID.
 #[derive(Debug, Default)]
 pub(super) struct PreferenceWarnings {
     anti_affinity: BTreeMap<Str, Timestamp>,
     spread: BTreeMap<Str, Timestamp>,
 }
 
-/// Whether a pod has a wish that can be in the way.
+/// Returns true if a pod has a preference that can prevent consolidation.
 pub(super) fn has_blocking_preference(pod: &Pod) -> bool {
     has_preferred_anti_affinity(pod) || has_preferred_spread(pod)
 }
@@ -37,7 +38,7 @@ fn has_preferred_spread(pod: &Pod) -> bool {
 }
 
 impl PreferenceWarnings {
-    /// Names those of the pods that have such a wish and have not been named of late.
+    /// Logs the pods that have such a preference and were not logged recently.
     pub(super) fn log_new(&mut self, pods: &[Arc<Pod>], now: Timestamp) {
         if let Some(pods) = take_unwarned_names(
             &mut self.anti_affinity,
@@ -54,17 +55,18 @@ impl PreferenceWarnings {
     }
 }
 
-/// The names of pods that are not known yet; none if there are none.
+/// Records the pods that have no recent warning and returns their names as text. Returns `None` if
+/// there are none.
 fn take_unwarned_names<'p>(
-    known: &mut BTreeMap<Str, Timestamp>,
+    warned_at: &mut BTreeMap<Str, Timestamp>,
     pods: impl Iterator<Item = &'p Arc<Pod>>,
     now: Timestamp,
 ) -> Option<String> {
-    known.retain(|_, named| now.duration_since(*named).unsigned_abs() < WARNING_DEDUPE_TIMEOUT);
+    warned_at.retain(|_, at| now.duration_since(*at).unsigned_abs() < WARNING_DEDUPE_TIMEOUT);
     let mut names: Vec<Str> = Vec::new();
     for pod in pods {
-        if !known.contains_key(&pod.metadata.uid) {
-            known.insert(pod.metadata.uid.clone(), now);
+        if !warned_at.contains_key(&pod.metadata.uid) {
+            warned_at.insert(pod.metadata.uid.clone(), now);
             names.push(pod.namespaced_name());
         }
     }
@@ -93,22 +95,23 @@ mod tests {
 
     // spec 02 §2.6
     #[test]
-    fn a_pod_is_named_once_a_day_and_ten_in_a_line() {
+    fn a_pod_is_logged_once_a_day_and_a_line_names_ten() {
         let (subscriber, lines) = capturing_subscriber(Level::Info, LineFormat::Json);
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let pods: Vec<Arc<Pod>> = (0..12).map(|n| pod(&format!("p{n}"))).collect();
-        let mut warned = PreferenceWarnings::default();
+        let mut warnings = PreferenceWarnings::default();
         tracing::subscriber::with_default(subscriber, || {
-            warned.log_new(&pods[..11], start);
-            warned.log_new(&pods, start + Duration::from_hours(1));
-            warned.log_new(&pods[..1], start + Duration::from_hours(23));
-            warned.log_new(&pods, start + Duration::from_hours(24));
+            warnings.log_new(&pods[..11], start);
+            warnings.log_new(&pods, start + Duration::from_hours(1));
+            warnings.log_new(&pods[..1], start + Duration::from_hours(23));
+            warnings.log_new(&pods, start + Duration::from_hours(24));
         });
         let text = lines.text();
-        let told: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let named: Vec<usize> = told.iter().map(|line| line["pods"].as_str().unwrap().matches("/p").count()).collect();
-        assert_eq!(named, [10, 1, 10], "{text}");
-        assert!(told[0]["pods"].as_str().unwrap().ends_with(" and 1 other(s)"), "{text}");
-        assert!(told.iter().all(|line| line["message"].as_str().unwrap().contains("TopologySpreadConstraint")));
+        let logged: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let counts: Vec<usize> =
+            logged.iter().map(|line| line["pods"].as_str().unwrap().matches("/p").count()).collect();
+        assert_eq!(counts, [10, 1, 10], "{text}");
+        assert!(logged[0]["pods"].as_str().unwrap().ends_with(" and 1 other(s)"), "{text}");
+        assert!(logged.iter().all(|line| line["message"].as_str().unwrap().contains("TopologySpreadConstraint")));
     }
 }

@@ -1,4 +1,5 @@
-//! What a pod gave up, in the words of spec 02 §6.4: the field that was taken away, and what it said, as the API has it.
+//! The text of a relaxation (spec 02 §6.4): the removed or added field, and its value as in the
+//! API.
 
 use kerf_api::slim::{
     LabelSelector, LabelSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, PodAffinityTerm,
@@ -7,9 +8,9 @@ use kerf_api::slim::{
 use kerf_engine::Relaxation;
 use serde_json::{Map, Value, json};
 
-/// Which field is taken away or added, and what it said.
-pub(super) fn text(concession: &Relaxation) -> String {
-    match concession {
+/// Returns the field that is removed or added, and its value.
+pub(super) fn text(relaxation: &Relaxation) -> String {
+    match relaxation {
         Relaxation::RequiredNodeAffinityTerm(term) => format!(
             "removing: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]={}",
             node_term(term)
@@ -33,22 +34,26 @@ pub(super) fn text(concession: &Relaxation) -> String {
     }
 }
 
-/// An object of the fields that say something.
+/// Builds an object from the fields that have a value.
 fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
-    let said = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    Value::Object(said.collect::<Map<String, Value>>())
+    let present = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Value::Object(present.collect::<Map<String, Value>>())
 }
 
-/// A list, if there is anything in it.
+/// Builds an array. Returns `None` if it would be empty.
 fn list(values: impl IntoIterator<Item = Value>) -> Option<Value> {
     let values: Vec<Value> = values.into_iter().collect();
     (!values.is_empty()).then_some(Value::Array(values))
 }
 
 fn node_term(term: &NodeSelectorTerm) -> Value {
-    let expression = |one: &NodeSelectorRequirement| {
-        let values = list(one.values.iter().map(|value| json!(value)));
-        object([("key", Some(json!(one.key))), ("operator", Some(json!(one.operator))), ("values", values)])
+    let expression = |requirement: &NodeSelectorRequirement| {
+        let values = list(requirement.values.iter().map(|value| json!(value)));
+        object([
+            ("key", Some(json!(requirement.key))),
+            ("operator", Some(json!(requirement.operator))),
+            ("values", values),
+        ])
     };
     object([
         ("matchExpressions", list(term.match_expressions.iter().map(expression))),
@@ -85,9 +90,13 @@ fn spread(constraint: &TopologySpreadConstraint) -> Value {
 fn selector(selector: &LabelSelector) -> Value {
     let labels: Map<String, Value> =
         selector.match_labels.iter().map(|(key, value)| (key.to_string(), json!(value))).collect();
-    let expressions = selector.match_expressions.iter().map(|one| {
-        let values = list(one.values.iter().map(|value| json!(value)));
-        object([("key", Some(json!(one.key))), ("operator", Some(json!(operator(&one.operator)))), ("values", values)])
+    let expressions = selector.match_expressions.iter().map(|requirement| {
+        let values = list(requirement.values.iter().map(|value| json!(value)));
+        object([
+            ("key", Some(json!(requirement.key))),
+            ("operator", Some(json!(operator(&requirement.operator)))),
+            ("values", values),
+        ])
     });
     let labels = (!labels.is_empty()).then_some(Value::Object(labels));
     object([("matchLabels", labels), ("matchExpressions", list(expressions))])
@@ -111,14 +120,14 @@ mod tests {
 
     // spec 02 §6.4
     #[test]
-    fn every_step_names_its_field_and_what_it_said() {
-        let one = |operator, values: &[&'static str]| NodeSelectorRequirement {
+    fn every_relaxation_names_its_field_and_value() {
+        let requirement = |operator, values: &[&'static str]| NodeSelectorRequirement {
             key: Str::new_static("zone"),
             operator,
             values: values.iter().map(|value| Str::new_static(value)).collect(),
         };
         let node = |operator, values: &[&'static str]| NodeSelectorTerm {
-            match_expressions: vec![one(operator, values)],
+            match_expressions: vec![requirement(operator, values)],
             match_fields: Vec::new(),
         };
         let labels = LabelSelector {
@@ -129,7 +138,7 @@ mod tests {
                 values: Vec::new(),
             }],
         };
-        let near = WeightedPodAffinityTerm {
+        let affinity = WeightedPodAffinityTerm {
             weight: 7,
             pod_affinity_term: PodAffinityTerm {
                 label_selector: Some(labels.clone()),
@@ -144,10 +153,10 @@ mod tests {
             label_selector: Some(LabelSelector::default()),
             ..TopologySpreadConstraint::default()
         };
-        let said = [
+        let texts = [
             Relaxation::RequiredNodeAffinityTerm(node(NodeSelectorOperator::In, &["a", "b"])),
-            Relaxation::PodAffinity(near.clone()),
-            Relaxation::PodAntiAffinity(near),
+            Relaxation::PodAffinity(affinity.clone()),
+            Relaxation::PodAntiAffinity(affinity),
             Relaxation::NodeAffinity(PreferredSchedulingTerm {
                 weight: 3,
                 preference: node(NodeSelectorOperator::DoesNotExist, &[]),
@@ -155,10 +164,10 @@ mod tests {
             Relaxation::Spread(spread),
             Relaxation::PreferNoSchedule,
         ]
-        .map(|concession| text(&concession));
+        .map(|relaxation| text(&relaxation));
         let term = r#"{"podAffinityTerm":{"labelSelector":{"matchExpressions":[{"key":"tier","operator":"Exists"}],"matchLabels":{"app":"web"}},"topologyKey":"host"},"weight":7}"#;
         assert_eq!(
-            said,
+            texts,
             [
                 r#"removing: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]={"matchExpressions":[{"key":"zone","operator":"In","values":["a","b"]}]}"#.to_owned(),
                 format!("removing: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]={term}"),

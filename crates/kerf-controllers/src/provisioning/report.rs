@@ -1,5 +1,5 @@
-//! What users are told of a decision: log lines, events on pods, and which nodes are left alone because pods are expected on them
-//! (spec 02 §13 and §17).
+//! Reports a decision to users with log lines and Events, and nominates the nodes on which pods are
+//! expected, so that they are not disrupted meanwhile (spec 02 §13 and §17).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::context::Context;
 use crate::events;
 use crate::logs::key_reference;
 
-/// How many names a log line lists.
+/// Number of names that a log line lists.
 const LISTED_NAMES_MAX: usize = 5;
 
-/// Whether a pod was left out before anything was computed.
+/// Returns true if the pod was excluded before scheduling began.
 pub(super) fn is_ignored(unplaced: &UnplacedPod) -> bool {
     match unplaced.reason {
         Reason::OptedOut { .. } | Reason::Invalid(_) | Reason::Volume(_) => true,
@@ -30,17 +30,18 @@ pub(super) fn is_ignored(unplaced: &UnplacedPod) -> bool {
     }
 }
 
-/// Tells of what was decided.
+/// Logs the decision, publishes Events about all pods, and nominates existing nodes.
 pub(super) fn report_and_nominate(ctx: &Context, solution: &Solution, took: std::time::Duration) {
     let on_claims: usize = solution.claims.iter().map(|claim| claim.pods.len()).sum();
     let on_nodes: usize = solution.nodes.iter().map(|node| node.pods.len()).sum();
     if !solution.claims.is_empty() {
         let placed = solution.claims.iter().flat_map(|claim| &claim.pods);
         let placed = placed.chain(solution.nodes.iter().flat_map(|node| &node.pods));
-        let left = solution.unplaced.iter().filter(|unplaced| !is_ignored(unplaced)).map(|unplaced| &unplaced.pod);
-        let found = on_claims + on_nodes + left.clone().count();
+        let unplaced_pods =
+            solution.unplaced.iter().filter(|unplaced| !is_ignored(unplaced)).map(|unplaced| &unplaced.pod);
+        let pod_count = on_claims + on_nodes + unplaced_pods.clone().count();
         info!(
-            Pods = join_names(placed.chain(left), found),
+            Pods = join_names(placed.chain(unplaced_pods), pod_count),
             duration = %kerf_api::duration::Duration::from_std(took),
             "found provisionable pod(s)"
         );
@@ -67,7 +68,7 @@ pub(super) fn report_and_nominate(ctx: &Context, solution: &Solution, took: std:
     }
 }
 
-/// Says why a pod finds no place, where that is for users to know.
+/// Logs and publishes why a pod was not placed, if the reason concerns users.
 fn report_unplaced(ctx: &Context, pod: &Pod, reason: &Reason) {
     let name = pod.namespaced_name();
     match reason {
@@ -76,7 +77,8 @@ fn report_unplaced(ctx: &Context, pod: &Pod, reason: &Reason) {
             debug!(Pod = %key_reference(&name), error = %reason, "ignoring pod");
             ctx.publish(events::failed_scheduling(pod, &reason.to_string()));
         }
-        // The line above says it once for all; and what a reservation holds is tried again at once.
+        // The caller logs `NoPools` once for all pods; a pod that waits for reserved capacity is
+        // retried at once.
         Reason::NoPools | Reason::ReservedCapacityDeferred => {}
         Reason::DynamicResources => ctx.publish(events::failed_scheduling(pod, &reason.to_string())),
         Reason::NoTypes | Reason::MinValuesAfterTruncation { .. } | Reason::RejectedByAllPools(_) => {
@@ -86,7 +88,7 @@ fn report_unplaced(ctx: &Context, pod: &Pod, reason: &Reason) {
     }
 }
 
-/// Notes that pods are expected on nodes that exist, and gives the events that tell the pods.
+/// Nominates the existing nodes on which pods are expected. Returns the Events for these pods.
 fn nominate(
     cluster: &mut Cluster,
     solution: &Solution,
@@ -111,7 +113,7 @@ fn nominate(
         })
         .collect();
     let until = now.saturating_add(window).unwrap_or(Timestamp::MAX);
-    let mut told = Vec::new();
+    let mut nominations = Vec::new();
     for placement in &solution.nodes {
         let Some(target) = targets.get(&placement.node) else { continue };
         cluster.nominate(&target.provider_id, until);
@@ -119,20 +121,20 @@ fn nominate(
             placement.pods.iter().for_each(|pod| cluster.record_launched_for(pod.clone(), claim.clone()));
         }
         for pod in placement.pods.iter().filter_map(|pod| cluster.get::<Pod>(pod)) {
-            told.push(events::nominated(pod, target.claim.as_deref(), target.node.as_deref()));
+            nominations.push(events::nominated(pod, target.claim.as_deref(), target.node.as_deref()));
         }
     }
-    told
+    nominations
 }
 
-/// `a, b, c, d, e and 7 other(s)`
+/// Joins names, such as `a, b, c, d, e and 7 other(s)`. `count` is the number of all names.
 pub(crate) fn join_names<'n>(names: impl Iterator<Item = &'n Str>, count: usize) -> String {
     join_names_up_to(LISTED_NAMES_MAX, names, count)
 }
 
-/// The same with so many names.
-pub(super) fn join_names_up_to<'n>(most: usize, names: impl Iterator<Item = &'n Str>, count: usize) -> String {
-    let first: Vec<&str> = names.take(most).map(Str::as_str).collect();
+/// Joins names like [`join_names`], with at most `max` names.
+pub(super) fn join_names_up_to<'n>(max: usize, names: impl Iterator<Item = &'n Str>, count: usize) -> String {
+    let first: Vec<&str> = names.take(max).map(Str::as_str).collect();
     let others = count.saturating_sub(first.len());
     let text = first.join(", ");
     if others > 0 { format!("{text} and {others} other(s)") } else { text }
@@ -143,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lists_are_cut() {
+    fn long_lists_of_names_are_truncated() {
         let names: Vec<Str> = (0..7).map(|n| Str::from(n.to_string())).collect();
         assert_eq!(join_names(names.iter(), 7), "0, 1, 2, 3, 4 and 2 other(s)");
         assert_eq!(join_names(names[..5].iter(), 5), "0, 1, 2, 3, 4");

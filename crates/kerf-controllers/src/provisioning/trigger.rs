@@ -1,5 +1,6 @@
-//! `provisioner.trigger.pod` and `provisioner.trigger.node`: pods that wait for a node, and nodes that are about to go, are reasons to
-//! decide, again every ten seconds for as long as they are (spec 02 §1.1).
+//! `provisioner.trigger.pod` and `provisioner.trigger.node`: pending pods and nodes that are about
+//! to be deleted trigger a provisioning batch, again every ten seconds while they exist (spec 02
+//! §1.1).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +14,10 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::Error;
 
-/// How often a reason that persists is a reason again.
+/// Interval at which a pod or node that still needs a decision triggers again.
 const RETRIGGER_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Pods.
+/// Triggers a batch for each pending pod.
 pub(crate) struct PodTrigger {
     ctx: Context,
     batcher: Arc<Batcher>,
@@ -40,7 +41,7 @@ impl Reconcile for PodTrigger {
     }
 }
 
-/// Nodes.
+/// Triggers a batch for each node that is about to be deleted.
 pub(crate) struct NodeTrigger {
     ctx: Context,
     batcher: Arc<Batcher>,
@@ -63,7 +64,7 @@ impl Reconcile for NodeTrigger {
     }
 }
 
-/// Whether a node is marked as one that is about to go.
+/// Returns true if a node carries the taint of nodes that are about to be deleted.
 pub(crate) fn is_disrupted(node: &Node) -> bool {
     node.spec.taints.iter().any(|taint| taint.key == DISRUPTED && taint.effect == TaintEffect::NoSchedule)
 }

@@ -1,6 +1,7 @@
-//! `static.deprovisioning`: deletes the claims that a static pool has too many of (spec 04 §9.2), those first whose end disturbs least. It
-//! acts whenever the pool changes or one of its claims comes or goes, and every minute. Budgets have no say; the drains are as careful as
-//! any.
+//! `static.deprovisioning`: deletes the surplus claims of a static NodePool (spec 04 §9.2), the
+//! least disruptive first. It runs whenever the NodePool changes or one of its claims is created or
+//! deleted, and every minute. Disruption budgets do not apply; the nodes are drained like any
+//! other.
 
 use std::sync::Arc;
 
@@ -20,7 +21,6 @@ use crate::error::Error;
 use crate::logs::reference;
 use crate::node::termination::is_protected;
 
-/// The controller.
 pub(crate) struct StaticDeprovisioning {
     ctx: Context,
 }
@@ -45,7 +45,7 @@ impl StaticDeprovisioning {
 impl Reconcile for StaticDeprovisioning {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some((_, replicas)) = static_pool(&self.ctx, name) else { return Ok(ReconcileAction::Done) };
-        let victims = {
+        let claims = {
             let cluster = self.ctx.cluster.lock();
             let active = cluster.pool_claims(name).active;
             let count = active.saturating_sub(replicas);
@@ -60,27 +60,27 @@ impl Reconcile for StaticDeprovisioning {
             );
             claims_to_delete(&cluster, name, count, self.ctx.now())
         };
-        let deleted = join_all(victims.iter().map(|claim| self.delete(claim))).await;
+        let deleted = join_all(claims.iter().map(|claim| self.delete(claim))).await;
         let errors: Vec<Error> = deleted.into_iter().filter_map(Result::err).collect();
         Error::combine(errors).map_err(|cause| cause.with_context("failed to deprovision nodeclaims"))?;
         Ok(ReconcileAction::RequeueAfter(POOL_CHECK_INTERVAL))
     }
 }
 
-/// How much the end of a node disturbs: the less, the sooner it is chosen.
+/// Rank of a claim for deletion. Lower ranks disrupt less and are deleted first.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 enum DeletionRank {
-    /// It has no machine yet.
+    /// The claim has no instance yet.
     Unlaunched,
-    /// Nothing but daemons runs on it.
+    /// Only DaemonSet pods run on the node.
     Empty,
-    /// What its pods' evictions cost, weighed with how much of its life is left.
+    /// Sum of the pods' eviction costs, times the remaining fraction of the claim's `expireAfter`.
     Busy(f64),
-    /// The same with a pod among them that wants to be left alone.
+    /// The cost of `Busy`; at least one pod is protected from disruption.
     Protected(f64),
 }
 
-/// The claims of a pool to delete, as many as are asked for and there are.
+/// Returns the `count` claims of a NodePool to delete first, or fewer if there are fewer.
 fn claims_to_delete(cluster: &Cluster, pool: &str, count: usize, now: Timestamp) -> Vec<Arc<TrackedClaim>> {
     let unlaunched =
         cluster.claims_of_pool(pool).filter(|c| c.engine_claim.provider_id.is_empty() && !c.engine_claim.is_deleting);
@@ -91,7 +91,7 @@ fn claims_to_delete(cluster: &Cluster, pool: &str, count: usize, now: Timestamp)
     });
     let mut ranked: Vec<(DeletionRank, Str)> =
         unlaunched.map(|claim| (DeletionRank::Unlaunched, claim.name().clone())).chain(launched).collect();
-    // Costs are sums of numbers that are clamped, so they can always be compared.
+    // Costs are sums of clamped numbers and never NaN, so they can always be compared.
     ranked.sort_by(|(a, one), (b, other)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal).then(one.cmp(other)));
     ranked.into_iter().take(count).filter_map(|(_, name)| cluster.get::<TrackedClaim>(&name).cloned()).collect()
 }
@@ -107,15 +107,17 @@ fn deletion_rank(cluster: &Cluster, node: &StateNode<'_>, claim: &TrackedClaim, 
     if is_protected { DeletionRank::Protected(cost) } else { DeletionRank::Busy(cost) }
 }
 
-/// How much of its life a claim still has, from all of it to nothing.
+/// Returns the remaining fraction of the claim's `expireAfter`, from 1 to 0. Returns 1 if the claim
+/// does not expire.
 fn remaining_life_fraction(claim: &TrackedClaim, now: Timestamp) -> f64 {
-    let (Some(life), Some(created)) = (claim.engine_claim.lifecycle.expire_after, claim.engine_claim.lifecycle.created)
+    let (Some(expire_after), Some(created)) =
+        (claim.engine_claim.lifecycle.expire_after, claim.engine_claim.lifecycle.created)
     else {
         return 1.0;
     };
-    let whole = life.after(created).duration_since(created).as_secs_f64();
-    if whole <= 0.0 {
+    let lifetime_seconds = expire_after.after(created).duration_since(created).as_secs_f64();
+    if lifetime_seconds <= 0.0 {
         return 0.0;
     }
-    (1.0 - now.duration_since(created).as_secs_f64() / whole).clamp(0.0, 1.0)
+    (1.0 - now.duration_since(created).as_secs_f64() / lifetime_seconds).clamp(0.0, 1.0)
 }

@@ -1,8 +1,9 @@
-//! `static.provisioning`: creates the claims that a static pool lacks (spec 04 §9.1), from the pool's template alone. It acts whenever the
-//! pool changes or one of its claims comes or goes, and every minute.
+//! `static.provisioning`: creates the missing claims of a static NodePool (spec 04 §9.1), from the
+//! NodePool's template alone. It runs whenever the NodePool changes or one of its claims is created
+//! or deleted, and every minute.
 //!
-//! Room under the pool's node limit is reserved before anything is created and given back when the claim is there, so that the limit holds
-//! although replacements of drifted nodes may be created at the same time.
+//! Nodes are reserved under the NodePool's node limit before claims are created, and released once
+//! the claims exist. So the limit holds even if drifted nodes are replaced at the same time.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +17,7 @@ use kerf_api::quantity::Quantity;
 use kerf_api::slim::Str;
 use kerf_engine::{PlannedClaim, claim_from_template};
 use kerf_runtime::ReconcileAction;
-use kerf_state::{NodeClassState, to_engine_pool as as_seen};
+use kerf_state::{NodeClassState, to_engine_pool};
 use tracing::info;
 
 use super::{POOL_CHECK_INTERVAL, static_pool};
@@ -27,23 +28,23 @@ use crate::error::Error;
 use crate::logs::reference;
 use crate::provisioning::claim::build_claim;
 
-/// When a pool that may have no more nodes is looked at again.
+/// Delay before a NodePool that has reached its node limit is checked again.
 const LIMIT_REACHED_RETRY_DELAY: Duration = Duration::from_secs(30);
-/// When a picture that is not whole is looked at again.
+/// Delay before the next attempt while cluster state is not synced.
 const UNSYNCED_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The shortest and the longest pause between two rounds of claims for one pool.
+/// Shortest and longest pause between two rounds of claim creation for one NodePool.
 const ROUND_PAUSE_BOUNDS: [Duration; 2] = [Duration::from_secs(1), Duration::from_mins(1)];
 
-/// The controller.
 pub(crate) struct StaticProvisioning {
     ctx: Context,
-    /// The last round of each pool.
+    /// The last round of each NodePool, by name.
     rounds: Mutex<BTreeMap<String, CreationRound>>,
 }
 
-/// Claims that were created for a pool. Where machines cannot be had, claims are deleted as soon as they are created; without a pause that
-/// grows, one round would follow the other as fast as the API server can answer.
+/// One round of claim creation for a NodePool. If the provider has no capacity, claims are deleted
+/// soon after their creation. Without a growing pause one round would follow another as fast as the
+/// API server responds.
 #[derive(Debug, Clone, Copy)]
 struct CreationRound {
     generation: Option<i64>,
@@ -56,7 +57,8 @@ impl StaticProvisioning {
         Self { ctx, rounds: Mutex::default() }
     }
 
-    /// How long a pool still has to wait for its next round; if not at all, this is it. Whoever changes the pool need not wait.
+    /// Returns the remaining pause before the NodePool's next round. If there is none, records that
+    /// a round begins now and returns `None`. A changed NodePool need not wait.
     fn wait_or_begin_round(&self, pool: &NodePool, name: &str) -> Option<Duration> {
         let (now, generation) = (self.ctx.now(), pool.metadata.generation);
         let mut rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,7 +74,8 @@ impl StaticProvisioning {
 
     async fn create(&self, planned: &PlannedClaim, pool: &NodePool, name: &str) -> Result<(), Error> {
         let outcome = actions::claim::create(&self.ctx, &build_claim(planned, pool)).await;
-        // The claim is known by now, or there is none: either way its room is no longer only spoken for.
+        // Cluster state contains the claim now, or its creation has failed; the reservation is not
+        // needed in either case.
         self.ctx.cluster.lock().release_nodes(name, 1);
         let created = outcome.map_err(|cause| Error::Api { doing: "creating node claim", cause })?;
         let claim = created.metadata.name.as_deref().unwrap_or_default();
@@ -89,19 +92,20 @@ impl Reconcile for StaticProvisioning {
         };
         let granted = {
             let mut cluster = self.ctx.cluster.lock();
-            // Once the picture has been whole, a claim that is not launched yet is counted like any other.
+            // After the first sync, claims that are not launched yet are counted like all others.
             if !cluster.has_been_synced() && !cluster.check_synced().is_synced() {
                 return Ok(ReconcileAction::RequeueAfter(UNSYNCED_RETRY_DELAY));
             }
             let claims = cluster.pool_claims(name);
-            // The replacements of nodes that are about to go are somebody else's business.
+            // Claims that are about to be disrupted still count: disruption creates their
+            // replacements.
             if claims.active + claims.pending_disruption >= replicas {
                 return Ok(ReconcileAction::RequeueAfter(POOL_CHECK_INTERVAL));
             }
             if let Some(wait) = self.wait_or_begin_round(&pool, name) {
                 return Ok(ReconcileAction::RequeueAfter(wait));
             }
-            // Replacements that are being created will be there in a moment.
+            // Reserved nodes are replacements that are being created.
             let missing = (replicas - claims.active).saturating_sub(cluster.reserved_nodes(name));
             if missing == 0 {
                 return Ok(ReconcileAction::RequeueAfter(POOL_CHECK_INTERVAL));
@@ -121,8 +125,11 @@ impl Reconcile for StaticProvisioning {
             info!("nodepool node limit reached");
             return Ok(ReconcileAction::RequeueAfter(LIMIT_REACHED_RETRY_DELAY));
         }
-        let planned =
-            claim_from_template(&as_seen(&pool, &NodeClassState::Ready, None), &[], self.ctx.cloud.label_rules());
+        let planned = claim_from_template(
+            &to_engine_pool(&pool, &NodeClassState::Ready, None),
+            &[],
+            self.ctx.cloud.label_rules(),
+        );
         let created = join_all((0..granted).map(|_| self.create(&planned, &pool, name))).await;
         let errors: Vec<Error> = created.into_iter().filter_map(Result::err).collect();
         Error::combine(errors).map_err(|cause| cause.with_context("creating nodeclaims"))?;
@@ -135,9 +142,10 @@ fn is_ready(pool: &NodePool) -> bool {
     conditions.iter().any(|condition| condition.condition_type == READY && condition.status == ConditionStatus::True)
 }
 
-/// How many nodes the pool may have. A limit that is no quantity limits to nothing.
+/// Returns the number of nodes that the NodePool may have, or `None` without a limit. A limit that
+/// is not a valid quantity counts as zero.
 pub(crate) fn node_limit(pool: &NodePool) -> Option<usize> {
     let limit = pool.spec.limits.as_ref()?.get(NODES_RESOURCE)?;
-    let most = limit.text().parse::<Quantity>().unwrap_or(Quantity::ZERO);
-    Some(usize::try_from(most.value()).unwrap_or(0))
+    let max = limit.text().parse::<Quantity>().unwrap_or(Quantity::ZERO);
+    Some(usize::try_from(max.value()).unwrap_or(0))
 }

@@ -22,7 +22,7 @@ use crate::price::Price;
 use crate::resources::ResourceIx;
 use crate::solve::{
     LaunchCache, NodePlacement, PlacementPass, PlacementTarget, PlannedClaim, PodIx, SchedulingProblem, SolverState,
-    look_for_cheaper, lower_bound_price, node_placements, planned_claims,
+    lower_bound_price, node_placements, planned_claims, search_cheaper,
 };
 
 /// Maximum number of further passes, in other orders of pods, in a search for cheaper nodes.
@@ -195,7 +195,7 @@ impl Simulator {
         pass.run(&queue);
         let result = if lower_bound_price(&mut pass) < max_price {
             pass.state.undo_pass();
-            look_for_cheaper(&mut pass, &queue, CHEAPER_SEARCH_MAX_PASSES * queue.len());
+            search_cheaper(&mut pass, &queue, CHEAPER_SEARCH_MAX_PASSES * queue.len());
             Some(collect_result(&mut pass, &mut self.launches))
         } else {
             None

@@ -1,25 +1,24 @@
 //! Places a pod on a NodeClaim to be launched (spec 02 §6.7): on an open claim, or else on a new
 //! claim of the first pool that accepts the pod.
 //!
-//! Accepting a pod narrows the claim's requirements and rows step by step: tolerations, requests
-//! and host ports, labels, volumes, topology domains, `minValues` and reservations. The pod is
-//! rejected if a step leaves no row. These checks do not change the claim: they return an
-//! [`ExtendedClaim`], which `commit_claim` stores.
+//! Accepting a pod narrows the claim's requirements and rows step by step: here by tolerations,
+//! requests and host ports, then in `narrow_claim` by labels, volumes, topology domains, `minValues`
+//! and reservations. The pod is rejected if a step leaves no row. These checks do not change the
+//! claim: they return an [`ExtendedClaim`], which `commit_claim` stores.
 
 use smallvec::SmallVec;
 
 use super::class::{ClassIx, PodClass};
+use super::limits;
 use super::pass::{ClaimOrder, KeyDomains, PlacementPass, UnplacedReason};
 use super::problem::PodIx;
 use super::template::Template;
-use super::{limits, min_values};
 use crate::bits::{Bits, WordBits};
-use crate::cluster::{MinValuesPolicy, ReservedMode, ports};
+use crate::cluster::ports;
 use crate::price::{Price, saves_enough};
-use crate::requirement_table::{RequirementSetIx, UndefinedKeys};
+use crate::requirement_table::RequirementSetIx;
 use crate::resources::Amounts;
-use crate::seeded_hash;
-use crate::topology::{GroupIx, GroupKind, TopologyKeyIx};
+use crate::topology::GroupKind;
 
 /// A class that the pod may be placed with, and the domains that its groups allow.
 pub(super) type ClassOption = (ClassIx, Vec<KeyDomains>);
@@ -36,7 +35,7 @@ pub(super) struct ExtendedClaim {
 
 /// Why a claim does not accept a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ClaimRejection {
+pub(super) enum ClaimRejection {
     /// Labels, taints, capacity or ports do not fit. Holds for the rest of the pass.
     Permanent,
     /// Topology counts or `minValues` do not allow it now.
@@ -307,236 +306,6 @@ impl PlacementPass<'_> {
             }
         })
     }
-
-    /// Narrows a claim by labels, volumes, domains and offerings, in this order. Returns the first
-    /// combination that leaves a row.
-    #[allow(clippy::too_many_arguments, reason = "one step of the algorithm, with the state it works on")]
-    fn narrow_claim(
-        &mut self,
-        class: ClassIx,
-        template: usize,
-        requirements: RequirementSetIx,
-        rows: Bits,
-        requests: Amounts,
-        key_domains: &[KeyDomains],
-        claim: Option<(usize, &[usize])>,
-    ) -> Result<ExtendedClaim, ClaimRejection> {
-        let pod_class = &self.problem.classes[class.0 as usize];
-        // The name of a new node is not known yet.
-        if pod_class.hostname.as_ref().is_some_and(|h| !h.has(super::UNNAMED_HOST)) {
-            return Err(ClaimRejection::Permanent);
-        }
-        let table = &self.state.table;
-        if !pod_class.must_exist.iter().all(|key| table.is_well_known(*key) || table.get(requirements, *key).is_some())
-        {
-            return Err(ClaimRejection::Permanent);
-        }
-        let catalogue = self.problem.templates[template].catalogue;
-        let Some(with_pod) =
-            self.state.table.intersect_sets(requirements, pod_class.requirements, UndefinedKeys::AllowWellKnown)
-        else {
-            return Err(ClaimRejection::Permanent);
-        };
-        let no_restriction = [(RequirementSetIx::EMPTY, None)];
-        let alternatives =
-            if pod_class.volume_alternatives.is_empty() { &no_restriction[..] } else { &pod_class.volume_alternatives };
-        let first = if self.search_variant.pick_any_domain {
-            seeded_hash::splitmix64(self.seed) % alternatives.len() as u64
-        } else {
-            0
-        };
-        let mut rejection = ClaimRejection::Permanent;
-        for (volume, volume_host) in alternatives.iter().cycle().skip(first as usize).take(alternatives.len()) {
-            if volume_host.as_ref().is_some_and(|h| !h.has(super::UNNAMED_HOST)) {
-                continue;
-            }
-            let Some(base) = self.state.table.intersect_sets(with_pod, *volume, UndefinedKeys::AllowWellKnown) else {
-                continue;
-            };
-            let mut remaining_rows = rows.clone();
-            if base != requirements || claim.is_none() {
-                remaining_rows.and_with(&self.view(catalogue, base).rows);
-            }
-            if remaining_rows.is_empty() {
-                continue;
-            }
-            let input = ExtensionInput { catalogue, rows: &remaining_rows, requests: &requests, claim };
-            match self.choose_domains(base, key_domains, &input) {
-                Ok(extended) => return Ok(extended),
-                Err(new_rejection) => rejection = new_rejection,
-            }
-        }
-        Err(rejection)
-    }
-
-    /// Narrows each topology key to allowed domains, trying domains with few pods first (spec 02
-    /// §8.5, Q15).
-    fn choose_domains(
-        &mut self,
-        requirements: RequirementSetIx,
-        key_domains: &[KeyDomains],
-        input: &ExtensionInput<'_>,
-    ) -> Result<ExtendedClaim, ClaimRejection> {
-        let Some((key, rest)) = key_domains.split_first() else {
-            return self.build_extended_claim(requirements, input);
-        };
-        let label = self.state.keys.label_key(key.key);
-        let node_requirement = self.state.table.get(requirements, label);
-        let mut allowed = key.allowed.clone();
-        allowed.and_with(self.state.keys.domains_accepted_by(key.key, node_requirement, &self.state.table));
-        if allowed.is_empty() {
-            return Err(ClaimRejection::Temporary);
-        }
-        let options: SmallVec<[Bits; 4]> = match key.pick_one {
-            None => SmallVec::from_iter([allowed]),
-            Some(group) => self.domains_by_preference(key.key, group, &allowed),
-        };
-        // Prices are compared only where one domain of several must be chosen.
-        let compares_prices = self.search_variant.cheapest_domain && key.pick_one.is_some();
-        let mut best: Option<(i128, ExtendedClaim)> = None;
-        for option in options {
-            let requirement = self.state.keys.requirement_for_domains(key.key, &option, &mut self.state.table);
-            let narrowed = self.state.table.single_requirement_set(label, requirement);
-            let Some(next_requirements) =
-                self.state.table.intersect_sets(requirements, narrowed, UndefinedKeys::AllowWellKnown)
-            else {
-                continue;
-            };
-            match self.choose_domains(next_requirements, rest, input) {
-                Ok(extended) if compares_prices => {
-                    let share = self.lowest_price_share(input.catalogue, &extended);
-                    if best.as_ref().is_none_or(|(lowest, _)| share < *lowest) {
-                        best = Some((share, extended));
-                    }
-                }
-                Ok(extended) => return Ok(extended),
-                // A pod waits for a reservation and does not avoid it in another domain (spec 02
-                // §10).
-                Err(ClaimRejection::WaitsForReservation) => return Err(ClaimRejection::WaitsForReservation),
-                Err(ClaimRejection::Permanent | ClaimRejection::Temporary) => {}
-            }
-        }
-        best.map(|(_, extended)| extended).ok_or(ClaimRejection::Temporary)
-    }
-
-    /// Returns the price of the claim's requests as a share of an instance that is filled with
-    /// equal requests, for the row where this share is cheapest. Unit: 1/1000 nano-dollar per hour.
-    fn lowest_price_share(&mut self, catalogue: usize, extended: &ExtendedClaim) -> i128 {
-        let catalogue_rows = &self.problem.cluster.catalogues[catalogue].rows;
-        let view = self.view(catalogue, extended.requirements);
-        let rows = view.by_price.iter().filter(|(_, row)| extended.rows.contains(*row));
-        let shares = rows.map(|(price, row)| {
-            let requested = extended.requests.iter().filter(|(_, amount)| *amount > 0);
-            let copies =
-                requested.map(|(resource, amount)| catalogue_rows[*row].allocatable.get(resource) / amount).min();
-            i128::from(price.nanos()).saturating_mul(1_000) / copies.unwrap_or(1).max(1)
-        });
-        shares.min().unwrap_or(i128::MAX)
-    }
-
-    /// Returns the allowed domains one by one, fewest pods first. Ties are decided by the seed, so
-    /// that workloads do not all start in one zone.
-    pub(crate) fn domains_by_preference(
-        &self,
-        key: TopologyKeyIx,
-        group: GroupIx,
-        allowed: &Bits,
-    ) -> SmallVec<[Bits; 4]> {
-        let counts = &self.state.group_counts[group.0];
-        let seed = self.seed ^ self.problem.groups[group.0].tie_break;
-        let ignores_counts = self.search_variant.pick_any_domain;
-        let mut order: SmallVec<[(i32, u64, usize); 4]> = allowed
-            .iter()
-            .map(|domain| {
-                (
-                    if ignores_counts { 0 } else { counts.get(domain) },
-                    seeded_hash::splitmix64(seed ^ self.state.keys.tie_break(key, domain)),
-                    domain,
-                )
-            })
-            .collect();
-        order.sort_unstable();
-        order.into_iter().map(|(_, _, domain)| std::iter::once(domain).collect()).collect()
-    }
-
-    /// Checks the narrowed claim: a row is left, `minValues` are met, and reservations are free.
-    fn build_extended_claim(
-        &mut self,
-        requirements: RequirementSetIx,
-        input: &ExtensionInput<'_>,
-    ) -> Result<ExtendedClaim, ClaimRejection> {
-        let mut rows = input.rows.clone();
-        rows.and_with(&self.view(input.catalogue, requirements).rows);
-        if rows.is_empty() {
-            return Err(ClaimRejection::Temporary);
-        }
-        let mut requirements = requirements;
-        let mut min_values_relaxed = false;
-        let reserved = self.reservable(requirements, &rows, input);
-        if self.state.table.has_min_values(requirements) {
-            let catalogue = &self.problem.cluster.catalogues[input.catalogue];
-            // A claim that holds reservations replaces its capacity-type requirement (spec 02
-            // §6.8), so the capacity types of its offerings do not count.
-            let holds_reservations = reserved.as_ref().is_ok_and(|held| !held.is_empty());
-            let offerings = (!holds_reservations).then(|| self.view(input.catalogue, requirements).offerings.clone());
-            let failing = min_values::shortfalls(catalogue, &rows, requirements, offerings.as_ref(), &self.state.table);
-            if !failing.is_empty() {
-                let may_lower = self.problem.cluster.settings.min_values_policy == MinValuesPolicy::BestEffort;
-                if input.claim.is_some() || !may_lower {
-                    return Err(ClaimRejection::Temporary);
-                }
-                requirements = min_values::lower_to_available(requirements, &failing, &mut self.state.table);
-                min_values_relaxed = true;
-            }
-        }
-        Ok(ExtendedClaim {
-            requirements,
-            rows,
-            requests: input.requests.clone(),
-            reserved: reserved?,
-            min_values_relaxed,
-        })
-    }
-
-    /// Returns the reservations that the claim would hold (spec 02 §10).
-    fn reservable(
-        &mut self,
-        requirements: RequirementSetIx,
-        rows: &Bits,
-        input: &ExtensionInput<'_>,
-    ) -> Result<Vec<usize>, ClaimRejection> {
-        if self.state.reservations.is_empty() {
-            return Ok(Vec::new());
-        }
-        let held = input.claim.map_or(&[][..], |(_, held)| held);
-        let offerings = self.view(input.catalogue, requirements).offerings.clone();
-        let catalogue = &self.problem.cluster.catalogues[input.catalogue];
-        let mut any_compatible = false;
-        let mut collected: Vec<usize> = Vec::new();
-        for offering in offerings.iter().map(|o| &catalogue.offerings[o]).filter(|o| rows.contains(o.row)) {
-            let Some(id) = &offering.reservation else { continue };
-            let Ok(ix) = self.problem.reservations.binary_search_by(|(known, _)| known.cmp(id)) else { continue };
-            any_compatible = true;
-            if (held.contains(&ix) || self.state.reservations[ix] > 0) && !collected.contains(&ix) {
-                collected.push(ix);
-            }
-        }
-        collected.sort_unstable();
-        let is_strict = self.problem.cluster.settings.reserved_mode == ReservedMode::Strict;
-        if is_strict && collected.is_empty() && (any_compatible || !held.is_empty()) {
-            return Err(ClaimRejection::WaitsForReservation);
-        }
-        Ok(collected)
-    }
-}
-
-/// Arguments of [`PlacementPass::choose_domains`] that stay equal in its recursion.
-struct ExtensionInput<'a> {
-    catalogue: usize,
-    rows: &'a Bits,
-    requests: &'a Amounts,
-    /// The open claim and the reservations that it holds. `None` for a new claim.
-    claim: Option<(usize, &'a [usize])>,
 }
 
 /// Drops the rows on which a daemon already uses one of the pod's host ports.

@@ -171,7 +171,7 @@ fn validate_selectable_fields(at: &Path<'_>, version: &CustomResourceDefinitionV
         }
     }
     if seen.len() as i64 > MAX_SELECTABLE_FIELDS {
-        errors.push(FieldError::too_many_detail(at, seen.len(), MAX_SELECTABLE_FIELDS));
+        errors.push(FieldError::too_many(at, seen.len(), MAX_SELECTABLE_FIELDS));
     }
 }
 

@@ -159,7 +159,7 @@ fn validate_annotations(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<Fie
         size += key.len() + value.len();
     }
     if size as i64 > ANNOTATIONS_MAX_BYTES {
-        errors.push(FieldError::too_long_detail(at, ANNOTATIONS_MAX_BYTES));
+        errors.push(FieldError::too_long(at, ANNOTATIONS_MAX_BYTES));
     }
     errors
 }

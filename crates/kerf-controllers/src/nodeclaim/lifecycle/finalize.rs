@@ -1,4 +1,5 @@
-//! The end of a claim (spec 04 §5.8): its nodes are drained and gone, then its machine, then the claim itself.
+//! Finalization of a deleted claim (spec 04 §5.8): its nodes are drained and deleted, then its
+//! instance is terminated, then the claim's finalizer is removed.
 
 use std::time::Duration;
 
@@ -17,30 +18,31 @@ use crate::error::{Error, Interrupted, REQUEUE_AFTER_CONFLICT, api_result};
 use crate::events;
 use crate::logs::reference;
 
-/// How often a machine that is being terminated is looked at.
+/// Interval between two checks of an instance that is being terminated.
 const INSTANCE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Lifecycle {
-    pub(super) async fn finalize(&self, known: &TrackedClaim) -> Result<ReconcileAction, Interrupted> {
-        let has_finalizer = known.object.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == TERMINATION);
+    pub(super) async fn finalize(&self, tracked: &TrackedClaim) -> Result<ReconcileAction, Interrupted> {
+        let has_finalizer =
+            tracked.object.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == TERMINATION);
         if !has_finalizer {
             return Ok(ReconcileAction::Done);
         }
-        let known = &self.ensure_instance_recorded(known).await?;
-        let claim = self.ensure_termination_timestamp(&known.object).await?;
-        if self.has_registered_node(known) && self.delete_nodes(&known.engine_claim.provider_id).await? {
+        let tracked = &self.ensure_instance_recorded(tracked).await?;
+        let claim = self.ensure_termination_timestamp(&tracked.object).await?;
+        if self.has_registered_node(tracked) && self.delete_nodes(&tracked.engine_claim.provider_id).await? {
             return Ok(ReconcileAction::Done);
         }
-        let claim = if known.engine_claim.provider_id.is_empty() {
+        let claim = if tracked.engine_claim.provider_id.is_empty() {
             claim
         } else {
-            let is_gone = match self.ctx.cloud.delete(&known.engine_claim.provider_id).await {
+            let is_terminated = match self.ctx.cloud.delete(&tracked.engine_claim.provider_id).await {
                 Ok(()) => false,
                 Err(InstanceError::NotFound(_)) => true,
                 Err(cause) => return Err(Error::Cloud { doing: "terminating instance", cause: Box::new(cause) }.into()),
             };
             let claim = self.mark_instance_terminating(claim).await?;
-            if !is_gone {
+            if !is_terminated {
                 return Ok(ReconcileAction::RequeueAfter(INSTANCE_POLL_INTERVAL));
             }
             let conditions = claim.status.as_ref().map_or(&[][..], |status| &status.conditions);
@@ -49,41 +51,43 @@ impl Lifecycle {
             }
             claim
         };
-        let mut without = claim.clone();
-        without.metadata.finalizers.get_or_insert_default().retain(|finalizer| finalizer != TERMINATION);
+        let mut without_finalizer = claim.clone();
+        without_finalizer.metadata.finalizers.get_or_insert_default().retain(|finalizer| finalizer != TERMINATION);
         api_result(
             "removing finalizer",
-            actions::claim::update(&self.ctx, MergePatch::OBJECT, &claim, &without).await,
+            actions::claim::update(&self.ctx, MergePatch::OBJECT, &claim, &without_finalizer).await,
         )?;
         let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref()).unwrap_or_default();
-        info!("provider-id" = %known.engine_claim.provider_id, Node = %reference(node), "deleted nodeclaim");
+        info!("provider-id" = %tracked.engine_claim.provider_id, Node = %reference(node), "deleted nodeclaim");
         self.ctx.metrics.claim_terminated(&claim, self.ctx.now());
         Ok(ReconcileAction::Done)
     }
 
-    /// The claim with the machine that was launched for it, if the write that should have said so lost against the deletion.
-    async fn ensure_instance_recorded(&self, known: &TrackedClaim) -> Result<TrackedClaim, Interrupted> {
-        let machine = self.launch_cache.get(known.uid(), self.ctx.now());
-        let Some(machine) = machine.filter(|_| known.engine_claim.provider_id.is_empty()) else {
-            return Ok(known.clone());
+    /// Returns the claim with its launched instance. Records the instance first if the write after
+    /// its launch failed because the claim was being deleted.
+    async fn ensure_instance_recorded(&self, tracked: &TrackedClaim) -> Result<TrackedClaim, Interrupted> {
+        let instance = self.launch_cache.get(tracked.uid(), self.ctx.now());
+        let Some(instance) = instance.filter(|_| tracked.engine_claim.provider_id.is_empty()) else {
+            return Ok(tracked.clone());
         };
-        let mut work = ClaimUpdate::open(known.object.clone());
-        launch::record_instance(&mut work, machine, self.ctx.now());
-        let written = self.store(&known.object, work).await?;
+        let mut update = ClaimUpdate::open(tracked.object.clone());
+        launch::record_instance(&mut update, instance, self.ctx.now());
+        let written = self.store(&tracked.object, update).await?;
         launch::log_launched(&written);
         Ok(TrackedClaim::from(written))
     }
 
-    /// Whether a node of the machine has been registered: the claim says so, or the node carries our finalizer and the claim has not come to
-    /// say it.
-    fn has_registered_node(&self, known: &TrackedClaim) -> bool {
+    /// Returns true if a node of the instance has been registered: the claim has the condition, or
+    /// the node carries Kerf's finalizer because the write of the condition is still missing.
+    fn has_registered_node(&self, tracked: &TrackedClaim) -> bool {
         let cluster = self.ctx.cluster.lock();
-        let is_held = |node: &Node| node.metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
-        known.is_condition_true(REGISTERED)
-            || cluster.nodes_of(&known.engine_claim.provider_id).any(|node| is_held(node))
+        let has_finalizer = |node: &Node| node.metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
+        tracked.is_condition_true(REGISTERED)
+            || cluster.nodes_of(&tracked.engine_claim.provider_id).any(|node| has_finalizer(node))
     }
 
-    /// Writes down when the drain ends, if it has an end and none is written yet.
+    /// Writes the time at which the drain must end, if the claim has a termination grace period and
+    /// no timestamp yet.
     async fn ensure_termination_timestamp(&self, claim: &NodeClaim) -> Result<NodeClaim, Interrupted> {
         let is_set =
             claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(NODECLAIM_TERMINATION_TIMESTAMP));
@@ -94,9 +98,10 @@ impl Lifecycle {
         };
         let grace = match grace.as_str().parse::<kerf_api::duration::Duration>() {
             Ok(grace) => grace,
-            // Admission lets through what is longer than anybody can count, and nobody can change it any more: such a drain has no end.
-            Err(why) => {
-                self.ctx.publish(events::unreadable_grace_period(claim, &why.to_string()));
+            // Admission accepts durations that are too long to represent, and the spec of a claim
+            // cannot be changed. Such a drain has no end.
+            Err(error) => {
+                self.ctx.publish(events::unreadable_grace_period(claim, &error.to_string()));
                 return Ok(claim.clone());
             }
         };
@@ -116,7 +121,7 @@ impl Lifecycle {
         Ok(written)
     }
 
-    /// Has the machine's nodes deleted, which drains them; says whether any is still there.
+    /// Deletes the instance's nodes, which drains them. Returns true if any node still exists.
     async fn delete_nodes(&self, provider_id: &str) -> Result<bool, Interrupted> {
         let nodes: Vec<_> = self.ctx.cluster.lock().nodes_of(provider_id).cloned().collect();
         for node in nodes.iter().filter(|node| !node.metadata.is_terminating()) {
@@ -130,12 +135,12 @@ impl Lifecycle {
     }
 
     async fn mark_instance_terminating(&self, claim: NodeClaim) -> Result<NodeClaim, Interrupted> {
-        let ClaimUpdate { claim: mut told, mut conditions } = ClaimUpdate::open(claim.clone());
+        let ClaimUpdate { claim: mut updated, mut conditions } = ClaimUpdate::open(claim.clone());
         conditions.set_true(INSTANCE_TERMINATING, self.ctx.now());
-        told.status.get_or_insert_default().conditions = conditions.into_conditions();
+        updated.status.get_or_insert_default().conditions = conditions.into_conditions();
         api_result(
             "patching nodeclaim status",
-            actions::claim::update(&self.ctx, MergePatch::STATUS, &claim, &told).await,
+            actions::claim::update(&self.ctx, MergePatch::STATUS, &claim, &updated).await,
         )
     }
 }

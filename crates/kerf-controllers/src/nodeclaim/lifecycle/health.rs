@@ -1,4 +1,5 @@
-//! What launches and registrations say of their pool (spec 04 §5.7). The history is in memory, the verdict on the pool.
+//! Registration health of NodePools, updated by launches and registrations (spec 04 §5.7). The
+//! history is in memory; its result is a condition of the NodePool.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,7 @@ use crate::actions;
 use crate::context::Context;
 use crate::error::{Error, Interrupted, REQUEUE_AFTER_CONFLICT};
 
-/// The histories of all pools, by uid.
+/// The registration history of each NodePool, by UID.
 #[derive(Debug, Default)]
 pub(crate) struct RegistrationHealth(Mutex<BTreeMap<String, RegistrationHistory>>);
 
@@ -25,17 +26,17 @@ impl RegistrationHealth {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a pool's history says.
+    /// Returns the health that follows from a NodePool's history.
     pub(crate) fn get(&self, uid: &str) -> PoolRegistrationHealth {
         self.lock().get(uid).map_or(PoolRegistrationHealth::Unknown, RegistrationHistory::health)
     }
 
-    /// Starts a pool's history with what its condition says.
+    /// Restores a NodePool's history from its condition.
     pub(crate) fn restore(&self, uid: &str, condition: Option<&Condition>) {
         self.lock().insert(uid.to_owned(), RegistrationHistory::from_condition(condition));
     }
 
-    /// Forgets a pool's history.
+    /// Removes a NodePool's history.
     pub(crate) fn clear(&self, uid: &str) {
         self.lock().remove(uid);
     }
@@ -44,21 +45,22 @@ impl RegistrationHealth {
         self.lock().entry(uid.to_owned()).or_default().health_after(outcome)
     }
 
-    /// Tells a claim's pool how it fared. A claim of a pool that is gone, or that was made anew, tells nobody.
+    /// Records the outcome of a claim and updates the condition of its NodePool. Does nothing if
+    /// the NodePool was deleted, or deleted and created again.
     pub(super) async fn update(
         &self,
         ctx: &Context,
-        work: &ClaimUpdate,
+        claim_update: &ClaimUpdate,
         outcome: RegistrationOutcome,
     ) -> Result<(), Interrupted> {
-        let pool_name = work.claim.metadata.labels.as_ref().and_then(|labels| labels.get(labels::NODEPOOL));
+        let pool_name = claim_update.claim.metadata.labels.as_ref().and_then(|labels| labels.get(labels::NODEPOOL));
         let Some(pool) = pool_name.and_then(|name| ctx.managed_pool(name)) else { return Ok(()) };
         let uid = pool.metadata.uid.clone().unwrap_or_default();
-        if !is_owned_by_pool(&work.claim.metadata, &uid) {
+        if !is_owned_by_pool(&claim_update.claim.metadata, &uid) {
             return Ok(());
         }
-        let told = with_outcome(&pool, self.health_after(&uid, outcome), work, outcome, ctx.now());
-        match actions::pool::update(ctx, MergePatch::STATUS, &pool, &told).await {
+        let updated = with_outcome(&pool, self.health_after(&uid, outcome), claim_update, outcome, ctx.now());
+        match actions::pool::update(ctx, MergePatch::STATUS, &pool, &updated).await {
             Ok(_) => {}
             Err(ApiError::NotFound) => return Ok(()),
             Err(ApiError::Conflict) => return Err(Interrupted::Requeue(REQUEUE_AFTER_CONFLICT)),
@@ -69,16 +71,16 @@ impl RegistrationHealth {
     }
 }
 
-/// The pool with what an outcome makes of its condition.
+/// Returns the NodePool with its condition updated for an outcome.
 fn with_outcome(
     pool: &NodePool,
     health: PoolRegistrationHealth,
-    work: &ClaimUpdate,
+    claim_update: &ClaimUpdate,
     outcome: RegistrationOutcome,
     now: jiff::Timestamp,
 ) -> NodePool {
-    let mut told = pool.clone();
-    let status = told.status.get_or_insert_default();
+    let mut updated = pool.clone();
+    let status = updated.status.get_or_insert_default();
     let stored = std::mem::take(&mut status.conditions);
     let mut conditions = ConditionSet::open(dependents::NODEPOOL, ObjectFacts::of(&pool.metadata), stored);
     match (outcome, health) {
@@ -88,8 +90,8 @@ fn with_outcome(
         (RegistrationOutcome::Failed, PoolRegistrationHealth::Unhealthy)
             if !conditions.is_false(NODE_REGISTRATION_HEALTHY) =>
         {
-            let (reason, message) = match work.conditions.get(LAUNCHED) {
-                Some(launched) if !work.conditions.is_true(LAUNCHED) => {
+            let (reason, message) = match claim_update.conditions.get(LAUNCHED) {
+                Some(launched) if !claim_update.conditions.is_true(LAUNCHED) => {
                     (launched.reason.as_str(), launched.message.as_str())
                 }
                 Some(_) | None => ("RegistrationFailed", "Failed to register node"),
@@ -99,5 +101,5 @@ fn with_outcome(
         (RegistrationOutcome::Registered | RegistrationOutcome::Failed, _) => {}
     }
     status.conditions = conditions.into_conditions();
-    told
+    updated
 }

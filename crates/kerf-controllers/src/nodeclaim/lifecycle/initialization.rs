@@ -1,4 +1,5 @@
-//! Initialization (spec 04 §5.5): the node has all that was promised, and pods may count on it.
+//! Initialization (spec 04 §5.5): checks that the registered node is ready, has no startup taints
+//! left and offers all requested resources.
 
 use std::collections::BTreeMap;
 
@@ -14,35 +15,35 @@ use crate::actions;
 use crate::error::Error;
 use crate::logs::{json, reference};
 
-/// What a node still lacks.
+/// Why a node is not initialized: reason and message of the condition.
 struct UninitializedReason {
     reason: &'static str,
     message: String,
 }
 
 impl Lifecycle {
-    pub(super) async fn initialize(&self, work: &mut ClaimUpdate) -> Result<ReconcileAction, Error> {
+    pub(super) async fn initialize(&self, update: &mut ClaimUpdate) -> Result<ReconcileAction, Error> {
         let now = self.ctx.now();
-        if work.renew_if_settled(INITIALIZED, now) || !work.conditions.is_true(REGISTERED) {
+        if update.renew_if_settled(INITIALIZED, now) || !update.conditions.is_true(REGISTERED) {
             return Ok(ReconcileAction::Done);
         }
         let node = {
             let cluster = self.ctx.cluster.lock();
-            let mut nodes = cluster.nodes_of(work.provider_id());
+            let mut nodes = cluster.nodes_of(update.provider_id());
             let first = nodes.next().cloned();
             first.filter(|_| nodes.next().is_none())
         };
-        let lack = match &node {
+        let missing = match &node {
             None => Some(uninitialized("NodeNotFound", "Node not registered with cluster".to_owned())),
-            Some(node) => first_uninitialized_reason(work, node),
+            Some(node) => first_uninitialized_reason(update, node),
         };
-        let (Some(node), None) = (&node, &lack) else {
-            if let Some(lack) = lack {
-                work.conditions.set_unknown(INITIALIZED, lack.reason, &lack.message, now);
+        let (Some(node), None) = (&node, &missing) else {
+            if let Some(missing) = missing {
+                update.conditions.set_unknown(INITIALIZED, missing.reason, &missing.message, now);
             }
             return Ok(ReconcileAction::Done);
         };
-        // It may be the claim's own write that came too late the last time.
+        // The label may exist already, if only the write of the claim failed the last time.
         if !node.metadata.labels.has_value(labels::INITIALIZED, "true") {
             match actions::node::set_label(&self.ctx, &node.metadata.name, labels::INITIALIZED, "true").await {
                 Ok(()) => {}
@@ -50,19 +51,19 @@ impl Lifecycle {
                 Err(cause) => return Err(Error::Api { doing: "patching node", cause }),
             }
         }
-        work.conditions.set_true(INITIALIZED, self.ctx.now());
+        update.conditions.set_true(INITIALIZED, self.ctx.now());
         Ok(ReconcileAction::Done)
     }
 
-    /// Says that a claim is initialized.
-    pub(super) fn log_initialized(&self, machine: &str, node: &str) {
-        let known = self.ctx.cluster.lock().get::<Node>(node).cloned();
+    /// Logs that a claim is initialized, with the node's allocatable resources.
+    pub(super) fn log_initialized(&self, provider_id: &str, node: &str) {
+        let node_object = self.ctx.cluster.lock().get::<Node>(node).cloned();
         let allocatable =
-            known.as_deref().map(|node| &node.status.allocatable).into_iter().flat_map(ResourceList::iter);
+            node_object.as_deref().map(|node| &node.status.allocatable).into_iter().flat_map(ResourceList::iter);
         let allocatable: BTreeMap<_, _> =
             allocatable.map(|(name, amount)| (name.as_str(), amount.to_string())).collect();
         info!(
-            "provider-id" = machine,
+            "provider-id" = provider_id,
             Node = %reference(node),
             allocatable = %json(&allocatable),
             "initialized nodeclaim"
@@ -74,13 +75,13 @@ fn uninitialized(reason: &'static str, message: String) -> UninitializedReason {
     UninitializedReason { reason, message }
 }
 
-/// The first thing that the node lacks, in the order in which users are told.
-fn first_uninitialized_reason(work: &ClaimUpdate, node: &Node) -> Option<UninitializedReason> {
+/// Returns the first reason why the node is not initialized, in the order of spec 04 §5.5.
+fn first_uninitialized_reason(update: &ClaimUpdate, node: &Node) -> Option<UninitializedReason> {
     let is_ready = node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True");
     if !is_ready {
         return Some(uninitialized("NodeNotReady", "Node status is NotReady".to_owned()));
     }
-    let startup = work.claim.spec.startup_taints.as_deref().unwrap_or_default();
+    let startup = update.claim.spec.startup_taints.as_deref().unwrap_or_default();
     let matches = |taint: &Taint, other: &WrittenTaint| taint.key == other.key && taint.effect == other.effect;
     if let Some(taint) = node.spec.taints.iter().find(|taint| startup.iter().any(|other| matches(taint, other))) {
         return Some(uninitialized(
@@ -94,10 +95,11 @@ fn first_uninitialized_reason(work: &ClaimUpdate, node: &Node) -> Option<Uniniti
             format!("KnownEphemeralTaint \"{}\" still exists", format_taint(taint)),
         ));
     }
-    let requests = work.claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
-    let is_asked = |text: &str| text.parse::<Quantity>().is_ok_and(|amount| !amount.is_zero());
-    let is_there = |name: &str| node.status.allocatable.get(name).is_some_and(|amount| !amount.is_zero());
-    let missing = requests.into_iter().flatten().find(|(name, asked)| is_asked(&asked.text()) && !is_there(name));
+    let requests = update.claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    let is_requested = |text: &str| text.parse::<Quantity>().is_ok_and(|amount| !amount.is_zero());
+    let is_offered = |name: &str| node.status.allocatable.get(name).is_some_and(|amount| !amount.is_zero());
+    let missing =
+        requests.into_iter().flatten().find(|(name, requested)| is_requested(&requested.text()) && !is_offered(name));
     missing.map(|(name, _)| {
         uninitialized("ResourceNotRegistered", format!("Resource \"{name}\" was requested but not registered"))
     })

@@ -1,4 +1,4 @@
-//! Launch (spec 04 §5.3): a claim becomes a machine, once.
+//! Launch (spec 04 §5.3): creates the instance of a claim, at most once per claim.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,11 +19,11 @@ use crate::error::Error;
 use crate::events;
 use crate::logs::json;
 
-/// How long a machine is remembered whose claim does not say yet that it was launched.
+/// Time for which a launched instance is kept in the cache.
 const LAUNCH_CACHE_TTL: Duration = Duration::from_hours(1);
 
-/// Machines that were launched and whose claims may not say so yet, by the claim's uid: a write that failed must not launch a second
-/// one.
+/// Launched instances that their claims may not have recorded yet, by the claim's UID. If the write
+/// of the claim fails, the next attempt uses the cached instance and does not launch a second one.
 #[derive(Debug, Default)]
 pub(super) struct LaunchCache(Mutex<BTreeMap<String, (Instance, Timestamp)>>);
 
@@ -33,68 +33,68 @@ impl LaunchCache {
     }
 
     pub(super) fn get(&self, uid: &str, now: Timestamp) -> Option<Instance> {
-        let mut launches = self.lock();
-        launches
-            .retain(|_, (_, at)| Duration::try_from(now.duration_since(*at)).unwrap_or_default() < LAUNCH_CACHE_TTL);
-        launches.get(uid).map(|(machine, _)| machine.clone())
+        let mut cache = self.lock();
+        cache.retain(|_, (_, at)| Duration::try_from(now.duration_since(*at)).unwrap_or_default() < LAUNCH_CACHE_TTL);
+        cache.get(uid).map(|(instance, _)| instance.clone())
     }
 }
 
 impl Lifecycle {
-    pub(super) async fn launch(&self, work: &mut ClaimUpdate) -> Result<LifecycleStep, Error> {
+    pub(super) async fn launch(&self, update: &mut ClaimUpdate) -> Result<LifecycleStep, Error> {
         let now = self.ctx.now();
-        // A claim that lost its machine by somebody's hand finds it again: a launch that is repeated gives the same machine.
-        if work.renew_if_settled(LAUNCHED, now) && !work.provider_id().is_empty() {
-            self.launch_cache.lock().remove(work.uid());
+        // If a user has removed the provider ID from a launched claim, launch again: the provider
+        // returns the instance that exists for the claim.
+        if update.renew_if_settled(LAUNCHED, now) && !update.provider_id().is_empty() {
+            self.launch_cache.lock().remove(update.uid());
             return Ok(LifecycleStep::Continue(ReconcileAction::Done));
         }
-        let machine = match self.launch_cache.get(work.uid(), now) {
-            Some(machine) => machine,
-            None => match self.ctx.cloud.create(&work.claim).await {
-                Ok(machine) if machine.provider_id.is_empty() => {
-                    let nameless = CreateError::Other("the provider gave a machine without a provider ID".into());
-                    return self.handle_create_error(work, nameless).await;
+        let instance = match self.launch_cache.get(update.uid(), now) {
+            Some(instance) => instance,
+            None => match self.ctx.cloud.create(&update.claim).await {
+                Ok(instance) if instance.provider_id.is_empty() => {
+                    let missing_id = CreateError::Other("the provider gave a machine without a provider ID".into());
+                    return self.handle_create_error(update, missing_id).await;
                 }
-                Ok(machine) => machine,
-                Err(refusal) => return self.handle_create_error(work, refusal).await,
+                Ok(instance) => instance,
+                Err(error) => return self.handle_create_error(update, error).await,
             },
         };
         let now = self.ctx.now();
-        self.launch_cache.lock().insert(work.uid().to_owned(), (machine.clone(), now));
-        record_instance(work, machine, now);
+        self.launch_cache.lock().insert(update.uid().to_owned(), (instance.clone(), now));
+        record_instance(update, instance, now);
         Ok(LifecycleStep::Continue(ReconcileAction::Done))
     }
 
-    /// What follows from a launch that failed (spec 04 §2.2).
-    async fn handle_create_error(&self, work: &mut ClaimUpdate, refusal: CreateError) -> Result<LifecycleStep, Error> {
+    /// Handles a failed launch: deletes the claim or sets its condition (spec 04 §2.2).
+    async fn handle_create_error(&self, update: &mut ClaimUpdate, error: CreateError) -> Result<LifecycleStep, Error> {
         let now = self.ctx.now();
-        match refusal {
+        match error {
             CreateError::InsufficientCapacity(_) => {
-                let why = truncated(&refusal.to_string());
-                self.ctx.publish(events::insufficient_capacity(&work.claim, &why));
-                error!(error = %refusal, "failed launching nodeclaim");
-                self.abandon_claim(work, "insufficient_capacity").await
+                let message = truncated(&error.to_string());
+                self.ctx.publish(events::insufficient_capacity(&update.claim, &message));
+                error!(error = %error, "failed launching nodeclaim");
+                self.abandon_claim(update, "insufficient_capacity").await
             }
             CreateError::NodeClassNotReady(_) => {
-                error!(error = %refusal, "failed launching nodeclaim");
-                self.abandon_claim(work, "nodeclass_not_ready").await
+                error!(error = %error, "failed launching nodeclaim");
+                self.abandon_claim(update, "nodeclass_not_ready").await
             }
             CreateError::Refused { ref reason, ref message, .. } => {
-                work.conditions.set_unknown(LAUNCHED, reason, message, now);
-                Err(Error::Cloud { doing: "launching nodeclaim", cause: Box::new(refusal) })
+                update.conditions.set_unknown(LAUNCHED, reason, message, now);
+                Err(Error::Cloud { doing: "launching nodeclaim", cause: Box::new(error) })
             }
             CreateError::Other(_) => {
-                work.conditions.set_unknown(LAUNCHED, "LaunchFailed", &truncated(&refusal.to_string()), now);
-                Err(Error::Cloud { doing: "launching nodeclaim", cause: Box::new(refusal) })
+                update.conditions.set_unknown(LAUNCHED, "LaunchFailed", &truncated(&error.to_string()), now);
+                Err(Error::Cloud { doing: "launching nodeclaim", cause: Box::new(error) })
             }
         }
     }
 
-    /// The claim will never be launched: provisioning makes another for its pods.
-    async fn abandon_claim(&self, work: &ClaimUpdate, reason: &str) -> Result<LifecycleStep, Error> {
-        match actions::claim::delete(&self.ctx, &work.claim).await {
+    /// Deletes a claim that can never be launched. Provisioning creates another one for its pods.
+    async fn abandon_claim(&self, update: &ClaimUpdate, reason: &str) -> Result<LifecycleStep, Error> {
+        match actions::claim::delete(&self.ctx, &update.claim).await {
             Ok(()) => {
-                self.ctx.metrics.claim_disrupted(&work.claim, reason, 0);
+                self.ctx.metrics.claim_disrupted(&update.claim, reason, 0);
                 Ok(LifecycleStep::Deleted)
             }
             Err(ApiError::NotFound) => Ok(LifecycleStep::Deleted),
@@ -103,7 +103,7 @@ impl Lifecycle {
     }
 }
 
-/// Says what a claim was launched as.
+/// Logs what a claim was launched as.
 pub(super) fn log_launched(claim: &NodeClaim) {
     let label =
         |key: &str| claim.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map_or("", String::as_str);
@@ -118,30 +118,31 @@ pub(super) fn log_launched(claim: &NodeClaim) {
     );
 }
 
-/// Writes down what the claim has become. The claim's own labels win over the machine's, the machine's annotations over the claim's.
-pub(super) fn record_instance(work: &mut ClaimUpdate, machine: Instance, now: Timestamp) {
-    let metadata = &mut work.claim.metadata;
-    let mut labels = machine.labels;
+/// Records the launched instance in the claim. The claim's labels take precedence over the
+/// instance's; the instance's annotations take precedence over the claim's.
+pub(super) fn record_instance(update: &mut ClaimUpdate, instance: Instance, now: Timestamp) {
+    let metadata = &mut update.claim.metadata;
+    let mut labels = instance.labels;
     labels.extend(metadata.labels.take().unwrap_or_default());
     metadata.labels = Some(labels);
-    metadata.annotations.get_or_insert_default().extend(machine.annotations);
-    let status = work.claim.status.get_or_insert_default();
-    status.provider_id = Some(machine.provider_id);
-    status.image_id = machine.image_id;
-    status.capacity = Some(valid_quantities(machine.capacity));
-    status.allocatable = Some(valid_quantities(machine.allocatable));
-    work.conditions.set_true(LAUNCHED, now);
+    metadata.annotations.get_or_insert_default().extend(instance.annotations);
+    let status = update.claim.status.get_or_insert_default();
+    status.provider_id = Some(instance.provider_id);
+    status.image_id = instance.image_id;
+    status.capacity = Some(valid_quantities(instance.capacity));
+    status.allocatable = Some(valid_quantities(instance.allocatable));
+    update.conditions.set_true(LAUNCHED, now);
 }
 
-/// What of a machine's resources are quantities. The API server would refuse the others, and with them everything that is written of the
-/// claim; the node will say itself what it has.
+/// Removes resources whose value is not a quantity. The API server would reject them, and with them
+/// the whole write. The node reports its resources itself later.
 fn valid_quantities(mut resources: Resources) -> Resources {
     resources.retain(|name, amount| {
-        let is_sound = amount.text().parse::<Quantity>().is_ok();
-        if !is_sound {
+        let is_valid = amount.text().parse::<Quantity>().is_ok();
+        if !is_valid {
             error!(resource = name.as_str(), value = %amount, "ignoring resource of instance, not a quantity");
         }
-        is_sound
+        is_valid
     });
     resources
 }

@@ -1,4 +1,5 @@
-//! Liveness (spec 04 §5.6): a claim whose machine does not come, or whose node does not join, is not waited for for ever.
+//! Liveness (spec 04 §5.6): deletes a claim whose instance is not launched, or whose node does not
+//! register, in time.
 
 use std::time::Duration;
 
@@ -10,36 +11,38 @@ use super::{ClaimUpdate, LAUNCHED, Lifecycle, LifecycleStep, REGISTERED};
 use crate::actions;
 use crate::error::{Error, Interrupted};
 
-/// How long a launch may take.
+/// Longest time for which a claim may stay unlaunched.
 const LAUNCH_TIMEOUT: Duration = Duration::from_mins(5);
-/// How long a launched machine may take to join.
+/// Longest time for which a launched claim may stay unregistered, from the last transition of
+/// `Registered`.
 const REGISTRATION_TIMEOUT: Duration = Duration::from_mins(15);
 
 impl Lifecycle {
-    pub(super) async fn check_liveness(&self, work: &mut ClaimUpdate) -> Result<LifecycleStep, Error> {
-        if work.conditions.is_true(REGISTERED) {
+    pub(super) async fn check_liveness(&self, update: &mut ClaimUpdate) -> Result<LifecycleStep, Error> {
+        if update.conditions.is_true(REGISTERED) {
             return Ok(LifecycleStep::Continue(ReconcileAction::Done));
         }
         let now = self.ctx.now();
-        let (condition, timeout, reason) = if work.conditions.is_true(LAUNCHED) {
+        let (condition, timeout, reason) = if update.conditions.is_true(LAUNCHED) {
             (REGISTERED, REGISTRATION_TIMEOUT, "registration_timeout")
         } else {
             (LAUNCHED, LAUNCH_TIMEOUT, "launch_timeout")
         };
-        let age = work.condition_age(condition, now);
+        let age = update.condition_age(condition, now);
         if age < timeout {
             return Ok(LifecycleStep::Continue(ReconcileAction::RequeueAfter(timeout.saturating_sub(age))));
         }
-        match self.health.update(&self.ctx, work, RegistrationOutcome::Failed).await {
+        match self.health.update(&self.ctx, update, RegistrationOutcome::Failed).await {
             Ok(()) => {}
-            // Without the pool's say the claim stays, so that no failure is lost.
+            // If the NodePool cannot be updated, the claim stays, so that no failure goes
+            // uncounted.
             Err(Interrupted::Requeue(next)) => return Ok(LifecycleStep::Continue(next)),
             Err(Interrupted::Failed(error)) => return Err(error),
         }
         debug!(timeout = ?timeout, reason, "terminating due to timeout");
-        match actions::claim::delete(&self.ctx, &work.claim).await {
+        match actions::claim::delete(&self.ctx, &update.claim).await {
             Ok(()) => {
-                self.ctx.metrics.claim_disrupted(&work.claim, reason, 0);
+                self.ctx.metrics.claim_disrupted(&update.claim, reason, 0);
                 Ok(LifecycleStep::Deleted)
             }
             Err(ApiError::NotFound) => Ok(LifecycleStep::Deleted),

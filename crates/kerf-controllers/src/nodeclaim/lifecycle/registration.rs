@@ -1,4 +1,5 @@
-//! Registration (spec 04 §5.4): the machine's node has come, and becomes what its claim says.
+//! Registration (spec 04 §5.4): the instance's node has joined the cluster; it gets the finalizer,
+//! owner, labels, annotations and taints of its claim.
 
 use std::sync::Arc;
 
@@ -18,20 +19,20 @@ use crate::actions;
 use crate::error::{Error, Interrupted, REQUEUE_AFTER_CONFLICT};
 use crate::events;
 
-/// Where a claim's node is.
+/// Nodes with the claim's provider ID.
 enum MatchedNodes {
     None,
     One(Arc<slim::Node>),
     Several,
 }
 
-/// How far a node's registration has come.
+/// Progress of a node's registration.
 enum RegistrationProgress {
     Done,
     Pending(ReconcileAction),
 }
 
-/// What registration hooks say, all together.
+/// Combined results of all registration hooks.
 struct HookResults {
     pending: Vec<String>,
     next: ReconcileAction,
@@ -39,63 +40,65 @@ struct HookResults {
 }
 
 impl Lifecycle {
-    pub(super) async fn register(&self, work: &mut ClaimUpdate) -> Result<ReconcileAction, Error> {
+    pub(super) async fn register(&self, update: &mut ClaimUpdate) -> Result<ReconcileAction, Error> {
         let now = self.ctx.now();
-        if work.renew_if_settled(REGISTERED, now) {
+        if update.renew_if_settled(REGISTERED, now) {
             return Ok(ReconcileAction::Done);
         }
-        let known = match self.find_node(work.provider_id()) {
+        let node = match self.find_node(update.provider_id()) {
             MatchedNodes::One(node) => node,
             MatchedNodes::None => {
-                work.conditions.set_unknown(REGISTERED, "NodeNotFound", "Node not registered with cluster", now);
+                update.conditions.set_unknown(REGISTERED, "NodeNotFound", "Node not registered with cluster", now);
                 return Ok(ReconcileAction::Done);
             }
             MatchedNodes::Several => {
                 let message = "Invariant violated, matched multiple nodes";
-                work.conditions.set_false(REGISTERED, "MultipleNodesFound", message, now);
+                update.conditions.set_false(REGISTERED, "MultipleNodesFound", message, now);
                 return Ok(ReconcileAction::Done);
             }
         };
-        // It may be the claim's own write that came too late the last time.
-        let is_registered = self.ctx.cloud.registration_hooks().is_empty() && is_registered(&work.claim, &known);
+        // The node may be registered already, if only the write of the claim failed the last time.
+        let is_registered = self.ctx.cloud.registration_hooks().is_empty() && is_registered(&update.claim, &node);
         if !is_registered {
-            match self.register_node(work, &known.metadata.name).await? {
+            match self.register_node(update, &node.metadata.name).await? {
                 RegistrationProgress::Done => {}
                 RegistrationProgress::Pending(next) => return Ok(next),
             }
         }
-        match self.health.update(&self.ctx, work, RegistrationOutcome::Registered).await {
+        match self.health.update(&self.ctx, update, RegistrationOutcome::Registered).await {
             Ok(()) => {}
             Err(Interrupted::Requeue(next)) => return Ok(next),
             Err(Interrupted::Failed(error)) => return Err(error),
         }
-        work.claim.status.get_or_insert_default().node_name = Some(known.metadata.name.to_string());
-        work.conditions.set_true(REGISTERED, self.ctx.now());
+        update.claim.status.get_or_insert_default().node_name = Some(node.metadata.name.to_string());
+        update.conditions.set_true(REGISTERED, self.ctx.now());
         Ok(ReconcileAction::Done)
     }
 
-    /// Puts on the node what its claim says and, if no hook wants to wait, lets pods come.
-    async fn register_node(&self, work: &mut ClaimUpdate, name: &str) -> Result<RegistrationProgress, Error> {
+    /// Syncs the node with its claim. If no hook is pending, also removes the taint that keeps pods
+    /// away.
+    async fn register_node(&self, update: &mut ClaimUpdate, name: &str) -> Result<RegistrationProgress, Error> {
         let now = self.ctx.now();
         let stored = match actions::node::read(&self.ctx, name).await {
             Ok(node) => node,
-            // The watch is late: the node is gone again.
+            // Cluster state is outdated: the node has been deleted again.
             Err(ApiError::NotFound) => return Ok(RegistrationProgress::Pending(ReconcileAction::RequeueWithBackoff)),
             Err(cause) => return Err(Error::Api { doing: "getting node", cause }),
         };
-        let is_unguarded = !has_label(&stored, labels::REGISTERED) && !node_taints(&stored).iter().any(is_unregistered);
+        let lacks_unregistered_taint =
+            !has_label(&stored, labels::REGISTERED) && !node_taints(&stored).iter().any(is_unregistered);
 
         let mut node = stored.clone();
-        sync_node(&work.claim, &mut node);
-        let hooks = self.run_hooks(work).await;
+        sync_node(&update.claim, &mut node);
+        let hooks = self.run_hooks(update).await;
         if hooks.pending.is_empty() {
-            // A hook may have given the claim labels and annotations.
-            sync_node(&work.claim, &mut node);
+            // A hook may have added labels and annotations to the claim.
+            sync_node(&update.claim, &mut node);
             node.spec.get_or_insert_default().taints.get_or_insert_default().retain(|taint| !is_unregistered(taint));
             let labels = node.metadata.labels.get_or_insert_default();
             labels.insert(labels::REGISTERED.to_owned(), "true".to_owned());
         } else {
-            work.conditions.set_unknown(REGISTERED, "RegistrationHookPending", &hooks.pending.join(", "), now);
+            update.conditions.set_unknown(REGISTERED, "RegistrationHookPending", &hooks.pending.join(", "), now);
         }
         match actions::node::update(&self.ctx, &stored, &node).await {
             Ok(()) => {}
@@ -103,10 +106,10 @@ impl Lifecycle {
             Err(ApiError::NotFound) => return Ok(RegistrationProgress::Pending(ReconcileAction::RequeueWithBackoff)),
             Err(cause) => return Err(Error::Api { doing: "patching node", cause }),
         }
-        // Not before: a write that lost against another is made again.
-        if is_unguarded {
-            error!(NodeClaim = work.name(), taint = taints::UNREGISTERED, "node claim registration error");
-            self.ctx.publish(events::unregistered_taint_missing(&work.claim));
+        // Log only after the write: after a conflict the whole step runs again.
+        if lacks_unregistered_taint {
+            error!(NodeClaim = update.name(), taint = taints::UNREGISTERED, "node claim registration error");
+            self.ctx.publish(events::unregistered_taint_missing(&update.claim));
         }
         if hooks.pending.is_empty() {
             return Ok(RegistrationProgress::Done);
@@ -125,29 +128,30 @@ impl Lifecycle {
         }
     }
 
-    /// Asks every hook, even if the first one is pending; what they give goes onto the claim.
-    async fn run_hooks(&self, work: &mut ClaimUpdate) -> HookResults {
+    /// Calls all hooks, even if the first one is pending. Adds their labels and annotations to the
+    /// claim.
+    async fn run_hooks(&self, update: &mut ClaimUpdate) -> HookResults {
         let hooks = self.ctx.cloud.registration_hooks();
-        let answers = join_all(hooks.iter().map(|hook| hook.registered(&work.claim))).await;
-        let mut all = HookResults { pending: Vec::new(), next: ReconcileAction::Done, errors: Vec::new() };
-        for (hook, answer) in hooks.iter().zip(answers) {
-            match answer {
+        let results = join_all(hooks.iter().map(|hook| hook.registered(&update.claim))).await;
+        let mut combined = HookResults { pending: Vec::new(), next: ReconcileAction::Done, errors: Vec::new() };
+        for (hook, result) in hooks.iter().zip(results) {
+            match result {
                 Ok(progress) => {
                     if progress.is_pending() {
-                        all.pending.push(hook.name().to_owned());
-                        all.next = all.next.soonest(hook_requeue(&progress));
+                        combined.pending.push(hook.name().to_owned());
+                        combined.next = combined.next.soonest(hook_requeue(&progress));
                     }
-                    let metadata = &mut work.claim.metadata;
+                    let metadata = &mut update.claim.metadata;
                     metadata.labels.get_or_insert_default().extend(progress.labels);
                     metadata.annotations.get_or_insert_default().extend(progress.annotations);
                 }
                 Err(cause) => {
-                    all.pending.push(hook.name().to_owned());
-                    all.errors.push(Error::Hook { name: hook.name().to_owned(), cause });
+                    combined.pending.push(hook.name().to_owned());
+                    combined.errors.push(Error::Hook { name: hook.name().to_owned(), cause });
                 }
             }
         }
-        all
+        combined
     }
 }
 
@@ -159,8 +163,8 @@ fn hook_requeue(progress: &HookResult) -> ReconcileAction {
     }
 }
 
-/// Puts on the node what its claim says: finalizer, owner, taints, annotations and labels. Whoever manages taints by another way says so
-/// by a label.
+/// Adds the finalizer, and the claim's owner reference, taints, annotations and labels to the node.
+/// Adds no taints if the node has the label `karpenter.sh/do-not-sync-taints=true`.
 fn sync_node(claim: &NodeClaim, node: &mut Node) {
     let finalizers = node.metadata.finalizers.get_or_insert_default();
     if !finalizers.iter().any(|finalizer| finalizer == TERMINATION) {
@@ -174,10 +178,10 @@ fn sync_node(claim: &NodeClaim, node: &mut Node) {
         .and_then(|labels| labels.get(labels::DO_NOT_SYNC_TAINTS))
         .is_none_or(|value| value != "true");
     if syncs_taints {
-        let wanted = claim.spec.taints.iter().flatten().chain(claim.spec.startup_taints.iter().flatten());
+        let claim_taints = claim.spec.taints.iter().flatten().chain(claim.spec.startup_taints.iter().flatten());
         let taints = node.spec.get_or_insert_default().taints.get_or_insert_default();
-        for taint in wanted {
-            if !taints.iter().any(|there| there.key == taint.key && there.effect == taint.effect.as_str()) {
+        for taint in claim_taints {
+            if !taints.iter().any(|existing| existing.key == taint.key && existing.effect == taint.effect.as_str()) {
                 taints.push(Taint {
                     key: taint.key.clone(),
                     effect: taint.effect.as_str().to_owned(),
@@ -187,9 +191,9 @@ fn sync_node(claim: &NodeClaim, node: &mut Node) {
             }
         }
     }
-    let of_claim = |pairs: &Option<std::collections::BTreeMap<String, String>>| pairs.clone().unwrap_or_default();
-    node.metadata.annotations.get_or_insert_default().extend(of_claim(&claim.metadata.annotations));
-    node.metadata.labels.get_or_insert_default().extend(of_claim(&claim.metadata.labels));
+    let pairs_of = |pairs: &Option<std::collections::BTreeMap<String, String>>| pairs.clone().unwrap_or_default();
+    node.metadata.annotations.get_or_insert_default().extend(pairs_of(&claim.metadata.annotations));
+    node.metadata.labels.get_or_insert_default().extend(pairs_of(&claim.metadata.labels));
 }
 
 fn add_owner_reference(claim: &NodeClaim, node: &mut Node) {
@@ -202,23 +206,28 @@ fn add_owner_reference(claim: &NodeClaim, node: &mut Node) {
         controller: None,
     };
     let owners = node.metadata.owner_references.get_or_insert_default();
-    let is_there =
+    let is_same_owner =
         |o: &OwnerReference| o.api_version == owner.api_version && o.kind == owner.kind && o.uid == owner.uid;
-    if !owners.iter().any(is_there) {
+    if !owners.iter().any(is_same_owner) {
         owners.push(owner);
     }
 }
 
-/// Whether a node has been made what its claim says: all of it is written at once. A node that calls itself registered names no claim as its
-/// owner. Startup taints are not looked for: whoever is to remove them may have done so.
+/// Returns true if the node is completely registered; one write contains all of it. The label alone
+/// does not prove it: a node that joined with that label has no claim as its owner. Startup taints
+/// are not checked, because they may have been removed since.
 fn is_registered(claim: &NodeClaim, node: &slim::Node) -> bool {
     let is_tainted = node.spec.taints.iter().any(|taint| taint.key == taints::UNREGISTERED);
-    let is_ours = node.metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
+    let has_finalizer = node.metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
     let is_owned =
         node.metadata.owner_references.iter().any(|owner| Some(owner.uid.as_str()) == claim.metadata.uid.as_deref());
     let is_labelled =
         claim.metadata.labels.iter().flatten().all(|(key, value)| node.metadata.labels.has_value(key, value));
-    is_ours && is_owned && is_labelled && !is_tainted && node.metadata.labels.has_value(labels::REGISTERED, "true")
+    has_finalizer
+        && is_owned
+        && is_labelled
+        && !is_tainted
+        && node.metadata.labels.has_value(labels::REGISTERED, "true")
 }
 
 fn has_label(node: &Node, key: &str) -> bool {
