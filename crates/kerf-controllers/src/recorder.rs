@@ -64,7 +64,7 @@ impl Recorder {
             cleanup_at_len: DEDUPE_KEYS_MIN,
             rate_limit_tokens: (RATE_LIMIT_BURST, clock.now()),
         };
-        let chance = Rng::new(seed, "events");
+        let chance = Rng::new(seed).fork("events");
         let writer = EventWriter { client, clock, received, correlator: Correlator::default(), rng: chance };
         Self { clock, dedupe: Mutex::new(said), queue: waiting, writer: Mutex::new(Some(writer)) }
     }

@@ -12,10 +12,8 @@ use std::hash::{Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kerf_runtime::Clock;
+use kerf_runtime::{Clock, Rng};
 use rustc_hash::FxHasher;
-
-use crate::rng::Rng;
 
 /// Time for which an offering stays in or out of stock.
 const STOCK_REDRAW_INTERVAL: Duration = Duration::from_mins(10);

@@ -7,8 +7,9 @@
 
 use std::time::Duration;
 
+use kerf_runtime::Rng;
+
 use crate::api::Verb;
-use crate::rng::Rng;
 
 /// A fault of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]

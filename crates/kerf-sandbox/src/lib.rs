@@ -38,8 +38,8 @@ mod audit;
 mod cloud;
 mod cluster;
 mod faults;
+mod identifiers;
 mod install;
-mod rng;
 pub mod sim;
 
 pub use api::{
@@ -54,4 +54,4 @@ pub use cluster::{
 };
 pub use faults::{Fault, FaultRule};
 pub use install::{InstallError, install_crds};
-pub use rng::Rng;
+pub use kerf_runtime::Rng;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use kerf_runtime::Clock;
+use kerf_runtime::{Clock, Rng};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -37,7 +37,6 @@ use crate::api::registry::{Registry, Resource};
 use crate::api::selector::Selection;
 use crate::api::storage::{MAX_BATCH_EVENTS, ObjectKey, PageQuery, TableChanges, TableIx};
 use crate::cloud::Cloud;
-use crate::rng::Rng;
 
 /// How many pieces of work are done before others in the same thread get their turn.
 const MAX_ITEMS_BEFORE_YIELD: usize = 64;

@@ -38,6 +38,7 @@ mod writer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use kerf_runtime::Rng;
 use tokio::time::Instant;
 
 use self::attempt::{AttemptOutcome, Rotation, attempt};
@@ -52,7 +53,6 @@ use self::volume_binding::WaitingForVolumes;
 use self::writer::{NominationChange, SchedulerWriter};
 use super::in_process_client::{InProcessClient, wait_for_changes};
 use crate::api::ApiServer;
-use crate::rng::Rng;
 
 /// Attempts without a pause. After these the scheduler yields to other tasks of its thread.
 const MAX_ATTEMPTS_BEFORE_YIELD: usize = 32;

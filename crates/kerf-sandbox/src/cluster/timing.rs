@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::rng::Rng;
+use kerf_runtime::Rng;
 
 /// A length of time: never less than `base`, and up to `spread` more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

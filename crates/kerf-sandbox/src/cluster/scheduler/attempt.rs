@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use kerf_runtime::Rng;
 
 use super::filter::{FilterRejection, PodFilter, PreFilterResult, VolumeBindings};
 use super::message::Diagnosis;
 use super::pod::PodInfo;
 use super::score;
 use super::view::{NodeIx, View};
-use crate::rng::Rng;
 
 /// With fewer nodes than this, all nodes are checked.
 const MIN_FEASIBLE_NODES: usize = 100;

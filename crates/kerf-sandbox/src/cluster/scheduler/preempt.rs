@@ -14,6 +14,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kerf_referee::selectors::selects;
+use kerf_runtime::Rng;
 use smol_str::SmolStr;
 
 use super::attempt::fits;
@@ -21,7 +22,6 @@ use super::filter::FilterRejection;
 use super::message::{Diagnosis, ReasonCounts, message_prefix};
 use super::pod::PodInfo;
 use super::view::{NodeIx, View};
-use crate::rng::Rng;
 
 /// Bounds of the number of candidate nodes that are enough to choose from, as a percentage and as
 /// an absolute number.

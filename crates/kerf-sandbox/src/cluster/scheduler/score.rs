@@ -8,12 +8,12 @@ mod spread;
 use k8s_openapi::api::core::v1::{Pod, PreferredSchedulingTerm};
 use kerf_referee::selectors::term_matches;
 use kerf_referee::taints::toleration_tolerates;
+use kerf_runtime::Rng;
 
 use super::amounts::{CPU, MEMORY};
 use super::node::NodeInfo;
 use super::pod::PodInfo;
 use super::view::{NodeIx, View};
-use crate::rng::Rng;
 
 /// Maximum score of one plug-in.
 const MAX_NODE_SCORE: i64 = 100;

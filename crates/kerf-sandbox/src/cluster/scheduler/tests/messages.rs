@@ -1,10 +1,11 @@
 //! The exact texts for pods that no node accepts.
 
+use kerf_runtime::Rng;
+
 use super::fixture::ClusterFixture;
 use crate::cluster::scheduler::attempt::{AttemptOutcome, Rotation, attempt};
 use crate::cluster::scheduler::message::truncate_note;
 use crate::cluster::scheduler::preempt::preempt;
-use crate::rng::Rng;
 
 /// Returns the clusters of the tables.
 pub(super) fn cluster_texts() -> impl Iterator<Item = &'static str> {

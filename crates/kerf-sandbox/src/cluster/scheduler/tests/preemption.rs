@@ -1,9 +1,10 @@
 //! Selection of the victims of preemption.
 
+use kerf_runtime::Rng;
+
 use super::fixture::ClusterFixture;
 use crate::cluster::scheduler::attempt::{AttemptOutcome, Rotation, attempt};
 use crate::cluster::scheduler::preempt::{Preemption, preempt};
-use crate::rng::Rng;
 
 /// Returns `node: victims` with the most important victim first, or the reason why there are none.
 pub(super) fn victims(text: &str) -> String {

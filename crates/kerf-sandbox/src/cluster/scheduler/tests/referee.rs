@@ -7,10 +7,10 @@ use k8s_openapi::api::core::v1::Pod;
 use kerf_referee::filters::{ClusterView, Filters, NodeView};
 use kerf_referee::placement::Namespaces;
 use kerf_referee::storage::VolumeObjects;
+use kerf_runtime::Rng;
 
 use super::fixture::ClusterFixture;
 use super::placement::feasible as fast;
-use crate::rng::Rng;
 
 /// Returns the nodes that the referee finds feasible for `new`; `None` if the cluster has no such
 /// pod.
