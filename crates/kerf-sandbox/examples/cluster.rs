@@ -28,18 +28,18 @@ fn main() -> Result<(), Failure> {
 
 /// Creates 1,000 pods on 100 nodes and waits until all are running.
 async fn thousand_pods() -> Result<(), Failure> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let cluster = Cluster::start(ClusterConfig { clock: Clock::system(), seed: 1, timing: Timing::INSTANT });
     cluster.add_nodes(100)?;
-    println!("a cluster with 100 nodes after {:.3} s", begun.elapsed().as_secs_f64());
-    let begun = Instant::now();
+    println!("a cluster with 100 nodes after {:.3} s", start.elapsed().as_secs_f64());
+    let start = Instant::now();
     for app in 0..10 {
         create_deployment(&cluster, app, 100).await?;
     }
     while running_pods(&cluster).await? < 1000 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    println!("1,000 pods on 100 nodes run after {:.3} s", begun.elapsed().as_secs_f64());
+    println!("1,000 pods on 100 nodes run after {:.3} s", start.elapsed().as_secs_f64());
     Ok(())
 }
 
@@ -47,11 +47,11 @@ async fn thousand_pods() -> Result<(), Failure> {
 /// every few minutes.
 async fn virtual_day() -> Result<(), Failure> {
     let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse()?);
-    let lifelike =
+    let timing =
         Timing { pod_start: Delay::between(Duration::from_secs(2), Duration::from_secs(8)), ..Timing::LIFELIKE };
-    let cluster = Cluster::start(ClusterConfig { clock, seed: 1, timing: lifelike });
-    let mut chance = Rng::new(1);
-    let begun = Instant::now();
+    let cluster = Cluster::start(ClusterConfig { clock, seed: 1, timing });
+    let mut rng = Rng::new(1);
+    let start = Instant::now();
     cluster.add_nodes(300)?;
     for app in 0..50 {
         create_deployment(&cluster, app, 100).await?;
@@ -60,14 +60,14 @@ async fn virtual_day() -> Result<(), Failure> {
     for minute in 0..24 * 60_u64 {
         tokio::time::sleep(Duration::from_mins(1)).await;
         if minute % 5 == 0 {
-            let (app, replicas) = (chance.below(50), 80 + chance.below(40));
+            let (app, replicas) = (rng.below(50), 80 + rng.below(40));
             patch_deployment(&cluster, app, json!({"spec": {"replicas": replicas}})).await?;
             resized += 1;
         }
         if minute % 60 == 30 {
             let image = format!("app:{minute}");
             let template = json!({"spec": {"containers": [{"name": "c", "image": image}]}});
-            patch_deployment(&cluster, chance.below(50), json!({"spec": {"template": template}})).await?;
+            patch_deployment(&cluster, rng.below(50), json!({"spec": {"template": template}})).await?;
             rolled += 1;
         }
     }
@@ -75,7 +75,7 @@ async fn virtual_day() -> Result<(), Failure> {
         "a virtual day: 300 nodes, {} pods running, {resized} resizes, {rolled} rollouts, {} writes in {:.1} s",
         running_pods(&cluster).await?,
         cluster.api().revision(),
-        begun.elapsed().as_secs_f64()
+        start.elapsed().as_secs_f64()
     );
     Ok(())
 }

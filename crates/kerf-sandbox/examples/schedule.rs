@@ -22,12 +22,12 @@ async fn main() -> Result<(), Failure> {
     let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<u64>().ok());
     let pods = numbers.next().unwrap_or(1_000);
     let nodes = numbers.next().unwrap_or(100);
-    for (name, kind) in [
+    for (name, variant) in [
         ("plain pods", PodVariant::Plain),
         ("replicas of 20 services", PodVariant::Services),
         ("pods with spread and anti-affinity", PodVariant::Rules),
     ] {
-        run(name, kind, pods, nodes).await?;
+        run(name, variant, pods, nodes).await?;
     }
     scale_up(pods, nodes).await
 }
@@ -43,7 +43,7 @@ async fn scale_up(pods: u64, nodes: u64) -> Result<(), Failure> {
     for n in 0..pods {
         send(&server, "POST", "/api/v1/namespaces/default/pods", &pod(n, PodVariant::Plain)).await?;
     }
-    let begun = std::time::Instant::now();
+    let start = std::time::Instant::now();
     tokio::time::pause();
     let scheduler = tokio::spawn(Scheduler::new(&server, 1).run());
     let cpu = (pods / nodes + 1).to_string();
@@ -55,7 +55,7 @@ async fn scale_up(pods: u64, nodes: u64) -> Result<(), Failure> {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     scheduler.abort();
-    println!("a scale-up: {pods} pods while {nodes} nodes come, in {:.2} s", begun.elapsed().as_secs_f64());
+    println!("a scale-up: {pods} pods while {nodes} nodes come, in {:.2} s", start.elapsed().as_secs_f64());
     Ok(())
 }
 
@@ -76,24 +76,24 @@ enum PodVariant {
     Rules,
 }
 
-async fn run(name: &str, kind: PodVariant, pods: u64, nodes: u64) -> Result<(), Failure> {
+async fn run(name: &str, variant: PodVariant, pods: u64, nodes: u64) -> Result<(), Failure> {
     let server =
         ApiServer::new(ApiServerConfig { max_history_events: 1 << 20, ..ApiServerConfig::new(Clock::system(), 1) });
     for n in 0..nodes {
         add_node(&server, n, "64").await?;
     }
-    if kind == PodVariant::Services {
+    if variant == PodVariant::Services {
         for n in 0..20 {
             let service = json!({"metadata": {"name": format!("app-{n}")}, "spec": {"selector": {"app": format!("app-{n}")}, "ports": [{"port": 80}]}});
             send(&server, "POST", "/api/v1/namespaces/default/services", &service).await?;
         }
     }
-    let begun = Instant::now();
+    let start = Instant::now();
     for n in 0..pods {
-        send(&server, "POST", "/api/v1/namespaces/default/pods", &pod(n, kind)).await?;
+        send(&server, "POST", "/api/v1/namespaces/default/pods", &pod(n, variant)).await?;
     }
-    let created = begun.elapsed();
-    let begun = Instant::now();
+    let created = start.elapsed();
+    let start = Instant::now();
     let scheduler = tokio::spawn(Scheduler::new(&server, 1).run());
     loop {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -101,24 +101,24 @@ async fn run(name: &str, kind: PodVariant, pods: u64, nodes: u64) -> Result<(), 
             break;
         }
     }
-    let took = begun.elapsed();
+    let elapsed = start.elapsed();
     scheduler.abort();
     println!(
         "{name}: {pods} on {nodes} nodes in {:.2} s, {:.0} a second ({:.2} s to create them)",
-        took.as_secs_f64(),
-        pods as f64 / took.as_secs_f64(),
+        elapsed.as_secs_f64(),
+        pods as f64 / elapsed.as_secs_f64(),
         created.as_secs_f64()
     );
     Ok(())
 }
 
-fn pod(n: u64, kind: PodVariant) -> Value {
+fn pod(n: u64, variant: PodVariant) -> Value {
     let app = format!("app-{}", n % 20);
     let mut pod = json!({
         "metadata": {"name": format!("pod-{n:06}"), "labels": {"app": app}},
         "spec": {"containers": [{"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]},
     });
-    if kind == PodVariant::Rules {
+    if variant == PodVariant::Rules {
         let selector = json!({"matchLabels": {"app": app}});
         pod["spec"]["topologySpreadConstraints"] = json!([
             {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector},

@@ -67,12 +67,12 @@ impl CloudFaultRule {
     }
 
     fn applies_to(&self, offering: &OfferingRef<'_>, at: Duration) -> bool {
-        let among = |names: &[String], name: &str| names.is_empty() || names.iter().any(|own| own == name);
+        let includes = |names: &[String], name: &str| names.is_empty() || names.iter().any(|own| own == name);
         at >= self.from
             && self.until.is_none_or(|until| at < until)
-            && among(&self.instance_types, offering.instance_type)
-            && among(&self.zones, offering.zone)
-            && among(&self.capacity_types, offering.capacity_type)
+            && includes(&self.instance_types, offering.instance_type)
+            && includes(&self.zones, offering.zone)
+            && includes(&self.capacity_types, offering.capacity_type)
     }
 }
 
@@ -136,17 +136,17 @@ impl Cloud {
     pub fn check_launch(&self, offering: OfferingRef<'_>) -> Result<(), LaunchError> {
         let at = self.clock.elapsed();
         let mut state = self.lock();
-        let CloudFaultState { rules, seed, rng: chance } = &mut *state;
-        for (place, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.applies_to(&offering, at)) {
+        let CloudFaultState { rules, seed, rng } = &mut *state;
+        for (rule_index, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.applies_to(&offering, at)) {
             match rule.fault {
                 CloudFault::StockOut => {
                     let mut hasher = FxHasher::default();
-                    (*seed, place, offering, at.as_secs() / STOCK_REDRAW_INTERVAL.as_secs()).hash(&mut hasher);
+                    (*seed, rule_index, offering, at.as_secs() / STOCK_REDRAW_INTERVAL.as_secs()).hash(&mut hasher);
                     if Rng::new(hasher.finish()).happens_per_million(rule.per_million) {
                         return Err(LaunchError::InsufficientCapacity);
                     }
                 }
-                CloudFault::Throttled if chance.happens_per_million(rule.per_million) => {
+                CloudFault::Throttled if rng.happens_per_million(rule.per_million) => {
                     return Err(LaunchError::Throttled);
                 }
                 CloudFault::Throttled
@@ -163,14 +163,14 @@ impl Cloud {
     pub(crate) fn draw_instance_faults(&self, offering: OfferingRef<'_>) -> InstanceFaults {
         let at = self.clock.elapsed();
         let mut state = self.lock();
-        let CloudFaultState { rules, rng: chance, .. } = &mut *state;
-        let mut fate = InstanceFaults::default();
+        let CloudFaultState { rules, rng, .. } = &mut *state;
+        let mut faults = InstanceFaults::default();
         for rule in rules.iter().filter(|rule| rule.applies_to(&offering, at)) {
             match rule.fault {
-                CloudFault::NeverJoins => fate.never_joins |= chance.happens_per_million(rule.per_million),
-                CloudFault::SlowBoot { by } if chance.happens_per_million(rule.per_million) => fate.boot_delay += by,
-                CloudFault::Interruption { after } if chance.happens_per_million(rule.per_million) => {
-                    fate.interrupted_after = Some(fate.interrupted_after.map_or(after, |other| other.min(after)));
+                CloudFault::NeverJoins => faults.never_joins |= rng.happens_per_million(rule.per_million),
+                CloudFault::SlowBoot { by } if rng.happens_per_million(rule.per_million) => faults.boot_delay += by,
+                CloudFault::Interruption { after } if rng.happens_per_million(rule.per_million) => {
+                    faults.interrupted_after = Some(faults.interrupted_after.map_or(after, |other| other.min(after)));
                 }
                 CloudFault::SlowBoot { .. }
                 | CloudFault::Interruption { .. }
@@ -178,7 +178,7 @@ impl Cloud {
                 | CloudFault::Throttled => {}
             }
         }
-        fate
+        faults
     }
 
     /// Locks the state. A poisoned lock is used as it is: the state is consistent between any two
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn stock_lasts_a_while_and_follows_the_seed() {
+    async fn stock_is_redrawn_after_ten_minutes_and_depends_on_the_seed() {
         let rule = || vec![CloudFaultRule::new(CloudFault::StockOut, 500_000)];
         let one = cloud(rule(), 1);
         let first = launch_failures_by_zone(&one);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn rules_keep_to_their_machines_and_windows() {
+    async fn rules_affect_only_their_offerings_and_windows() {
         let rule = CloudFaultRule {
             zones: vec!["a".into()],
             capacity_types: vec!["spot".into()],
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn throttling_slow_boots_and_interruptions() {
+    async fn throttling_slow_boots_and_interruptions_are_injected() {
         let seconds = Duration::from_secs;
         let rules = vec![
             CloudFaultRule::new(CloudFault::Throttled, 1_000_000),
@@ -247,7 +247,8 @@ mod tests {
         let cloud = cloud(rules, 1);
         let offering = OfferingRef { instance_type: "x", zone: "a", capacity_type: "spot" };
         assert_eq!(cloud.check_launch(offering), Err(LaunchError::Throttled));
-        let fate = InstanceFaults { never_joins: false, boot_delay: seconds(5), interrupted_after: Some(seconds(60)) };
-        assert_eq!(cloud.draw_instance_faults(offering), fate);
+        let faults =
+            InstanceFaults { never_joins: false, boot_delay: seconds(5), interrupted_after: Some(seconds(60)) };
+        assert_eq!(cloud.draw_instance_faults(offering), faults);
     }
 }

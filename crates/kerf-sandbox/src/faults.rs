@@ -90,8 +90,8 @@ pub struct FaultRule {
 impl FaultRule {
     /// Returns a rule that affects every request to which the fault can happen, at all times.
     pub fn new(fault: Fault, per_million: u32) -> Self {
-        let (agent, resources, verbs) = (String::new(), Vec::new(), Vec::new());
-        Self { fault, per_million, from: Duration::ZERO, until: None, user_agent_prefix: agent, resources, verbs }
+        let (user_agent_prefix, resources, verbs) = (String::new(), Vec::new(), Vec::new());
+        Self { fault, per_million, from: Duration::ZERO, until: None, user_agent_prefix, resources, verbs }
     }
 
     fn applies_to(&self, request: &RequestInfo<'_>) -> bool {
@@ -129,10 +129,10 @@ impl FaultInjector {
     /// Draws the fault of a request. Rules are evaluated in order, and each matching rule consumes
     /// one random number; the first hit wins. Returns `None` if no fault happens.
     pub(crate) fn draw(&mut self, request: &RequestInfo<'_>) -> Option<Fault> {
-        let chance = &mut self.rng;
+        let rng = &mut self.rng;
         self.rules
             .iter()
-            .find(|rule| rule.applies_to(request) && chance.happens_per_million(rule.per_million))
+            .find(|rule| rule.applies_to(request) && rng.happens_per_million(rule.per_million))
             .map(|rule| rule.fault.clone())
     }
 }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_happens_only_where_it_can() {
+    fn a_fault_happens_only_to_verbs_that_it_can_affect() {
         let always = |fault| FaultInjector::new(vec![FaultRule::new(fault, 1_000_000)], 1);
         for (fault, verb, happens) in [
             (Fault::Conflict, Verb::Patch, true),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_agents_resources_and_verbs_are_kept() {
+    fn a_rule_applies_only_to_its_window_agent_resource_and_verb() {
         let rule = FaultRule {
             from: Duration::from_secs(10),
             until: Some(Duration::from_secs(20)),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn one_seed_one_series_of_faults() {
+    fn one_seed_gives_one_series_of_faults() {
         let series = |seed| {
             let mut faults = FaultInjector::new(vec![FaultRule::new(Fault::InternalError, 300_000)], seed);
             (0..200).map(|_| faults.draw(&request_info(Verb::Get, "pods", 0)).is_some()).collect::<Vec<_>>()

@@ -17,16 +17,16 @@ pub struct InstallError {
 }
 
 /// Installs the CRDs of a variant on the server behind `client`.
-pub async fn install_crds(client: &Client, flavour: CrdVariant) -> Result<(), InstallError> {
-    for crd in crds::all(flavour) {
-        let wrong = |source| InstallError { kind: crd.kind(), source };
+pub async fn install_crds(client: &Client, variant: CrdVariant) -> Result<(), InstallError> {
+    for crd in crds::all(variant) {
+        let install_error = |source| InstallError { kind: crd.kind(), source };
         let request = http::Request::post(CRD_COLLECTION_PATH)
             .header(CONTENT_TYPE, "application/json")
             .body(crd.json().to_string().into_bytes())
-            .map_err(|cause| wrong(kube::Error::HttpError(cause)))?;
+            .map_err(|cause| install_error(kube::Error::HttpError(cause)))?;
         match client.request_text(request).await {
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
-            outcome => drop(outcome.map_err(wrong)?),
+            outcome => drop(outcome.map_err(install_error)?),
         }
     }
     Ok(())

@@ -82,12 +82,12 @@ impl Scheduler {
     /// Returns a scheduler for the cluster that `server` serves. Ties between nodes are drawn from
     /// `seed`.
     pub fn new(server: &ApiServer, seed: u64) -> Self {
-        let local = InProcessClient::new(server, "kube-scheduler");
+        let client = InProcessClient::new(server, "kube-scheduler");
         Self {
-            feeds: Feeds::new(&local),
+            feeds: Feeds::new(&client),
             view: View::new(),
             queue: SchedulingQueue::default(),
-            writer: SchedulerWriter::new(local),
+            writer: SchedulerWriter::new(client),
             rng: Rng::new(seed).fork("scheduler"),
             rotation: Rotation::default(),
             waiting_for_volumes: BTreeMap::new(),
@@ -179,9 +179,9 @@ impl Scheduler {
         let Some(pod) = info.unscheduled_pod.clone() else { return };
         let preemption = preempt(&mut self.view, &pod, info, diagnosis, &mut self.rng);
         let mut message = diagnosis.message();
-        if let Some(words) = preemption.message_suffix() {
+        if let Some(suffix) = preemption.message_suffix() {
             message.push(' ');
-            message.push_str(&words);
+            message.push_str(&suffix);
         }
         let nomination = match preemption {
             Preemption::Victims { node, victims } => {
@@ -195,9 +195,9 @@ impl Scheduler {
     }
 
     fn evict_victims(&mut self, info: &PodInfo, node: &str, victims: &[Arc<PodInfo>], now: Instant) {
-        let lesser: Vec<Arc<PodInfo>> =
+        let lower_priority: Vec<Arc<PodInfo>> =
             self.view.nominated_to(node).filter(|other| other.priority < info.priority).cloned().collect();
-        for other in lesser {
+        for other in lower_priority {
             self.writer.clear_nomination(&other);
         }
         for victim in victims.iter().filter(|victim| !victim.is_deleting) {

@@ -40,16 +40,17 @@ pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 
 /// Creates an object. The server must accept it.
 pub(crate) async fn create(cluster: &Cluster, path: &str, object: Value) -> Value {
-    let (code, answer) = call(cluster.api(), "POST", path, object).await;
-    assert_eq!(code, 201, "{path}: {answer}");
-    answer
+    let (code, response) = call(cluster.api(), "POST", path, object).await;
+    assert_eq!(code, 201, "{path}: {response}");
+    response
 }
 
 /// Applies a merge patch to an object. The server must accept it.
 pub(crate) async fn patch(cluster: &Cluster, path: &str, change: Value) -> Value {
-    let request = crate::raw::call_as(cluster.api(), "PATCH", path, "application/merge-patch+json", change).await;
-    assert_eq!(request.0, 200, "{path}: {}", request.1);
-    request.1
+    let (code, response) =
+        crate::raw::call_as(cluster.api(), "PATCH", path, "application/merge-patch+json", change).await;
+    assert_eq!(code, 200, "{path}: {response}");
+    response
 }
 
 pub(crate) async fn delete(cluster: &Cluster, path: &str, options: Value) -> (u16, Value) {
@@ -115,8 +116,8 @@ pub(crate) fn template(app: &str) -> Value {
 pub(crate) async fn phases(cluster: &Cluster) -> String {
     let mut counts = std::collections::BTreeMap::<String, usize>::new();
     for pod in list(cluster, PODS).await {
-        let going = pod["metadata"]["deletionTimestamp"].is_string();
-        let phase = if going { "Terminating" } else { pod["status"]["phase"].as_str().unwrap_or("none") };
+        let is_terminating = pod["metadata"]["deletionTimestamp"].is_string();
+        let phase = if is_terminating { "Terminating" } else { pod["status"]["phase"].as_str().unwrap_or("none") };
         *counts.entry(phase.into()).or_default() += 1;
     }
     counts.iter().map(|(phase, count)| format!("{phase}={count}")).collect::<Vec<_>>().join(" ")

@@ -39,8 +39,8 @@ impl KubectlFixture {
 
     /// Runs kubectl, which must succeed and print each of `parts`.
     async fn expect_success(&self, line: &str, input: &str, parts: &[&str]) {
-        let (content, text) = self.run(&words(line), input).await;
-        assert!(content, "kubectl {line}\n{text}");
+        let (succeeded, text) = self.run(&words(line), input).await;
+        assert!(succeeded, "kubectl {line}\n{text}");
         for part in parts {
             assert!(text.contains(part), "kubectl {line} does not say {part:?}:\n{text}");
         }
@@ -48,8 +48,8 @@ impl KubectlFixture {
 
     /// Runs kubectl, which must fail and print each of `parts`.
     async fn expect_failure(&self, line: &str, input: &str, parts: &[&str]) {
-        let (content, text) = self.run(&words(line), input).await;
-        assert!(!content, "kubectl {line}\n{text}");
+        let (succeeded, text) = self.run(&words(line), input).await;
+        assert!(!succeeded, "kubectl {line}\n{text}");
         for part in parts {
             assert!(text.contains(part), "kubectl {line} does not say {part:?}:\n{text}");
         }
@@ -60,7 +60,7 @@ impl KubectlFixture {
 fn words(line: &str) -> Vec<&str> {
     line.split('\'')
         .enumerate()
-        .flat_map(|(place, part)| if place % 2 == 1 { vec![part] } else { part.split_whitespace().collect() })
+        .flat_map(|(index, part)| if index % 2 == 1 { vec![part] } else { part.split_whitespace().collect() })
         .collect()
 }
 
@@ -221,7 +221,7 @@ async fn nodes_are_tainted_cordoned_and_described() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fields_are_owned_and_custom_kinds_live() {
+async fn fields_have_owners_and_custom_kinds_are_served() {
     let cluster = KubectlFixture::start().await;
     let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {k: one}\n";
     cluster

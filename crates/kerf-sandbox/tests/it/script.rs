@@ -73,9 +73,9 @@ impl TestCluster {
 
     async fn run_step(&self, script: &str, step: &ScriptStep<'_>) {
         for attempt in 1.. {
-            let (content, text) = self.run(step.line).await;
+            let (succeeded, text) = self.run(step.line).await;
             let missing = missing(&text, &step.expected);
-            if content == (step.expectation != Expectation::Fails) && missing.is_none() {
+            if succeeded == (step.expectation != Expectation::Fails) && missing.is_none() {
                 return;
             }
             // Each attempt starts a process, which takes long enough: no wait is needed in between.
@@ -84,7 +84,7 @@ impl TestCluster {
             }
             let missing = missing.unwrap_or_default();
             panic!(
-                "{script}, line {}: {}\nsucceeded: {content}; not said: {missing:?}; said:\n{text}",
+                "{script}, line {}: {}\nsucceeded: {succeeded}; not said: {missing:?}; said:\n{text}",
                 step.number, step.line
             );
         }
@@ -111,8 +111,8 @@ struct ScriptStep<'a> {
 
 fn steps(script: &str) -> Vec<ScriptStep<'_>> {
     let mut steps: Vec<ScriptStep<'_>> = Vec::new();
-    for (place, line) in script.lines().enumerate() {
-        let (mood, rest) = match line.split_at_checked(2) {
+    for (index, line) in script.lines().enumerate() {
+        let (expectation, rest) = match line.split_at_checked(2) {
             Some(("$ ", rest)) => (Expectation::Succeeds, rest),
             Some(("! ", rest)) => (Expectation::Fails, rest),
             Some(("~ ", rest)) => (Expectation::Eventually, rest),
@@ -122,7 +122,7 @@ fn steps(script: &str) -> Vec<ScriptStep<'_>> {
                 continue;
             }
         };
-        steps.push(ScriptStep { number: place + 1, expectation: mood, line: rest, expected: Vec::new() });
+        steps.push(ScriptStep { number: index + 1, expectation, line: rest, expected: Vec::new() });
     }
     steps
 }
@@ -142,7 +142,7 @@ fn squeezed(line: &str) -> String {
 fn words(line: &str) -> Vec<&str> {
     line.split('\'')
         .enumerate()
-        .flat_map(|(place, part)| if place % 2 == 1 { vec![part] } else { part.split_whitespace().collect() })
+        .flat_map(|(index, part)| if index % 2 == 1 { vec![part] } else { part.split_whitespace().collect() })
         .collect()
 }
 
@@ -163,11 +163,11 @@ async fn kubectl_works_with_the_api_itself() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_watches() {
-    let town = TestCluster::start().await;
-    let mut watch = town.command("kubectl").args(["get", "pods", "--watch", "--no-headers"]).spawn().unwrap();
+    let cluster = TestCluster::start().await;
+    let mut watch = cluster.command("kubectl").args(["get", "pods", "--watch", "--no-headers"]).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    let (content, text) = town.run("kubectl run watched --image=nginx").await;
-    assert!(content, "{text}");
+    let (succeeded, text) = cluster.run("kubectl run watched --image=nginx").await;
+    assert!(succeeded, "{text}");
     let mut seen = Vec::new();
     while !seen.iter().any(|line: &String| line.contains("1/1 Running")) {
         seen.push(squeezed(&lines.next_line().await.unwrap().expect("the watch goes on")));

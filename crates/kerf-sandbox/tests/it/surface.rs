@@ -265,11 +265,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_request_is_answered(requests in prop::collection::vec((method(), path(), query(), media(), accept(), body()), 1..100)) {
-        let furnished = &*INSTALLED_SERVER;
+    fn every_request_gets_a_response(requests in prop::collection::vec((method(), path(), query(), media(), accept(), body()), 1..100)) {
+        let installed_server = &*INSTALLED_SERVER;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let server = furnished.fork(noon());
+            let server = installed_server.fork(noon());
             for (method, path, query, media, accept, body) in requests {
                 let Ok(uri) = format!("{path}?{query}").parse::<http::Uri>() else { continue };
                 let request = http::Request::builder().method(method).uri(uri).header("content-type", media).header("accept", accept);

@@ -22,13 +22,13 @@ const WELL_KNOWN_RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "
 /// All resource names seen so far, with their indices.
 #[derive(Debug)]
 pub(super) struct ResourceNames {
-    numbers: BTreeMap<SmolStr, ResourceIx>,
+    indices: BTreeMap<SmolStr, ResourceIx>,
     names: Vec<SmolStr>,
 }
 
 impl ResourceNames {
     pub(super) fn new() -> Self {
-        let mut names = Self { numbers: BTreeMap::new(), names: Vec::new() };
+        let mut names = Self { indices: BTreeMap::new(), names: Vec::new() };
         for name in WELL_KNOWN_RESOURCES {
             names.ensure_index(name);
         }
@@ -36,14 +36,14 @@ impl ResourceNames {
     }
 
     fn ensure_index(&mut self, name: &str) -> ResourceIx {
-        if let Some(number) = self.numbers.get(name) {
-            return *number;
+        if let Some(index) = self.indices.get(name) {
+            return *index;
         }
         // There are never 65,536 different resource names.
-        let number = ResourceIx(self.names.len() as u16);
+        let index = ResourceIx(self.names.len() as u16);
         self.names.push(name.into());
-        self.numbers.insert(name.into(), number);
-        number
+        self.indices.insert(name.into(), index);
+        index
     }
 
     pub(super) fn name(&self, resource: ResourceIx) -> &str {
@@ -54,9 +54,9 @@ impl ResourceNames {
     pub(super) fn amounts_of(&mut self, resources: &Resources) -> Amounts {
         let mut amounts = Amounts::default();
         for (name, quantity) in resources.iter() {
-            let number = self.ensure_index(name);
-            let amount = if number == CPU { quantity.milli_value() } else { quantity.value() };
-            *amounts.slot(number) = amount;
+            let index = self.ensure_index(name);
+            let amount = if index == CPU { quantity.milli_value() } else { quantity.value() };
+            *amounts.slot(index) = amount;
         }
         amounts
     }
@@ -68,11 +68,11 @@ pub(super) struct Amounts(Vec<i64>);
 
 impl Amounts {
     fn slot(&mut self, resource: ResourceIx) -> &mut i64 {
-        let place = resource.0 as usize;
-        if self.0.len() <= place {
-            self.0.resize(place + 1, 0);
+        let index = resource.0 as usize;
+        if self.0.len() <= index {
+            self.0.resize(index + 1, 0);
         }
-        &mut self.0[place]
+        &mut self.0[index]
     }
 
     pub(super) fn get(&self, resource: ResourceIx) -> i64 {
@@ -95,21 +95,25 @@ impl Amounts {
 
     /// Returns every resource with its amount, zeros included, in the order of indices.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ResourceIx, i64)> {
-        self.0.iter().enumerate().map(|(place, amount)| (ResourceIx(place as u16), *amount))
+        self.0.iter().enumerate().map(|(index, amount)| (ResourceIx(index as u16), *amount))
     }
 
-    /// Returns the resources that do not suffice for `asked` while `used` is in use. Resources that
-    /// `asked` does not contain are ignored.
-    pub(super) fn insufficient<'a>(&'a self, used: &'a Self, asked: &'a Self) -> impl Iterator<Item = ResourceIx> + 'a {
-        let short = move |(resource, amount): &(ResourceIx, i64)| {
+    /// Returns the resources that do not suffice for `requests` while `used` is in use. Resources
+    /// that `requests` does not contain are ignored.
+    pub(super) fn insufficient<'a>(
+        &'a self,
+        used: &'a Self,
+        requests: &'a Self,
+    ) -> impl Iterator<Item = ResourceIx> + 'a {
+        let is_insufficient = move |(resource, amount): &(ResourceIx, i64)| {
             *amount > 0 && *amount > self.get(*resource).saturating_sub(used.get(*resource))
         };
-        asked.iter().filter(short).map(|(resource, _)| resource)
+        requests.iter().filter(is_insufficient).map(|(resource, _)| resource)
     }
 
-    /// Returns true if `asked` exceeds the total amount of some resource, so that removing pods
+    /// Returns true if `requests` exceeds the total amount of some resource, so that removing pods
     /// cannot help. The number of pods is ignored, because removing a pod always helps there.
-    pub(super) fn is_exceeded_by(&self, asked: &Self) -> bool {
-        asked.iter().any(|(resource, amount)| resource != PODS && amount > 0 && amount > self.get(resource))
+    pub(super) fn is_exceeded_by(&self, requests: &Self) -> bool {
+        requests.iter().any(|(resource, amount)| resource != PODS && amount > 0 && amount > self.get(resource))
     }
 }

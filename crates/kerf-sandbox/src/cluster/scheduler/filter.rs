@@ -59,25 +59,27 @@ impl<'a> PodFilter<'a> {
     /// Prepares the filters for `pod` on the nodes of `view`.
     pub(super) fn new(view: &'a View, pod: &'a Pod, info: &'a PodInfo) -> Self {
         let spec = pod.spec.as_ref();
-        let asks = spec.is_some_and(|spec| spec.node_selector.is_some()) || required_node_affinity_terms(pod).is_some();
-        let wanted = asks.then(|| {
-            let mut wanted = vec![false; view.slot_count()];
+        let has_node_rules =
+            spec.is_some_and(|spec| spec.node_selector.is_some()) || required_node_affinity_terms(pod).is_some();
+        let affinity_matches = has_node_rules.then(|| {
+            let mut matches = vec![false; view.slot_count()];
             for node in view.existing_nodes() {
                 let info = view.node(node);
-                wanted[node.index()] = node_affinity_matches(pod, &info.name, &info.labels);
+                matches[node.index()] = node_affinity_matches(pod, &info.name, &info.labels);
             }
-            wanted
+            matches
         });
-        let cordon = Taint { key: UNSCHEDULABLE.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() };
+        let unschedulable_taint =
+            Taint { key: UNSCHEDULABLE.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() };
         Self {
             view,
             pod,
             info,
-            spread: spread::SpreadFilter::new(view, pod, wanted.as_deref()),
+            spread: spread::SpreadFilter::new(view, pod, affinity_matches.as_deref()),
             affinity: affinity::AffinityFilter::new(view, info),
             volumes: volumes::VolumeFilter::new(view, pod, info),
-            affinity_matches: wanted,
-            tolerates_unschedulable: tolerates(pod, &cordon),
+            affinity_matches,
+            tolerates_unschedulable: tolerates(pod, &unschedulable_taint),
         }
     }
 
@@ -110,7 +112,7 @@ impl<'a> PodFilter<'a> {
         if !info.taints.is_empty() && first_untolerated_taint(self.pod, &info.taints).is_some() {
             return Err(FilterRejection::unresolvable(Plugin::TaintToleration, "node(s) had untolerated taint(s)"));
         }
-        if self.affinity_matches.as_ref().is_some_and(|wanted| !wanted[node.index()]) {
+        if self.affinity_matches.as_ref().is_some_and(|matches| !matches[node.index()]) {
             let reason = "node(s) didn't match Pod's node affinity/selector";
             return Err(FilterRejection::unresolvable(Plugin::NodeAffinity, reason));
         }
@@ -130,20 +132,20 @@ impl<'a> PodFilter<'a> {
     }
 
     fn fits(&self, node: &NodeInfo) -> Result<(), FilterRejection> {
-        let asked = &self.info.requests;
-        let mut lacking = node.allocatable.insufficient(&node.used, asked).peekable();
-        if lacking.peek().is_none() {
+        let requests = &self.info.requests;
+        let mut insufficient = node.allocatable.insufficient(&node.used, requests).peekable();
+        if insufficient.peek().is_none() {
             return Ok(());
         }
         let reason = |resource| match resource {
             PODS => Cow::Borrowed("Too many pods"),
             other => Cow::Owned(format!("Insufficient {}", self.view.resource_names.name(other))),
         };
-        let resolvable = !node.allocatable.is_exceeded_by(asked);
+        let is_resolvable = !node.allocatable.is_exceeded_by(requests);
         Err(FilterRejection {
             plugin: Plugin::NodeResourcesFit,
-            reasons: lacking.map(reason).collect(),
-            is_resolvable: resolvable,
+            reasons: insufficient.map(reason).collect(),
+            is_resolvable,
         })
     }
 }
@@ -153,8 +155,8 @@ fn has_port_conflict(pod: &PodInfo, node: &NodeInfo) -> bool {
     if pod.ports.is_empty() || node.pods_with_host_ports == 0 {
         return false;
     }
-    let mut theirs = node.pods.values().flat_map(|other| &other.ports);
-    theirs.any(|their| pod.ports.iter().any(|our| our.conflicts_with(their)))
+    let mut used_ports = node.pods.values().flat_map(|other| &other.ports);
+    used_ports.any(|used| pod.ports.iter().any(|port| port.conflicts_with(used)))
 }
 
 /// Returns the nodes that the pod's node affinity names. Returns `None` unless every term names
@@ -163,17 +165,17 @@ fn named_nodes(pod: &Pod) -> Option<BTreeSet<SmolStr>> {
     let terms = required_node_affinity_terms(pod).filter(|terms| !terms.is_empty())?;
     let mut names = BTreeSet::new();
     for term in terms {
-        let mut of_term: Option<BTreeSet<SmolStr>> = None;
+        let mut term_names: Option<BTreeSet<SmolStr>> = None;
         for field in term.match_fields.iter().flatten() {
             if field.key == "metadata.name" && field.operator == "In" {
                 let values: BTreeSet<SmolStr> = field.values.iter().flatten().map(SmolStr::from).collect();
-                of_term = Some(match of_term {
-                    Some(others) => others.intersection(&values).cloned().collect(),
+                term_names = Some(match term_names {
+                    Some(earlier) => earlier.intersection(&values).cloned().collect(),
                     None => values,
                 });
             }
         }
-        names.extend(of_term?);
+        names.extend(term_names?);
     }
     Some(names)
 }

@@ -25,8 +25,8 @@ pub(super) struct Diagnosis {
 impl Diagnosis {
     /// Returns the plug-ins that rejected the pod.
     pub(super) fn rejectors(&self) -> BTreeSet<Plugin> {
-        let mut plugins: BTreeSet<Plugin> = self.rejections.iter().map(|(_, refusal)| refusal.plugin).collect();
-        plugins.extend(self.pre_filter_rejection.as_ref().map(|refusal| refusal.plugin));
+        let mut plugins: BTreeSet<Plugin> = self.rejections.iter().map(|(_, rejection)| rejection.plugin).collect();
+        plugins.extend(self.pre_filter_rejection.as_ref().map(|rejection| rejection.plugin));
         if self.is_limited_to_named_nodes && self.rejections.len() < self.nodes {
             plugins.insert(Plugin::NodeAffinity);
         }
@@ -37,15 +37,15 @@ impl Diagnosis {
     /// unschedulable.`
     pub(super) fn message(&self) -> String {
         let mut message = message_prefix(self.nodes);
-        if let Some(outset) = &self.pre_filter_rejection {
+        if let Some(rejection) = &self.pre_filter_rejection {
             message.push(' ');
-            message.push_str(&outset.reasons.join(", "));
+            message.push_str(&rejection.reasons.join(", "));
             message.push('.');
             return message;
         }
         let mut reasons = ReasonCounts::default();
-        for (_, refusal) in &self.rejections {
-            for reason in &refusal.reasons {
+        for (_, rejection) in &self.rejections {
+            for reason in &rejection.reasons {
                 reasons.add(reason.clone(), 1);
             }
         }
@@ -85,10 +85,10 @@ impl ReasonCounts {
 
 /// Shortens a message to the maximum length of an Event's note.
 pub(super) fn truncate_note(message: &str) -> Cow<'_, str> {
-    const MORE: &str = " ...";
+    const ELLIPSIS: &str = " ...";
     if message.len() <= MAX_NOTE_BYTES {
         return message.into();
     }
-    let cut = message.floor_char_boundary(MAX_NOTE_BYTES - MORE.len());
-    format!("{}{MORE}", &message[..cut]).into()
+    let cut = message.floor_char_boundary(MAX_NOTE_BYTES - ELLIPSIS.len());
+    format!("{}{ELLIPSIS}", &message[..cut]).into()
 }

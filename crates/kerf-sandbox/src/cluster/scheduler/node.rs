@@ -113,19 +113,19 @@ impl NodeChange {
 
 impl NodeInfo {
     /// Applies a Node object and returns the changes.
-    pub(super) fn apply(&mut self, described: NodeDescription) -> NodeChange {
+    pub(super) fn apply(&mut self, description: NodeDescription) -> NodeChange {
         let change = NodeChange {
             added: !self.exists,
-            labels: self.labels != described.labels,
-            taints: self.taints != described.taints || self.unschedulable != described.unschedulable,
-            allocatable: self.allocatable != described.allocatable,
+            labels: self.labels != description.labels,
+            taints: self.taints != description.taints || self.unschedulable != description.unschedulable,
+            allocatable: self.allocatable != description.allocatable,
         };
         self.exists = true;
-        self.labels = described.labels;
-        self.taints = described.taints;
-        self.unschedulable = described.unschedulable;
-        self.allocatable = described.allocatable;
-        self.images = described.images;
+        self.labels = description.labels;
+        self.taints = description.taints;
+        self.unschedulable = description.unschedulable;
+        self.allocatable = description.allocatable;
+        self.images = description.images;
         change
     }
 

@@ -133,11 +133,12 @@ impl PodInfo {
         let status = pod.status.as_ref();
         let text = |text: Option<&String>| text.filter(|text| !text.is_empty()).map(SmolStr::from);
         let node = text(spec.and_then(|spec| spec.node_name.as_ref()));
-        let ours = spec.and_then(|spec| spec.scheduler_name.as_deref()).unwrap_or(SCHEDULER_NAME) == SCHEDULER_NAME;
-        let terminal = is_terminal(&pod);
+        let is_handled =
+            spec.and_then(|spec| spec.scheduler_name.as_deref()).unwrap_or(SCHEDULER_NAME) == SCHEDULER_NAME;
+        let is_terminal = is_terminal(&pod);
         let claims: Box<[SmolStr]> = volume_claim_names(&pod).into_iter().map(SmolStr::from).collect();
         let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-        let preempted = conditions.iter().any(|condition| {
+        let is_preempted = conditions.iter().any(|condition| {
             condition.type_ == "DisruptionTarget"
                 && condition.status == "True"
                 && condition.reason.as_deref() == Some("PreemptionByScheduler")
@@ -154,13 +155,13 @@ impl PodInfo {
             priority: spec.and_then(|spec| spec.priority).unwrap_or_default(),
             started: status.and_then(|status| status.start_time.as_ref()).map(|time| time.0),
             is_deleting: meta.deletion_timestamp.is_some(),
-            is_preempted: preempted,
-            is_terminal: terminal,
+            is_preempted,
+            is_terminal,
             nominated_node: text(status.and_then(|status| status.nominated_node_name.as_ref())),
             node,
             unscheduled_pod: None,
         };
-        if info.node.is_none() && ours && !terminal {
+        if info.node.is_none() && is_handled && !is_terminal {
             info.unscheduled_pod = Some(Arc::new(pod));
         }
         info
@@ -204,16 +205,16 @@ fn ports(pod: &Pod) -> Box<[HostPort]> {
 
 /// Returns CPU and memory of a pod, with defaults for containers that request none.
 fn nonzero_requests(pod: &Pod, names: &mut ResourceNames) -> [i64; 2] {
-    let lacks = |container: &Container| {
+    let lacks_requests = |container: &Container| {
         let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
         DEFAULT_NONZERO_REQUESTS.iter().any(|(name, _)| requests.is_none_or(|requests| !requests.contains_key(*name)))
     };
     let spec = pod.spec.as_ref();
     let mut containers =
         spec.into_iter().flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
-    let amounts = if containers.any(lacks) {
-        let mut filled = pod.clone();
-        if let Some(spec) = &mut filled.spec {
+    let amounts = if containers.any(lacks_requests) {
+        let mut with_defaults = pod.clone();
+        if let Some(spec) = &mut with_defaults.spec {
             for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
                 let requests = container.resources.get_or_insert_default().requests.get_or_insert_default();
                 for (name, amount) in DEFAULT_NONZERO_REQUESTS {
@@ -221,7 +222,7 @@ fn nonzero_requests(pod: &Pod, names: &mut ResourceNames) -> [i64; 2] {
                 }
             }
         }
-        names.amounts_of(&pod_requests(&filled))
+        names.amounts_of(&pod_requests(&with_defaults))
     } else {
         names.amounts_of(&pod_requests(pod))
     };

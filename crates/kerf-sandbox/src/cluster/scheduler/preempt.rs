@@ -50,8 +50,8 @@ impl Preemption {
     pub(super) fn message_suffix(&self) -> Option<String> {
         match self {
             Self::Victims { .. } => None,
-            Self::NotEligible(why) => Some(format!("no new claims to deallocate, preemption: {why}")),
-            Self::NoCandidates(why) => Some(format!("no new claims to deallocate, preemption: {why}")),
+            Self::NotEligible(reason) => Some(format!("no new claims to deallocate, preemption: {reason}")),
+            Self::NoCandidates(reason) => Some(format!("no new claims to deallocate, preemption: {reason}")),
             Self::NotAttempted => Some("not found".to_owned()),
         }
     }
@@ -70,33 +70,34 @@ pub(super) fn preempt(
     pod: &Pod,
     info: &Arc<PodInfo>,
     diagnosis: &Diagnosis,
-    chance: &mut Rng,
+    rng: &mut Rng,
 ) -> Preemption {
     if diagnosis.pre_filter_rejection.is_some() {
         return Preemption::NotAttempted;
     }
-    if let Some(why) = ineligible_reason(view, pod, info, diagnosis) {
-        return Preemption::NotEligible(why);
+    if let Some(reason) = ineligible_reason(view, pod, info, diagnosis) {
+        return Preemption::NotEligible(reason);
     }
-    let promising: Vec<NodeIx> =
-        diagnosis.rejections.iter().filter(|(_, refusal)| refusal.is_resolvable).map(|(node, _)| *node).collect();
+    let resolvable_nodes: Vec<NodeIx> =
+        diagnosis.rejections.iter().filter(|(_, rejection)| rejection.is_resolvable).map(|(node, _)| *node).collect();
     let mut candidates = Vec::new();
     let mut reasons = ReasonCounts::default();
-    let mut refused = 0;
-    let offset = chance.below(promising.len() as u64) as usize;
-    let enough = (promising.len() * MIN_CANDIDATES_PERCENT / 100).max(MIN_CANDIDATES).min(promising.len());
-    for turn in 0..promising.len() {
-        let node = promising[(offset + turn) % promising.len()];
+    let mut rejected = 0;
+    let offset = rng.below(resolvable_nodes.len() as u64) as usize;
+    let candidates_to_find =
+        (resolvable_nodes.len() * MIN_CANDIDATES_PERCENT / 100).max(MIN_CANDIDATES).min(resolvable_nodes.len());
+    for step in 0..resolvable_nodes.len() {
+        let node = resolvable_nodes[(offset + step) % resolvable_nodes.len()];
         match select_victims_on(view, pod, info, node) {
             Ok(candidate) => candidates.push(candidate),
             Err(rejection) => {
-                refused += 1;
+                rejected += 1;
                 for reason in rejection {
                     reasons.add(reason, 1);
                 }
             }
         }
-        if candidates.len() >= enough && candidates.iter().any(|candidate| candidate.violations == 0) {
+        if candidates.len() >= candidates_to_find && candidates.iter().any(|candidate| candidate.violations == 0) {
             break;
         }
     }
@@ -105,7 +106,7 @@ pub(super) fn preempt(
             Preemption::Victims { node: view.node(candidate.node).name.clone(), victims: candidate.victims }
         }
         None => {
-            reasons.add("Preemption is not helpful for scheduling".into(), diagnosis.nodes - refused);
+            reasons.add("Preemption is not helpful for scheduling".into(), diagnosis.nodes - rejected);
             Preemption::NoCandidates(format!("{}{}", message_prefix(diagnosis.nodes), reasons.sentence()))
         }
     }
@@ -117,13 +118,15 @@ fn ineligible_reason(view: &View, pod: &Pod, info: &PodInfo, diagnosis: &Diagnos
         return Some("not eligible due to preemptionPolicy=Never.");
     }
     let node = view.find_node(info.nominated_node.as_ref()?)?;
-    let hopeless = |(refused, refusal): &(NodeIx, FilterRejection)| *refused == node && !refusal.is_resolvable;
-    if diagnosis.rejections.iter().any(hopeless) {
+    let is_unresolvable =
+        |(rejected, rejection): &(NodeIx, FilterRejection)| *rejected == node && !rejection.is_resolvable;
+    if diagnosis.rejections.iter().any(is_unresolvable) {
         return None;
     }
-    let leaving = |other: &Arc<PodInfo>| other.priority < info.priority && other.is_deleting && other.is_preempted;
-    let waits = view.node(node).pods.values().any(leaving);
-    waits.then_some("not eligible due to a terminating pod on the nominated node.")
+    let is_being_preempted =
+        |other: &Arc<PodInfo>| other.priority < info.priority && other.is_deleting && other.is_preempted;
+    let must_wait = view.node(node).pods.values().any(is_being_preempted);
+    must_wait.then_some("not eligible due to a terminating pod on the nominated node.")
 }
 
 /// Selects the fewest pods that must be deleted on the node. The error holds the reasons why
@@ -137,19 +140,19 @@ fn select_victims_on(
     if !view.node(node).has_pod_below(info.priority) {
         return Err(vec!["No preemption victims found for incoming pod".into()]);
     }
-    let mut lesser: Vec<Arc<PodInfo>> =
+    let mut lower_priority: Vec<Arc<PodInfo>> =
         view.node(node).pods.values().filter(|other| other.priority < info.priority).cloned().collect();
-    for other in &lesser {
+    for other in &lower_priority {
         view.remove_hypothetically(other, node);
     }
     if let Err(rejection) = fits(view, pod, info, node) {
-        for other in &lesser {
+        for other in &lower_priority {
             view.add_hypothetically(other, node);
         }
         return Err(rejection.reasons);
     }
-    lesser.sort_by_key(|other| Reverse(other.importance()));
-    let (violating, others) = split_by_budget_violation(view, &lesser);
+    lower_priority.sort_by_key(|other| Reverse(other.importance()));
+    let (violating, others) = split_by_budget_violation(view, &lower_priority);
     let mut victims = Vec::new();
     let mut violations = 0;
     for (reprieved, violates) in violating.iter().map(|p| (p, true)).chain(others.iter().map(|p| (p, false))) {
@@ -170,7 +173,7 @@ fn select_victims_on(
 /// Splits pods into those whose deletion would violate a PodDisruptionBudget and the others. It
 /// assumes that all are deleted in this order.
 fn split_by_budget_violation(view: &View, pods: &[Arc<PodInfo>]) -> (Vec<Arc<PodInfo>>, Vec<Arc<PodInfo>>) {
-    let mut left: Vec<i32> = view
+    let mut remaining: Vec<i32> = view
         .budgets
         .values()
         .map(|budget| budget.status.as_ref().and_then(|status| status.disruptions_allowed).unwrap_or_default())
@@ -178,22 +181,22 @@ fn split_by_budget_violation(view: &View, pods: &[Arc<PodInfo>]) -> (Vec<Arc<Pod
     let mut violates = |pod: &PodInfo| {
         let Some(class) = view.classes.get(pod.class).filter(|class| !class.labels.is_empty()) else { return false };
         let mut violated = false;
-        for (budget, left) in view.budgets.values().zip(&mut left) {
+        for (budget, remaining) in view.budgets.values().zip(&mut remaining) {
             let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
-            let says_something = selector.is_some_and(|selector| {
+            let is_selective = selector.is_some_and(|selector| {
                 selector.match_labels.iter().flatten().next().is_some()
                     || selector.match_expressions.iter().flatten().next().is_some()
             });
-            let same = budget.metadata.namespace.as_deref() == Some(pod.namespace());
-            if !same || !says_something || !selects(selector, &class.labels) {
+            let is_same_namespace = budget.metadata.namespace.as_deref() == Some(pod.namespace());
+            if !is_same_namespace || !is_selective || !selects(selector, &class.labels) {
                 continue;
             }
             let disrupted = budget.status.as_ref().and_then(|status| status.disrupted_pods.as_ref());
             if disrupted.is_some_and(|pods| pods.contains_key(pod.name())) {
                 continue;
             }
-            *left -= 1;
-            violated |= *left < 0;
+            *remaining -= 1;
+            violated |= *remaining < 0;
         }
         violated
     };
@@ -206,7 +209,7 @@ fn split_by_budget_violation(view: &View, pods: &[Arc<PodInfo>]) -> (Vec<Arc<Pod
 
 /// Returns the candidate whose victims matter least; the first of equals.
 fn least_disruptive(candidates: Vec<PreemptionCandidate>) -> Option<PreemptionCandidate> {
-    let harm = |candidate: &PreemptionCandidate| {
+    let disruption = |candidate: &PreemptionCandidate| {
         let victims = &candidate.victims;
         let highest = victims.first().map(|victim| victim.priority).unwrap_or_default();
         // Shifted so that no priority is negative: otherwise more victims would give a smaller sum.
@@ -216,5 +219,5 @@ fn least_disruptive(candidates: Vec<PreemptionCandidate>) -> Option<PreemptionCa
         (candidate.violations, highest, sum, victims.len(), Reverse(earliest))
     };
     // `min_by_key` keeps the first of equals.
-    candidates.into_iter().filter(|candidate| !candidate.victims.is_empty()).min_by_key(harm)
+    candidates.into_iter().filter(|candidate| !candidate.victims.is_empty()).min_by_key(disruption)
 }

@@ -92,16 +92,17 @@ impl SchedulingEvent<'_> {
                 PodTopologySpread => is_counted_by_spread(pod, traits),
                 _ => is_selected_by_terms_of(view, info, traits),
             },
-            Self::PodRemoved(gone, traits) => match plugin {
+            Self::PodRemoved(removed, traits) => match plugin {
                 PodTopologySpread => is_counted_by_spread(pod, traits),
                 InterPodAffinity => {
                     is_selected_by_terms_of(view, info, traits) || has_anti_affinity_to(view, info, traits)
                 }
-                NodePorts => gone.ports.iter().any(|port| info.ports.iter().any(|our| our.conflicts_with(port))),
+                NodePorts => removed.ports.iter().any(|port| info.ports.iter().any(|own| own.conflicts_with(port))),
                 VolumeRestrictions => {
-                    gone.namespace() == info.namespace() && gone.claims.iter().any(|claim| info.claims.contains(claim))
+                    removed.namespace() == info.namespace()
+                        && removed.claims.iter().any(|claim| info.claims.contains(claim))
                 }
-                NodeVolumeLimits => !gone.claims.is_empty(),
+                NodeVolumeLimits => !removed.claims.is_empty(),
                 _ => true,
             },
             Self::ClaimChanged(key) => info.claims.iter().any(|claim| claim_key(info, claim) == *key),
@@ -110,15 +111,20 @@ impl SchedulingEvent<'_> {
 }
 
 fn node_may_help(view: &View, node: NodeIx, change: NodeChange, plugin: Plugin, pod: &Pod, info: &PodInfo) -> bool {
-    let there = view.node(node);
+    let node_info = view.node(node);
     match plugin {
-        NodeUnschedulable => (change.added || change.taints) && !there.unschedulable,
-        TaintToleration => (change.added || change.taints) && first_untolerated_taint(pod, &there.taints).is_none(),
-        NodeAffinity => (change.added || change.labels) && node_affinity_matches(pod, &there.name, &there.labels),
-        NodeResourcesFit => (change.added || change.allocatable) && !there.allocatable.is_exceeded_by(&info.requests),
+        NodeUnschedulable => (change.added || change.taints) && !node_info.unschedulable,
+        TaintToleration => (change.added || change.taints) && first_untolerated_taint(pod, &node_info.taints).is_none(),
+        NodeAffinity => {
+            (change.added || change.labels) && node_affinity_matches(pod, &node_info.name, &node_info.labels)
+        }
+        NodeResourcesFit => {
+            (change.added || change.allocatable) && !node_info.allocatable.is_exceeded_by(&info.requests)
+        }
         PodTopologySpread => {
-            let has = |constraint: &TopologySpreadConstraint| there.labels.contains_key(&constraint.topology_key);
-            (change.added || change.labels || change.taints) && spread_constraints(pod).all(has)
+            let has_key =
+                |constraint: &TopologySpreadConstraint| node_info.labels.contains_key(&constraint.topology_key);
+            (change.added || change.labels || change.taints) && spread_constraints(pod).all(has_key)
         }
         InterPodAffinity | VolumeBinding | VolumeZone => change.added || change.labels,
         NodePorts | VolumeRestrictions | NodeVolumeLimits | NoNodes => change.added,
@@ -133,14 +139,18 @@ fn is_counted_by_spread(pod: &Pod, other: &PodTraits) -> bool {
 
 /// Returns true if a required (anti-)affinity term of the pod selects the other pod.
 fn is_selected_by_terms_of(view: &View, info: &PodInfo, other: &PodTraits) -> bool {
-    let Some(ours) = view.classes.get(info.class) else { return true };
-    let mut demands = ours.terms.required.iter().chain(&ours.terms.required_anti);
-    demands.any(|term| affinity_term_selects(term, &ours.namespace, &other.namespace, &other.labels, &view.namespaces))
+    let Some(own_class) = view.classes.get(info.class) else { return true };
+    let mut terms = own_class.terms.required.iter().chain(&own_class.terms.required_anti);
+    terms.any(|term| {
+        affinity_term_selects(term, &own_class.namespace, &other.namespace, &other.labels, &view.namespaces)
+    })
 }
 
 /// Returns true if the other pod has required anti-affinity to the pod.
 fn has_anti_affinity_to(view: &View, info: &PodInfo, other: &PodTraits) -> bool {
-    let Some(ours) = view.classes.get(info.class) else { return true };
-    let mut demands = other.required_anti_affinity.iter();
-    demands.any(|term| affinity_term_selects(term, &other.namespace, &ours.namespace, &ours.labels, &view.namespaces))
+    let Some(own_class) = view.classes.get(info.class) else { return true };
+    let mut terms = other.required_anti_affinity.iter();
+    terms.any(|term| {
+        affinity_term_selects(term, &other.namespace, &own_class.namespace, &own_class.labels, &view.namespaces)
+    })
 }

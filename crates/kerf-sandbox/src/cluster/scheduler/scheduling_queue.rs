@@ -87,8 +87,8 @@ impl SchedulingQueue {
             QueuedPodState::Unschedulable => {
                 self.unschedulable.remove(&(entry.since, key.clone()));
                 for plugin in &entry.rejectors {
-                    if let Some(those) = self.by_rejecting_plugin.get_mut(plugin) {
-                        those.remove(key);
+                    if let Some(pods) = self.by_rejecting_plugin.get_mut(plugin) {
+                        pods.remove(key);
                     }
                 }
             }
@@ -141,26 +141,26 @@ impl SchedulingQueue {
 
     /// Returns true if one of these plug-ins rejected an unschedulable pod.
     pub(super) fn has_rejected_by(&self, plugins: &[Plugin]) -> bool {
-        plugins.iter().any(|plugin| self.by_rejecting_plugin.get(plugin).is_some_and(|those| !those.is_empty()))
+        plugins.iter().any(|plugin| self.by_rejecting_plugin.get(plugin).is_some_and(|pods| !pods.is_empty()))
     }
 
-    /// Requeues the unschedulable pods for which `helps` returns true. `helps` is called for each
-    /// plug-in in `plugins` that rejected the pod.
+    /// Requeues the unschedulable pods for which `may_help` returns true. `may_help` is called for
+    /// each plug-in in `plugins` that rejected the pod.
     pub(super) fn requeue_if(
         &mut self,
         plugins: &[Plugin],
         now: Instant,
-        mut helps: impl FnMut(Plugin, &PodKey) -> bool,
+        mut may_help: impl FnMut(Plugin, &PodKey) -> bool,
     ) {
-        let mut woken = BTreeSet::new();
+        let mut helped = BTreeSet::new();
         for plugin in plugins {
             for key in self.by_rejecting_plugin.get(plugin).into_iter().flatten() {
-                if !woken.contains(key) && helps(*plugin, key) {
-                    woken.insert(key.clone());
+                if !helped.contains(key) && may_help(*plugin, key) {
+                    helped.insert(key.clone());
                 }
             }
         }
-        for key in woken {
+        for key in helped {
             self.requeue(&key, now);
         }
     }
@@ -190,8 +190,8 @@ impl SchedulingQueue {
     /// Returns the time at which [`SchedulingQueue::advance`] next has an effect; `None` if never.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let back_off = self.backing_off.first().map(|(until, _, _)| *until);
-        let parked = self.unschedulable.first().map(|(since, _)| *since + MAX_UNSCHEDULABLE_WAIT);
-        [back_off, parked].into_iter().flatten().min()
+        let retry = self.unschedulable.first().map(|(since, _)| *since + MAX_UNSCHEDULABLE_WAIT);
+        [back_off, retry].into_iter().flatten().min()
     }
 
     fn requeue(&mut self, key: &PodKey, now: Instant) {

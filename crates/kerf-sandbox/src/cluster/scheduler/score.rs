@@ -43,18 +43,18 @@ pub(super) fn score_nodes(view: &View, pod: &Pod, info: &PodInfo, nodes: &[NodeI
     let each =
         |score: &dyn Fn(&NodeInfo) -> i64| -> Vec<i64> { nodes.iter().map(|node| score(view.node(*node))).collect() };
 
-    let mut bothersome = each(&|node| untolerated_soft_taints(pod, node));
-    normalize(&mut bothersome);
-    for score in &mut bothersome {
+    let mut taint_scores = each(&|node| untolerated_soft_taints(pod, node));
+    normalize(&mut taint_scores);
+    for score in &mut taint_scores {
         *score = MAX_NODE_SCORE - *score;
     }
-    add(TAINT_TOLERATION_WEIGHT, &bothersome);
+    add(TAINT_TOLERATION_WEIGHT, &taint_scores);
 
     let preferences = preferred_terms(pod);
     if !preferences.is_empty() {
-        let mut liked = each(&|node| preference_weight(preferences, node));
-        normalize(&mut liked);
-        add(NODE_AFFINITY_WEIGHT, &liked);
+        let mut affinity_scores = each(&|node| preference_weight(preferences, node));
+        normalize(&mut affinity_scores);
+        add(NODE_AFFINITY_WEIGHT, &affinity_scores);
     }
     add(NODE_RESOURCES_FIT_WEIGHT, &each(&|node| least_allocated(info, node)));
     if [CPU, MEMORY].into_iter().any(|resource| info.requests.get(resource) != 0) {
@@ -77,24 +77,24 @@ pub(super) fn pick_best_node(
     pod: &Pod,
     info: &PodInfo,
     nodes: &[NodeIx],
-    chance: &mut Rng,
+    rng: &mut Rng,
 ) -> Option<NodeIx> {
     if let [only] = nodes {
         return Some(*only);
     }
     let points = score_nodes(view, pod, info, nodes);
-    let most = points.iter().max()?;
+    let highest = points.iter().max()?;
     let best: Vec<NodeIx> =
-        nodes.iter().zip(&points).filter(|(_, points)| *points == most).map(|(node, _)| *node).collect();
-    best.get(chance.below(best.len() as u64) as usize).copied()
+        nodes.iter().zip(&points).filter(|(_, points)| *points == highest).map(|(node, _)| *node).collect();
+    best.get(rng.below(best.len() as u64) as usize).copied()
 }
 
 /// Scales scores to 0..=100 so that the highest becomes 100. Scores that are all zero stay.
 fn normalize(scores: &mut [i64]) {
-    let most = scores.iter().copied().max().unwrap_or_default();
-    if most > 0 {
+    let highest = scores.iter().copied().max().unwrap_or_default();
+    if highest > 0 {
         for score in scores {
-            *score = MAX_NODE_SCORE * *score / most;
+            *score = MAX_NODE_SCORE * *score / highest;
         }
     }
 }
@@ -102,14 +102,14 @@ fn normalize(scores: &mut [i64]) {
 /// Returns the number of `PreferNoSchedule` taints that the pod does not tolerate.
 fn untolerated_soft_taints(pod: &Pod, node: &NodeInfo) -> i64 {
     let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
-    let bothers = |taint: &&k8s_openapi::api::core::v1::Taint| {
+    let is_untolerated = |taint: &&k8s_openapi::api::core::v1::Taint| {
         taint.effect == "PreferNoSchedule"
             && !tolerations.iter().any(|toleration| {
                 matches!(toleration.effect.as_deref(), None | Some("" | "PreferNoSchedule"))
                     && toleration_tolerates(toleration, taint)
             })
     };
-    node.taints.iter().filter(bothers).count() as i64
+    node.taints.iter().filter(is_untolerated).count() as i64
 }
 
 fn preferred_terms(pod: &Pod) -> &[PreferredSchedulingTerm] {
@@ -126,12 +126,12 @@ fn preference_weight(terms: &[PreferredSchedulingTerm], node: &NodeInfo) -> i64 
 /// Scores free CPU and memory as a share of allocatable, with the pod on the node. More is better.
 fn least_allocated(pod: &PodInfo, node: &NodeInfo) -> i64 {
     let (mut sum, mut count) = (0, 0);
-    for (place, resource) in [CPU, MEMORY].into_iter().enumerate() {
+    for (index, resource) in [CPU, MEMORY].into_iter().enumerate() {
         let capacity = node.allocatable.get(resource);
         if capacity == 0 {
             continue;
         }
-        let requested = node.nonzero_used[place].saturating_add(pod.nonzero_requests[place]);
+        let requested = node.nonzero_used[index].saturating_add(pod.nonzero_requests[index]);
         let free = capacity.saturating_sub(requested).max(0);
         sum += match free.checked_mul(MAX_NODE_SCORE) {
             Some(product) => product / capacity,
@@ -145,7 +145,7 @@ fn least_allocated(pod: &PodInfo, node: &NodeInfo) -> i64 {
 /// Scores the change in balance between used CPU and memory. Better balance is better; 75 means no
 /// change.
 fn balanced(pod: &PodInfo, node: &NodeInfo) -> i64 {
-    let evenness = |with_pod: bool| {
+    let balance = |with_pod: bool| {
         let fraction = |resource| {
             let capacity = node.allocatable.get(resource);
             let pod = if with_pod { pod.requests.get(resource) } else { 0 };
@@ -159,7 +159,7 @@ fn balanced(pod: &PodInfo, node: &NodeInfo) -> i64 {
         };
         ((1.0 - deviation) * MAX_NODE_SCORE as f64) as i64
     };
-    MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + evenness(true) - evenness(false)) / 2
+    MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + balance(true) - balance(false)) / 2
 }
 
 /// Returns the pod's images, by the names under which nodes list them.
@@ -187,7 +187,7 @@ fn image_locality(view: &View, images: &[String], node: &NodeInfo) -> i64 {
         Some((*size as f64 * (view.image_node_count(image) as f64 / nodes)) as i64)
     };
     let sum: i64 = images.iter().filter_map(scaled).sum();
-    let most = MAX_SCORED_CONTAINER_IMAGE_BYTES * images.len() as i64;
-    MAX_NODE_SCORE * (sum.clamp(MIN_SCORED_IMAGE_BYTES, most) - MIN_SCORED_IMAGE_BYTES)
-        / (most - MIN_SCORED_IMAGE_BYTES)
+    let max_bytes = MAX_SCORED_CONTAINER_IMAGE_BYTES * images.len() as i64;
+    MAX_NODE_SCORE * (sum.clamp(MIN_SCORED_IMAGE_BYTES, max_bytes) - MIN_SCORED_IMAGE_BYTES)
+        / (max_bytes - MIN_SCORED_IMAGE_BYTES)
 }

@@ -49,8 +49,8 @@ impl StorageView {
 
     /// Returns the volumes that are attached to a node, in use or not.
     pub(super) fn attached<'a>(&'a self, node: &'a str) -> impl Iterator<Item = Attachable> + 'a {
-        let here = self.attachments.values().filter(move |(where_, _)| where_ == node);
-        here.filter_map(|(_, volume)| attachable(self.volumes.get(volume)?))
+        let on_node = self.attachments.values().filter(move |(attached_node, _)| attached_node == node);
+        on_node.filter_map(|(_, volume)| attachable(self.volumes.get(volume)?))
     }
 
     /// Returns the volume that must be attached for a claim; `None` if no CSI driver attaches it.

@@ -123,23 +123,23 @@ impl View {
                 }
             }
             let longest = zones.iter().map(|(_, nodes)| nodes.len()).max().unwrap_or_default();
-            let turns = (0..longest).flat_map(|turn| zones.iter().filter_map(move |(_, nodes)| nodes.get(turn)));
-            self.zone_interleaved = turns.copied().collect();
+            let interleaved = (0..longest).flat_map(|turn| zones.iter().filter_map(move |(_, nodes)| nodes.get(turn)));
+            self.zone_interleaved = interleaved.copied().collect();
         }
         &self.zone_interleaved
     }
 
     /// Adds or updates a node.
-    pub(super) fn put_node(&mut self, described: NodeDescription) -> (NodeIx, NodeChange) {
-        let node = self.ensure_slot(&described.name);
+    pub(super) fn put_node(&mut self, description: NodeDescription) -> (NodeIx, NodeChange) {
+        let node = self.ensure_slot(&description.name);
         let images = self.nodes[node.index()].images.clone();
-        if images != described.images {
+        if images != description.images {
             self.forget_images(&images);
-            for image in described.images.keys() {
+            for image in description.images.keys() {
                 *self.image_nodes.entry(image.clone()).or_default() += 1;
             }
         }
-        let change = self.nodes[node.index()].apply(described);
+        let change = self.nodes[node.index()].apply(description);
         if change.added {
             self.nodes_by_arrival.push(node);
         }

@@ -68,13 +68,13 @@ impl Scheduler {
         if self.waiting_for_volumes.is_empty() {
             return;
         }
-        let settled: Vec<(PodKey, VolumeBindProgress)> = self
+        let finished: Vec<(PodKey, VolumeBindProgress)> = self
             .waiting_for_volumes
             .iter()
             .map(|(key, waiting)| (key.clone(), self.volume_progress(waiting, now)))
             .filter(|(_, progress)| !matches!(progress, VolumeBindProgress::NotYet))
             .collect();
-        for (key, progress) in settled {
+        for (key, progress) in finished {
             let Some(waiting) = self.waiting_for_volumes.remove(&key) else { continue };
             let Some(info) = self.view.pod(&key).cloned() else { continue };
             match progress {
@@ -84,9 +84,9 @@ impl Scheduler {
                         self.queue.add_failed(key, waiting.entry, now);
                     }
                 }
-                VolumeBindProgress::Failed(why) => {
+                VolumeBindProgress::Failed(reason) => {
                     self.release_assumed_node(&key, now);
-                    let message = format!("running PreBind plugin \"VolumeBinding\": binding volumes: {why}");
+                    let message = format!("running PreBind plugin \"VolumeBinding\": binding volumes: {reason}");
                     if let Some(pod) = &info.unscheduled_pod {
                         self.writer.mark_unschedulable(
                             pod,

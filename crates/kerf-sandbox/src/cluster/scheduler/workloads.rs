@@ -62,7 +62,7 @@ impl Workloads {
 
     /// Adds or updates an owner of pods. `None` removes it.
     pub(super) fn put_owner(&mut self, owner: OwnerKind, key: SmolStr, bytes: Option<&[u8]>) {
-        let read = |bytes| match owner {
+        let decode_selector = |bytes| match owner {
             OwnerKind::ReplicationController => {
                 let labels = labels_selector(bytes)?;
                 Some(LabelSelector { match_labels: Some(labels), match_expressions: None })
@@ -71,7 +71,7 @@ impl Workloads {
                 serde_json::from_slice::<WithSelector>(bytes).ok()?.spec?.selector
             }
         };
-        match bytes.and_then(read) {
+        match bytes.and_then(decode_selector) {
             Some(selector) => drop(self.owners.insert((owner, key), selector)),
             None => drop(self.owners.remove(&(owner, key))),
         }
@@ -80,25 +80,26 @@ impl Workloads {
     /// Returns the selector for the pod's default spreading: the union of its Services' and its
     /// owner's selectors. Returns `None` if there is none, or if it would select everything.
     pub(super) fn default_spread_selector(&self, pod: &Pod) -> Option<LabelSelector> {
-        let home = namespace(pod);
+        let namespace = namespace(pod);
         let labels = pod_labels(pod);
-        let mut together = LabelSelector::default();
-        let inside = |key: &SmolStr| key.strip_prefix(home).is_some_and(|rest| rest.starts_with('/'));
-        let here = self.services.range(format_smolstr!("{home}/")..).take_while(|(key, _)| inside(key));
-        for (_, selector) in here.filter(|(_, s)| s.iter().all(|(name, value)| labels.get(name) == Some(value))) {
-            together.match_labels.get_or_insert_default().extend(selector.clone());
+        let mut combined = LabelSelector::default();
+        let is_in_namespace = |key: &SmolStr| key.strip_prefix(namespace).is_some_and(|rest| rest.starts_with('/'));
+        let services =
+            self.services.range(format_smolstr!("{namespace}/")..).take_while(|(key, _)| is_in_namespace(key));
+        for (_, selector) in services.filter(|(_, s)| s.iter().all(|(name, value)| labels.get(name) == Some(value))) {
+            combined.match_labels.get_or_insert_default().extend(selector.clone());
         }
-        if let Some(selector) = self.owner_of(pod, home) {
-            together.match_labels.get_or_insert_default().extend(selector.match_labels.clone().unwrap_or_default());
-            let expressions = together.match_expressions.get_or_insert_default();
+        if let Some(selector) = self.owner_of(pod, namespace) {
+            combined.match_labels.get_or_insert_default().extend(selector.match_labels.clone().unwrap_or_default());
+            let expressions = combined.match_expressions.get_or_insert_default();
             expressions.extend(selector.match_expressions.iter().flatten().cloned());
         }
-        let empty = together.match_labels.iter().flatten().next().is_none()
-            && together.match_expressions.iter().flatten().next().is_none();
-        (!empty).then_some(together)
+        let empty = combined.match_labels.iter().flatten().next().is_none()
+            && combined.match_expressions.iter().flatten().next().is_none();
+        (!empty).then_some(combined)
     }
 
-    fn owner_of(&self, pod: &Pod, home: &str) -> Option<&LabelSelector> {
+    fn owner_of(&self, pod: &Pod, namespace: &str) -> Option<&LabelSelector> {
         let controller = pod.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
         let owner = match (controller.api_version.as_str(), controller.kind.as_str()) {
             ("apps/v1", "ReplicaSet") => OwnerKind::ReplicaSet,
@@ -106,6 +107,6 @@ impl Workloads {
             ("v1", "ReplicationController") => OwnerKind::ReplicationController,
             _ => return None,
         };
-        self.owners.get(&(owner, format_smolstr!("{home}/{}", controller.name)))
+        self.owners.get(&(owner, format_smolstr!("{namespace}/{}", controller.name)))
     }
 }

@@ -61,8 +61,8 @@ struct PodEvent<'a> {
 }
 
 impl SchedulerWriter {
-    pub(super) fn new(local: InProcessClient) -> Self {
-        Self { client: local, series: BTreeMap::new(), cleanup_threshold: SERIES_CLEANUP_MIN, serial: 0 }
+    pub(super) fn new(client: InProcessClient) -> Self {
+        Self { client, series: BTreeMap::new(), cleanup_threshold: SERIES_CLEANUP_MIN, serial: 0 }
     }
 
     /// Binds a pod to a node and publishes the Event `Scheduled`.
@@ -108,12 +108,12 @@ impl SchedulerWriter {
         let mut status = serde_json::Map::new();
         let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
         let current = conditions.iter().find(|condition| condition.type_ == "PodScheduled");
-        let said = |condition: &k8s_openapi::api::core::v1::PodCondition| {
+        let is_unchanged = |condition: &k8s_openapi::api::core::v1::PodCondition| {
             condition.status == "False"
                 && condition.reason.as_deref() == Some(reason)
                 && condition.message.as_deref() == Some(message)
         };
-        if !current.is_some_and(said) {
+        if !current.is_some_and(is_unchanged) {
             let since = current.filter(|condition| condition.status == "False");
             let since = since.and_then(|condition| condition.last_transition_time.as_ref()).map(|time| time.0);
             let since = since.unwrap_or_else(|| self.client.clock().now());
@@ -202,8 +202,8 @@ impl SchedulerWriter {
 
     fn publish_event(&mut self, event: PodEvent<'_>) {
         let now = Instant::now();
-        let likeness = (event.about.uid.clone(), event.about.version.clone(), event.reason);
-        if let Some(series) = self.series.get_mut(&likeness)
+        let series_key = (event.about.uid.clone(), event.about.version.clone(), event.reason);
+        if let Some(series) = self.series.get_mut(&series_key)
             && now.duration_since(series.last_seen) < SERIES_IDLE_TIMEOUT
         {
             series.count += 1;
@@ -224,7 +224,7 @@ impl SchedulerWriter {
             self.cleanup_threshold = SERIES_CLEANUP_MIN.max(2 * self.series.len());
         }
         if let Some(path) = self.create_event(&event) {
-            self.series.insert(likeness, EventSeries { path, count: 1, last_seen: now, last_written: now });
+            self.series.insert(series_key, EventSeries { path, count: 1, last_seen: now, last_written: now });
         }
     }
 

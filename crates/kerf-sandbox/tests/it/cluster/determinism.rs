@@ -47,7 +47,7 @@ fn rollouts_repeat() {
 }
 
 #[test]
-fn dying_machines_repeat() {
+fn interrupted_instances_repeat() {
     assert_repeats("dying machines", |cluster| {
         Box::pin(async {
             let cloud: &Cloud = cluster.cloud();
@@ -103,8 +103,8 @@ fn clients_with_faults_repeat() {
             let client = cluster.api().client_as("test");
             let pods: kube::Api<k8s_openapi::api::core::v1::Pod> = kube::Api::default_namespaced(client);
             for _ in 0..40 {
-                if let Ok(found) = pods.list(&kube::api::ListParams::default()).await
-                    && let Some(name) = found.items.first().and_then(|pod| pod.metadata.name.clone())
+                if let Ok(listed) = pods.list(&kube::api::ListParams::default()).await
+                    && let Some(name) = listed.items.first().and_then(|pod| pod.metadata.name.clone())
                 {
                     let _ = pods.evict(&name, &kube::api::EvictParams::default()).await;
                 }

@@ -46,12 +46,12 @@ fn run_one_hour(audited: bool) -> (u64, u64) {
 }
 
 #[test]
-fn a_write_in_place_stores_what_the_ordinary_way_stores() {
+fn a_write_in_place_stores_the_bytes_of_the_ordinary_path() {
     assert_eq!(run_one_hour(false), run_one_hour(true));
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_watcher_hears_of_every_report() {
+async fn every_watcher_gets_an_event_for_every_report() {
     let cluster = start(Timing::INSTANT);
     cluster.add_nodes(1).unwrap();
     // The first report after the boot uses the ordinary path, because other clients have written
@@ -72,13 +72,14 @@ async fn every_watcher_hears_of_every_report() {
         assert!(number > version, "every report has a version of its own");
         version = number;
         let conditions = node["status"]["conditions"].as_array().unwrap();
-        let beats: Vec<&str> = conditions.iter().map(|found| found["lastHeartbeatTime"].as_str().unwrap()).collect();
+        let beats: Vec<&str> =
+            conditions.iter().map(|condition| condition["lastHeartbeatTime"].as_str().unwrap()).collect();
         assert!(beats.len() == 4 && beats.iter().all(|beat| *beat == beats[0]) && *beats[0] > *at, "{beats:?}");
         at = beats[0].to_owned();
         let entries = node["metadata"]["managedFields"].as_array().unwrap();
-        let own: Vec<&Value> = entries.iter().filter(|entry| entry["manager"] == "kubelet").collect();
-        assert_eq!(own.len(), 1, "{entries:?}");
-        assert_eq!(own[0]["time"], at.as_str(), "the kubelet owns them as of its report");
+        let kubelet_entries: Vec<&Value> = entries.iter().filter(|entry| entry["manager"] == "kubelet").collect();
+        assert_eq!(kubelet_entries.len(), 1, "{entries:?}");
+        assert_eq!(kubelet_entries[0]["time"], at.as_str(), "the kubelet owns them as of its report");
         assert_eq!(without_times(node), without_times(&first), "nothing else has changed");
     }
 }

@@ -28,42 +28,43 @@ impl std::fmt::Display for Difference {
 
 /// Returns all differences between the responses of the real server and of the sandbox.
 pub(super) fn differences(real: &[RecordedResponse], sandbox: &[RecordedResponse]) -> Vec<Difference> {
-    let steps = |answers: &[RecordedResponse]| answers.iter().map(|answer| answer.step.clone()).collect::<Vec<_>>();
+    let steps =
+        |responses: &[RecordedResponse]| responses.iter().map(|response| response.step.clone()).collect::<Vec<_>>();
     assert_eq!(steps(real), steps(sandbox), "the answers are those of another script: record them again");
-    let mut found = Vec::new();
+    let mut differences = Vec::new();
     for (real, sandbox) in real.iter().zip(sandbox) {
         if real.code == sandbox.code {
-            descend(&real.step, "", &real.body, &sandbox.body, &mut found);
+            collect_differences(&real.step, "", &real.body, &sandbox.body, &mut differences);
         } else {
-            let told = |answer: &RecordedResponse| format!("{} {}", answer.code, answer.body).into();
-            found.push(Difference {
+            let summary = |response: &RecordedResponse| format!("{} {}", response.code, response.body).into();
+            differences.push(Difference {
                 step: real.step.clone(),
                 field: "code".to_owned(),
-                real: told(real),
-                sandbox: told(sandbox),
+                real: summary(real),
+                sandbox: summary(sandbox),
             });
         }
     }
-    found
+    differences
 }
 
-fn descend(step: &str, field: &str, real: &Value, sandbox: &Value, found: &mut Vec<Difference>) {
+fn collect_differences(step: &str, field: &str, real: &Value, sandbox: &Value, differences: &mut Vec<Difference>) {
     match (real, sandbox) {
         (Value::Object(real), Value::Object(sandbox)) => {
             let names = real.keys().chain(sandbox.keys().filter(|name| !real.contains_key(*name)));
             for name in names {
-                let of = |fields: &serde_json::Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
+                let value_in = |fields: &serde_json::Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
                 let field = format!("{field}/{}", name.replace('/', "~1"));
-                descend(step, &field, &of(real), &of(sandbox), found);
+                collect_differences(step, &field, &value_in(real), &value_in(sandbox), differences);
             }
         }
         (Value::Array(real), Value::Array(sandbox)) if real.len() == sandbox.len() => {
             for (index, (real, sandbox)) in real.iter().zip(sandbox).enumerate() {
-                descend(step, &format!("{field}/{index}"), real, sandbox, found);
+                collect_differences(step, &format!("{field}/{index}"), real, sandbox, differences);
             }
         }
         _ if real == sandbox => {}
-        _ => found.push(Difference {
+        _ => differences.push(Difference {
             step: step.to_owned(),
             field: field.to_owned(),
             real: real.clone(),
@@ -104,8 +105,8 @@ pub(super) fn known_differences() -> Vec<KnownDifference> {
         let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
         let [step, field, reason] = cells.as_slice() else { panic!("{row}: not three cells") };
         assert!(reason.len() > 10, "{row}: why?");
-        let bare = |cell: &str| cell.trim_matches('`').to_owned();
-        KnownDifference { step: bare(step), field: bare(field) }
+        let without_backticks = |cell: &str| cell.trim_matches('`').to_owned();
+        KnownDifference { step: without_backticks(step), field: without_backticks(field) }
     })
     .collect()
 }

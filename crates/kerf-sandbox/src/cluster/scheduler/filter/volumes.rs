@@ -73,9 +73,9 @@ impl<'a> VolumeFilter<'a> {
         for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
             let Some((name, ephemeral)) = claim_of(pod, volume) else { continue };
             let key = claim_key(info, &name);
-            if let Err(why) = state.add_claim(key, &name, ephemeral, pod) {
+            if let Err(reason) = state.add_claim(key, &name, ephemeral, pod) {
                 // The event reports the first reason.
-                state.rejection.get_or_insert(FilterRejection::unresolvable(Plugin::VolumeBinding, why));
+                state.rejection.get_or_insert(FilterRejection::unresolvable(Plugin::VolumeBinding, reason));
             }
         }
         let unbound = "pod has unbound immediate PersistentVolumeClaims";
@@ -107,13 +107,13 @@ impl<'a> VolumeFilter<'a> {
             return Err(format!("persistentvolumeclaim {name:?} is being deleted"));
         }
         if ephemeral && !belongs_to(claim, pod) {
-            let of = pod.metadata.name.as_deref().unwrap_or_default();
-            let home = pod.metadata.namespace.as_deref().unwrap_or_default();
-            return Err(format!("PVC {key} was not created for pod {home}/{of} (pod is not owner)"));
+            let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
+            let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+            return Err(format!("PVC {key} was not created for pod {namespace}/{pod_name} (pod is not owner)"));
         }
-        let alone = spec.and_then(|spec| spec.access_modes.as_ref());
-        let alone = alone.is_some_and(|modes| modes.iter().any(|mode| mode == "ReadWriteOncePod"));
-        self.is_exclusive_claim_in_use |= alone && self.view.is_claim_in_use(&key);
+        let access_modes = spec.and_then(|spec| spec.access_modes.as_ref());
+        let is_exclusive = access_modes.is_some_and(|modes| modes.iter().any(|mode| mode == "ReadWriteOncePod"));
+        self.is_exclusive_claim_in_use |= is_exclusive && self.view.is_claim_in_use(&key);
         self.volumes_to_attach.extend(storage.attachable_for(&key));
         if is_bound(claim) {
             let Some(volume) = storage.volumes.get(volume_name) else {
@@ -176,10 +176,10 @@ impl<'a> VolumeFilter<'a> {
                 Some(selected) if *selected != node.name => return None,
                 Some(_) => {}
                 None => {
-                    let taken = |name: &str| bindings.existing.iter().any(|(_, volume)| volume == name);
+                    let is_taken = |name: &str| bindings.existing.iter().any(|(_, volume)| volume == name);
                     let candidates = self.view.storage.volumes_of_class(class_name);
-                    let found = best_match(claim, candidates, Some((&node.name, &node.labels)), taken);
-                    if let Some(volume) = found {
+                    let matching_volume = best_match(claim, candidates, Some((&node.name, &node.labels)), is_taken);
+                    if let Some(volume) = matching_volume {
                         let name = volume.metadata.name.as_deref().unwrap_or_default();
                         bindings.existing.push((key.clone(), name.into()));
                         continue;
@@ -202,20 +202,24 @@ impl<'a> VolumeFilter<'a> {
             return false;
         };
         let claims = node.pods.values().flat_map(|pod| pod.claims.iter().map(|claim| claim_key(pod, claim)));
-        let mut there: BTreeSet<Attachable> = claims.filter_map(|key| storage.attachable_for(&key)).collect();
-        there.extend(storage.attached(&node.name));
-        let new: BTreeSet<Attachable> = self.volumes_to_attach.difference(&there).cloned().collect();
-        let attached = count_by_driver(&there);
-        count_by_driver(&new).into_iter().any(|(driver, count)| {
-            limits.get(driver).is_some_and(|limit| attached.get(driver).copied().unwrap_or_default() + count > *limit)
+        let mut attached_volumes: BTreeSet<Attachable> =
+            claims.filter_map(|key| storage.attachable_for(&key)).collect();
+        attached_volumes.extend(storage.attached(&node.name));
+        let new_volumes: BTreeSet<Attachable> = self.volumes_to_attach.difference(&attached_volumes).cloned().collect();
+        let attached_counts = count_by_driver(&attached_volumes);
+        count_by_driver(&new_volumes).into_iter().any(|(driver, count)| {
+            limits
+                .get(driver)
+                .is_some_and(|limit| attached_counts.get(driver).copied().unwrap_or_default() + count > *limit)
         })
     }
 }
 
 /// Returns true if an unbound claim is bound only after its pod has a node.
 fn waits_for_first_consumer(claim: &PersistentVolumeClaim, class: Option<&StorageClass>) -> bool {
-    let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).is_some_and(|name| !name.is_empty());
-    !named && class.is_some_and(|class| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"))
+    let names_volume =
+        claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).is_some_and(|name| !name.is_empty());
+    !names_volume && class.is_some_and(|class| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"))
 }
 
 /// Returns the name of the claim behind a pod's volume, and true if it is an ephemeral claim that
@@ -236,13 +240,13 @@ fn belongs_to(claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
 /// Returns true if the node is in the zone and region of the volume's labels. A node without
 /// topology labels matches every volume.
 fn is_in_zone_of(volume: &PersistentVolume, labels: &Labels) -> bool {
-    let theirs = labels_or_empty(volume.metadata.labels.as_ref());
-    let nowhere = VOLUME_TOPOLOGY_LABELS.iter().all(|(key, _)| !labels.contains_key(*key));
-    nowhere
-        || VOLUME_TOPOLOGY_LABELS.iter().all(|(old, new)| {
-            theirs.get(*old).is_none_or(|places| {
-                let here = labels.get(*old).or_else(|| labels.get(*new));
-                here.is_some_and(|here| places.split("__").any(|place| place == here))
+    let volume_labels = labels_or_empty(volume.metadata.labels.as_ref());
+    let node_has_no_topology = VOLUME_TOPOLOGY_LABELS.iter().all(|(key, _)| !labels.contains_key(*key));
+    node_has_no_topology
+        || VOLUME_TOPOLOGY_LABELS.iter().all(|(volume_key, node_key)| {
+            volume_labels.get(*volume_key).is_none_or(|allowed| {
+                let node_value = labels.get(*volume_key).or_else(|| labels.get(*node_key));
+                node_value.is_some_and(|node_value| allowed.split("__").any(|value| value == node_value))
             })
         })
 }

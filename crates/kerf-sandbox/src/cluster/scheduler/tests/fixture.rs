@@ -31,17 +31,17 @@ pub(super) struct ClusterFixture {
 impl ClusterFixture {
     /// Parses a cluster. Panics on an unknown word.
     pub(super) fn parse(text: &str) -> Self {
-        let mut world = Self::default();
+        let mut cluster = Self::default();
         for statement in text.split('|').map(str::trim).filter(|statement| !statement.is_empty()) {
             let mut words = statement.split_whitespace();
             match words.next().unwrap() {
-                "node" => world.nodes.push(node(words.next().unwrap(), words)),
-                "pod" => world.pods.push(pod(words.next().unwrap(), words)),
-                "new" => world.pods.push(pod("new", words)),
-                kind => world.others.push(other(kind, words.next().unwrap(), words)),
+                "node" => cluster.nodes.push(node(words.next().unwrap(), words)),
+                "pod" => cluster.pods.push(pod(words.next().unwrap(), words)),
+                "new" => cluster.pods.push(pod("new", words)),
+                kind => cluster.others.push(other(kind, words.next().unwrap(), words)),
             }
         }
-        world
+        cluster
     }
 
     /// Returns the scheduler's view of the cluster.
@@ -69,8 +69,8 @@ impl ClusterFixture {
             }
         }
         for node in &self.nodes {
-            let described = NodeDescription::decode(node.to_string().as_bytes(), &mut view.resource_names).unwrap();
-            view.put_node(described);
+            let description = NodeDescription::decode(node.to_string().as_bytes(), &mut view.resource_names).unwrap();
+            view.put_node(description);
         }
         for pod in &self.pods {
             view.put_pod(pod::decode_pod(pod.to_string().as_bytes()).unwrap());
@@ -80,15 +80,15 @@ impl ClusterFixture {
 
     /// Returns the decoded objects, for the referee.
     pub(super) fn decoded(&self) -> RefereeInput {
-        let of = |kind: &str| self.others.iter().filter(move |object| object["kind"] == kind).collect::<Vec<_>>();
+        let of_kind = |kind: &str| self.others.iter().filter(move |object| object["kind"] == kind).collect::<Vec<_>>();
         RefereeInput {
             nodes: self.nodes.iter().map(decode).collect(),
             pods: self.pods.iter().map(decode).collect(),
-            namespaces: of("Namespace").into_iter().map(decode).collect(),
-            claims: of("PersistentVolumeClaim").into_iter().map(decode).collect(),
-            volumes: of("PersistentVolume").into_iter().map(decode).collect(),
-            classes: of("StorageClass").into_iter().map(decode).collect(),
-            csi: of("CSINode").into_iter().map(decode).collect(),
+            namespaces: of_kind("Namespace").into_iter().map(decode).collect(),
+            claims: of_kind("PersistentVolumeClaim").into_iter().map(decode).collect(),
+            volumes: of_kind("PersistentVolume").into_iter().map(decode).collect(),
+            classes: of_kind("StorageClass").into_iter().map(decode).collect(),
+            csi: of_kind("CSINode").into_iter().map(decode).collect(),
         }
     }
 }
@@ -156,18 +156,18 @@ fn node<'a>(name: &str, words: impl Iterator<Item = &'a str>) -> Value {
 
 /// Parses `key=value:Effect` or `key:Effect`.
 fn taint(text: &str) -> Value {
-    let (what, effect) = text.rsplit_once(':').unwrap();
-    let (key, value) = what.split_once('=').unwrap_or((what, ""));
+    let (key_value, effect) = text.rsplit_once(':').unwrap();
+    let (key, value) = key_value.split_once('=').unwrap_or((key_value, ""));
     json!({"key": key, "value": value, "effect": effect})
 }
 
 /// Parses `*`, `key` or `key=value`, each with or without `:Effect`.
 fn toleration(text: &str) -> Value {
-    let (what, effect) = text.split_once(':').unwrap_or((text, ""));
-    let mut toleration = match what.split_once('=') {
+    let (key_value, effect) = text.split_once(':').unwrap_or((text, ""));
+    let mut toleration = match key_value.split_once('=') {
         Some((key, value)) => json!({"key": key, "operator": "Equal", "value": value}),
-        None if what == "*" => json!({"operator": "Exists"}),
-        None => json!({"key": what, "operator": "Exists"}),
+        None if key_value == "*" => json!({"operator": "Exists"}),
+        None => json!({"key": key_value, "operator": "Exists"}),
     };
     if !effect.is_empty() {
         toleration["effect"] = effect.into();
@@ -176,11 +176,11 @@ fn toleration(text: &str) -> Value {
 }
 
 fn push(object: &mut Value, path: &[&str], item: Value) {
-    let mut here = object;
+    let mut target = object;
     for key in path {
-        here = &mut here[*key];
+        target = &mut target[*key];
     }
-    match here {
+    match target {
         Value::Array(items) => items.push(item),
         other => *other = json!([item]),
     }
@@ -237,8 +237,8 @@ fn pod<'a>(name: &str, words: impl Iterator<Item = &'a str>) -> Value {
             }
             "prefer" => {
                 let (weight, term) = value.split_once('*').unwrap();
-                let wish = json!({"weight": weight.parse::<i32>().unwrap(), "preference": node_term(term)});
-                push(&mut pod, &["spec", "affinity", "nodeAffinity", PREFERRED], wish);
+                let preference = json!({"weight": weight.parse::<i32>().unwrap(), "preference": node_term(term)});
+                push(&mut pod, &["spec", "affinity", "nodeAffinity", PREFERRED], preference);
             }
             "near" => push(&mut pod, &["spec", "affinity", "podAffinity", REQUIRED], pod_term(value)),
             "away" => push(&mut pod, &["spec", "affinity", "podAntiAffinity", REQUIRED], pod_term(value)),
@@ -321,8 +321,8 @@ fn selector(text: &str) -> Value {
 
 /// Parses `SELECTOR@TOPOLOGY`. For other namespaces `/ns1,ns2` or `/?SELECTOR` follows.
 fn pod_term(text: &str) -> Value {
-    let (what, namespaces) = text.split_once('/').unwrap_or((text, ""));
-    let (select, key) = what.rsplit_once('@').unwrap();
+    let (selector_and_key, namespaces) = text.split_once('/').unwrap_or((text, ""));
+    let (select, key) = selector_and_key.rsplit_once('@').unwrap();
     let mut term = json!({"labelSelector": selector(select), "topologyKey": topology(key)});
     if let Some(select) = namespaces.strip_prefix('?') {
         term["namespaceSelector"] = selector(select);
@@ -341,8 +341,8 @@ fn weighted(text: &str) -> Value {
 /// `!taints=Honor`.
 fn spread(text: &str, when: &str) -> Value {
     let mut parts = text.split('!');
-    let (skew, what) = parts.next().unwrap().split_once('*').unwrap();
-    let (select, key) = what.rsplit_once('@').unwrap();
+    let (skew, selector_and_key) = parts.next().unwrap().split_once('*').unwrap();
+    let (select, key) = selector_and_key.rsplit_once('@').unwrap();
     let mut constraint = json!({
         "maxSkew": skew.parse::<i32>().unwrap(), "topologyKey": topology(key), "whenUnsatisfiable": when,
         "labelSelector": selector(select),

@@ -114,7 +114,7 @@ pub(super) fn cluster_texts() -> impl Iterator<Item = &'static str> {
 }
 
 #[test]
-fn the_best_node() {
+fn the_expected_node_has_the_most_points() {
     for (name, text, winner) in BEST.iter().copied() {
         let ranking = ranking(&ClusterFixture::parse(text).view());
         assert_eq!(ranking[0].1, winner, "{name}: {ranking:?} of {text}");
@@ -146,9 +146,9 @@ fn points_are_those_of_the_formulas() {
         ),
     ] {
         let view = ClusterFixture::parse(text).view();
-        let mut found = ranking(&view);
-        found.sort_by(|one, two| one.1.cmp(&two.1));
-        let found: Vec<i64> = found.into_iter().map(|(points, _)| points).collect();
-        assert_eq!(found, expected, "{name}: {text}");
+        let mut by_name = ranking(&view);
+        by_name.sort_by(|one, two| one.1.cmp(&two.1));
+        let points: Vec<i64> = by_name.into_iter().map(|(points, _)| points).collect();
+        assert_eq!(points, expected, "{name}: {text}");
     }
 }

@@ -32,10 +32,10 @@ pub(super) struct AdmissionCases {
 }
 
 impl AdmissionCases {
-    fn request(&mut self, case: &str, path: &str, object: &Value, demand: SpecExpectation) {
+    fn request(&mut self, case: &str, path: &str, object: &Value, expectation: SpecExpectation) {
         self.serial += 1;
         let title = format!("{:03} {case}", self.serial);
-        self.section.post(&title, path, object.clone()).spec_expectation = Some(demand);
+        self.section.post(&title, path, object.clone()).spec_expectation = Some(expectation);
     }
 
     /// Adds a dry run that must be accepted.
@@ -56,18 +56,19 @@ impl AdmissionCases {
     }
 
     /// Adds a dry-run patch of an existing object.
-    pub(super) fn changes(&mut self, case: &str, kind: &str, name: &str, change: Value, demand: SpecExpectation) {
+    pub(super) fn changes(&mut self, case: &str, kind: &str, name: &str, change: Value, expectation: SpecExpectation) {
         self.serial += 1;
         let path = format!("{}/{name}?dryRun=All", collection(kind));
-        self.section.patch(&format!("{:03} {case}", self.serial), &path, MERGE, change).spec_expectation = Some(demand);
+        self.section.patch(&format!("{:03} {case}", self.serial), &path, MERGE, change).spec_expectation =
+            Some(expectation);
     }
 
     /// Adds a patch of an object's status.
-    pub(super) fn status(&mut self, case: &str, kind: &str, name: &str, status: Value, demand: SpecExpectation) {
+    pub(super) fn status(&mut self, case: &str, kind: &str, name: &str, status: Value, expectation: SpecExpectation) {
         self.serial += 1;
         let path = format!("{}/{name}/status", collection(kind));
         let title = format!("{:03} {case}", self.serial);
-        self.section.patch(&title, &path, MERGE, json!({"status": status})).spec_expectation = Some(demand);
+        self.section.patch(&title, &path, MERGE, json!({"status": status})).spec_expectation = Some(expectation);
     }
 }
 
@@ -75,29 +76,29 @@ impl AdmissionCases {
 /// created.
 pub(super) fn with(object: &Value, pointer: &str, value: Value) -> Value {
     let mut changed = object.clone();
-    let mut place = &mut changed;
+    let mut target = &mut changed;
     for name in pointer.trim_start_matches('/').split('/') {
-        place = match place {
+        target = match target {
             Value::Array(elements) => &mut elements[name.parse::<usize>().unwrap()],
             object => &mut object[name.replace("~1", "/")],
         };
     }
-    *place = value;
+    *target = value;
     changed
 }
 
 pub(super) fn section() -> Section {
     let mut section = Section::new("admission");
-    for definition in crds::all(CrdVariant::Aws) {
+    for crd in crds::all(CrdVariant::Aws) {
         // The stored CRD is long and shows little, so only its acceptance is compared.
         section
-            .post(&format!("the definition of {}", definition.kind()), DEFINITIONS, definition.json().clone())
+            .post(&format!("the definition of {}", crd.kind()), DEFINITIONS, crd.json().clone())
             .ignore(&["/spec", "/status", "/metadata/annotations"])
             .spec_expectation = Some(SpecExpectation::Accepted);
     }
-    for definition in crds::all(CrdVariant::Aws) {
-        let path = format!("{}?limit=1", collection(definition.kind()));
-        section.get(&format!("{} are served", definition.kind()), &path).until_code(200);
+    for crd in crds::all(CrdVariant::Aws) {
+        let path = format!("{}?limit=1", collection(crd.kind()));
+        section.get(&format!("{} are served", crd.kind()), &path).until_code(200);
     }
     let mut cases = AdmissionCases { section, serial: 0 };
     cases::nodepools(&mut cases);

@@ -12,7 +12,7 @@ fn pod(containers: &[Value], own: &Value) -> Value {
     let containers: Vec<Value> = containers
         .iter()
         .enumerate()
-        .map(|(place, resources)| json!({"name": format!("c{place}"), "image": "a", "resources": resources}))
+        .map(|(index, resources)| json!({"name": format!("c{index}"), "image": "a", "resources": resources}))
         .collect();
     json!({"metadata": {"name": "x"}, "spec": {"automountServiceAccountToken": false, "containers": containers, "resources": own}})
 }
