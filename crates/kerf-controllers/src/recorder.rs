@@ -68,7 +68,7 @@ impl Recorder {
             cleanup_at_len: DEDUPE_KEYS_MIN,
             rate_limit_tokens: (RATE_LIMIT_BURST, clock.now()),
         };
-        let rng = Rng::new(seed, "events");
+        let rng = Rng::new(seed).fork("events");
         let writer = EventWriter { client, clock, received, correlator: Correlator::default(), rng };
         Self { clock, dedupe: Mutex::new(dedupe), queue, writer: Mutex::new(Some(writer)) }
     }

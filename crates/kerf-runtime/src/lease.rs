@@ -85,7 +85,7 @@ impl Lease {
     /// Creates a candidate that does not hold the lease yet.
     pub fn new(client: Client, settings: LeaseSettings, clock: Clock) -> Self {
         let api = Api::namespaced(client, &settings.namespace);
-        let rng = Rng::new(settings.seed, &settings.identity);
+        let rng = Rng::new(settings.seed).fork(&settings.identity);
         Self { api, settings, clock, rng, observed: None, on_slow_path: Box::new(|| ()) }
     }
 

@@ -149,7 +149,7 @@ where
 {
     let start = WatchProgress { phase: WatchPhase::Starting, is_synced: false, version: 0 };
     let (sender, progress) = signal::channel(start);
-    let rng = Rng::new(settings.seed, settings.kind.plural);
+    let rng = Rng::new(settings.seed).fork(settings.kind.plural);
     let handle = WatchHandle { kind: settings.kind, progress };
     let work =
         Watcher { client, settings, progress: sender, rng, failures: 0, on_update, marker: std::marker::PhantomData };

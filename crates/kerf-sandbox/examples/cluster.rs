@@ -1,4 +1,5 @@
-//! What a whole cluster can carry: 1,000 pods on 100 nodes in wall time, and a day of 300 nodes and 5,000 pods in virtual time.
+//! Measures a whole cluster: 1,000 pods on 100 nodes in wall time, and a day of 300 nodes and 5,000
+//! pods in virtual time.
 //! `cargo run --release -p kerf-sandbox --example cluster`
 #![allow(clippy::print_stdout, reason = "it is a program for people")]
 #![allow(clippy::disallowed_methods, reason = "it measures wall time while the cluster's own clock stands still")]
@@ -10,7 +11,7 @@ use kerf_runtime::Clock;
 use kerf_sandbox::{Cluster, ClusterConfig, Delay, Rng, Timing};
 use serde_json::{Value, json};
 
-/// What the program has, too.
+/// The allocator of the `kerf` binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -19,36 +20,38 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 fn main() -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(thousand_pods())?;
-    // No sockets, as `kerf sandbox run` has none: then nobody has to ask the kernel for news whenever the clock jumps.
+    // Without sockets, as in `kerf sandbox run`: tokio then makes no system call for IO events
+    // whenever the virtual clock advances.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
     runtime.block_on(virtual_day())
 }
 
-/// 1,000 pods on 100 nodes, until the last one runs.
+/// Creates 1,000 pods on 100 nodes and waits until all are running.
 async fn thousand_pods() -> Result<(), Failure> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let cluster = Cluster::start(ClusterConfig { clock: Clock::system(), seed: 1, timing: Timing::INSTANT });
     cluster.add_nodes(100)?;
-    println!("a cluster with 100 nodes after {:.3} s", begun.elapsed().as_secs_f64());
-    let begun = Instant::now();
+    println!("a cluster with 100 nodes after {:.3} s", start.elapsed().as_secs_f64());
+    let start = Instant::now();
     for app in 0..10 {
         create_deployment(&cluster, app, 100).await?;
     }
     while running_pods(&cluster).await? < 1000 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    println!("1,000 pods on 100 nodes run after {:.3} s", begun.elapsed().as_secs_f64());
+    println!("1,000 pods on 100 nodes run after {:.3} s", start.elapsed().as_secs_f64());
     Ok(())
 }
 
-/// A day in which 50 Deployments of 100 pods on 300 nodes are resized and rolled out every few minutes.
+/// Simulates a day in which 50 Deployments of 100 pods on 300 nodes are resized and rolled out
+/// every few minutes.
 async fn virtual_day() -> Result<(), Failure> {
     let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse()?);
-    let lifelike =
+    let timing =
         Timing { pod_start: Delay::between(Duration::from_secs(2), Duration::from_secs(8)), ..Timing::LIFELIKE };
-    let cluster = Cluster::start(ClusterConfig { clock, seed: 1, timing: lifelike });
-    let mut chance = Rng::new(1);
-    let begun = Instant::now();
+    let cluster = Cluster::start(ClusterConfig { clock, seed: 1, timing });
+    let mut rng = Rng::new(1);
+    let start = Instant::now();
     cluster.add_nodes(300)?;
     for app in 0..50 {
         create_deployment(&cluster, app, 100).await?;
@@ -57,14 +60,14 @@ async fn virtual_day() -> Result<(), Failure> {
     for minute in 0..24 * 60_u64 {
         tokio::time::sleep(Duration::from_mins(1)).await;
         if minute % 5 == 0 {
-            let (app, replicas) = (chance.below(50), 80 + chance.below(40));
+            let (app, replicas) = (rng.below(50), 80 + rng.below(40));
             patch_deployment(&cluster, app, json!({"spec": {"replicas": replicas}})).await?;
             resized += 1;
         }
         if minute % 60 == 30 {
             let image = format!("app:{minute}");
             let template = json!({"spec": {"containers": [{"name": "c", "image": image}]}});
-            patch_deployment(&cluster, chance.below(50), json!({"spec": {"template": template}})).await?;
+            patch_deployment(&cluster, rng.below(50), json!({"spec": {"template": template}})).await?;
             rolled += 1;
         }
     }
@@ -72,7 +75,7 @@ async fn virtual_day() -> Result<(), Failure> {
         "a virtual day: 300 nodes, {} pods running, {resized} resizes, {rolled} rollouts, {} writes in {:.1} s",
         running_pods(&cluster).await?,
         cluster.api().revision(),
-        begun.elapsed().as_secs_f64()
+        start.elapsed().as_secs_f64()
     );
     Ok(())
 }
@@ -102,7 +105,7 @@ async fn send(cluster: &Cluster, method: &str, path: &str, media: &str, body: &V
     Ok(())
 }
 
-/// How many pods run, by the Deployments' own count.
+/// Returns the number of running pods, as the sum of the Deployments' ready replicas.
 async fn running_pods(cluster: &Cluster) -> Result<u64, Failure> {
     let request = Request::get("/apis/apps/v1/deployments").body(Vec::new())?;
     let list: Value = serde_json::from_str(&cluster.api().client().request_text(request).await?)?;

@@ -1,4 +1,5 @@
-//! What the API server can carry: writes per second with a watcher of all pods, and the memory of 5,000 nodes and 100,000 pods.
+//! Measures the API server: writes per second while a client watches all pods, and the memory of
+//! 5,000 nodes and 100,000 pods.
 //! `cargo run --release -p kerf-sandbox --example measure`
 #![allow(clippy::print_stdout, reason = "it is a program for people")]
 
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tower::ServiceExt as _;
 
-/// What the program has, too.
+/// The allocator of the `kerf` binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -27,16 +28,17 @@ const PODS: u64 = 100_000;
 const NODES: u64 = 5_000;
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// How a phase writes.
+/// The client that a phase writes with.
 #[derive(Clone, Copy)]
 enum WritePath {
-    /// Requests to the server itself, as a tower service: what the cluster's own controllers pay for.
+    /// Requests to the server as a tower service, which is also the cost for the cluster's own
+    /// controllers.
     Service,
-    /// A `kube::Client` without sockets, which encodes what it sends and reads what it is answered.
+    /// A `kube::Client` without sockets, which encodes requests and decodes responses.
     Client,
 }
 
-/// What is written.
+/// The kind of write of a phase.
 #[derive(Clone, Copy)]
 enum WrittenObject {
     Node,
@@ -46,35 +48,27 @@ enum WrittenObject {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Failure> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let server = ApiServer::new(ApiServerConfig::new(Clock::system(), 1));
-    println!("start: {:.1} ms", begun.elapsed().as_secs_f64() * 1e3);
+    println!("start: {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
 
-    let told = Arc::new(WatcherLag::default());
-    let watcher = tokio::spawn(count_events(server.clone(), told.clone()));
+    let lag = Arc::new(WatcherLag::default());
+    let watcher = tokio::spawn(count_events(server.clone(), lag.clone()));
     tokio::task::yield_now().await;
 
-    phase(&server, &told, "nodes created", WrittenObject::Node, 0..NODES, 1, WritePath::Service).await?;
-    phase(&server, &told, "pods created", WrittenObject::Pod, 0..40_000, 1, WritePath::Service).await?;
-    phase(&server, &told, "pods created", WrittenObject::Pod, 40_000..80_000, 2, WritePath::Service).await?;
-    phase(
-        &server,
-        &told,
-        "pods created through kube::Client",
-        WrittenObject::Pod,
-        80_000..90_000,
-        1,
-        WritePath::Client,
-    )
-    .await?;
-    phase(&server, &told, "pods created through kube::Client", WrittenObject::Pod, 90_000..PODS, 2, WritePath::Client)
+    phase(&server, &lag, "nodes created", WrittenObject::Node, 0..NODES, 1, WritePath::Service).await?;
+    phase(&server, &lag, "pods created", WrittenObject::Pod, 0..40_000, 1, WritePath::Service).await?;
+    phase(&server, &lag, "pods created", WrittenObject::Pod, 40_000..80_000, 2, WritePath::Service).await?;
+    phase(&server, &lag, "pods created through kube::Client", WrittenObject::Pod, 80_000..90_000, 1, WritePath::Client)
+        .await?;
+    phase(&server, &lag, "pods created through kube::Client", WrittenObject::Pod, 90_000..PODS, 2, WritePath::Client)
         .await?;
     print_memory("after creation");
-    phase(&server, &told, "pod statuses patched", WrittenObject::Status, 0..40_000, 1, WritePath::Service).await?;
-    phase(&server, &told, "pod statuses patched", WrittenObject::Status, 40_000..80_000, 2, WritePath::Service).await?;
+    phase(&server, &lag, "pod statuses patched", WrittenObject::Status, 0..40_000, 1, WritePath::Service).await?;
+    phase(&server, &lag, "pod statuses patched", WrittenObject::Status, 40_000..80_000, 2, WritePath::Service).await?;
     phase(
         &server,
-        &told,
+        &lag,
         "pod statuses patched through kube::Client",
         WrittenObject::Status,
         80_000..90_000,
@@ -84,7 +78,7 @@ async fn main() -> Result<(), Failure> {
     .await?;
     phase(
         &server,
-        &told,
+        &lag,
         "pod statuses patched through kube::Client",
         WrittenObject::Status,
         90_000..PODS,
@@ -94,67 +88,68 @@ async fn main() -> Result<(), Failure> {
     .await?;
     print_memory("after status patches");
 
-    let begun = Instant::now();
+    let start = Instant::now();
     let body = server.clone().oneshot(Request::get("/api/v1/pods").body(Full::<Bytes>::default())?).await?.into_body();
     let mut bytes = 0;
     let mut body = BodyStream::new(body);
     while let Some(Ok(frame)) = body.next().await {
         bytes += frame.data_ref().map_or(0, Bytes::len);
     }
-    println!("list of all pods: {:.0} ms, {} MiB", begun.elapsed().as_secs_f64() * 1e3, bytes >> 20);
+    println!("list of all pods: {:.0} ms, {} MiB", start.elapsed().as_secs_f64() * 1e3, bytes >> 20);
     print_memory("at the end");
     watcher.abort();
     Ok(())
 }
 
-/// Writes objects, shared among writers at the same time, and says how fast that was and how far behind the watcher of all pods fell.
+/// Writes objects with several concurrent writers. Prints the rate, and the lag of the watcher of
+/// all pods.
 async fn phase(
     server: &ApiServer,
-    told: &Arc<WatcherLag>,
+    lag: &Arc<WatcherLag>,
     title: &str,
-    what: WrittenObject,
+    object: WrittenObject,
     numbers: Range<u64>,
     writers: u64,
-    way: WritePath,
+    write_path: WritePath,
 ) -> Result<(), Failure> {
-    told.behind.store(0, Ordering::Relaxed);
-    // What is sent is made beforehand: it is the server that is measured, and the client if there is one.
+    lag.behind.store(0, Ordering::Relaxed);
+    // Request bodies are created beforehand, so that only the server and the client are measured.
     let share = (numbers.end - numbers.start) / writers;
     let mut work: Vec<Vec<(String, Value)>> = Vec::new();
     for writer in 0..writers {
         let start = numbers.start + writer * share;
-        work.push((start..start + share).map(|n| request(what, n)).collect());
+        work.push((start..start + share).map(|n| request(object, n)).collect());
     }
-    let begun = Instant::now();
+    let start = Instant::now();
     let tasks: Vec<_> = work
         .into_iter()
-        .map(|requests| tokio::spawn(write(server.clone(), told.clone(), what, requests, way)))
+        .map(|requests| tokio::spawn(write(server.clone(), lag.clone(), object, requests, write_path)))
         .collect();
     for task in tasks {
         task.await??;
     }
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = start.elapsed().as_secs_f64();
     let count = share * writers;
     let by = if writers == 1 { "one writer".to_owned() } else { format!("{writers} writers") };
     println!("{count} {title} by {by}: {seconds:.2} s, {:.0} a second", count as f64 / seconds);
-    if !matches!(what, WrittenObject::Node) {
-        let wanted = told.written.load(Ordering::Relaxed);
-        let behind = wanted.saturating_sub(told.seen.load(Ordering::Relaxed));
-        while told.seen.load(Ordering::Relaxed) < wanted {
+    if !matches!(object, WrittenObject::Node) {
+        let written = lag.written.load(Ordering::Relaxed);
+        let behind = written.saturating_sub(lag.seen.load(Ordering::Relaxed));
+        while lag.seen.load(Ordering::Relaxed) < written {
             tokio::task::yield_now().await;
         }
         println!(
             "  watcher: at most {} events behind, {behind} at the last write; all told after {:.2} s",
-            told.behind.load(Ordering::Relaxed),
-            begun.elapsed().as_secs_f64()
+            lag.behind.load(Ordering::Relaxed),
+            start.elapsed().as_secs_f64()
         );
     }
     Ok(())
 }
 
-/// Where a request goes, and what it says.
-fn request(what: WrittenObject, n: u64) -> (String, Value) {
-    match what {
+/// Returns path and body of a request.
+fn request(object: WrittenObject, n: u64) -> (String, Value) {
+    match object {
         WrittenObject::Node => ("/api/v1/nodes".into(), node(n)),
         WrittenObject::Pod => ("/api/v1/namespaces/default/pods".into(), pod(n)),
         WrittenObject::Status => {
@@ -166,18 +161,18 @@ fn request(what: WrittenObject, n: u64) -> (String, Value) {
 
 async fn write(
     server: ApiServer,
-    told: Arc<WatcherLag>,
-    what: WrittenObject,
+    lag: Arc<WatcherLag>,
+    object: WrittenObject,
     requests: Vec<(String, Value)>,
-    way: WritePath,
+    write_path: WritePath,
 ) -> Result<(), Failure> {
-    let (method, media) = match what {
+    let (method, media) = match object {
         WrittenObject::Node | WrittenObject::Pod => ("POST", "application/json"),
         WrittenObject::Status => ("PATCH", "application/merge-patch+json"),
     };
     let pods: Api<Pod> = Api::default_namespaced(server.client_as("measure"));
     for (path, body) in requests {
-        match (way, what) {
+        match (write_path, object) {
             (WritePath::Client, WrittenObject::Pod) => {
                 drop(pods.create(&PostParams::default(), &serde_json::from_value(body)?).await?);
             }
@@ -189,24 +184,24 @@ async fn write(
                 send(&server, method, path, media, body).await?
             }
         }
-        if !matches!(what, WrittenObject::Node) {
-            told.written.fetch_add(1, Ordering::Relaxed);
+        if !matches!(object, WrittenObject::Node) {
+            lag.written.fetch_add(1, Ordering::Relaxed);
         }
     }
     Ok(())
 }
 
-/// What has been written, and what the watcher has been told of it.
+/// Counts of written objects and of events that the watcher received.
 #[derive(Default)]
 struct WatcherLag {
     written: AtomicU64,
     seen: AtomicU64,
-    /// How far behind the watcher was at most.
+    /// The largest lag of the watcher, in events.
     behind: AtomicU64,
 }
 
-/// Watches all pods and counts what it is told.
-async fn count_events(server: ApiServer, told: Arc<WatcherLag>) -> Result<(), Failure> {
+/// Watches all pods and counts the events.
+async fn count_events(server: ApiServer, lag: Arc<WatcherLag>) -> Result<(), Failure> {
     let request = Request::get("/api/v1/pods?watch=true").body(Full::<Bytes>::default())?;
     let mut body = BodyStream::new(server.oneshot(request).await?.into_body());
     while let Some(Ok(frame)) = body.next().await {
@@ -217,8 +212,8 @@ async fn count_events(server: ApiServer, told: Arc<WatcherLag>) -> Result<(), Fa
         }) {
             println!("the watcher was too slow");
         }
-        let before = told.seen.fetch_add(lines as u64, Ordering::Relaxed);
-        told.behind.fetch_max(told.written.load(Ordering::Relaxed).saturating_sub(before), Ordering::Relaxed);
+        let before = lag.seen.fetch_add(lines as u64, Ordering::Relaxed);
+        lag.behind.fetch_max(lag.written.load(Ordering::Relaxed).saturating_sub(before), Ordering::Relaxed);
     }
     Ok(())
 }

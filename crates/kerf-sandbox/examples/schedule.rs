@@ -1,5 +1,6 @@
-//! How fast the sandbox's scheduler is: pods on nodes, from the first attempt to the last binding, without kubelets; and a scale-up, in
-//! which nodes come one by one while all pods wait, which is many attempts in vain.
+//! Measures the sandbox's scheduler. The first part schedules pods on existing nodes, from the
+//! first attempt to the last binding, without kubelets. The second is a scale-up: nodes are added
+//! one by one while all pods wait, which causes many failed attempts.
 //! `cargo run --release -p kerf-sandbox --example schedule -- 1000 100`
 #![allow(clippy::print_stdout, reason = "it is a program for people")]
 
@@ -21,17 +22,17 @@ async fn main() -> Result<(), Failure> {
     let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<u64>().ok());
     let pods = numbers.next().unwrap_or(1_000);
     let nodes = numbers.next().unwrap_or(100);
-    for (name, kind) in [
+    for (name, variant) in [
         ("plain pods", PodVariant::Plain),
         ("replicas of 20 services", PodVariant::Services),
         ("pods with spread and anti-affinity", PodVariant::Rules),
     ] {
-        run(name, kind, pods, nodes).await?;
+        run(name, variant, pods, nodes).await?;
     }
     scale_up(pods, nodes).await
 }
 
-/// Nodes come every 100 ms of virtual time while all pods wait.
+/// Adds a node every 100 ms of virtual time while all pods wait.
 #[allow(
     clippy::disallowed_methods,
     reason = "virtual time stands still while the scheduler works: this asks what a person waits for"
@@ -42,7 +43,7 @@ async fn scale_up(pods: u64, nodes: u64) -> Result<(), Failure> {
     for n in 0..pods {
         send(&server, "POST", "/api/v1/namespaces/default/pods", &pod(n, PodVariant::Plain)).await?;
     }
-    let begun = std::time::Instant::now();
+    let start = std::time::Instant::now();
     tokio::time::pause();
     let scheduler = tokio::spawn(Scheduler::new(&server, 1).run());
     let cpu = (pods / nodes + 1).to_string();
@@ -54,7 +55,7 @@ async fn scale_up(pods: u64, nodes: u64) -> Result<(), Failure> {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     scheduler.abort();
-    println!("a scale-up: {pods} pods while {nodes} nodes come, in {:.2} s", begun.elapsed().as_secs_f64());
+    println!("a scale-up: {pods} pods while {nodes} nodes come, in {:.2} s", start.elapsed().as_secs_f64());
     Ok(())
 }
 
@@ -75,24 +76,24 @@ enum PodVariant {
     Rules,
 }
 
-async fn run(name: &str, kind: PodVariant, pods: u64, nodes: u64) -> Result<(), Failure> {
+async fn run(name: &str, variant: PodVariant, pods: u64, nodes: u64) -> Result<(), Failure> {
     let server =
         ApiServer::new(ApiServerConfig { max_history_events: 1 << 20, ..ApiServerConfig::new(Clock::system(), 1) });
     for n in 0..nodes {
         add_node(&server, n, "64").await?;
     }
-    if kind == PodVariant::Services {
+    if variant == PodVariant::Services {
         for n in 0..20 {
             let service = json!({"metadata": {"name": format!("app-{n}")}, "spec": {"selector": {"app": format!("app-{n}")}, "ports": [{"port": 80}]}});
             send(&server, "POST", "/api/v1/namespaces/default/services", &service).await?;
         }
     }
-    let begun = Instant::now();
+    let start = Instant::now();
     for n in 0..pods {
-        send(&server, "POST", "/api/v1/namespaces/default/pods", &pod(n, kind)).await?;
+        send(&server, "POST", "/api/v1/namespaces/default/pods", &pod(n, variant)).await?;
     }
-    let created = begun.elapsed();
-    let begun = Instant::now();
+    let created = start.elapsed();
+    let start = Instant::now();
     let scheduler = tokio::spawn(Scheduler::new(&server, 1).run());
     loop {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -100,29 +101,29 @@ async fn run(name: &str, kind: PodVariant, pods: u64, nodes: u64) -> Result<(), 
             break;
         }
     }
-    let took = begun.elapsed();
+    let elapsed = start.elapsed();
     scheduler.abort();
     println!(
         "{name}: {pods} on {nodes} nodes in {:.2} s, {:.0} a second ({:.2} s to create them)",
-        took.as_secs_f64(),
-        pods as f64 / took.as_secs_f64(),
+        elapsed.as_secs_f64(),
+        pods as f64 / elapsed.as_secs_f64(),
         created.as_secs_f64()
     );
     Ok(())
 }
 
-fn pod(n: u64, kind: PodVariant) -> Value {
+fn pod(n: u64, variant: PodVariant) -> Value {
     let app = format!("app-{}", n % 20);
     let mut pod = json!({
         "metadata": {"name": format!("pod-{n:06}"), "labels": {"app": app}},
         "spec": {"containers": [{"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]},
     });
-    if kind == PodVariant::Rules {
+    if variant == PodVariant::Rules {
         let selector = json!({"matchLabels": {"app": app}});
         pod["spec"]["topologySpreadConstraints"] = json!([
             {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector},
         ]);
-        // Every twentieth group of twenty stays apart from its own kind, host by host.
+        // The first 100 pods of `app-0` must run on different hosts. Later ones get another label.
         if n.is_multiple_of(20) && n < 2_000 {
             let term = json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": selector});
             pod["spec"]["affinity"] =
@@ -135,7 +136,7 @@ fn pod(n: u64, kind: PodVariant) -> Value {
     pod
 }
 
-/// How many pods have no node.
+/// Returns the number of pods without a node.
 async fn unscheduled_pods(server: &ApiServer) -> Result<u64, Failure> {
     let path = "/api/v1/pods?fieldSelector=spec.nodeName%3D&limit=1";
     let body = server.clone().oneshot(Request::get(path).body(Full::<Bytes>::default())?).await?.into_body();

@@ -1,4 +1,5 @@
-//! The API server alone, on a socket, until it is interrupted: `cargo run -p kerf-sandbox --example serve -- 6443 kubeconfig.yaml`.
+//! Runs the API server alone on a socket until it is interrupted: `cargo run -p kerf-sandbox
+//! --example serve -- 6443 kubeconfig.yaml`.
 #![allow(clippy::print_stdout, reason = "it is a program for people")]
 
 use kerf_runtime::Clock;

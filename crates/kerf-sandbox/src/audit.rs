@@ -1,27 +1,29 @@
-//! Who wrote what: a list of writes, kept only while somebody wants it. Tests read it to say "this controller wrote nothing while
-//! nothing was to be done".
+//! The audit log: a list of write requests, recorded only after [`crate::ApiServer::start_audit`].
+//! Tests read it, for example to assert that a controller wrote nothing while there was nothing to
+//! do.
 
 use jiff::Timestamp;
 
 use crate::api::Verb;
 
-/// One write, whatever became of it.
+/// One write request, successful or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditedWrite {
-    /// When.
+    /// Time of the request on the server's clock.
     pub at: Timestamp,
-    /// The user agent of the client.
+    /// User agent of the client.
     pub user_agent: String,
-    /// What it did.
+    /// Verb of the request; always one that writes.
     pub verb: Verb,
-    /// To objects of which resource (`pods`).
+    /// Plural name of the resource, such as `pods`.
     pub resource: String,
-    /// Through which subresource; empty for none.
+    /// Subresource of the request; empty if it had none.
     pub subresource: String,
-    /// In which namespace; empty for none.
+    /// Namespace of the object; empty for cluster-scoped objects.
     pub namespace: String,
-    /// To which object; empty if the server chose the name, or for a collection.
+    /// Name of the object; empty if the server generated the name, or if the request concerned a
+    /// collection.
     pub name: String,
-    /// How the server answered.
+    /// HTTP status code of the response.
     pub code: u16,
 }

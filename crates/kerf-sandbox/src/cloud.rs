@@ -1,101 +1,104 @@
-//! What goes wrong at the cloud: machines that cannot be had, a cloud that has had enough of us, machines that never join, boot slowly, or
-//! are taken away again. A provider asks [`Cloud::launch`] before it launches; what happens to a machine afterwards happens to its
-//! kubelet here. Like all faults these have a rate, a window and a seed.
-//! Invariant: an offering that is out of stock stays so for a while, whoever asks and however often; nothing depends on how often
-//! somebody asks.
+//! Faults of the simulated cloud: insufficient capacity, throttling, and instances that never join,
+//! boot slowly or are interrupted.
+//!
+//! A provider calls [`Cloud::check_launch`] before it launches an instance. The faults of a
+//! launched instance are drawn in `draw_instance_faults` and carried out by its simulated kubelet.
+//! Every fault has a rate, a time window and a seed.
+//!
+//! Invariant: an offering that is out of stock stays out of stock until the next redraw. The number
+//! of calls does not change stock.
 
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kerf_runtime::Clock;
+use kerf_runtime::{Clock, Rng};
 use rustc_hash::FxHasher;
 
-use crate::rng::Rng;
-
-/// For how long an offering stays in or out of stock.
+/// Time for which an offering stays in or out of stock.
 const STOCK_REDRAW_INTERVAL: Duration = Duration::from_mins(10);
 
-/// Something that can go wrong at the cloud.
+/// A fault of the simulated cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloudFault {
-    /// An offering cannot be had. The rate is the share of offerings, drawn anew every ten minutes.
+    /// Launches of an offering fail with insufficient capacity. The rate is the share of offerings
+    /// that are out of stock; it is drawn again every ten minutes.
     StockOut,
-    /// A launch is refused because there were too many.
+    /// A launch fails because the request rate is exceeded.
     Throttled,
-    /// A machine starts and never becomes ready.
+    /// The instance starts and its node never becomes ready.
     NeverJoins,
-    /// A machine takes longer to boot.
+    /// The instance takes longer to boot.
     SlowBoot {
-        /// By how much.
+        /// Time that is added to the boot time.
         by: Duration,
     },
-    /// A machine is taken away, and its Node with it.
+    /// The instance is terminated and its Node is deleted.
     Interruption {
-        /// How long after its boot.
+        /// Time between the end of the boot and the interruption.
         after: Duration,
     },
 }
 
-/// When a fault happens at the cloud, and to which machines.
+/// A fault with its rate, its time window and the offerings that it affects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudFaultRule {
-    /// What happens.
+    /// The fault to inject.
     pub fault: CloudFault,
-    /// How often, out of a million.
+    /// Rate in parts per million.
     pub per_million: u32,
-    /// From when, counted from the cluster's start.
+    /// Start of the window, as time since the cluster's start.
     pub from: Duration,
-    /// Until when; for ever, if none is given.
+    /// End of the window, as time since the cluster's start; `None` for no end.
     pub until: Option<Duration>,
-    /// Only these instance types; none means all.
+    /// Affected instance types; empty for all.
     pub instance_types: Vec<String>,
-    /// Only these zones; none means all.
+    /// Affected zones; empty for all.
     pub zones: Vec<String>,
-    /// Only these capacity types (`spot`); none means all.
+    /// Affected capacity types, such as `spot`; empty for all.
     pub capacity_types: Vec<String>,
 }
 
 impl CloudFaultRule {
-    /// A fault that may happen to every machine, always.
+    /// Returns a rule that affects all offerings at all times.
     pub fn new(fault: CloudFault, per_million: u32) -> Self {
         let (instance_types, zones, capacity_types) = (Vec::new(), Vec::new(), Vec::new());
         Self { fault, per_million, from: Duration::ZERO, until: None, instance_types, zones, capacity_types }
     }
 
     fn applies_to(&self, offering: &OfferingRef<'_>, at: Duration) -> bool {
-        let among = |names: &[String], name: &str| names.is_empty() || names.iter().any(|own| own == name);
+        let includes = |names: &[String], name: &str| names.is_empty() || names.iter().any(|own| own == name);
         at >= self.from
             && self.until.is_none_or(|until| at < until)
-            && among(&self.instance_types, offering.instance_type)
-            && among(&self.zones, offering.zone)
-            && among(&self.capacity_types, offering.capacity_type)
+            && includes(&self.instance_types, offering.instance_type)
+            && includes(&self.zones, offering.zone)
+            && includes(&self.capacity_types, offering.capacity_type)
     }
 }
 
-/// A machine as the cloud offers it.
+/// The offering of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OfferingRef<'a> {
-    /// The instance type.
+    /// Name of the instance type.
     pub instance_type: &'a str,
-    /// The zone.
+    /// Name of the zone.
     pub zone: &'a str,
-    /// `spot`, `on-demand`, `reserved`.
+    /// `spot`, `on-demand` or `reserved`.
     pub capacity_type: &'a str,
 }
 
-/// Why a machine was not launched.
+/// The reason why an instance was not launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LaunchError {
-    /// There is none to be had; another offering may do.
+    /// The offering is out of stock; another offering may be available.
     #[error("there is no capacity for this offering at the moment")]
     InsufficientCapacity,
-    /// There were too many requests; later may do.
+    /// There were too many requests; a later attempt may succeed.
     #[error("the request rate is exceeded")]
     Throttled,
 }
 
-/// What becomes of a machine that was launched.
+/// The faults drawn for one launched instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InstanceFaults {
     pub(crate) never_joins: bool,
@@ -103,7 +106,7 @@ pub(crate) struct InstanceFaults {
     pub(crate) interrupted_after: Option<Duration>,
 }
 
-/// The simulated cloud. Copies share one state.
+/// The simulated cloud. Clones share one state.
 #[derive(Clone, Debug)]
 pub struct Cloud {
     clock: Clock,
@@ -123,26 +126,27 @@ impl Cloud {
         Self { clock, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Lets things go wrong from now on, by these rules and this seed, instead of whatever went wrong before.
+    /// Replaces all rules and restarts the random stream with `seed`.
     pub fn set_faults(&self, rules: Vec<CloudFaultRule>, seed: u64) {
         *self.lock() = CloudFaultState { rules, seed, rng: Rng::new(seed).fork("cloud") };
     }
 
-    /// Whether a machine like this can be launched now.
+    /// Returns an error if an instance of this offering cannot be launched now. Providers call it
+    /// before each launch.
     pub fn check_launch(&self, offering: OfferingRef<'_>) -> Result<(), LaunchError> {
         let at = self.clock.elapsed();
         let mut state = self.lock();
-        let CloudFaultState { rules, seed, rng: chance } = &mut *state;
-        for (place, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.applies_to(&offering, at)) {
+        let CloudFaultState { rules, seed, rng } = &mut *state;
+        for (rule_index, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.applies_to(&offering, at)) {
             match rule.fault {
                 CloudFault::StockOut => {
                     let mut hasher = FxHasher::default();
-                    (*seed, place, offering, at.as_secs() / STOCK_REDRAW_INTERVAL.as_secs()).hash(&mut hasher);
+                    (*seed, rule_index, offering, at.as_secs() / STOCK_REDRAW_INTERVAL.as_secs()).hash(&mut hasher);
                     if Rng::new(hasher.finish()).happens_per_million(rule.per_million) {
                         return Err(LaunchError::InsufficientCapacity);
                     }
                 }
-                CloudFault::Throttled if chance.happens_per_million(rule.per_million) => {
+                CloudFault::Throttled if rng.happens_per_million(rule.per_million) => {
                     return Err(LaunchError::Throttled);
                 }
                 CloudFault::Throttled
@@ -154,18 +158,19 @@ impl Cloud {
         Ok(())
     }
 
-    /// What becomes of a new machine.
+    /// Draws the faults of a new instance. Of several interruptions the earliest takes effect;
+    /// delays of slow boots add up.
     pub(crate) fn draw_instance_faults(&self, offering: OfferingRef<'_>) -> InstanceFaults {
         let at = self.clock.elapsed();
         let mut state = self.lock();
-        let CloudFaultState { rules, rng: chance, .. } = &mut *state;
-        let mut fate = InstanceFaults::default();
+        let CloudFaultState { rules, rng, .. } = &mut *state;
+        let mut faults = InstanceFaults::default();
         for rule in rules.iter().filter(|rule| rule.applies_to(&offering, at)) {
             match rule.fault {
-                CloudFault::NeverJoins => fate.never_joins |= chance.happens_per_million(rule.per_million),
-                CloudFault::SlowBoot { by } if chance.happens_per_million(rule.per_million) => fate.boot_delay += by,
-                CloudFault::Interruption { after } if chance.happens_per_million(rule.per_million) => {
-                    fate.interrupted_after = Some(fate.interrupted_after.map_or(after, |other| other.min(after)));
+                CloudFault::NeverJoins => faults.never_joins |= rng.happens_per_million(rule.per_million),
+                CloudFault::SlowBoot { by } if rng.happens_per_million(rule.per_million) => faults.boot_delay += by,
+                CloudFault::Interruption { after } if rng.happens_per_million(rule.per_million) => {
+                    faults.interrupted_after = Some(faults.interrupted_after.map_or(after, |other| other.min(after)));
                 }
                 CloudFault::SlowBoot { .. }
                 | CloudFault::Interruption { .. }
@@ -173,10 +178,11 @@ impl Cloud {
                 | CloudFault::Throttled => {}
             }
         }
-        fate
+        faults
     }
 
-    /// The state is whole between any two statements, so a panic elsewhere does not spoil it.
+    /// Locks the state. A poisoned lock is used as it is: the state is consistent between any two
+    /// statements, so a panic of another holder leaves it valid.
     fn lock(&self) -> std::sync::MutexGuard<'_, CloudFaultState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -199,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn stock_lasts_a_while_and_follows_the_seed() {
+    async fn stock_is_redrawn_after_ten_minutes_and_depends_on_the_seed() {
         let rule = || vec![CloudFaultRule::new(CloudFault::StockOut, 500_000)];
         let one = cloud(rule(), 1);
         let first = launch_failures_by_zone(&one);
@@ -212,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn rules_keep_to_their_machines_and_windows() {
+    async fn rules_affect_only_their_offerings_and_windows() {
         let rule = CloudFaultRule {
             zones: vec!["a".into()],
             capacity_types: vec!["spot".into()],
@@ -230,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn throttling_slow_boots_and_interruptions() {
+    async fn throttling_slow_boots_and_interruptions_are_injected() {
         let seconds = Duration::from_secs;
         let rules = vec![
             CloudFaultRule::new(CloudFault::Throttled, 1_000_000),
@@ -241,7 +247,8 @@ mod tests {
         let cloud = cloud(rules, 1);
         let offering = OfferingRef { instance_type: "x", zone: "a", capacity_type: "spot" };
         assert_eq!(cloud.check_launch(offering), Err(LaunchError::Throttled));
-        let fate = InstanceFaults { never_joins: false, boot_delay: seconds(5), interrupted_after: Some(seconds(60)) };
-        assert_eq!(cloud.draw_instance_faults(offering), fate);
+        let faults =
+            InstanceFaults { never_joins: false, boot_delay: seconds(5), interrupted_after: Some(seconds(60)) };
+        assert_eq!(cloud.draw_instance_faults(offering), faults);
     }
 }

@@ -1,57 +1,62 @@
-//! What goes wrong on demand: errors, conflicts, slow and lost answers, stale reads, watches that break. Each fault has a rate and a
-//! window of time, and whether it happens is drawn from a seed, so that a run that failed can be run again.
-//! Invariant: a fault never corrupts anything. It is always something that a real server, a real network or a busy cluster does.
+//! Faults that the API server injects: errors, conflicts, slow and lost responses, stale reads,
+//! broken watches. Every fault has a rate and a time window. Whether it happens is drawn from a
+//! seed, so that a failed run can be repeated.
+//!
+//! Invariant: a fault never corrupts stored objects. Real servers, networks and clusters under load
+//! show each of these faults.
 
 use std::time::Duration;
 
-use crate::api::Verb;
-use crate::rng::Rng;
+use kerf_runtime::Rng;
 
-/// Something that can go wrong with a request.
+use crate::api::Verb;
+
+/// A fault of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// 500: nothing was done.
+    /// Response 500; the request has no effect.
     InternalError,
-    /// 503 with `Retry-After`: nothing was done.
+    /// Response 503 with `Retry-After`; the request has no effect.
     Unavailable {
-        /// When to come back.
+        /// Value of `Retry-After`.
         retry_after_seconds: u32,
     },
-    /// 429 with `Retry-After`: nothing was done.
+    /// Response 429 with `Retry-After`; the request has no effect.
     TooManyRequests {
-        /// When to come back.
+        /// Value of `Retry-After`.
         retry_after_seconds: u32,
     },
-    /// 409, as if somebody else had written first: nothing was done. Only writes of an object that exists.
+    /// Response 409, as after a concurrent write; the request has no effect. Affects only writes to
+    /// existing objects.
     Conflict,
-    /// The answer takes its time.
+    /// The response is delayed.
     Slow {
-        /// How long.
+        /// Length of the delay.
         by: Duration,
     },
-    /// What was asked is done, and the answer is lost: the connection breaks. Only writes.
+    /// The request takes effect and the connection closes before the response. Affects only writes.
     LostResponse,
-    /// What is read is what was true a while ago. Only get and list.
+    /// The response shows an earlier state. Affects only get and list.
     StaleRead {
-        /// How many writes (of anything) ago.
+        /// Age of that state, in revisions of the whole store.
         revisions: u64,
     },
-    /// The watch just ends. Only watches, as are the next two.
+    /// The watch ends without an error. This fault, `LateWatch` and `Gone` affect only watches.
     DroppedWatch {
-        /// When.
+        /// Time from the start of the watch to its end.
         after: Duration,
     },
-    /// The watch tells everything late.
+    /// The watch delivers all events late.
     LateWatch {
-        /// By how much.
+        /// Delay of each event.
         by: Duration,
     },
-    /// The watch says that the history it asks for is gone (410).
+    /// The watch fails with 410, as if its resource version were compacted.
     Gone,
 }
 
 impl Fault {
-    /// Whether the fault can happen to such a request.
+    /// Returns true if the fault can happen to requests with this verb.
     fn can_affect(&self, verb: Verb) -> bool {
         match self {
             Self::InternalError | Self::Unavailable { .. } | Self::TooManyRequests { .. } | Self::Slow { .. } => true,
@@ -63,30 +68,30 @@ impl Fault {
     }
 }
 
-/// When a fault happens, and to whom.
+/// A fault with its rate, its time window and the requests that it affects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultRule {
-    /// What happens.
+    /// The fault to inject.
     pub fault: Fault,
-    /// How often, out of a million requests that it could happen to.
+    /// Rate in parts per million of the requests to which the rule applies.
     pub per_million: u32,
-    /// From when, counted from the server's start.
+    /// Start of the window, as time since the server's start.
     pub from: Duration,
-    /// Until when; for ever, if none is given.
+    /// End of the window, as time since the server's start; `None` for no end.
     pub until: Option<Duration>,
-    /// Only requests of clients whose user agent begins like this; an empty one is everybody.
+    /// Prefix of the user agent of affected clients; empty for all clients.
     pub user_agent_prefix: String,
-    /// Only requests for these resources (`pods`, `nodeclaims`); none means all.
+    /// Affected resources, such as `pods` or `nodeclaims`; empty for all.
     pub resources: Vec<String>,
-    /// Only these verbs, of those that the fault can happen to; none means all.
+    /// Affected verbs; empty for all verbs to which the fault can happen.
     pub verbs: Vec<Verb>,
 }
 
 impl FaultRule {
-    /// A fault that may happen to every request that it fits, always.
+    /// Returns a rule that affects every request to which the fault can happen, at all times.
     pub fn new(fault: Fault, per_million: u32) -> Self {
-        let (agent, resources, verbs) = (String::new(), Vec::new(), Vec::new());
-        Self { fault, per_million, from: Duration::ZERO, until: None, user_agent_prefix: agent, resources, verbs }
+        let (user_agent_prefix, resources, verbs) = (String::new(), Vec::new(), Vec::new());
+        Self { fault, per_million, from: Duration::ZERO, until: None, user_agent_prefix, resources, verbs }
     }
 
     fn applies_to(&self, request: &RequestInfo<'_>) -> bool {
@@ -99,17 +104,17 @@ impl FaultRule {
     }
 }
 
-/// What the rules look at.
+/// The properties of a request that rules are matched against.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestInfo<'a> {
     pub(crate) verb: Verb,
     pub(crate) resource: &'a str,
     pub(crate) user_agent: &'a str,
-    /// How long the server has been running.
+    /// Time since the server's start.
     pub(crate) server_uptime: Duration,
 }
 
-/// The faults of a server.
+/// The fault rules of a server, with the random stream that decides about them.
 #[derive(Debug)]
 pub(crate) struct FaultInjector {
     rules: Vec<FaultRule>,
@@ -121,12 +126,13 @@ impl FaultInjector {
         Self { rules, rng: Rng::new(seed).fork("faults") }
     }
 
-    /// The fault that happens to a request, if one does. Rules are asked in order, each for a draw of its own.
+    /// Draws the fault of a request. Rules are evaluated in order, and each matching rule consumes
+    /// one random number; the first hit wins. Returns `None` if no fault happens.
     pub(crate) fn draw(&mut self, request: &RequestInfo<'_>) -> Option<Fault> {
-        let chance = &mut self.rng;
+        let rng = &mut self.rng;
         self.rules
             .iter()
-            .find(|rule| rule.applies_to(request) && chance.happens_per_million(rule.per_million))
+            .find(|rule| rule.applies_to(request) && rng.happens_per_million(rule.per_million))
             .map(|rule| rule.fault.clone())
     }
 }
@@ -140,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_happens_only_where_it_can() {
+    fn a_fault_happens_only_to_verbs_that_it_can_affect() {
         let always = |fault| FaultInjector::new(vec![FaultRule::new(fault, 1_000_000)], 1);
         for (fault, verb, happens) in [
             (Fault::Conflict, Verb::Patch, true),
@@ -162,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_agents_resources_and_verbs_are_kept() {
+    fn a_rule_applies_only_to_its_window_agent_resource_and_verb() {
         let rule = FaultRule {
             from: Duration::from_secs(10),
             until: Some(Duration::from_secs(20)),
@@ -183,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn one_seed_one_series_of_faults() {
+    fn one_seed_gives_one_series_of_faults() {
         let series = |seed| {
             let mut faults = FaultInjector::new(vec![FaultRule::new(Fault::InternalError, 300_000)], seed);
             (0..200).map(|_| faults.draw(&request_info(Verb::Get, "pods", 0)).is_some()).collect::<Vec<_>>()

@@ -1,39 +1,45 @@
-//! A whole Kubernetes cluster in one process: API server, workload controllers, scheduler, kubelets, faults, virtual time.
-//! It is where newcomers meet Kerf and where every integration test runs. It never depends on the engine: its scheduler is
-//! the judge of the engine's predictions.
+//! A Kubernetes cluster in one process: API server, workload controllers, scheduler, kubelets,
+//! injected faults and virtual time. `kerf sandbox` runs it, and so does every integration test. It
+//! never depends on the engine, because its scheduler checks the engine's predictions.
 //!
-//! The front door is [`Cluster`]:
+//! The entry point is [`Cluster`]:
 //!
 //! ```no_run
 //! # async fn start() -> Result<(), Box<dyn std::error::Error>> {
 //! use kerf_runtime::Clock;
 //! use kerf_sandbox::{Cluster, ClusterConfig, Timing};
 //!
-//! let cluster = Cluster::start(ClusterConfig { clock: Clock::system(), seed: 7, timing: Timing::LIFELIKE });
+//! let config = ClusterConfig { clock: Clock::system(), seed: 7, timing: Timing::LIFELIKE };
+//! let cluster = Cluster::start(config);
 //! cluster.add_nodes(3)?;
-//! let client = cluster.api().client_as("kerf"); // a `kube::Client`, no sockets: for everything that runs in this process
-//! let serving = cluster.api().serve(0).await?;  // HTTPS on 127.0.0.1, for kubectl and the like
+//! // A `kube::Client` without sockets, for code in this process.
+//! let client = cluster.api().client_as("kerf");
+//! // HTTPS on 127.0.0.1, for kubectl and other processes.
+//! let serving = cluster.api().serve(0).await?;
 //! std::fs::write("kubeconfig", serving.kubeconfig())?;
 //! # drop(client); Ok(())
 //! # }
 //! ```
 //!
-//! Inside are an [`ApiServer`], which can also be used alone, the workload controllers, the scheduler and the kubelets. A machine comes into
-//! being with a Node object that carries KWOK's annotation `kwok.x-k8s.io/node`, whoever creates it.
+//! A cluster consists of an [`ApiServer`], which can also be used alone, the workload controllers,
+//! the scheduler and the kubelets. Creating a Node object with KWOK's annotation
+//! `kwok.x-k8s.io/node` creates a simulated instance, whichever client creates the Node.
 //!
-//! With a [`kerf_runtime::Clock`] on a paused tokio runtime the same cluster runs in virtual time, and with one seed the same way
-//! twice ([`ApiServer::fingerprint`] says whether it did). [`FaultRule`]s make things go wrong at the API and [`CloudRule`]s at the cloud, [`ApiServer::start_audit`] lists who
-//! writes what.
+//! With a [`kerf_runtime::Clock`] on a paused tokio runtime the cluster runs in virtual time. Two
+//! runs with one seed then make the same writes in the same order; [`ApiServer::fingerprint`]
+//! verifies it. [`FaultRule`] injects faults into API requests and [`CloudFaultRule`] into the
+//! cloud. [`ApiServer::start_audit`] records all writes with their user agents.
 //!
-//! Whoever has manifests and no cluster can ask [`judge_built_in`] what the server would say of an object.
+//! [`dry_create_built_in`] checks manifests without a cluster: it returns the API server's result
+//! for an object.
 
 mod api;
 mod audit;
 mod cloud;
 mod cluster;
 mod faults;
+mod identifiers;
 mod install;
-mod rng;
 pub mod sim;
 
 pub use api::{
@@ -48,4 +54,4 @@ pub use cluster::{
 };
 pub use faults::{Fault, FaultRule};
 pub use install::{InstallError, install_crds};
-pub use rng::Rng;
+pub use kerf_runtime::Rng;

@@ -109,7 +109,7 @@ impl<C: Reconcile> Runnable for RegisteredController<C> {
     fn run<'c>(&'c self, ctx: &'c Context, stop: ShutdownSignal) -> BoxFuture<'c, ()> {
         let name = self.name;
         // Source of the reconcile IDs. The seed differs between processes, so the IDs do too.
-        let id_rng = Mutex::new(Rng::new(ctx.settings.seed, name));
+        let id_rng = Mutex::new(Rng::new(ctx.settings.seed).fork(name));
         let reconcile = move |key: Str, waited: Duration| {
             ctx.metrics.queues.observe_queue_duration(name, waited);
             let id = id_rng.lock().unwrap_or_else(PoisonError::into_inner).uuid();

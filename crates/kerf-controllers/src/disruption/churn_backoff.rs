@@ -94,7 +94,7 @@ pub(crate) struct DriftBackoffs {
 
 impl DriftBackoffs {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { by_pool: Mutex::default(), rng: Mutex::new(Rng::new(seed, "disruption.memory")) }
+        Self { by_pool: Mutex::default(), rng: Mutex::new(Rng::new(seed).fork("disruption.memory")) }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Str, FailureRecord>> {

@@ -105,7 +105,7 @@ impl DisruptionController {
         let now = ctx.now();
         // The seed includes the time, so that two processes do not generate equal command IDs.
         let seed = u64::try_from(now.as_nanosecond()).unwrap_or_default() ^ ctx.settings.seed;
-        let command_id_rng = Mutex::new(Rng::new(seed, "disruption.command"));
+        let command_id_rng = Mutex::new(Rng::new(seed).fork("disruption.command"));
         Self {
             ctx,
             command_queue,

@@ -67,8 +67,8 @@ pub(crate) struct Provisioner {
 
 impl Provisioner {
     pub(crate) fn new(ctx: Context, batcher: Arc<Batcher>) -> Self {
-        let pass_id_rng = Mutex::new(Rng::new(ctx.settings.seed, NAME));
-        let simulation_id_rng = Mutex::new(Rng::new(ctx.settings.seed, "provisioner.simulation"));
+        let pass_id_rng = Mutex::new(Rng::new(ctx.settings.seed).fork(NAME));
+        let simulation_id_rng = Mutex::new(Rng::new(ctx.settings.seed).fork("provisioner.simulation"));
         Self { ctx, batcher, pass_id_rng, simulation_id_rng, preference_warnings: Mutex::default() }
     }
 

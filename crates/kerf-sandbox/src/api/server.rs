@@ -15,7 +15,7 @@ use http::header::USER_AGENT;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use jiff::Timestamp;
-use kerf_runtime::Clock;
+use kerf_runtime::{Clock, Rng};
 
 use super::registry::Registry;
 use super::request::{Query, RequestPath, Verb};
@@ -25,7 +25,7 @@ use super::status::{ApiResult, GroupResource, StatusError};
 use super::storage::{ObjectKey, ObjectStore, TableIx};
 use crate::audit::AuditedWrite;
 use crate::faults::{Fault, FaultInjector, FaultRule, RequestInfo};
-use crate::rng::Rng;
+use crate::identifiers::GenerateIdentifiers as _;
 
 /// The maximum size of a request body, as in the real server.
 const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use kerf_runtime::Clock;
+use kerf_runtime::{Clock, Rng};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -44,7 +44,6 @@ use crate::api::registry::{Registry, Resource};
 use crate::api::selector::Selection;
 use crate::api::storage::{MAX_BATCH_EVENTS, ObjectKey, PageQuery, TableChanges, TableIx};
 use crate::cloud::Cloud;
-use crate::rng::Rng;
 
 /// Number of work items after which the loop yields to other tasks of the thread.
 const MAX_ITEMS_BEFORE_YIELD: usize = 64;

@@ -11,13 +11,13 @@ mod status;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use kerf_runtime::Rng;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
 use self::heartbeat::HeartbeatTemplate;
 use super::objects::Node;
 use crate::api::storage::ObjectKey;
-use crate::rng::Rng;
 
 /// Annotation of simulated nodes, which is KWOK's.
 pub(crate) const SIMULATED_NODE_ANNOTATION: &str = "kwok.x-k8s.io/node";

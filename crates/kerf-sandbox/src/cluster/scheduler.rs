@@ -1,15 +1,21 @@
-//! The scheduler: kube-scheduler's default profile, for pods whose `schedulerName` is `default-scheduler`.
+//! The scheduler: kube-scheduler's default profile, for pods whose `schedulerName` is
+//! `default-scheduler`.
 //!
 //! ```text
-//! store ── intake ──► view (nodes, pods, classes, storage)     filter ─► score ─► record (bind)
-//!                └──► queue (ready, backing off, parked) ──► attempt ─┤
-//!                                                               └─► preempt ─► record (evict, nominate, say why)
+//! store ─► event_handlers ─┬─► view (nodes, pods, classes, storage)
+//!                          └─► scheduling_queue (ready, backing off, unschedulable)
+//!                                   └─► attempt ─┬─► filter ─► score ─► writer (bind)
+//!                                                └─► preempt ─► writer (evict, nominate, event)
 //! ```
-//! `view` is the cluster as known, `queue` who is next, `attempt` one look for a node, `hints` what may help those who found none.
+//! `view` holds the known state of the cluster, and `scheduling_queue` the pods without a node.
+//! `attempt` searches a node for one pod. `queueing_hints` decides which events may help a pod that
+//! no node accepted.
 //!
-//! What always holds: the same changes of the store in the same order lead to the same writes (ties are drawn from the seed, and no
-//! order comes from a hasher); everything that was decided is in the store, so a scheduler can be stopped at any point and another
-//! begun; a pod is bound only to a node that all filters accept in the state that the store is in at that moment.
+//! Invariants:
+//! - The same changes of the store in the same order lead to the same writes. Ties are drawn from
+//!   the seed, and no order comes from a hash map.
+//! - Every decision is in the store, so a scheduler can be stopped at any time and another started.
+//! - A pod is bound only to a node that all filters accept in the current state of the store.
 
 mod amounts;
 mod attempt;
@@ -32,6 +38,7 @@ mod writer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use kerf_runtime::Rng;
 use tokio::time::Instant;
 
 use self::attempt::{AttemptOutcome, Rotation, attempt};
@@ -46,14 +53,14 @@ use self::volume_binding::WaitingForVolumes;
 use self::writer::{NominationChange, SchedulerWriter};
 use super::in_process_client::{InProcessClient, wait_for_changes};
 use crate::api::ApiServer;
-use crate::rng::Rng;
 
-/// After so many attempts others on the same thread get a turn.
+/// Attempts without a pause. After these the scheduler yields to other tasks of its thread.
 const MAX_ATTEMPTS_BEFORE_YIELD: usize = 32;
 
 /// The scheduler of a cluster.
 ///
-/// It reads and writes through the store of its [`ApiServer`] in this process. There should be one for a cluster.
+/// It reads and writes through the store of its [`ApiServer`], in this process. A cluster must not
+/// have more than one.
 pub struct Scheduler {
     feeds: Feeds,
     view: View,
@@ -61,7 +68,7 @@ pub struct Scheduler {
     writer: SchedulerWriter,
     rng: Rng,
     rotation: Rotation,
-    /// Pods that have a node and wait for their volumes.
+    /// Pods that have a node and wait until their volumes are bound.
     waiting_for_volumes: BTreeMap<PodKey, WaitingForVolumes>,
 }
 
@@ -72,21 +79,23 @@ impl std::fmt::Debug for Scheduler {
 }
 
 impl Scheduler {
-    /// A scheduler for the cluster that `server` serves. Ties between nodes are drawn from `seed`.
+    /// Returns a scheduler for the cluster that `server` serves. Ties between nodes are drawn from
+    /// `seed`.
     pub fn new(server: &ApiServer, seed: u64) -> Self {
-        let local = InProcessClient::new(server, "kube-scheduler");
+        let client = InProcessClient::new(server, "kube-scheduler");
         Self {
-            feeds: Feeds::new(&local),
+            feeds: Feeds::new(&client),
             view: View::new(),
             queue: SchedulingQueue::default(),
-            writer: SchedulerWriter::new(local),
+            writer: SchedulerWriter::new(client),
             rng: Rng::new(seed).fork("scheduler"),
             rotation: Rotation::default(),
             waiting_for_volumes: BTreeMap::new(),
         }
     }
 
-    /// Schedules pods until it is dropped, which can be at any time: nothing is lost with it.
+    /// Schedules pods until the future is dropped. It can be dropped at any time: all its results
+    /// are in the store.
     pub async fn run(mut self) {
         loop {
             for _ in 0..MAX_ATTEMPTS_BEFORE_YIELD {
@@ -111,7 +120,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes in what is new, and tries the pod whose turn it is. Whether there was one.
+    /// Applies pending changes and tries the next pod. Returns false if no pod was ready.
     fn schedule_next(&mut self) -> bool {
         self.apply_changes();
         let now = Instant::now();
@@ -143,7 +152,7 @@ impl Scheduler {
         }
     }
 
-    /// Binds a pod to a node, or first sees to its volumes.
+    /// Binds a pod to a node. If volumes must be bound first, it starts that instead.
     fn bind_or_wait_for_volumes(
         &mut self,
         info: &Arc<PodInfo>,
@@ -158,20 +167,21 @@ impl Scheduler {
             return;
         }
         if let Err(refused) = self.writer.bind(info, &name) {
-            // Somebody changed or deleted the pod: what it is now comes with the next changes.
+            // Another client changed or deleted the pod; the next changes contain its new state.
             tracing::debug!(pod = %info.key, node = %name, %refused, "a pod was not bound");
             self.queue.add_failed(info.key.clone(), entry, now);
         }
     }
 
-    /// Makes room for a pod that no node takes, if that is possible, and says why it waits.
+    /// Preempts other pods for a pod that no node accepts, if that helps, and records the reason
+    /// why the pod stays pending.
     fn handle_unschedulable(&mut self, info: &Arc<PodInfo>, diagnosis: &Diagnosis, now: Instant) {
         let Some(pod) = info.unscheduled_pod.clone() else { return };
         let preemption = preempt(&mut self.view, &pod, info, diagnosis, &mut self.rng);
         let mut message = diagnosis.message();
-        if let Some(words) = preemption.message_suffix() {
+        if let Some(suffix) = preemption.message_suffix() {
             message.push(' ');
-            message.push_str(&words);
+            message.push_str(&suffix);
         }
         let nomination = match preemption {
             Preemption::Victims { node, victims } => {
@@ -185,9 +195,9 @@ impl Scheduler {
     }
 
     fn evict_victims(&mut self, info: &PodInfo, node: &str, victims: &[Arc<PodInfo>], now: Instant) {
-        let lesser: Vec<Arc<PodInfo>> =
+        let lower_priority: Vec<Arc<PodInfo>> =
             self.view.nominated_to(node).filter(|other| other.priority < info.priority).cloned().collect();
-        for other in lesser {
+        for other in lower_priority {
             self.writer.clear_nomination(&other);
         }
         for victim in victims.iter().filter(|victim| !victim.is_deleting) {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::rng::Rng;
+use kerf_runtime::Rng;
 
 /// A duration of at least `base` and less than `base + spread`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! kube-rs in this process: the way in for everything that runs in the sandbox.
+//! kube-rs in this process, the client that everything in the sandbox uses.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -11,11 +11,11 @@ fn typed<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-/// A pod that runs on a node, ready or not.
+/// Creates a pod that runs on a node and is ready.
 async fn create_running_pod(pods: &Api<Pod>, name: &str) {
-    let mut placed = pod(name);
-    placed["spec"]["nodeName"] = json!("n1");
-    pods.create(&PostParams::default(), &typed(placed)).await.unwrap();
+    let mut assigned = pod(name);
+    assigned["spec"]["nodeName"] = json!("n1");
+    pods.create(&PostParams::default(), &typed(assigned)).await.unwrap();
     let status = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
     pods.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
 }
@@ -53,8 +53,8 @@ async fn a_pods_grace_period_is_cut_short_and_never_extended() {
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     create_running_pod(&pods, "a").await;
     let seconds = |pod: Pod| pod.metadata.deletion_grace_period_seconds;
-    let going = pods.delete("a", &DeleteParams::default()).await.unwrap().left().unwrap();
-    assert_eq!(seconds(going), Some(30));
+    let deleting = pods.delete("a", &DeleteParams::default()).await.unwrap().left().unwrap();
+    assert_eq!(seconds(deleting), Some(30));
     let sooner =
         pods.delete("a", &DeleteParams { grace_period_seconds: Some(5), ..DeleteParams::default() }).await.unwrap();
     assert_eq!(seconds(sooner.left().unwrap()), Some(5));
@@ -62,15 +62,15 @@ async fn a_pods_grace_period_is_cut_short_and_never_extended() {
         pods.delete("a", &DeleteParams { grace_period_seconds: Some(60), ..DeleteParams::default() }).await.unwrap();
     assert_eq!(seconds(later.left().unwrap()), Some(5));
     let wrong = Preconditions { uid: Some("no".into()), resource_version: None };
-    let refused =
+    let error =
         pods.delete("a", &DeleteParams { preconditions: Some(wrong), ..DeleteParams::default() }).await.unwrap_err();
-    assert!(matches!(refused, kube::Error::Api(status) if status.code == 409));
+    assert!(matches!(error, kube::Error::Api(status) if status.code == 409));
     pods.delete("a", &DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() }).await.unwrap();
     assert!(pods.get_opt("a").await.unwrap().is_none());
 }
 
 #[tokio::test]
-async fn a_pod_that_nobody_runs_goes_at_once() {
+async fn a_pod_without_a_node_is_deleted_at_once() {
     let server = server();
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     pods.create(&PostParams::default(), &typed(pod("a"))).await.unwrap();
@@ -78,9 +78,10 @@ async fn a_pod_that_nobody_runs_goes_at_once() {
     assert!(pods.get_opt("a").await.unwrap().is_none());
 }
 
-/// What node termination relies on (spec 04 §7.6): 429 while the budget has nothing left, 500 for two budgets, 404 and 409.
+/// The responses on which node termination relies (spec 04 §7.6): 429 while the budget allows no
+/// disruption, 500 for two budgets, 404 and 409.
 #[tokio::test]
-async fn evictions_ask_the_budget() {
+async fn evictions_respect_the_disruption_budget() {
     let server = server();
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(server.client());
@@ -103,9 +104,9 @@ async fn evictions_ask_the_budget() {
     budgets.patch_status("one", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     assert_eq!(evict("a").await.0, 201);
     assert_eq!(evict("b").await, (429, "The disruption budget one needs 1 healthy pods and has 2 currently".into()));
-    let spent = budgets.get("one").await.unwrap().status.unwrap();
-    assert_eq!(spent.disruptions_allowed, Some(0));
-    assert!(spent.disrupted_pods.unwrap().contains_key("a"));
+    let status_after = budgets.get("one").await.unwrap().status.unwrap();
+    assert_eq!(status_after.disruptions_allowed, Some(0));
+    assert!(status_after.disrupted_pods.unwrap().contains_key("a"));
     assert_eq!(evict("a").await.0, 201, "a pod that is going already disturbs nobody");
     budgets.create(&PostParams::default(), &budget("two")).await.unwrap();
     let (code, message) = evict("b").await;
@@ -133,9 +134,9 @@ async fn a_pod_is_bound_once() {
     let bound = pods.get("a").await.unwrap();
     assert_eq!(bound.spec.unwrap().node_name.unwrap(), "n1");
     assert_eq!(bound.status.unwrap().conditions.unwrap()[0].type_, "PodScheduled");
-    let refused = bind().await.unwrap_err();
+    let error = bind().await.unwrap_err();
     assert!(
-        matches!(refused, kube::Error::Api(status) if status.code == 409 && status.message.ends_with("pod a is already assigned to node \"n1\""))
+        matches!(error, kube::Error::Api(status) if status.code == 409 && status.message.ends_with("pod a is already assigned to node \"n1\""))
     );
 }
 
@@ -143,14 +144,14 @@ async fn a_pod_is_bound_once() {
 async fn server_side_apply_owns_and_conflicts() {
     let server = server();
     let maps: Api<k8s_openapi::api::core::v1::ConfigMap> = Api::default_namespaced(server.client());
-    let wanted =
+    let config_map =
         |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"k": value}});
-    maps.patch("m", &PatchParams::apply("one"), &Patch::Apply(wanted("1"))).await.unwrap();
-    let refused = maps.patch("m", &PatchParams::apply("two"), &Patch::Apply(wanted("2"))).await.unwrap_err();
+    maps.patch("m", &PatchParams::apply("one"), &Patch::Apply(config_map("1"))).await.unwrap();
+    let error = maps.patch("m", &PatchParams::apply("two"), &Patch::Apply(config_map("2"))).await.unwrap_err();
     assert!(
-        matches!(refused, kube::Error::Api(status) if status.message == "Apply failed with 1 conflict: conflict with \"one\": .data.k")
+        matches!(error, kube::Error::Api(status) if status.message == "Apply failed with 1 conflict: conflict with \"one\": .data.k")
     );
-    let forced = maps.patch("m", &PatchParams::apply("two").force(), &Patch::Apply(wanted("2"))).await.unwrap();
+    let forced = maps.patch("m", &PatchParams::apply("two").force(), &Patch::Apply(config_map("2"))).await.unwrap();
     assert_eq!(forced.data.unwrap()["k"], "2");
     assert_eq!(forced.metadata.managed_fields.unwrap().len(), 1);
 }

@@ -1,4 +1,4 @@
-//! The cluster around the server, in virtual time: what its controllers make of what clients ask for.
+//! The cluster around the server, in virtual time: the effects of its controllers.
 
 mod deployments;
 mod determinism;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::raw::{call, get};
 
-/// A cluster on a clock that starts at the same instant in every run.
+/// Starts a cluster on a clock that begins at the same instant in every run.
 pub(crate) fn start(timing: Timing) -> Cluster {
     start_with_seed(timing, 1)
 }
@@ -25,7 +25,7 @@ pub(crate) fn start_with_seed(timing: Timing, seed: u64) -> Cluster {
     Cluster::start(ClusterConfig { clock, seed, timing })
 }
 
-/// Lets the cluster do what it does in this time.
+/// Lets the cluster run for this long in virtual time.
 pub(crate) async fn advance_seconds(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
@@ -38,25 +38,26 @@ pub(crate) const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 pub(crate) const CRON_JOBS: &str = "/apis/batch/v1/namespaces/default/cronjobs";
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Creates an object; it must be accepted.
+/// Creates an object. The server must accept it.
 pub(crate) async fn create(cluster: &Cluster, path: &str, object: Value) -> Value {
-    let (code, answer) = call(cluster.api(), "POST", path, object).await;
-    assert_eq!(code, 201, "{path}: {answer}");
-    answer
+    let (code, response) = call(cluster.api(), "POST", path, object).await;
+    assert_eq!(code, 201, "{path}: {response}");
+    response
 }
 
-/// Changes an object by a merge patch; it must be accepted.
+/// Applies a merge patch to an object. The server must accept it.
 pub(crate) async fn patch(cluster: &Cluster, path: &str, change: Value) -> Value {
-    let request = crate::raw::call_as(cluster.api(), "PATCH", path, "application/merge-patch+json", change).await;
-    assert_eq!(request.0, 200, "{path}: {}", request.1);
-    request.1
+    let (code, response) =
+        crate::raw::call_as(cluster.api(), "PATCH", path, "application/merge-patch+json", change).await;
+    assert_eq!(code, 200, "{path}: {response}");
+    response
 }
 
 pub(crate) async fn delete(cluster: &Cluster, path: &str, options: Value) -> (u16, Value) {
     call(cluster.api(), "DELETE", path, options).await
 }
 
-/// The objects of a collection.
+/// Returns the objects of a collection.
 pub(crate) async fn list(cluster: &Cluster, path: &str) -> Vec<Value> {
     let (code, list) = get(cluster.api(), path).await;
     assert_eq!(code, 200, "{path}: {list}");
@@ -68,7 +69,7 @@ pub(crate) async fn read(cluster: &Cluster, path: &str) -> Option<Value> {
     (code == 200).then_some(object)
 }
 
-/// A Deployment of one container.
+/// Returns a Deployment with one container.
 pub(crate) fn deployment(name: &str, replicas: u32) -> Value {
     json!({
         "metadata": {"name": name},
@@ -92,7 +93,7 @@ pub(crate) fn daemon_set(name: &str) -> Value {
     set
 }
 
-/// A Job whose pods succeed.
+/// Returns a Job whose pods succeed.
 pub(crate) fn job(name: &str, completions: u32, parallelism: u32) -> Value {
     json!({
         "metadata": {"name": name},
@@ -110,12 +111,13 @@ pub(crate) fn template(app: &str) -> Value {
     })
 }
 
-/// How many pods there are in each phase, as `Running=2 Pending=1`, those that are going as `Terminating`.
+/// Returns the number of pods in each phase, as `Running=2 Pending=1`. Pods with a deletion
+/// timestamp count as `Terminating`.
 pub(crate) async fn phases(cluster: &Cluster) -> String {
     let mut counts = std::collections::BTreeMap::<String, usize>::new();
     for pod in list(cluster, PODS).await {
-        let going = pod["metadata"]["deletionTimestamp"].is_string();
-        let phase = if going { "Terminating" } else { pod["status"]["phase"].as_str().unwrap_or("none") };
+        let is_terminating = pod["metadata"]["deletionTimestamp"].is_string();
+        let phase = if is_terminating { "Terminating" } else { pod["status"]["phase"].as_str().unwrap_or("none") };
         *counts.entry(phase.into()).or_default() += 1;
     }
     counts.iter().map(|(phase, count)| format!("{phase}={count}")).collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! Custom resources: Kerf's own definitions, live.
+//! Custom resources, tested with Kerf's own CRDs.
 
 use http::Request;
 use http_body_util::Full;
@@ -14,9 +14,9 @@ const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
 async fn with_crds() -> kerf_sandbox::ApiServer {
     let server = server();
     for crd in crds::all(CrdVariant::Kwok) {
-        let (code, answer) = call(&server, "POST", CRDS, crd.json().clone()).await;
-        assert_eq!(code, 201, "{answer}");
-        assert_eq!(answer["status"]["conditions"][1]["type"], "Established");
+        let (code, response) = call(&server, "POST", CRDS, crd.json().clone()).await;
+        assert_eq!(code, 201, "{response}");
+        assert_eq!(response["status"]["conditions"][1]["type"], "Established");
     }
     server
 }
@@ -28,7 +28,7 @@ fn pool(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_definition_is_served_defaulted_and_judged() {
+async fn a_crd_is_served_with_defaults_and_validation() {
     let server = with_crds().await;
     let (code, created) = call(&server, "POST", POOLS, pool("a")).await;
     assert_eq!((code, created["spec"]["disruption"]["consolidateAfter"].as_str().unwrap()), (201, "0s"), "{created}");
@@ -37,9 +37,9 @@ async fn a_definition_is_served_defaulted_and_judged() {
         created["metadata"]["uid"].is_string() && created["metadata"]["creationTimestamp"].is_string(),
         "{created}"
     );
-    let mut odd = pool("b");
-    odd["spec"]["weight"] = json!(1000);
-    let (code, status) = call(&server, "POST", POOLS, odd).await;
+    let mut invalid = pool("b");
+    invalid["spec"]["weight"] = json!(1000);
+    let (code, status) = call(&server, "POST", POOLS, invalid).await;
     assert_eq!((code, status["details"]["causes"][0]["field"].as_str().unwrap()), (422, "spec.weight"), "{status}");
     let mut unknown = pool("c");
     unknown["spec"]["foo"] = json!(1);
@@ -52,7 +52,7 @@ async fn a_definition_is_served_defaulted_and_judged() {
 }
 
 #[tokio::test]
-async fn a_default_of_the_status_is_there_from_the_start() {
+async fn status_defaults_are_set_on_creation() {
     let server = with_crds().await;
     let class = json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "a"}});
     let (code, created) = call(&server, "POST", "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses", class).await;
@@ -77,15 +77,15 @@ async fn status_and_scale_are_subresources_of_their_own() {
         (&spec["status"]["nodes"], &spec["spec"]["weight"], &spec["metadata"]["generation"]),
         (&json!(3), &json!(5), &json!(2))
     );
-    let (code, problem) = get(&server, &format!("{POOLS}/a/scale")).await;
+    let (code, status_error) = get(&server, &format!("{POOLS}/a/scale")).await;
     assert_eq!(
-        (code, problem["message"].as_str().unwrap()),
+        (code, status_error["message"].as_str().unwrap()),
         (500, "Internal error occurred: the spec replicas field \".spec.replicas\" does not exist")
     );
 }
 
 #[tokio::test]
-async fn a_scale_that_cannot_be_read_changes_nothing() {
+async fn an_invalid_scale_changes_nothing() {
     let server = with_crds().await;
     let mut fixed = pool("a");
     fixed["spec"]["replicas"] = json!(3);
@@ -93,14 +93,14 @@ async fn a_scale_that_cannot_be_read_changes_nothing() {
     let (path, merge) = (format!("{POOLS}/a/scale"), "application/merge-patch+json");
     for replicas in [json!("5"), json!(2.5), json!(3.0), json!([]), json!(1_u64 << 31), json!(-1)] {
         let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": replicas}});
-        let (code, answer) = call(&server, "PUT", &path, scale).await;
-        assert_eq!(code, if replicas == -1 { 422 } else { 400 }, "{replicas}: {answer}");
-        let (code, answer) = call_as(&server, "PATCH", &path, merge, json!({"spec": {"replicas": replicas}})).await;
-        assert_eq!(code, 422, "{replicas}: {answer}");
+        let (code, response) = call(&server, "PUT", &path, scale).await;
+        assert_eq!(code, if replicas == -1 { 422 } else { 400 }, "{replicas}: {response}");
+        let (code, response) = call_as(&server, "PATCH", &path, merge, json!({"spec": {"replicas": replicas}})).await;
+        assert_eq!(code, 422, "{replicas}: {response}");
     }
     for body in [json!({"kind": "Foo", "apiVersion": "v1"}), json!({}), json!([])] {
-        let (code, answer) = call(&server, "PUT", &path, body).await;
-        assert_eq!(code, 400, "{answer}");
+        let (code, response) = call(&server, "PUT", &path, body).await;
+        assert_eq!(code, 400, "{response}");
     }
     let (code, scale) = get(&server, &path).await;
     assert_eq!((code, &scale["spec"]["replicas"]), (200, &json!(3)), "{scale}");
@@ -109,15 +109,15 @@ async fn a_scale_that_cannot_be_read_changes_nothing() {
 }
 
 #[tokio::test]
-async fn unknown_fields_are_warned_of_even_if_the_object_is_refused() {
+async fn unknown_fields_cause_warnings_even_if_the_object_is_rejected() {
     let server = with_crds().await;
-    let mut odd = pool("a");
-    odd["spec"]["foo"] = json!(1);
-    odd["spec"]["weight"] = json!(1000);
-    let mut odd_pod = crate::raw::pod("a");
-    odd_pod["spec"]["foo"] = json!(1);
-    odd_pod["metadata"]["name"] = json!("A");
-    for (path, body) in [(POOLS, odd), ("/api/v1/namespaces/default/pods", odd_pod)] {
+    let mut invalid = pool("a");
+    invalid["spec"]["foo"] = json!(1);
+    invalid["spec"]["weight"] = json!(1000);
+    let mut invalid_pod = crate::raw::pod("a");
+    invalid_pod["spec"]["foo"] = json!(1);
+    invalid_pod["metadata"]["name"] = json!("A");
+    for (path, body) in [(POOLS, invalid), ("/api/v1/namespaces/default/pods", invalid_pod)] {
         let request = Request::builder().method("POST").uri(path).header("content-type", "application/json");
         let response = server.clone().oneshot(request.body(Full::from(body.to_string())).unwrap()).await.unwrap();
         assert_eq!(response.status(), 422, "{path}");
@@ -128,7 +128,7 @@ async fn unknown_fields_are_warned_of_even_if_the_object_is_refused() {
 }
 
 #[tokio::test]
-async fn a_definition_takes_its_objects_with_it() {
+async fn deleting_a_crd_deletes_its_objects() {
     let server = with_crds().await;
     let mut held = pool("held");
     held["metadata"]["finalizers"] = json!(["karpenter.sh/termination"]);
@@ -158,29 +158,29 @@ async fn a_definition_takes_its_objects_with_it() {
 }
 
 #[tokio::test]
-async fn a_definition_that_is_wrong_is_refused() {
+async fn an_invalid_crd_is_rejected() {
     let server = server();
     let crd = json!({"metadata": {"name": "foos.example.com"}, "spec": {"group": "example.com", "scope": "Cluster", "names": {"plural": "foos", "kind": "Foo"}, "versions": []}});
     let (code, status) = call(&server, "POST", CRDS, crd).await;
     assert_eq!((code, status["reason"].as_str().unwrap()), (422, "Invalid"), "{status}");
 }
 
-/// A copy has what was there, at the same versions; what one of the two does is nothing to the other.
+/// A fork has the objects of its origin at the same versions. Afterwards neither affects the other.
 #[tokio::test]
-async fn a_copy_goes_its_own_way() {
+async fn a_fork_is_independent_of_its_origin() {
     let server = with_crds().await;
     let (_, pool_a) = call(&server, "POST", POOLS, pool("a")).await;
-    let copy = server.fork(server.clock());
-    assert_eq!(copy.revision(), server.revision());
-    assert_eq!(get(&copy, &format!("{POOLS}/a")).await, (200, pool_a));
-    assert_eq!(call(&copy, "DELETE", &format!("{POOLS}/a"), Value::Null).await.0, 200);
-    let (_, pool_b) = call(&copy, "POST", POOLS, pool("b")).await;
+    let fork = server.fork(server.clock());
+    assert_eq!(fork.revision(), server.revision());
+    assert_eq!(get(&fork, &format!("{POOLS}/a")).await, (200, pool_a));
+    assert_eq!(call(&fork, "DELETE", &format!("{POOLS}/a"), Value::Null).await.0, 200);
+    let (_, pool_b) = call(&fork, "POST", POOLS, pool("b")).await;
     let (_, pool_c) = call(&server, "POST", POOLS, pool("c")).await;
-    assert_eq!(get(&copy, &format!("{POOLS}/a")).await.0, 404);
+    assert_eq!(get(&fork, &format!("{POOLS}/a")).await.0, 404);
     assert_eq!(get(&server, &format!("{POOLS}/a")).await.0, 200);
     assert_eq!(get(&server, &format!("{POOLS}/b")).await.0, 404);
     assert_eq!(pool_b["metadata"]["uid"], pool_c["metadata"]["uid"], "chance goes on alike in both");
-    // What was before is not known there: whoever watches begins anew.
-    let (code, status) = get(&copy, &format!("{POOLS}?watch=true&resourceVersion=2")).await;
+    // The fork has no earlier history, so watches must list again.
+    let (code, status) = get(&fork, &format!("{POOLS}?watch=true&resourceVersion=2")).await;
     assert!(code == 410 || status["code"] == 410 || status["object"]["code"] == 410, "{code} {status}");
 }

@@ -1,4 +1,4 @@
-//! Faults on the way of a request, and the audit of writes.
+//! Injected faults of requests, and the audit of writes.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn always(fault: Fault, verb: Verb) -> Vec<FaultRule> {
 }
 
 #[tokio::test]
-async fn errors_do_nothing_and_say_when_to_come_back() {
+async fn injected_errors_have_no_effect_and_set_retry_after() {
     let server = server();
     for (fault, code, seconds) in [
         (Fault::InternalError, 500, Value::Null),
@@ -21,8 +21,8 @@ async fn errors_do_nothing_and_say_when_to_come_back() {
         (Fault::TooManyRequests { retry_after_seconds: 1 }, 429, json!(1)),
     ] {
         server.set_faults(always(fault, Verb::Create), 1);
-        let (got, status) = call(&server, "POST", PODS, pod("a")).await;
-        assert_eq!((got, &status["details"]["retryAfterSeconds"]), (code, &seconds));
+        let (actual, status) = call(&server, "POST", PODS, pod("a")).await;
+        assert_eq!((actual, &status["details"]["retryAfterSeconds"]), (code, &seconds));
         assert_eq!(get(&server, &format!("{PODS}/a")).await.0, 404, "nothing was done");
     }
     server.set_faults(Vec::new(), 0);
@@ -30,7 +30,7 @@ async fn errors_do_nothing_and_say_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_a_write_that_happened() {
+async fn a_write_with_a_lost_response_takes_effect() {
     let server = server();
     server.set_faults(always(Fault::LostResponse, Verb::Create), 1);
     let request = http::Request::post(PODS).header("content-type", "application/json");
@@ -41,7 +41,7 @@ async fn a_lost_answer_is_a_write_that_happened() {
 }
 
 #[tokio::test]
-async fn a_stale_read_sees_the_past() {
+async fn a_stale_read_returns_an_earlier_state() {
     let server = server();
     call(&server, "POST", PODS, pod("a")).await;
     call(&server, "POST", PODS, pod("b")).await;
@@ -53,7 +53,7 @@ async fn a_stale_read_sees_the_past() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slow_answers_take_virtual_time() {
+async fn slow_responses_take_virtual_time() {
     let server = server();
     server.set_faults(always(Fault::Slow { by: Duration::from_secs(30) }, Verb::Get), 1);
     get(&server, &format!("{PODS}/a")).await;
@@ -61,7 +61,7 @@ async fn slow_answers_take_virtual_time() {
 }
 
 #[tokio::test]
-async fn writes_are_noted_while_somebody_wants_to_know() {
+async fn writes_are_audited_only_after_start_audit() {
     let server = server();
     call(&server, "POST", PODS, pod("unseen")).await;
     assert!(server.take_audit().is_empty());

@@ -1,8 +1,11 @@
-//! Does the sandbox answer as kube-apiserver does? One script of requests is put to the sandbox, in virtual time, and its answers are compared with
-//! those of the real server, field by field. A difference that docs/SANDBOX.md does not list fails the test, and so does a listed one that is no more.
+//! Comparison of the sandbox with kube-apiserver. One script of requests runs against the sandbox
+//! in virtual time, and its responses are compared field by field with those of the real server. A
+//! difference that docs/SANDBOX.md does not list fails the test, and so does a listed difference
+//! that no longer exists.
 //!
-//! The real server's answers are in `answers.jsonl`. Under `hack/controlplane/cluster.sh` (which sets `KERF_CONTROLPLANE`) the script is put to the
-//! real server first, whose answers must be those of the file; `KERF_RECORD=1` writes the file instead.
+//! The real server's responses are in `answers.jsonl`. `hack/controlplane/cluster.sh` sets
+//! `KERF_CONTROLPLANE`: the script then runs against the real server first, whose responses must
+//! equal the file. `KERF_RECORD=1` writes the file instead.
 
 mod compare;
 mod run;
@@ -23,22 +26,22 @@ fn read_recorded() -> Vec<RecordedResponse> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn write_recorded(answers: &[RecordedResponse]) {
-    let lines: Vec<String> = answers.iter().map(|answer| serde_json::to_string(answer).unwrap() + "\n").collect();
+fn write_recorded(responses: &[RecordedResponse]) {
+    let lines: Vec<String> = responses.iter().map(|response| serde_json::to_string(response).unwrap() + "\n").collect();
     std::fs::write(RECORDED_RESPONSES_PATH, lines.concat()).unwrap();
 }
 
-/// The answers of the server that the kubeconfig names.
-fn real_answers(script: &[RequestStep]) -> Vec<RecordedResponse> {
+/// Returns the responses of the server that the kubeconfig names.
+fn real_responses(script: &[RequestStep]) -> Vec<RecordedResponse> {
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let mut config = kube::Config::infer().await.unwrap();
-        // A refused eviction is an answer here, not a reason to try again.
+        // A rejected eviction is a result here, so it must not be retried.
         config.default_retry = false;
         run(&kube::Client::try_from(config).unwrap(), script).await
     })
 }
 
-fn sandbox_answers(script: &[RequestStep]) -> Vec<RecordedResponse> {
+fn sandbox_responses(script: &[RequestStep]) -> Vec<RecordedResponse> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
@@ -47,16 +50,20 @@ fn sandbox_answers(script: &[RequestStep]) -> Vec<RecordedResponse> {
     })
 }
 
-/// Checks what the specification of the API demands of any server.
-fn check_spec_expectations(script: &[RequestStep], answers: &[RecordedResponse]) {
-    for (step, answer) in script.iter().zip(answers) {
-        let Some(demand) = &step.spec_expectation else { continue };
-        let message = answer.body["message"].as_str().unwrap_or_default();
-        let met = match demand {
-            SpecExpectation::Accepted => answer.code < 300,
-            SpecExpectation::Refused(text) => answer.code == 422 && message.contains(text.as_str()),
+/// Checks the responses that the specification of the API demands of any server.
+fn check_spec_expectations(script: &[RequestStep], responses: &[RecordedResponse]) {
+    for (step, response) in script.iter().zip(responses) {
+        let Some(expectation) = &step.spec_expectation else { continue };
+        let message = response.body["message"].as_str().unwrap_or_default();
+        let is_met = match expectation {
+            SpecExpectation::Accepted => response.code < 300,
+            SpecExpectation::Refused(text) => response.code == 422 && message.contains(text.as_str()),
         };
-        assert!(met, "{}: the specification says {demand:?}, the server {} {}", step.id, answer.code, answer.body);
+        assert!(
+            is_met,
+            "{}: the specification says {expectation:?}, the server {} {}",
+            step.id, response.code, response.body
+        );
     }
 }
 
@@ -69,16 +76,16 @@ fn the_sandbox_answers_as_the_real_server() {
     assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "two steps of one name");
 
     if std::env::var_os("KERF_CONTROLPLANE").is_some() {
-        let fresh = real_answers(&script);
+        let current = real_responses(&script);
         if std::env::var_os("KERF_RECORD").is_some() {
-            write_recorded(&fresh);
+            write_recorded(&current);
         } else {
-            let changed = differences(&fresh, &read_recorded());
+            let changed = differences(&current, &read_recorded());
             assert!(changed.is_empty(), "the real server answers otherwise than recorded:\n{}", list(&changed));
         }
     }
     let real = read_recorded();
-    let sandbox = sandbox_answers(&script);
+    let sandbox = sandbox_responses(&script);
     check_spec_expectations(&script, &real);
     check_spec_expectations(&script, &sandbox);
 

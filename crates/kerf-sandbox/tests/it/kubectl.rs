@@ -1,4 +1,4 @@
-//! kubectl, which nobody here wrote, against the server on a socket.
+//! kubectl, an independent client, against the server on a socket.
 
 use std::process::Stdio;
 
@@ -23,7 +23,7 @@ impl KubectlFixture {
         Self { _serving: serving, home }
     }
 
-    /// Runs kubectl; what it says on both channels, and whether it was content.
+    /// Runs kubectl. Returns true if it succeeded, and its output on stdout and stderr.
     async fn run(&self, arguments: &[&str], input: &str) -> (bool, String) {
         let mut command = Command::new("kubectl");
         command.args(arguments).env("KUBECONFIG", self.home.path().join("kubeconfig")).env("HOME", self.home.path());
@@ -37,30 +37,30 @@ impl KubectlFixture {
         (output.status.success(), text)
     }
 
-    /// Runs kubectl, which must be content and say each of `parts`.
+    /// Runs kubectl, which must succeed and print each of `parts`.
     async fn expect_success(&self, line: &str, input: &str, parts: &[&str]) {
-        let (content, text) = self.run(&words(line), input).await;
-        assert!(content, "kubectl {line}\n{text}");
+        let (succeeded, text) = self.run(&words(line), input).await;
+        assert!(succeeded, "kubectl {line}\n{text}");
         for part in parts {
             assert!(text.contains(part), "kubectl {line} does not say {part:?}:\n{text}");
         }
     }
 
-    /// Runs kubectl, which must be refused with each of `parts`.
+    /// Runs kubectl, which must fail and print each of `parts`.
     async fn expect_failure(&self, line: &str, input: &str, parts: &[&str]) {
-        let (content, text) = self.run(&words(line), input).await;
-        assert!(!content, "kubectl {line}\n{text}");
+        let (succeeded, text) = self.run(&words(line), input).await;
+        assert!(!succeeded, "kubectl {line}\n{text}");
         for part in parts {
             assert!(text.contains(part), "kubectl {line} does not say {part:?}:\n{text}");
         }
     }
 }
 
-/// Splits a command line; single quotes hold together.
+/// Splits a command line. Single quotes group words.
 fn words(line: &str) -> Vec<&str> {
     line.split('\'')
         .enumerate()
-        .flat_map(|(place, part)| if place % 2 == 1 { vec![part] } else { part.split_whitespace().collect() })
+        .flat_map(|(index, part)| if index % 2 == 1 { vec![part] } else { part.split_whitespace().collect() })
         .collect()
 }
 
@@ -221,7 +221,7 @@ async fn nodes_are_tainted_cordoned_and_described() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fields_are_owned_and_custom_kinds_live() {
+async fn fields_have_owners_and_custom_kinds_are_served() {
     let cluster = KubectlFixture::start().await;
     let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {k: one}\n";
     cluster

@@ -1,4 +1,5 @@
-//! The API server as its clients see it: kube-rs in this process, raw requests, and kubectl over a socket.
+//! Tests of the API server through its clients: kube-rs in this process, raw requests, and kubectl
+//! and the Python client over a socket. Also tests of the cluster around it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
@@ -16,6 +17,6 @@ mod serve;
 mod surface;
 mod watch;
 
-// What the program itself uses, and for the same reason.
+// The allocator of the `kerf` binary, for the same reason as there.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

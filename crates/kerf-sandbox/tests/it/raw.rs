@@ -1,4 +1,4 @@
-//! Requests by hand, for what no client would send.
+//! Raw requests, for what no client would send.
 
 use bytes::Bytes;
 use http::Request;
@@ -8,24 +8,24 @@ use kerf_sandbox::{ApiServer, ApiServerConfig};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-/// A clock that starts at noon on the first day of 2026.
+/// Returns a clock that starts at noon on 2026-01-01.
 pub(crate) fn noon() -> Clock {
     Clock::starting_at("2026-01-01T12:00:00Z".parse().unwrap())
 }
 
-/// A server at that time, with one seed.
+/// Returns a server on this clock with a fixed seed.
 pub(crate) fn server() -> ApiServer {
     ApiServer::new(ApiServerConfig::new(noon(), 7))
 }
 
-/// Sends one request and reads the whole answer.
+/// Sends one request and reads the whole response.
 pub(crate) async fn send(server: &ApiServer, request: Request<Full<Bytes>>) -> (u16, Bytes) {
     let response = server.clone().oneshot(request).await.unwrap();
     let code = response.status().as_u16();
     (code, response.into_body().collect().await.unwrap().to_bytes())
 }
 
-/// Sends JSON and reads JSON; an answer that is none reads as null.
+/// Sends JSON and reads JSON. A response that is no JSON reads as null.
 pub(crate) async fn call(server: &ApiServer, method: &str, path: &str, body: Value) -> (u16, Value) {
     call_as(server, method, path, "application/json", body).await
 }
@@ -42,7 +42,7 @@ pub(crate) async fn get(server: &ApiServer, path: &str) -> (u16, Value) {
     call(server, "GET", path, Value::Null).await
 }
 
-/// A pod that the server takes.
+/// Returns a pod that the server accepts.
 pub(crate) fn pod(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "nginx:1"}]}})
 }

@@ -1,11 +1,11 @@
-//! Requests and answers one by one: what is refused, how, and in which words.
+//! Single requests and their responses: status codes, reasons and messages.
 
 use serde_json::{Value, json};
 
 use crate::raw::{PODS, call, call_as, get, pod, send, server};
 
 #[tokio::test]
-async fn a_pod_is_born_with_what_a_pod_has() {
+async fn a_created_pod_has_the_defaults_of_a_pod() {
     let server = server();
     let (code, created) = call(&server, "POST", PODS, pod("a")).await;
     assert_eq!(code, 201, "{created}");
@@ -20,7 +20,7 @@ async fn a_pod_is_born_with_what_a_pod_has() {
 }
 
 #[tokio::test]
-async fn refusals_are_the_real_servers() {
+async fn errors_are_those_of_the_real_server() {
     let server = server();
     call(&server, "POST", PODS, pod("a")).await;
     let versioned = json!({"metadata": {"name": "b", "resourceVersion": "5"}, "spec": {"containers": [{"name": "c", "image": "x"}]}});
@@ -103,9 +103,9 @@ async fn refusals_are_the_real_servers() {
             "namespaces \"default\" is forbidden: this namespace may not be deleted",
         ),
     ] {
-        let (got, status) = call(&server, method, &path, body).await;
+        let (actual, status) = call(&server, method, &path, body).await;
         assert_eq!(
-            (got, status["reason"].as_str().unwrap_or_default(), status["message"].as_str().unwrap()),
+            (actual, status["reason"].as_str().unwrap_or_default(), status["message"].as_str().unwrap()),
             (code, reason, message),
             "{path}"
         );
@@ -113,7 +113,7 @@ async fn refusals_are_the_real_servers() {
 }
 
 #[tokio::test]
-async fn unknown_media_types_and_large_bodies_are_refused() {
+async fn unknown_media_types_and_large_bodies_are_rejected() {
     let server = server();
     let (code, status) = call_as(&server, "POST", PODS, "application/vnd.kubernetes.protobuf", pod("a")).await;
     assert_eq!((code, status["reason"].as_str().unwrap()), (415, "UnsupportedMediaType"));
@@ -125,7 +125,7 @@ async fn unknown_media_types_and_large_bodies_are_refused() {
 }
 
 #[tokio::test]
-async fn a_stale_write_is_a_conflict_and_an_idle_one_writes_nothing() {
+async fn a_stale_update_is_a_conflict_and_an_unchanged_object_is_not_written() {
     let server = server();
     let (_, first) = call(&server, "POST", PODS, pod("a")).await;
     let mut labelled = first.clone();
@@ -150,9 +150,9 @@ async fn generated_names_dry_runs_and_strictness() {
     let (code, dry) = call(&server, "POST", &format!("{PODS}?dryRun=All"), pod("dry")).await;
     assert_eq!((code, dry["metadata"].get("resourceVersion")), (201, None));
     assert_eq!(get(&server, &format!("{PODS}/dry")).await.0, 404);
-    let mut odd = pod("odd");
-    odd["spec"]["foo"] = json!(1);
-    let (code, status) = call(&server, "POST", &format!("{PODS}?fieldValidation=Strict"), odd).await;
+    let mut unknown_field = pod("odd");
+    unknown_field["spec"]["foo"] = json!(1);
+    let (code, status) = call(&server, "POST", &format!("{PODS}?fieldValidation=Strict"), unknown_field).await;
     assert_eq!(code, 400);
     assert_eq!(
         status["message"],
@@ -203,12 +203,12 @@ async fn tables_have_the_real_columns() {
 }
 
 #[tokio::test]
-async fn finalizers_hold_an_object_until_they_are_gone() {
+async fn a_deleted_object_stays_until_its_finalizers_are_removed() {
     let server = server();
     let maps = "/api/v1/namespaces/default/configmaps";
     call(&server, "POST", maps, json!({"metadata": {"name": "x", "finalizers": ["a/b"]}})).await;
-    let (code, going) = call(&server, "DELETE", &format!("{maps}/x"), Value::Null).await;
-    assert_eq!((code, going["metadata"]["deletionTimestamp"].as_str().unwrap()), (200, "2026-01-01T12:00:00Z"));
+    let (code, deleting) = call(&server, "DELETE", &format!("{maps}/x"), Value::Null).await;
+    assert_eq!((code, deleting["metadata"]["deletionTimestamp"].as_str().unwrap()), (200, "2026-01-01T12:00:00Z"));
     let merge = "application/merge-patch+json";
     let (code, _) =
         call_as(&server, "PATCH", &format!("{maps}/x"), merge, json!({"metadata": {"finalizers": ["a/b", "c/d"]}}))
@@ -221,7 +221,7 @@ async fn finalizers_hold_an_object_until_they_are_gone() {
 }
 
 #[tokio::test]
-async fn events_have_two_faces() {
+async fn events_are_served_in_both_api_groups() {
     let server = server();
     let event = json!({"metadata": {"name": "e"}, "regarding": {"kind": "Pod", "name": "p"}, "note": "hi", "reason": "R", "type": "Normal",
         "eventTime": "2026-01-01T12:00:00.000000Z", "reportingController": "c", "reportingInstance": "i", "action": "A"});
@@ -232,7 +232,7 @@ async fn events_have_two_faces() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_forgotten_after_an_hour() {
+async fn events_expire_after_an_hour() {
     let server = server();
     let events = "/api/v1/namespaces/default/events";
     call(&server, "POST", events, json!({"metadata": {"name": "old"}, "involvedObject": {"kind": "Pod"}})).await;
@@ -243,15 +243,15 @@ async fn events_are_forgotten_after_an_hour() {
 }
 
 #[tokio::test]
-async fn the_second_openapi_describes_nothing_in_either_form() {
+async fn openapi_v2_is_empty_in_both_formats() {
     let server = server();
     let (code, document) = get(&server, "/openapi/v2").await;
     assert_eq!((code, &document["swagger"], &document["paths"]), (200, &json!("2.0"), &json!({})));
-    let ask = |accept: &str| {
+    let request_for = |accept: &str| {
         let request = http::Request::builder().uri("/openapi/v2").header("accept", accept);
         request.body(http_body_util::Full::default()).unwrap()
     };
-    let (code, binary) = send(&server, ask("application/com.github.proto-openapi.spec.v2@v1.0+protobuf")).await;
+    let (code, binary) = send(&server, request_for("application/com.github.proto-openapi.spec.v2@v1.0+protobuf")).await;
     assert_eq!((code, &binary[..]), (200, &b"\x0a\x032.0\x12\x1a\x0a\x0aKubernetes\x12\x0cv1.36.0+kerf"[..]));
-    assert_eq!(send(&server, ask("text/html")).await.0, 406);
+    assert_eq!(send(&server, request_for("text/html")).await.0, 406);
 }

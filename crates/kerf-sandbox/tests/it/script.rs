@@ -1,14 +1,15 @@
 //! Scripts of kubectl steps against a whole cluster. A script reads like a terminal session:
 //!
 //! ```text
-//! $ kubectl get nodes -o name     must succeed, and say what follows, line by line, in this order
+//! $ kubectl get nodes -o name     must succeed and print the following lines, in this order
 //! node/node-1
-//! ! kubectl get node x            must fail, and say what follows
+//! ! kubectl get node x            must fail and print the following lines
 //! (NotFound)
-//! ~ kubectl get pods              must come to say what follows: it is run until it does
+//! ~ kubectl get pods              is repeated until it prints the following lines
 //! Running
 //! ```
-//! A line is found if the output has one that contains it; runs of blanks count as one. Manifests are the files beside the scripts.
+//! An expected line matches an output line that contains it; runs of blanks count as one. The
+//! manifests are files beside the scripts.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -19,10 +20,10 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-/// How often a step that must come true is tried.
+/// Maximum number of attempts of a `~` step.
 const MAX_EVENTUALLY_ATTEMPTS: usize = 120;
 
-/// A cluster with three nodes that real programs can use.
+/// A cluster with three nodes, served on a socket for other programs.
 pub(crate) struct TestCluster {
     _cluster: Cluster,
     _serving: ServerHandle,
@@ -40,7 +41,7 @@ impl TestCluster {
         Self { _cluster: cluster, _serving: serving, home }
     }
 
-    /// A program that finds the cluster, in the folder of the scripts.
+    /// Returns a command with the cluster's kubeconfig, in the folder of the scripts.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(folder()).env("KUBECONFIG", self.home.path().join("kubeconfig"));
@@ -49,7 +50,7 @@ impl TestCluster {
         command
     }
 
-    /// What a program says on both channels, and whether it was content.
+    /// Runs a command line. Returns true if it succeeded, and its output on stdout and stderr.
     async fn run(&self, line: &str) -> (bool, String) {
         let mut words = words(line).into_iter();
         let program = words.next().unwrap();
@@ -60,7 +61,7 @@ impl TestCluster {
         (output.status.success(), text)
     }
 
-    /// Plays a script; returns how many steps it had.
+    /// Runs a script and returns the number of its steps.
     pub(crate) async fn run_script(&self, name: &str) -> usize {
         let script = std::fs::read_to_string(folder().join(name)).unwrap();
         let steps = steps(&script);
@@ -72,18 +73,18 @@ impl TestCluster {
 
     async fn run_step(&self, script: &str, step: &ScriptStep<'_>) {
         for attempt in 1.. {
-            let (content, text) = self.run(step.line).await;
+            let (succeeded, text) = self.run(step.line).await;
             let missing = missing(&text, &step.expected);
-            if content == (step.expectation != Expectation::Fails) && missing.is_none() {
+            if succeeded == (step.expectation != Expectation::Fails) && missing.is_none() {
                 return;
             }
-            // Each try is a program that takes its time: there is no need to wait in between.
+            // Each attempt starts a process, which takes long enough: no wait is needed in between.
             if step.expectation == Expectation::Eventually && attempt < MAX_EVENTUALLY_ATTEMPTS {
                 continue;
             }
             let missing = missing.unwrap_or_default();
             panic!(
-                "{script}, line {}: {}\nsucceeded: {content}; not said: {missing:?}; said:\n{text}",
+                "{script}, line {}: {}\nsucceeded: {succeeded}; not said: {missing:?}; said:\n{text}",
                 step.number, step.line
             );
         }
@@ -110,8 +111,8 @@ struct ScriptStep<'a> {
 
 fn steps(script: &str) -> Vec<ScriptStep<'_>> {
     let mut steps: Vec<ScriptStep<'_>> = Vec::new();
-    for (place, line) in script.lines().enumerate() {
-        let (mood, rest) = match line.split_at_checked(2) {
+    for (index, line) in script.lines().enumerate() {
+        let (expectation, rest) = match line.split_at_checked(2) {
             Some(("$ ", rest)) => (Expectation::Succeeds, rest),
             Some(("! ", rest)) => (Expectation::Fails, rest),
             Some(("~ ", rest)) => (Expectation::Eventually, rest),
@@ -121,12 +122,12 @@ fn steps(script: &str) -> Vec<ScriptStep<'_>> {
                 continue;
             }
         };
-        steps.push(ScriptStep { number: place + 1, expectation: mood, line: rest, expected: Vec::new() });
+        steps.push(ScriptStep { number: index + 1, expectation, line: rest, expected: Vec::new() });
     }
     steps
 }
 
-/// The first expected line that the text does not have in its place.
+/// Returns the first expected line that the text does not contain in the given order.
 fn missing(text: &str, expected: &[&str]) -> Option<String> {
     let lines: Vec<String> = text.lines().map(squeezed).collect();
     let mut rest = lines.iter();
@@ -137,11 +138,11 @@ fn squeezed(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Splits a command line; single quotes hold together.
+/// Splits a command line. Single quotes group words.
 fn words(line: &str) -> Vec<&str> {
     line.split('\'')
         .enumerate()
-        .flat_map(|(place, part)| if place % 2 == 1 { vec![part] } else { part.split_whitespace().collect() })
+        .flat_map(|(index, part)| if index % 2 == 1 { vec![part] } else { part.split_whitespace().collect() })
         .collect()
 }
 
@@ -162,11 +163,11 @@ async fn kubectl_works_with_the_api_itself() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_watches() {
-    let town = TestCluster::start().await;
-    let mut watch = town.command("kubectl").args(["get", "pods", "--watch", "--no-headers"]).spawn().unwrap();
+    let cluster = TestCluster::start().await;
+    let mut watch = cluster.command("kubectl").args(["get", "pods", "--watch", "--no-headers"]).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    let (content, text) = town.run("kubectl run watched --image=nginx").await;
-    assert!(content, "{text}");
+    let (succeeded, text) = cluster.run("kubectl run watched --image=nginx").await;
+    assert!(succeeded, "{text}");
     let mut seen = Vec::new();
     while !seen.iter().any(|line: &String| line.contains("1/1 Running")) {
         seen.push(squeezed(&lines.next_line().await.unwrap().expect("the watch goes on")));

@@ -1,4 +1,5 @@
-//! Whatever comes in over HTTP, an answer goes out: no request makes the server panic, and every refusal is a `Status`.
+//! Every HTTP request gets a response: no request makes the server panic, and every error is a
+//! `Status`.
 
 use std::sync::LazyLock;
 
@@ -240,8 +241,8 @@ fn accept() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-/// A server with a pod, a deployment and Kerf's definitions, so that there is something to hit. Made once: every case gets a copy that goes its
-/// own way.
+/// A server with a pod, a Deployment and Kerf's CRDs, so that random requests find objects. It is
+/// created once, and each case uses a fork of it.
 static INSTALLED_SERVER: LazyLock<ApiServer> = LazyLock::new(|| {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(installed_server())
 });
@@ -264,17 +265,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_request_is_answered(requests in prop::collection::vec((method(), path(), query(), media(), accept(), body()), 1..100)) {
-        let furnished = &*INSTALLED_SERVER;
+    fn every_request_gets_a_response(requests in prop::collection::vec((method(), path(), query(), media(), accept(), body()), 1..100)) {
+        let installed_server = &*INSTALLED_SERVER;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let server = furnished.fork(noon());
+            let server = installed_server.fork(noon());
             for (method, path, query, media, accept, body) in requests {
                 let Ok(uri) = format!("{path}?{query}").parse::<http::Uri>() else { continue };
                 let request = http::Request::builder().method(method).uri(uri).header("content-type", media).header("accept", accept);
                 let response = server.clone().oneshot(request.body(Full::new(Bytes::from(body))).unwrap()).await.unwrap();
                 let code = response.status().as_u16();
-                // Watches end by themselves in virtual time.
+                // Watches time out in virtual time.
                 let text = response.into_body().collect().await.unwrap().to_bytes();
                 if code >= 400 && !text.starts_with(b"404 page not found") {
                     let status: serde_json::Value = serde_json::from_slice(&text).unwrap();

@@ -1,4 +1,4 @@
-//! Watches: what they tell, when they end, and what a slow reader costs.
+//! Watches: their events, their end, and the effect of a slow reader.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl Watch {
         Self { body: BodyStream::new(response.into_body()), buffered_events: Vec::new() }
     }
 
-    /// The next event; none at the end.
+    /// Returns the next event; `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         while self.buffered_events.is_empty() {
             let chunk = self.body.next().await?.unwrap().into_data().unwrap();
@@ -39,7 +39,7 @@ impl Watch {
         Some(self.buffered_events.remove(0))
     }
 
-    /// `TYPE name` of the next event.
+    /// Returns `TYPE name` of the next event.
     async fn next_summary(&mut self) -> String {
         let event = self.next().await.unwrap();
         format!("{} {}", event["type"].as_str().unwrap(), event["object"]["metadata"]["name"].as_str().unwrap_or("-"))
@@ -47,7 +47,7 @@ impl Watch {
 }
 
 #[tokio::test]
-async fn a_watch_tells_what_is_there_and_what_comes() {
+async fn a_watch_delivers_existing_objects_and_then_changes() {
     let server = server();
     call(&server, "POST", PODS, pod("a")).await;
     let mut watch = Watch::open(&server, &format!("{PODS}?watch=true")).await;
@@ -77,7 +77,7 @@ async fn a_watch_tells_what_is_there_and_what_comes() {
 }
 
 #[tokio::test]
-async fn what_comes_to_be_selected_was_added_and_what_no_longer_is_was_deleted() {
+async fn an_object_that_starts_or_stops_matching_a_selector_is_added_or_deleted() {
     let server = server();
     let (_, list) = get(&server, PODS).await;
     let from = list["metadata"]["resourceVersion"].as_str().unwrap().to_string();
@@ -100,14 +100,14 @@ async fn what_comes_to_be_selected_was_added_and_what_no_longer_is_was_deleted()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_ends_with_a_mark_and_quiet_watchers_get_bookmarks() {
+async fn a_streamed_list_ends_with_an_annotation_and_idle_watches_get_bookmarks() {
     let server = server();
     call(&server, "POST", PODS, pod("a")).await;
     let query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=90";
     let mut watch = Watch::open(&server, &format!("{PODS}?{query}")).await;
     assert_eq!(watch.next_summary().await, "ADDED a");
-    let mark = watch.next().await.unwrap();
-    assert_eq!(mark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
+    let initial_events_end = watch.next().await.unwrap();
+    assert_eq!(initial_events_end["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
     let bookmark = watch.next().await.unwrap();
     assert_eq!(bookmark["type"], "BOOKMARK");
     assert_eq!(server.clock().elapsed(), Duration::from_mins(1), "a minute of virtual time has gone by");
@@ -115,7 +115,7 @@ async fn a_streamed_list_ends_with_a_mark_and_quiet_watchers_get_bookmarks() {
 }
 
 #[tokio::test]
-async fn a_reader_that_is_too_slow_is_told_410() {
+async fn a_reader_that_is_too_slow_gets_410() {
     let mut config = ApiServerConfig::new(Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()), 1);
     config.max_history_events = 8;
     let server = ApiServer::new(config);
@@ -143,7 +143,7 @@ async fn ten_thousand_watches_at_once() {
 }
 
 #[tokio::test]
-async fn nonsense_about_versions_is_refused() {
+async fn invalid_list_and_watch_options_are_rejected() {
     let server = server();
     for query in [
         "resourceVersion=abc",
@@ -160,7 +160,7 @@ async fn nonsense_about_versions_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_seed_one_world() {
+async fn one_seed_gives_one_fingerprint() {
     let run = async |seed: u64| {
         let server =
             ApiServer::new(ApiServerConfig::new(Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()), seed));
@@ -178,7 +178,7 @@ async fn one_seed_one_world() {
 }
 
 #[tokio::test]
-async fn a_body_can_be_collected_while_it_is_written() {
+async fn a_reader_that_disconnects_does_not_affect_writes() {
     let server = server();
     let request = http::Request::builder()
         .uri(format!("{PODS}?watch=true&timeoutSeconds=1"))

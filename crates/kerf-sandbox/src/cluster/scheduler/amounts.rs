@@ -1,12 +1,13 @@
-//! Amounts of resources as the scheduler counts them: whole milli-CPUs, whole bytes, whole pieces, each resource name a small number.
-//! Requests are rounded up once for each pod and capacities once for each node, which is how kube-scheduler counts too.
+//! Amounts of resources as integers: milli-CPUs, bytes, or counts. Resource names are replaced by
+//! small indices. Requests are rounded up once per pod and capacities once per node, as in
+//! kube-scheduler.
 
 use std::collections::BTreeMap;
 
 use kerf_referee::resources::Resources;
 use smol_str::SmolStr;
 
-/// A resource name.
+/// Index of a resource name in [`ResourceNames`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ResourceIx(u16);
 
@@ -14,20 +15,20 @@ pub(super) const CPU: ResourceIx = ResourceIx(0);
 pub(super) const MEMORY: ResourceIx = ResourceIx(1);
 pub(super) const PODS: ResourceIx = ResourceIx(3);
 
-/// The names that stand in every cluster, at the numbers above; ephemeral storage is between memory and pods because that is the
-/// order in which kube-scheduler lists what is lacking.
+/// Resources that every cluster has, at the indices above. Ephemeral storage stands between memory
+/// and pods because kube-scheduler lists insufficient resources in this order.
 const WELL_KNOWN_RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
 
-/// All resource names that were ever seen.
+/// All resource names seen so far, with their indices.
 #[derive(Debug)]
 pub(super) struct ResourceNames {
-    numbers: BTreeMap<SmolStr, ResourceIx>,
+    indices: BTreeMap<SmolStr, ResourceIx>,
     names: Vec<SmolStr>,
 }
 
 impl ResourceNames {
     pub(super) fn new() -> Self {
-        let mut names = Self { numbers: BTreeMap::new(), names: Vec::new() };
+        let mut names = Self { indices: BTreeMap::new(), names: Vec::new() };
         for name in WELL_KNOWN_RESOURCES {
             names.ensure_index(name);
         }
@@ -35,43 +36,43 @@ impl ResourceNames {
     }
 
     fn ensure_index(&mut self, name: &str) -> ResourceIx {
-        if let Some(number) = self.numbers.get(name) {
-            return *number;
+        if let Some(index) = self.indices.get(name) {
+            return *index;
         }
-        // There are as many resource names as people invent: never 65,536.
-        let number = ResourceIx(self.names.len() as u16);
+        // There are never 65,536 different resource names.
+        let index = ResourceIx(self.names.len() as u16);
         self.names.push(name.into());
-        self.numbers.insert(name.into(), number);
-        number
+        self.indices.insert(name.into(), index);
+        index
     }
 
     pub(super) fn name(&self, resource: ResourceIx) -> &str {
         self.names.get(resource.0 as usize).map_or("", SmolStr::as_str)
     }
 
-    /// The amounts that `resources` states.
+    /// Returns the amounts of `resources`, in the units of this module.
     pub(super) fn amounts_of(&mut self, resources: &Resources) -> Amounts {
         let mut amounts = Amounts::default();
         for (name, quantity) in resources.iter() {
-            let number = self.ensure_index(name);
-            let amount = if number == CPU { quantity.milli_value() } else { quantity.value() };
-            *amounts.slot(number) = amount;
+            let index = self.ensure_index(name);
+            let amount = if index == CPU { quantity.milli_value() } else { quantity.value() };
+            *amounts.slot(index) = amount;
         }
         amounts
     }
 }
 
-/// An amount of each resource; one that is not mentioned is zero.
+/// An amount of each resource; a missing entry is zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Amounts(Vec<i64>);
 
 impl Amounts {
     fn slot(&mut self, resource: ResourceIx) -> &mut i64 {
-        let place = resource.0 as usize;
-        if self.0.len() <= place {
-            self.0.resize(place + 1, 0);
+        let index = resource.0 as usize;
+        if self.0.len() <= index {
+            self.0.resize(index + 1, 0);
         }
-        &mut self.0[place]
+        &mut self.0[index]
     }
 
     pub(super) fn get(&self, resource: ResourceIx) -> i64 {
@@ -92,22 +93,27 @@ impl Amounts {
         }
     }
 
-    /// Every resource with its amount, zeros included, in the order of their numbers.
+    /// Returns every resource with its amount, zeros included, in the order of indices.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ResourceIx, i64)> {
-        self.0.iter().enumerate().map(|(place, amount)| (ResourceIx(place as u16), *amount))
+        self.0.iter().enumerate().map(|(index, amount)| (ResourceIx(index as u16), *amount))
     }
 
-    /// The resources of which there is not enough for `asked` when `used` is taken already. What is not asked for is not looked at.
-    pub(super) fn insufficient<'a>(&'a self, used: &'a Self, asked: &'a Self) -> impl Iterator<Item = ResourceIx> + 'a {
-        let short = move |(resource, amount): &(ResourceIx, i64)| {
+    /// Returns the resources that do not suffice for `requests` while `used` is in use. Resources
+    /// that `requests` does not contain are ignored.
+    pub(super) fn insufficient<'a>(
+        &'a self,
+        used: &'a Self,
+        requests: &'a Self,
+    ) -> impl Iterator<Item = ResourceIx> + 'a {
+        let is_insufficient = move |(resource, amount): &(ResourceIx, i64)| {
             *amount > 0 && *amount > self.get(*resource).saturating_sub(used.get(*resource))
         };
-        asked.iter().filter(short).map(|(resource, _)| resource)
+        requests.iter().filter(is_insufficient).map(|(resource, _)| resource)
     }
 
-    /// Whether `asked` is more of something than there is at all, so that no pod's leaving would help. The number of pods is
-    /// not looked at: another pod's leaving always helps there.
-    pub(super) fn is_exceeded_by(&self, asked: &Self) -> bool {
-        asked.iter().any(|(resource, amount)| resource != PODS && amount > 0 && amount > self.get(resource))
+    /// Returns true if `requests` exceeds the total amount of some resource, so that removing pods
+    /// cannot help. The number of pods is ignored, because removing a pod always helps there.
+    pub(super) fn is_exceeded_by(&self, requests: &Self) -> bool {
+        requests.iter().any(|(resource, amount)| resource != PODS && amount > 0 && amount > self.get(resource))
     }
 }

@@ -4,50 +4,51 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use kerf_runtime::Rng;
 
 use super::filter::{FilterRejection, PodFilter, PreFilterResult, VolumeBindings};
 use super::message::Diagnosis;
 use super::pod::PodInfo;
 use super::score;
 use super::view::{NodeIx, View};
-use crate::rng::Rng;
 
-/// With fewer nodes than this all are looked at.
+/// With fewer nodes than this, all nodes are checked.
 const MIN_FEASIBLE_NODES: usize = 100;
-/// With very many, at least so many of a hundred.
+/// Lower bound of the percentage of nodes to find, for very large clusters.
 const MIN_FEASIBLE_NODES_PERCENT: usize = 5;
 
-/// What came of an attempt.
+/// The result of one attempt.
 #[derive(Debug)]
 pub(super) enum AttemptOutcome {
-    /// The pod goes to this node, when this has happened to its claims.
+    /// The pod can be bound to this node once these volume bindings are done.
     Node(NodeIx, VolumeBindings),
-    /// No node takes it.
+    /// No node accepts the pod.
     Unschedulable(Diagnosis),
-    /// There is no node.
+    /// The cluster has no nodes.
     NoNodes,
 }
 
-/// Where to begin looking, so that with many nodes every one has its turn.
+/// Index of the node at which the next search starts, so that all nodes of a large cluster are
+/// used.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rotation(usize);
 
-/// Looks for a node.
+/// Searches a node for a pod. The search stops early if enough feasible nodes are found.
 pub(super) fn attempt(
     view: &mut View,
     pod: &Pod,
     info: &Arc<PodInfo>,
     rotation: &mut Rotation,
-    chance: &mut Rng,
+    rng: &mut Rng,
 ) -> AttemptOutcome {
     if view.node_count() == 0 {
         return AttemptOutcome::NoNodes;
     }
     let order = view.node_order().to_vec();
-    let crowded = check_with_nominated_pods(view, pod, info);
-    let question = PodFilter::new(view, pod, info);
+    let results_with_nominated = check_with_nominated_pods(view, pod, info);
+    let filter = PodFilter::new(view, pod, info);
     let mut diagnosis = Diagnosis { nodes: order.len(), ..Diagnosis::default() };
-    let candidates = match question.pre_filter() {
+    let candidates = match filter.pre_filter() {
         PreFilterResult::None(rejection) => {
             diagnosis.pre_filter_rejection = Some(rejection);
             return AttemptOutcome::Unschedulable(diagnosis);
@@ -58,43 +59,45 @@ pub(super) fn attempt(
         }
         PreFilterResult::AllNodes => order,
     };
-    let check = |node: NodeIx| match crowded.get(&node) {
+    let check = |node: NodeIx| match results_with_nominated.get(&node) {
         Some(Err(rejection)) => Err(rejection.clone()),
-        Some(Ok(())) | None => question.check(node),
+        Some(Ok(())) | None => filter.check(node),
     };
-    // A node that was cleared for the pod is likely the only one that takes it.
+    // A node that was cleared by preemption is probably the only one that accepts the pod.
     let nominated = info.nominated_node.as_ref().and_then(|name| view.find_node(name));
     if let Some(node) = nominated.filter(|node| check(*node).is_ok()) {
-        return AttemptOutcome::Node(node, question.bindings(node));
+        return AttemptOutcome::Node(node, filter.bindings(node));
     }
-    let enough = feasible_nodes_to_find(candidates.len());
+    let nodes_to_find = feasible_nodes_to_find(candidates.len());
     let mut feasible = Vec::new();
-    let mut looked_at = 0;
-    for turn in 0..candidates.len() {
-        let node = candidates[(rotation.0 + turn) % candidates.len()];
-        looked_at += 1;
+    let mut checked = 0;
+    for offset in 0..candidates.len() {
+        let node = candidates[(rotation.0 + offset) % candidates.len()];
+        checked += 1;
         match check(node) {
             Ok(()) => feasible.push(node),
             Err(rejection) => diagnosis.rejections.push((node, rejection)),
         }
-        if feasible.len() == enough {
+        if feasible.len() == nodes_to_find {
             break;
         }
     }
-    rotation.0 = (rotation.0 + looked_at) % diagnosis.nodes;
-    match score::pick_best_node(view, pod, info, &feasible, chance) {
-        Some(node) => AttemptOutcome::Node(node, question.bindings(node)),
+    rotation.0 = (rotation.0 + checked) % diagnosis.nodes;
+    match score::pick_best_node(view, pod, info, &feasible, rng) {
+        Some(node) => AttemptOutcome::Node(node, filter.bindings(node)),
         None => AttemptOutcome::Unschedulable(diagnosis),
     }
 }
 
-/// Whether the pod fits on a node, also if the pods come that are nominated to it and are at least as important.
+/// Checks that the pod fits on a node, also together with the pods that are nominated to the node
+/// and have at least the same priority.
 pub(super) fn fits(view: &mut View, pod: &Pod, info: &Arc<PodInfo>, node: NodeIx) -> Result<(), FilterRejection> {
     check_node_with_nominated_pods(view, pod, info, node).unwrap_or(Ok(()))?;
     PodFilter::new(view, pod, info).check(node)
 }
 
-/// The nodes to which others are nominated that come first, each with what it says once they are there.
+/// Returns each node to which pods of at least the same priority are nominated, with the result of
+/// the filters as if these pods were on the node.
 fn check_with_nominated_pods(
     view: &mut View,
     pod: &Pod,
@@ -107,33 +110,36 @@ fn check_with_nominated_pods(
     nodes.into_iter().filter_map(|node| Some((node, check_node_with_nominated_pods(view, pod, info, node)?))).collect()
 }
 
-/// What the node says when those nominated to it that come first are there; nothing if there are none.
+/// Runs the filters for one node as if the nominated pods of at least the same priority were on it.
+/// Returns `None` if there are no such pods.
 fn check_node_with_nominated_pods(
     view: &mut View,
     pod: &Pod,
     info: &Arc<PodInfo>,
     node: NodeIx,
 ) -> Option<Result<(), FilterRejection>> {
-    let first = |other: &&Arc<PodInfo>| other.priority >= info.priority && other.key != info.key;
+    let takes_precedence = |other: &&Arc<PodInfo>| other.priority >= info.priority && other.key != info.key;
     let name = view.node(node).name.clone();
-    let guests: Vec<Arc<PodInfo>> = view.nominated_to(&name).filter(first).cloned().collect();
-    if guests.is_empty() {
+    let nominated_pods: Vec<Arc<PodInfo>> = view.nominated_to(&name).filter(takes_precedence).cloned().collect();
+    if nominated_pods.is_empty() {
         return None;
     }
-    // One that was promised the node sits there already.
-    let guests: Vec<Arc<PodInfo>> =
-        guests.into_iter().filter(|guest| !view.node(node).pods.contains_key(&guest.key)).collect();
-    for guest in &guests {
-        view.add_hypothetically(guest, node);
+    // An assumed pod is on the node already.
+    let nominated_pods: Vec<Arc<PodInfo>> = nominated_pods
+        .into_iter()
+        .filter(|nominated_pod| !view.node(node).pods.contains_key(&nominated_pod.key))
+        .collect();
+    for nominated_pod in &nominated_pods {
+        view.add_hypothetically(nominated_pod, node);
     }
-    let answer = PodFilter::new(view, pod, info).check(node);
-    for guest in &guests {
-        view.remove_hypothetically(guest, node);
+    let result = PodFilter::new(view, pod, info).check(node);
+    for nominated_pod in &nominated_pods {
+        view.remove_hypothetically(nominated_pod, node);
     }
-    Some(answer)
+    Some(result)
 }
 
-/// How many nodes that would do are enough to choose from.
+/// Returns the number of feasible nodes that are enough for scoring (kube-scheduler's formula).
 fn feasible_nodes_to_find(nodes: usize) -> usize {
     if nodes < MIN_FEASIBLE_NODES {
         return nodes.max(1);
@@ -147,9 +153,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_nodes_a_part_is_enough() {
-        let known = [(1, 1), (99, 99), (100, 100), (250, 120), (1000, 420), (5000, 500), (6000, 300)];
-        for (nodes, expected) in known {
+    fn in_large_clusters_a_part_of_the_nodes_is_enough() {
+        let cases = [(1, 1), (99, 99), (100, 100), (250, 120), (1000, 420), (5000, 500), (6000, 300)];
+        for (nodes, expected) in cases {
             assert_eq!(feasible_nodes_to_find(nodes), expected, "{nodes}");
         }
     }

@@ -1,7 +1,9 @@
-//! Pods that are alike to all rules between pods: same namespace, same labels, same affinity to other pods. Selectors are judged on
-//! classes and not on pods, so that spreading the ten-thousandth replica costs what spreading the tenth did.
+//! Classes of pods that all rules between pods treat alike: equal namespace, labels and pod
+//! (anti-)affinity. Selectors are evaluated per class, not per pod, so that the cost does not grow
+//! with the number of replicas.
 //!
-//! Invariant: a class knows on which nodes its pods are and how many; a class that no pod has is forgotten and its number used again.
+//! Invariant: a class knows the number of its pods on each node. A class without pods is deleted
+//! and its index is reused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +15,11 @@ use smol_str::SmolStr;
 
 use super::view::NodeIx;
 
-/// A class.
+/// Index of a class in [`PodClasses`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ClassIx(u32);
 
-/// The rules of a pod about other pods.
+/// The pod affinity and anti-affinity terms of a pod.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PodAffinityTerms {
     pub(super) required: Vec<PodAffinityTerm>,
@@ -28,19 +30,19 @@ pub(super) struct PodAffinityTerms {
 
 impl PodAffinityTerms {
     pub(super) fn read(affinity: Option<&Affinity>) -> Self {
-        let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
-        let away = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+        let pod_affinity = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
+        let pod_anti_affinity = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
         Self {
-            required: near
+            required: pod_affinity
                 .and_then(|a| a.required_during_scheduling_ignored_during_execution.clone())
                 .unwrap_or_default(),
-            required_anti: away
+            required_anti: pod_anti_affinity
                 .and_then(|a| a.required_during_scheduling_ignored_during_execution.clone())
                 .unwrap_or_default(),
-            preferred: near
+            preferred: pod_affinity
                 .and_then(|a| a.preferred_during_scheduling_ignored_during_execution.clone())
                 .unwrap_or_default(),
-            preferred_anti: away
+            preferred_anti: pod_anti_affinity
                 .and_then(|a| a.preferred_during_scheduling_ignored_during_execution.clone())
                 .unwrap_or_default(),
         }
@@ -54,55 +56,56 @@ impl PodAffinityTerms {
     }
 }
 
-/// How many pods of a class are on a node.
+/// The number of pods of a class on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PodCount {
     pub(super) all: u32,
-    /// Those that are not being deleted.
+    /// Pods without a deletion timestamp.
     pub(super) not_deleting: u32,
 }
 
-/// One class.
 #[derive(Debug)]
 pub(super) struct PodClass {
     pub(super) namespace: SmolStr,
     pub(super) labels: Labels,
     pub(super) terms: PodAffinityTerms,
-    /// Where its pods are.
+    /// Nodes on which the class has pods.
     pub(super) nodes: BTreeMap<NodeIx, PodCount>,
     key: String,
     pods: usize,
 }
 
-/// All classes.
+/// All classes of the cluster.
 #[derive(Debug, Default)]
 pub(super) struct PodClasses {
     slots: Vec<Option<PodClass>>,
     free: Vec<ClassIx>,
-    numbers: FxHashMap<String, ClassIx>,
+    indices: FxHashMap<String, ClassIx>,
     by_namespace: BTreeMap<SmolStr, BTreeSet<ClassIx>>,
-    /// Those that must be away from something, and those with any rule about others: few, and looked at for every pod.
+    /// Classes with required anti-affinity, and classes with any term. There are few of them, and
+    /// every pod is compared with them.
     with_anti_affinity: BTreeSet<ClassIx>,
     with_terms: BTreeSet<ClassIx>,
 }
 
 impl PodClasses {
-    /// The class of a pod, which counts one pod more from now on.
+    /// Returns the class of a pod and adds one to its number of pods. Creates the class if it does
+    /// not exist.
     pub(super) fn acquire(&mut self, namespace: &str, labels: &Labels, affinity: Option<&Affinity>) -> ClassIx {
         let key = class_key(namespace, labels, affinity);
-        if let Some(number) = self.numbers.get(&key) {
-            if let Some(class) = self.slots[number.0 as usize].as_mut() {
+        if let Some(index) = self.indices.get(&key) {
+            if let Some(class) = self.slots[index.0 as usize].as_mut() {
                 class.pods += 1;
             }
-            return *number;
+            return *index;
         }
-        let number = self.free.pop().unwrap_or(ClassIx(self.slots.len() as u32));
+        let index = self.free.pop().unwrap_or(ClassIx(self.slots.len() as u32));
         let terms = PodAffinityTerms::read(affinity);
         if !terms.required_anti.is_empty() {
-            self.with_anti_affinity.insert(number);
+            self.with_anti_affinity.insert(index);
         }
         if !terms.is_empty() {
-            self.with_terms.insert(number);
+            self.with_terms.insert(index);
         }
         let class = PodClass {
             namespace: namespace.into(),
@@ -112,104 +115,105 @@ impl PodClasses {
             key: key.clone(),
             pods: 1,
         };
-        self.by_namespace.entry(namespace.into()).or_default().insert(number);
-        self.numbers.insert(key, number);
-        match self.slots.get_mut(number.0 as usize) {
+        self.by_namespace.entry(namespace.into()).or_default().insert(index);
+        self.indices.insert(key, index);
+        match self.slots.get_mut(index.0 as usize) {
             Some(slot) => *slot = Some(class),
             None => self.slots.push(Some(class)),
         }
-        number
+        index
     }
 
-    /// A pod of the class is no more.
-    pub(super) fn release(&mut self, number: ClassIx) {
-        let Some(slot) = self.slots.get_mut(number.0 as usize) else { return };
+    /// Subtracts one from the class's number of pods. Deletes the class if none is left.
+    pub(super) fn release(&mut self, index: ClassIx) {
+        let Some(slot) = self.slots.get_mut(index.0 as usize) else { return };
         let Some(class) = slot.as_mut() else { return };
         class.pods -= 1;
         if class.pods > 0 {
             return;
         }
         if let Some(class) = slot.take() {
-            self.numbers.remove(&class.key);
-            if let Some(those) = self.by_namespace.get_mut(&class.namespace) {
-                those.remove(&number);
-                if those.is_empty() {
+            self.indices.remove(&class.key);
+            if let Some(classes) = self.by_namespace.get_mut(&class.namespace) {
+                classes.remove(&index);
+                if classes.is_empty() {
                     self.by_namespace.remove(&class.namespace);
                 }
             }
         }
-        self.with_anti_affinity.remove(&number);
-        self.with_terms.remove(&number);
-        self.free.push(number);
+        self.with_anti_affinity.remove(&index);
+        self.with_terms.remove(&index);
+        self.free.push(index);
     }
 
-    /// A pod of the class came to a node.
-    pub(super) fn add_pod_on(&mut self, number: ClassIx, node: NodeIx, staying: bool) {
-        if let Some(class) = self.slots.get_mut(number.0 as usize).and_then(Option::as_mut) {
+    /// Counts a pod of the class on a node.
+    pub(super) fn add_pod_on(&mut self, index: ClassIx, node: NodeIx, is_staying: bool) {
+        if let Some(class) = self.slots.get_mut(index.0 as usize).and_then(Option::as_mut) {
             let count = class.nodes.entry(node).or_default();
             count.all += 1;
-            count.not_deleting += u32::from(staying);
+            count.not_deleting += u32::from(is_staying);
         }
     }
 
-    /// A pod of the class left a node.
-    pub(super) fn remove_pod_on(&mut self, number: ClassIx, node: NodeIx, staying: bool) {
-        if let Some(class) = self.slots.get_mut(number.0 as usize).and_then(Option::as_mut)
+    /// Removes a pod of the class from the count of a node.
+    pub(super) fn remove_pod_on(&mut self, index: ClassIx, node: NodeIx, is_staying: bool) {
+        if let Some(class) = self.slots.get_mut(index.0 as usize).and_then(Option::as_mut)
             && let Some(count) = class.nodes.get_mut(&node)
         {
             count.all -= 1;
-            count.not_deleting -= u32::from(staying);
+            count.not_deleting -= u32::from(is_staying);
             if count.all == 0 {
                 class.nodes.remove(&node);
             }
         }
     }
 
-    pub(super) fn get(&self, number: ClassIx) -> Option<&PodClass> {
-        self.slots.get(number.0 as usize).and_then(Option::as_ref)
+    pub(super) fn get(&self, index: ClassIx) -> Option<&PodClass> {
+        self.slots.get(index.0 as usize).and_then(Option::as_ref)
     }
 
-    /// The classes of a namespace.
+    /// Returns the classes of a namespace.
     pub(super) fn in_namespace<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a PodClass> {
-        self.by_namespace.get(namespace).into_iter().flatten().filter_map(|number| self.get(*number))
+        self.by_namespace.get(namespace).into_iter().flatten().filter_map(|index| self.get(*index))
     }
 
-    /// Every class, by namespace.
+    /// Returns all classes, ordered by namespace.
     pub(super) fn all(&self) -> impl Iterator<Item = &PodClass> {
-        self.by_namespace.values().flatten().filter_map(|number| self.get(*number))
+        self.by_namespace.values().flatten().filter_map(|index| self.get(*index))
     }
 
-    /// The classes whose pods must be away from something.
+    /// Returns the classes with required anti-affinity.
     pub(super) fn with_anti_affinity(&self) -> impl Iterator<Item = &PodClass> {
-        self.with_anti_affinity.iter().filter_map(|number| self.get(*number))
+        self.with_anti_affinity.iter().filter_map(|index| self.get(*index))
     }
 
-    /// The classes whose pods have any rule about others.
+    /// Returns the classes with any pod affinity or anti-affinity term.
     pub(super) fn with_terms(&self) -> impl Iterator<Item = &PodClass> {
-        self.with_terms.iter().filter_map(|number| self.get(*number))
+        self.with_terms.iter().filter_map(|index| self.get(*index))
     }
 }
 
-/// Whether a term of a pod in the namespace `home` speaks of pods with these labels in `namespace`. (The API server has merged
-/// `matchLabelKeys` and `mismatchLabelKeys` into the selector.)
+/// Returns true if a term of a pod in the namespace `term_namespace` selects pods with these labels
+/// in `namespace`. The API server has merged `matchLabelKeys` and `mismatchLabelKeys` into the
+/// selector.
 pub(super) fn affinity_term_selects(
     term: &PodAffinityTerm,
-    home: &str,
+    term_namespace: &str,
     namespace: &str,
     labels: &Labels,
     namespaces: &Namespaces,
 ) -> bool {
     let listed = term.namespaces.as_deref().unwrap_or_default();
-    let inside = if listed.is_empty() && term.namespace_selector.is_none() {
-        home == namespace
+    let is_in_namespaces = if listed.is_empty() && term.namespace_selector.is_none() {
+        term_namespace == namespace
     } else {
         listed.iter().any(|name| name == namespace)
             || selects(term.namespace_selector.as_ref(), labels_or_empty(namespaces.get(namespace)))
     };
-    inside && selects(term.label_selector.as_ref(), labels)
+    is_in_namespaces && selects(term.label_selector.as_ref(), labels)
 }
 
-/// A text that two pods share if and only if they are of one class.
+/// Returns a text that two pods share if and only if they belong to the same class.
 fn class_key(namespace: &str, labels: &Labels, affinity: Option<&Affinity>) -> String {
     let mut key = String::with_capacity(128);
     key.push_str(namespace);
@@ -221,10 +225,13 @@ fn class_key(namespace: &str, labels: &Labels, affinity: Option<&Affinity>) -> S
         key.push_str(value);
     }
     let pods = affinity.map(|affinity| (&affinity.pod_affinity, &affinity.pod_anti_affinity));
-    if let Some((near, away)) = pods.filter(|(near, away)| near.is_some() || away.is_some()) {
+    if let Some((pod_affinity, pod_anti_affinity)) =
+        pods.filter(|(pod_affinity, pod_anti_affinity)| pod_affinity.is_some() || pod_anti_affinity.is_some())
+    {
         key.push('\n');
-        // Writing a Kubernetes type to memory does not fail; if it did, the pod would be in a class without rules.
-        key.push_str(&serde_json::to_string(&(near, away)).unwrap_or_default());
+        // Serializing a Kubernetes type to memory does not fail. If it did, the pod would be in a
+        // class without terms.
+        key.push_str(&serde_json::to_string(&(pod_affinity, pod_anti_affinity)).unwrap_or_default());
     }
     key
 }

@@ -1,5 +1,5 @@
-//! How changes of the store become knowledge of the scheduler: the view is brought up to date, pods enter and leave the queue, and
-//! parked pods are woken that a change may help.
+//! Applies changes of the store: updates the view, adds pods to the queue and removes them, and
+//! requeues the unschedulable pods that a change may help.
 
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -17,7 +17,7 @@ use super::view::PodChange;
 use super::workloads::OwnerKind;
 use crate::cluster::in_process_client::{ChangeFeed, InProcessClient, RawChange};
 
-/// Everything that the scheduler watches.
+/// The resources that the scheduler watches.
 pub(super) struct Feeds {
     pods: ChangeFeed,
     nodes: ChangeFeed,
@@ -35,21 +35,21 @@ pub(super) struct Feeds {
 }
 
 impl Feeds {
-    pub(super) fn new(local: &InProcessClient) -> Self {
+    pub(super) fn new(client: &InProcessClient) -> Self {
         Self {
-            pods: local.feed("", "pods"),
-            nodes: local.feed("", "nodes"),
-            namespaces: local.feed("", "namespaces"),
-            claims: local.feed("", "persistentvolumeclaims"),
-            volumes: local.feed("", "persistentvolumes"),
-            classes: local.feed("storage.k8s.io", "storageclasses"),
-            csi_nodes: local.feed("storage.k8s.io", "csinodes"),
-            attachments: local.feed("storage.k8s.io", "volumeattachments"),
-            budgets: local.feed("policy", "poddisruptionbudgets"),
-            services: local.feed("", "services"),
-            replica_sets: local.feed("apps", "replicasets"),
-            stateful_sets: local.feed("apps", "statefulsets"),
-            replication_controllers: local.feed("", "replicationcontrollers"),
+            pods: client.feed("", "pods"),
+            nodes: client.feed("", "nodes"),
+            namespaces: client.feed("", "namespaces"),
+            claims: client.feed("", "persistentvolumeclaims"),
+            volumes: client.feed("", "persistentvolumes"),
+            classes: client.feed("storage.k8s.io", "storageclasses"),
+            csi_nodes: client.feed("storage.k8s.io", "csinodes"),
+            attachments: client.feed("storage.k8s.io", "volumeattachments"),
+            budgets: client.feed("policy", "poddisruptionbudgets"),
+            services: client.feed("", "services"),
+            replica_sets: client.feed("apps", "replicasets"),
+            stateful_sets: client.feed("apps", "statefulsets"),
+            replication_controllers: client.feed("", "replicationcontrollers"),
         }
     }
 
@@ -73,103 +73,106 @@ impl Feeds {
 }
 
 impl Scheduler {
-    /// Takes in what has changed. What others depend on comes first: namespaces and storage before nodes, nodes before pods.
+    /// Applies all pending changes in the order of dependencies: namespaces and storage before
+    /// nodes, nodes before pods.
     pub(super) fn apply_changes(&mut self) {
         let now = Instant::now();
-        for told in self.feeds.namespaces.take_changes() {
-            let labels = decode_change(&told).map(|namespace: Namespace| namespace.metadata.labels.unwrap_or_default());
+        for change in self.feeds.namespaces.take_changes() {
+            let labels =
+                decode_change(&change).map(|namespace: Namespace| namespace.metadata.labels.unwrap_or_default());
             match labels {
-                Some(labels) => drop(self.view.namespaces.insert(told.key.as_str().to_owned(), labels)),
-                None => drop(self.view.namespaces.remove(told.key.as_str())),
+                Some(labels) => drop(self.view.namespaces.insert(change.key.as_str().to_owned(), labels)),
+                None => drop(self.view.namespaces.remove(change.key.as_str())),
             }
         }
-        for told in self.feeds.services.take_changes() {
-            self.view.workloads.put_service(object_key(&told), told.object.as_deref());
+        for change in self.feeds.services.take_changes() {
+            self.view.workloads.put_service(object_key(&change), change.object.as_deref());
         }
         self.apply_owner_changes();
-        for told in self.feeds.budgets.take_changes() {
-            put_or_remove(&mut self.view.budgets, &told, decode_change::<PodDisruptionBudget>(&told));
+        for change in self.feeds.budgets.take_changes() {
+            put_or_remove(&mut self.view.budgets, &change, decode_change::<PodDisruptionBudget>(&change));
         }
         self.apply_storage_changes(now);
-        for told in self.feeds.nodes.take_changes() {
-            self.node_changed(&told, now);
+        for change in self.feeds.nodes.take_changes() {
+            self.node_changed(&change, now);
         }
-        for told in self.feeds.pods.take_changes() {
-            let pod = told.object.as_ref().map(|bytes| pod::decode_pod(bytes));
+        for change in self.feeds.pods.take_changes() {
+            let pod = change.object.as_ref().map(|bytes| pod::decode_pod(bytes));
             match pod {
                 Some(Some(pod)) => self.pod_changed(pod, now),
-                Some(None) => tracing::warn!(pod = told.key.as_str(), "a stored pod cannot be read"),
-                None => self.pod_removed(&object_key(&told), now),
+                Some(None) => tracing::warn!(pod = change.key.as_str(), "a stored pod cannot be read"),
+                None => self.pod_removed(&object_key(&change), now),
             }
         }
     }
 
     fn apply_owner_changes(&mut self) {
-        for (owner, told) in [
+        for (owner, changes) in [
             (OwnerKind::ReplicaSet, self.feeds.replica_sets.take_changes()),
             (OwnerKind::StatefulSet, self.feeds.stateful_sets.take_changes()),
             (OwnerKind::ReplicationController, self.feeds.replication_controllers.take_changes()),
         ] {
-            for told in told {
-                self.view.workloads.put_owner(owner, object_key(&told), told.object.as_deref());
+            for change in changes {
+                self.view.workloads.put_owner(owner, object_key(&change), change.object.as_deref());
             }
         }
     }
 
     fn apply_storage_changes(&mut self, now: Instant) {
         let mut changed = false;
-        for told in self.feeds.classes.take_changes() {
-            put_or_remove(&mut self.view.storage.classes, &told, decode_change::<StorageClass>(&told));
+        for change in self.feeds.classes.take_changes() {
+            put_or_remove(&mut self.view.storage.classes, &change, decode_change::<StorageClass>(&change));
             changed = true;
         }
-        for told in self.feeds.volumes.take_changes() {
-            put_or_remove(&mut self.view.storage.volumes, &told, decode_change::<PersistentVolume>(&told));
+        for change in self.feeds.volumes.take_changes() {
+            put_or_remove(&mut self.view.storage.volumes, &change, decode_change::<PersistentVolume>(&change));
             changed = true;
         }
-        for told in self.feeds.csi_nodes.take_changes() {
-            self.view.storage.put_csi_node(object_key(&told), decode_change::<CSINode>(&told).as_ref());
+        for change in self.feeds.csi_nodes.take_changes() {
+            self.view.storage.put_csi_node(object_key(&change), decode_change::<CSINode>(&change).as_ref());
             changed = true;
         }
-        for told in self.feeds.attachments.take_changes() {
-            self.view.storage.put_attachment(object_key(&told), decode_change::<VolumeAttachment>(&told).as_ref());
-            changed |= told.object.is_none();
+        for change in self.feeds.attachments.take_changes() {
+            self.view.storage.put_attachment(object_key(&change), decode_change::<VolumeAttachment>(&change).as_ref());
+            changed |= change.object.is_none();
         }
         if changed {
             self.requeue_unschedulable(&SchedulingEvent::StorageChanged, now);
         }
-        for told in self.feeds.claims.take_changes() {
-            put_or_remove(&mut self.view.storage.claims, &told, decode_change::<PersistentVolumeClaim>(&told));
-            self.requeue_unschedulable(&SchedulingEvent::ClaimChanged(told.key.as_str()), now);
+        for change in self.feeds.claims.take_changes() {
+            put_or_remove(&mut self.view.storage.claims, &change, decode_change::<PersistentVolumeClaim>(&change));
+            self.requeue_unschedulable(&SchedulingEvent::ClaimChanged(change.key.as_str()), now);
         }
     }
 
-    fn node_changed(&mut self, told: &RawChange, now: Instant) {
-        let described = told.object.as_ref().map(|bytes| NodeDescription::decode(bytes, &mut self.view.resource_names));
-        match described {
-            Some(Some(described)) => {
-                let (node, change) = self.view.put_node(described);
+    fn node_changed(&mut self, raw_change: &RawChange, now: Instant) {
+        let description =
+            raw_change.object.as_ref().map(|bytes| NodeDescription::decode(bytes, &mut self.view.resource_names));
+        match description {
+            Some(Some(description)) => {
+                let (node, change) = self.view.put_node(description);
                 if !change.is_empty() {
                     self.requeue_unschedulable(&SchedulingEvent::NodeChanged(node, change), now);
                 }
             }
-            Some(None) => tracing::warn!(node = told.key.as_str(), "a stored node cannot be read"),
+            Some(None) => tracing::warn!(node = raw_change.key.as_str(), "a stored node cannot be read"),
             None => {
-                self.view.remove_node(told.key.as_str());
+                self.view.remove_node(raw_change.key.as_str());
                 self.requeue_unschedulable(&SchedulingEvent::NodeRemoved, now);
             }
         }
     }
 
     fn pod_changed(&mut self, pod: Pod, now: Instant) {
-        let gated = gates(&pod).next().is_some();
+        let is_gated = gates(&pod).next().is_some();
         let key = pod_key(&pod);
         let traits_before = if self.queue.has_rejected_by(POD_REMOVAL_PLUGINS) { self.pod_traits(&key) } else { None };
         let change = self.view.put_pod(pod);
         if change.before.as_ref().is_some_and(|before| before.uid != change.now.uid) {
             self.cancel_volume_wait(&key, now);
         }
-        let waits = change.now.unscheduled_pod.is_some() && !change.now.is_deleting && !gated;
-        if !waits {
+        let needs_node = change.now.unscheduled_pod.is_some() && !change.now.is_deleting && !is_gated;
+        if !needs_node {
             self.queue.remove(&key);
             self.cancel_volume_wait(&key, now);
         } else if !self.waiting_for_volumes.contains_key(&key) {
@@ -192,14 +195,15 @@ impl Scheduler {
         }
     }
 
-    /// Wakes those whom it may help that a pod came to a node, left it, or is another than it was.
+    /// Requeues the unschedulable pods that may be helped because a pod was assigned to a node,
+    /// removed from it, or changed.
     fn requeue_affected_pods(&mut self, change: &PodChange, traits_before: Option<PodTraits>, now: Instant) {
-        let sits = |pod: &PodInfo| pod.node.is_some() && !pod.is_terminal;
-        let before = change.before.as_ref().filter(|before| sits(before));
-        let seated = sits(&change.now);
-        let relabelled = before.is_some_and(|before| before.class != change.now.class);
+        let is_on_node = |pod: &PodInfo| pod.node.is_some() && !pod.is_terminal;
+        let before = change.before.as_ref().filter(|before| is_on_node(before));
+        let is_on_node_now = is_on_node(&change.now);
+        let class_changed = before.is_some_and(|before| before.class != change.now.class);
         if let Some(before) = before {
-            if !seated || relabelled {
+            if !is_on_node_now || class_changed {
                 if let Some(traits) = &traits_before {
                     self.requeue_unschedulable(&SchedulingEvent::PodRemoved(before, traits), now);
                 }
@@ -207,8 +211,8 @@ impl Scheduler {
                 self.requeue_unschedulable(&SchedulingEvent::PodRequestsReduced, now);
             }
         }
-        if seated
-            && (before.is_none() || relabelled)
+        if is_on_node_now
+            && (before.is_none() || class_changed)
             && self.queue.has_rejected_by(POD_TO_POD_PLUGINS)
             && let Some(traits) = self.pod_traits(&change.now.key)
         {
@@ -228,7 +232,8 @@ impl Scheduler {
         });
     }
 
-    /// What others look at in a pod, while it is known.
+    /// Returns the properties of a pod that the rules of other pods depend on. Returns `None` if
+    /// the pod is unknown.
     pub(super) fn pod_traits(&self, key: &PodKey) -> Option<PodTraits> {
         let class = self.view.classes.get(self.view.pod(key)?.class)?;
         Some(PodTraits {
@@ -239,7 +244,7 @@ impl Scheduler {
     }
 }
 
-/// Whether a pod that waits asks for something else than before.
+/// Returns true if the spec or class of an unscheduled pod has changed.
 fn has_spec_changed(change: &PodChange) -> bool {
     let Some(before) = &change.before else { return false };
     let same_spec = match (&before.unscheduled_pod, &change.now.unscheduled_pod) {
@@ -259,20 +264,20 @@ fn pod_key(pod: &Pod) -> PodKey {
     smol_str::format_smolstr!("{namespace}/{name}")
 }
 
-fn object_key(told: &RawChange) -> SmolStr {
-    told.key.as_str().into()
+fn object_key(change: &RawChange) -> SmolStr {
+    change.key.as_str().into()
 }
 
-fn decode_change<T: DeserializeOwned>(told: &RawChange) -> Option<T> {
-    let bytes: &Bytes = told.object.as_ref()?;
+fn decode_change<T: DeserializeOwned>(change: &RawChange) -> Option<T> {
+    let bytes: &Bytes = change.object.as_ref()?;
     serde_json::from_slice(bytes)
-        .inspect_err(|problem| tracing::warn!(object = told.key.as_str(), %problem, "a stored object cannot be read"))
+        .inspect_err(|problem| tracing::warn!(object = change.key.as_str(), %problem, "a stored object cannot be read"))
         .ok()
 }
 
-fn put_or_remove<T>(map: &mut std::collections::BTreeMap<SmolStr, T>, told: &RawChange, object: Option<T>) {
+fn put_or_remove<T>(map: &mut std::collections::BTreeMap<SmolStr, T>, change: &RawChange, object: Option<T>) {
     match object {
-        Some(object) => drop(map.insert(object_key(told), object)),
-        None => drop(map.remove(told.key.as_str())),
+        Some(object) => drop(map.insert(object_key(change), object)),
+        None => drop(map.remove(change.key.as_str())),
     }
 }

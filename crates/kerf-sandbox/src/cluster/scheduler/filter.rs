@@ -1,8 +1,9 @@
-//! Kube-scheduler's default filters: which nodes may a pod be bound to now, and why not to the others?
+//! Kube-scheduler's default filters: the nodes to which a pod can be bound now, and the reasons
+//! against all others.
 //!
-//! [`Question::new`] looks at the cluster once for one pod, as kube-scheduler's pre-filter step does, and [`Question::check`] answers
-//! for a node. The answers are those of `kerf_referee::filters`, which is slow and obvious; here what is asked for every node is
-//! prepared first. A test holds the two against each other on random clusters.
+//! [`PodFilter::new`] prepares everything that is common to all nodes, as kube-scheduler's
+//! pre-filter step does. [`PodFilter::check`] then checks one node. The results equal those of
+//! `kerf_referee::filters`, which is slow and obvious; a test compares the two on random clusters.
 
 mod affinity;
 mod rejection;
@@ -26,15 +27,16 @@ pub(super) use rejection::{FilterRejection, Plugin};
 pub(super) use spread::{counts_node, selected_classes};
 pub(super) use volumes::VolumeBindings;
 
-/// The taint that says the same as `spec.unschedulable`.
+/// Key of the taint that is equivalent to `spec.unschedulable`.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// What one pod asks of the nodes, prepared.
+/// All filters, prepared for one pod.
 pub(super) struct PodFilter<'a> {
     view: &'a View,
     pod: &'a Pod,
     info: &'a PodInfo,
-    /// Whether the pod's selector and affinity want the node, by place; none if it wants any.
+    /// For each node slot, true if the pod's node selector and node affinity match. `None` if the
+    /// pod has neither.
     affinity_matches: Option<Vec<bool>>,
     tolerates_unschedulable: bool,
     spread: spread::SpreadFilter<'a>,
@@ -42,44 +44,46 @@ pub(super) struct PodFilter<'a> {
     volumes: volumes::VolumeFilter<'a>,
 }
 
-/// What is known before any node is looked at.
+/// The result of the filters that need no node.
 #[derive(Debug)]
 pub(super) enum PreFilterResult {
-    /// Any node may do.
+    /// Every node must be checked.
     AllNodes,
-    /// Only these may: the pod's affinity names them.
+    /// Only these nodes can be feasible: the pod's node affinity names them.
     Named(BTreeSet<SmolStr>),
-    /// None will.
+    /// No node can be feasible.
     None(FilterRejection),
 }
 
 impl<'a> PodFilter<'a> {
-    /// Prepares the question whether `pod` may be bound to nodes of `view`.
+    /// Prepares the filters for `pod` on the nodes of `view`.
     pub(super) fn new(view: &'a View, pod: &'a Pod, info: &'a PodInfo) -> Self {
         let spec = pod.spec.as_ref();
-        let asks = spec.is_some_and(|spec| spec.node_selector.is_some()) || required_node_affinity_terms(pod).is_some();
-        let wanted = asks.then(|| {
-            let mut wanted = vec![false; view.slot_count()];
+        let has_node_rules =
+            spec.is_some_and(|spec| spec.node_selector.is_some()) || required_node_affinity_terms(pod).is_some();
+        let affinity_matches = has_node_rules.then(|| {
+            let mut matches = vec![false; view.slot_count()];
             for node in view.existing_nodes() {
                 let info = view.node(node);
-                wanted[node.index()] = node_affinity_matches(pod, &info.name, &info.labels);
+                matches[node.index()] = node_affinity_matches(pod, &info.name, &info.labels);
             }
-            wanted
+            matches
         });
-        let cordon = Taint { key: UNSCHEDULABLE.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() };
+        let unschedulable_taint =
+            Taint { key: UNSCHEDULABLE.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() };
         Self {
             view,
             pod,
             info,
-            spread: spread::SpreadFilter::new(view, pod, wanted.as_deref()),
+            spread: spread::SpreadFilter::new(view, pod, affinity_matches.as_deref()),
             affinity: affinity::AffinityFilter::new(view, info),
             volumes: volumes::VolumeFilter::new(view, pod, info),
-            affinity_matches: wanted,
-            tolerates_unschedulable: tolerates(pod, &cordon),
+            affinity_matches,
+            tolerates_unschedulable: tolerates(pod, &unschedulable_taint),
         }
     }
 
-    /// What can be said without looking at a node.
+    /// Runs the filters that need no node.
     pub(super) fn pre_filter(&self) -> PreFilterResult {
         match named_nodes(self.pod) {
             Some(names) if names.is_empty() => {
@@ -99,7 +103,7 @@ impl<'a> PodFilter<'a> {
         self.volumes.pre_filter().map_or(PreFilterResult::AllNodes, PreFilterResult::None)
     }
 
-    /// Why the pod may not be bound to the node: what the first plug-in that objects says.
+    /// Checks one node. The error is the rejection of the first plug-in that rejects the node.
     pub(super) fn check(&self, node: NodeIx) -> Result<(), FilterRejection> {
         let info = self.view.node(node);
         if info.unschedulable && !self.tolerates_unschedulable {
@@ -108,7 +112,7 @@ impl<'a> PodFilter<'a> {
         if !info.taints.is_empty() && first_untolerated_taint(self.pod, &info.taints).is_some() {
             return Err(FilterRejection::unresolvable(Plugin::TaintToleration, "node(s) had untolerated taint(s)"));
         }
-        if self.affinity_matches.as_ref().is_some_and(|wanted| !wanted[node.index()]) {
+        if self.affinity_matches.as_ref().is_some_and(|matches| !matches[node.index()]) {
             let reason = "node(s) didn't match Pod's node affinity/selector";
             return Err(FilterRejection::unresolvable(Plugin::NodeAffinity, reason));
         }
@@ -122,55 +126,56 @@ impl<'a> PodFilter<'a> {
         self.affinity.check(info)
     }
 
-    /// The volumes and claims that are to be brought together if the pod goes to the node.
+    /// Returns the volume bindings that are needed to run the pod on the node.
     pub(super) fn bindings(&self, node: NodeIx) -> VolumeBindings {
         self.volumes.bindings(self.view.node(node))
     }
 
     fn fits(&self, node: &NodeInfo) -> Result<(), FilterRejection> {
-        let asked = &self.info.requests;
-        let mut lacking = node.allocatable.insufficient(&node.used, asked).peekable();
-        if lacking.peek().is_none() {
+        let requests = &self.info.requests;
+        let mut insufficient = node.allocatable.insufficient(&node.used, requests).peekable();
+        if insufficient.peek().is_none() {
             return Ok(());
         }
         let reason = |resource| match resource {
             PODS => Cow::Borrowed("Too many pods"),
             other => Cow::Owned(format!("Insufficient {}", self.view.resource_names.name(other))),
         };
-        let resolvable = !node.allocatable.is_exceeded_by(asked);
+        let is_resolvable = !node.allocatable.is_exceeded_by(requests);
         Err(FilterRejection {
             plugin: Plugin::NodeResourcesFit,
-            reasons: lacking.map(reason).collect(),
-            is_resolvable: resolvable,
+            reasons: insufficient.map(reason).collect(),
+            is_resolvable,
         })
     }
 }
 
-/// Whether a pod on the node has a port that this one wants.
+/// Returns true if a pod on the node uses a host port that conflicts with one of this pod.
 fn has_port_conflict(pod: &PodInfo, node: &NodeInfo) -> bool {
     if pod.ports.is_empty() || node.pods_with_host_ports == 0 {
         return false;
     }
-    let mut theirs = node.pods.values().flat_map(|other| &other.ports);
-    theirs.any(|their| pod.ports.iter().any(|our| our.conflicts_with(their)))
+    let mut used_ports = node.pods.values().flat_map(|other| &other.ports);
+    used_ports.any(|used| pod.ports.iter().any(|port| port.conflicts_with(used)))
 }
 
-/// The nodes that the pod's affinity names, if every one of its terms names some.
+/// Returns the nodes that the pod's node affinity names. Returns `None` unless every term names
+/// nodes.
 fn named_nodes(pod: &Pod) -> Option<BTreeSet<SmolStr>> {
     let terms = required_node_affinity_terms(pod).filter(|terms| !terms.is_empty())?;
     let mut names = BTreeSet::new();
     for term in terms {
-        let mut of_term: Option<BTreeSet<SmolStr>> = None;
+        let mut term_names: Option<BTreeSet<SmolStr>> = None;
         for field in term.match_fields.iter().flatten() {
             if field.key == "metadata.name" && field.operator == "In" {
                 let values: BTreeSet<SmolStr> = field.values.iter().flatten().map(SmolStr::from).collect();
-                of_term = Some(match of_term {
-                    Some(others) => others.intersection(&values).cloned().collect(),
+                term_names = Some(match term_names {
+                    Some(earlier) => earlier.intersection(&values).cloned().collect(),
                     None => values,
                 });
             }
         }
-        names.extend(of_term?);
+        names.extend(term_names?);
     }
     Some(names)
 }

@@ -1,4 +1,4 @@
-//! What people read when a pod finds no node, in kube-scheduler's words.
+//! Texts of `FailedScheduling` events and `PodScheduled` conditions, with kube-scheduler's wording.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,45 +6,46 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::filter::{FilterRejection, Plugin};
 use super::view::NodeIx;
 
-/// The longest note of an event.
+/// Maximum length of an Event's note.
 const MAX_NOTE_BYTES: usize = 1024;
 
-/// Why no node took a pod.
+/// The reasons why no node accepted a pod.
 #[derive(Debug, Default)]
 pub(super) struct Diagnosis {
-    /// How many nodes there are.
+    /// Number of nodes in the cluster.
     pub(super) nodes: usize,
-    /// What the nodes said that were asked.
+    /// Rejections of the nodes that were checked.
     pub(super) rejections: Vec<(NodeIx, FilterRejection)>,
-    /// What was clear before any was asked.
+    /// Rejection before any node was checked; `None` if nodes were checked.
     pub(super) pre_filter_rejection: Option<FilterRejection>,
-    /// Whether the others were not asked because the pod names its nodes.
+    /// True if only the nodes that the pod's affinity names were checked.
     pub(super) is_limited_to_named_nodes: bool,
 }
 
 impl Diagnosis {
-    /// The plug-ins that refused.
+    /// Returns the plug-ins that rejected the pod.
     pub(super) fn rejectors(&self) -> BTreeSet<Plugin> {
-        let mut plugins: BTreeSet<Plugin> = self.rejections.iter().map(|(_, refusal)| refusal.plugin).collect();
-        plugins.extend(self.pre_filter_rejection.as_ref().map(|refusal| refusal.plugin));
+        let mut plugins: BTreeSet<Plugin> = self.rejections.iter().map(|(_, rejection)| rejection.plugin).collect();
+        plugins.extend(self.pre_filter_rejection.as_ref().map(|rejection| rejection.plugin));
         if self.is_limited_to_named_nodes && self.rejections.len() < self.nodes {
             plugins.insert(Plugin::NodeAffinity);
         }
         plugins
     }
 
-    /// `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable.`
+    /// Returns the text, such as `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were
+    /// unschedulable.`
     pub(super) fn message(&self) -> String {
         let mut message = message_prefix(self.nodes);
-        if let Some(outset) = &self.pre_filter_rejection {
+        if let Some(rejection) = &self.pre_filter_rejection {
             message.push(' ');
-            message.push_str(&outset.reasons.join(", "));
+            message.push_str(&rejection.reasons.join(", "));
             message.push('.');
             return message;
         }
         let mut reasons = ReasonCounts::default();
-        for (_, refusal) in &self.rejections {
-            for reason in &refusal.reasons {
+        for (_, rejection) in &self.rejections {
+            for reason in &rejection.reasons {
                 reasons.add(reason.clone(), 1);
             }
         }
@@ -57,12 +58,12 @@ impl Diagnosis {
     }
 }
 
-/// How the message begins.
+/// Returns the beginning of the text.
 pub(super) fn message_prefix(nodes: usize) -> String {
     format!("0/{nodes} nodes are available:")
 }
 
-/// Reasons with the number of nodes that each holds for.
+/// Reasons, each with the number of nodes to which it applies.
 #[derive(Debug, Default)]
 pub(super) struct ReasonCounts(BTreeMap<Cow<'static, str>, usize>);
 
@@ -73,7 +74,8 @@ impl ReasonCounts {
         }
     }
 
-    /// ` 1 Insufficient cpu, 2 node(s) were unschedulable.`; nothing if there are none. Sorted as texts, numbers included.
+    /// Returns a text such as ` 1 Insufficient cpu, 2 node(s) were unschedulable.`, or an empty
+    /// text without reasons. The parts are sorted as texts, numbers included.
     pub(super) fn sentence(&self) -> String {
         let mut parts: Vec<String> = self.0.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
         parts.sort();
@@ -81,12 +83,12 @@ impl ReasonCounts {
     }
 }
 
-/// A message as an event can carry it.
+/// Shortens a message to the maximum length of an Event's note.
 pub(super) fn truncate_note(message: &str) -> Cow<'_, str> {
-    const MORE: &str = " ...";
+    const ELLIPSIS: &str = " ...";
     if message.len() <= MAX_NOTE_BYTES {
         return message.into();
     }
-    let cut = message.floor_char_boundary(MAX_NOTE_BYTES - MORE.len());
-    format!("{}{MORE}", &message[..cut]).into()
+    let cut = message.floor_char_boundary(MAX_NOTE_BYTES - ELLIPSIS.len());
+    format!("{}{ELLIPSIS}", &message[..cut]).into()
 }

@@ -1,4 +1,5 @@
-//! What the scheduler keeps of a node: its labels and taints, what it has, and what its pods take of it.
+//! The scheduler's data about a node: labels, taints, allocatable resources, and the sums of its
+//! pods' requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,11 +14,12 @@ use smol_str::SmolStr;
 use super::amounts::{Amounts, ResourceNames};
 use super::pod::{PodInfo, PodKey};
 
-/// The zone that a node is in, for the order in which nodes are tried.
+/// Label whose values alternate in the order in which nodes are tried.
 pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
 pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// A node. Pods can be bound to a name before (and after) there is a node of that name: then `exists` is false.
+/// A node. Pods can refer to a node name for which no Node object exists yet or any more; then
+/// `exists` is false.
 #[derive(Debug, Default)]
 pub(super) struct NodeInfo {
     pub(super) name: SmolStr,
@@ -26,15 +28,16 @@ pub(super) struct NodeInfo {
     pub(super) taints: Vec<Taint>,
     pub(super) unschedulable: bool,
     pub(super) allocatable: Amounts,
-    /// Sizes of the images that it has, by each of their names.
+    /// Size in bytes of the node's images, by each image name.
     pub(super) images: BTreeMap<SmolStr, i64>,
-    /// What its pods ask for.
+    /// Sum of the requests of its pods.
     pub(super) used: Amounts,
     pub(super) nonzero_used: [i64; 2],
     pub(super) pods: BTreeMap<PodKey, Arc<PodInfo>>,
-    /// How many of its pods have which priority: whether anybody is less important is asked for each node and each pod that waits.
+    /// Number of its pods by priority. It answers quickly whether the node has pods of lower
+    /// priority, which preemption needs for each node and each pending pod.
     pub(super) priorities: BTreeMap<i32, usize>,
-    /// How many of its pods have ports on the host: mostly none, and then nothing needs to be compared.
+    /// Number of its pods with host ports. It is usually zero, and then no ports are compared.
     pub(super) pods_with_host_ports: usize,
 }
 
@@ -59,7 +62,7 @@ struct StoredNodeStatus {
     images: Option<Vec<ContainerImage>>,
 }
 
-/// What a node object says.
+/// The decoded Node object.
 #[derive(Debug)]
 pub(super) struct NodeDescription {
     pub(super) name: SmolStr,
@@ -71,7 +74,8 @@ pub(super) struct NodeDescription {
 }
 
 impl NodeDescription {
-    /// Reads a stored node. None if it cannot be read: the API server has stored no such thing.
+    /// Decodes a stored Node. Returns `None` if it cannot be decoded, which does not happen for
+    /// objects that the API server stored.
     pub(super) fn decode(bytes: &[u8], names: &mut ResourceNames) -> Option<Self> {
         let node: StoredNode = serde_json::from_slice(bytes).ok()?;
         let mut images = BTreeMap::new();
@@ -91,12 +95,12 @@ impl NodeDescription {
     }
 }
 
-/// What of a node has changed, as far as it can make a pod fit that did not.
+/// The changes of a node that can make a rejected pod fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct NodeChange {
     pub(super) added: bool,
     pub(super) labels: bool,
-    /// Taints, or whether it is cordoned.
+    /// True if taints or `spec.unschedulable` changed.
     pub(super) taints: bool,
     pub(super) allocatable: bool,
 }
@@ -108,20 +112,20 @@ impl NodeChange {
 }
 
 impl NodeInfo {
-    /// Takes over what a node object says, and says what is new about it.
-    pub(super) fn apply(&mut self, described: NodeDescription) -> NodeChange {
+    /// Applies a Node object and returns the changes.
+    pub(super) fn apply(&mut self, description: NodeDescription) -> NodeChange {
         let change = NodeChange {
             added: !self.exists,
-            labels: self.labels != described.labels,
-            taints: self.taints != described.taints || self.unschedulable != described.unschedulable,
-            allocatable: self.allocatable != described.allocatable,
+            labels: self.labels != description.labels,
+            taints: self.taints != description.taints || self.unschedulable != description.unschedulable,
+            allocatable: self.allocatable != description.allocatable,
         };
         self.exists = true;
-        self.labels = described.labels;
-        self.taints = described.taints;
-        self.unschedulable = described.unschedulable;
-        self.allocatable = described.allocatable;
-        self.images = described.images;
+        self.labels = description.labels;
+        self.taints = description.taints;
+        self.unschedulable = description.unschedulable;
+        self.allocatable = description.allocatable;
+        self.images = description.images;
         change
     }
 
@@ -138,12 +142,12 @@ impl NodeInfo {
         self.pods.insert(pod.key.clone(), pod);
     }
 
-    /// Whether a pod on it is less important than `priority`.
+    /// Returns true if a pod on the node has a priority below `priority`.
     pub(super) fn has_pod_below(&self, priority: i32) -> bool {
         self.priorities.first_key_value().is_some_and(|(lowest, _)| *lowest < priority)
     }
 
-    /// The place of a node that is gone: its pods are still there.
+    /// Returns the entry of a deleted node, which keeps only the pods and their sums.
     pub(super) fn take_pods_only(&mut self) -> Self {
         Self {
             name: self.name.clone(),

@@ -1,5 +1,5 @@
-//! What the scheduler keeps of a pod. One that has a node is a handful of numbers; one that waits for a node is kept whole, because
-//! every rule may ask about it.
+//! The scheduler's data about a pod. A pod with a node is reduced to a few numbers. A pod without a
+//! node is kept whole, because any rule may read it.
 
 use std::sync::Arc;
 
@@ -18,43 +18,42 @@ use smol_str::{SmolStr, format_smolstr};
 use super::amounts::{Amounts, CPU, MEMORY, ResourceNames};
 use super::classes::{ClassIx, PodClasses};
 
-/// The scheduler whose pods these are.
+/// The `schedulerName` of the pods that this scheduler handles.
 pub(super) const SCHEDULER_NAME: &str = "default-scheduler";
 
-/// What a container that asks for none is taken to use when nodes are scored: a tenth of a CPU, 200 MiB.
+/// Requests that scoring assumes for containers without requests: 0.1 CPU and 200 MiB.
 const DEFAULT_NONZERO_REQUESTS: [(&str, &str); 2] = [("cpu", "100m"), ("memory", "200Mi")];
 
 /// `namespace/name`.
 pub(super) type PodKey = SmolStr;
 
-/// A pod.
 #[derive(Clone, Debug)]
 pub(super) struct PodInfo {
     pub(super) key: PodKey,
     pub(super) uid: SmolStr,
-    /// `resourceVersion`.
+    /// The pod's `resourceVersion`.
     pub(super) version: SmolStr,
     pub(super) class: ClassIx,
     pub(super) requests: Amounts,
-    /// CPU and memory as scores see them: containers that ask for none are taken to use a little.
+    /// CPU and memory for scoring, with defaults for containers that request none.
     pub(super) nonzero_requests: [i64; 2],
     pub(super) ports: Box<[HostPort]>,
-    /// Names of its claims.
+    /// Names of its PersistentVolumeClaims.
     pub(super) claims: Box<[SmolStr]>,
     pub(super) priority: i32,
     pub(super) started: Option<Timestamp>,
     pub(super) is_deleting: bool,
-    /// Being deleted to make room for another.
+    /// True if the pod is being deleted because of preemption.
     pub(super) is_preempted: bool,
-    /// Has run to its end.
+    /// True if the pod has succeeded or failed.
     pub(super) is_terminal: bool,
     pub(super) node: Option<SmolStr>,
     pub(super) nominated_node: Option<SmolStr>,
-    /// The whole pod, while it has no node and waits for this scheduler.
+    /// The whole pod, if it has no node, has not ended, and belongs to this scheduler.
     pub(super) unscheduled_pod: Option<Arc<Pod>>,
 }
 
-/// The parts of a pod that are read. Managed fields, which are most of the text, are passed over.
+/// The fields of a pod that are decoded. Managed fields, which are the largest part, are skipped.
 #[derive(Deserialize)]
 struct StoredPod {
     metadata: StoredPodMeta,
@@ -118,13 +117,14 @@ impl StoredPod {
     }
 }
 
-/// A stored pod. None if it cannot be read: the API server has stored no such thing.
+/// Decodes a stored pod. Returns `None` if it cannot be decoded, which does not happen for objects
+/// that the API server stored.
 pub(super) fn decode_pod(bytes: &[u8]) -> Option<Pod> {
     serde_json::from_slice::<StoredPod>(bytes).ok().map(StoredPod::into_pod)
 }
 
 impl PodInfo {
-    /// What is kept of a pod; it is counted in its class from now on.
+    /// Builds the entry of a pod and adds the pod to its class.
     pub(super) fn new(pod: Pod, names: &mut ResourceNames, classes: &mut PodClasses) -> Self {
         let meta = &pod.metadata;
         let namespace = meta.namespace.as_deref().unwrap_or("default");
@@ -133,11 +133,12 @@ impl PodInfo {
         let status = pod.status.as_ref();
         let text = |text: Option<&String>| text.filter(|text| !text.is_empty()).map(SmolStr::from);
         let node = text(spec.and_then(|spec| spec.node_name.as_ref()));
-        let ours = spec.and_then(|spec| spec.scheduler_name.as_deref()).unwrap_or(SCHEDULER_NAME) == SCHEDULER_NAME;
-        let terminal = is_terminal(&pod);
+        let is_handled =
+            spec.and_then(|spec| spec.scheduler_name.as_deref()).unwrap_or(SCHEDULER_NAME) == SCHEDULER_NAME;
+        let is_terminal = is_terminal(&pod);
         let claims: Box<[SmolStr]> = volume_claim_names(&pod).into_iter().map(SmolStr::from).collect();
         let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-        let preempted = conditions.iter().any(|condition| {
+        let is_preempted = conditions.iter().any(|condition| {
             condition.type_ == "DisruptionTarget"
                 && condition.status == "True"
                 && condition.reason.as_deref() == Some("PreemptionByScheduler")
@@ -154,13 +155,13 @@ impl PodInfo {
             priority: spec.and_then(|spec| spec.priority).unwrap_or_default(),
             started: status.and_then(|status| status.start_time.as_ref()).map(|time| time.0),
             is_deleting: meta.deletion_timestamp.is_some(),
-            is_preempted: preempted,
-            is_terminal: terminal,
+            is_preempted,
+            is_terminal,
             nominated_node: text(status.and_then(|status| status.nominated_node_name.as_ref())),
             node,
             unscheduled_pod: None,
         };
-        if info.node.is_none() && ours && !terminal {
+        if info.node.is_none() && is_handled && !is_terminal {
             info.unscheduled_pod = Some(Arc::new(pod));
         }
         info
@@ -174,20 +175,22 @@ impl PodInfo {
         self.key.split_once('/').map_or("", |(_, name)| name)
     }
 
-    /// Whether other pods should make room for it before this one: higher priority, and among equals the one that started earlier.
+    /// Returns the sort key for preemption. A pod with a greater key is more important: its
+    /// priority is higher, or it started earlier.
     pub(super) fn importance(&self) -> (i32, std::cmp::Reverse<Timestamp>) {
-        // One that has not started is taken to start now, which is later than any that has.
+        // A pod that has not started counts as starting now, which is later than any start.
         (self.priority, std::cmp::Reverse(self.started.unwrap_or(Timestamp::MAX)))
     }
 }
 
-/// The names of the gates that keep a pod from being scheduled.
+/// Returns the names of the scheduling gates of a pod. A pod with a gate is not scheduled.
 pub(super) fn gates(pod: &Pod) -> impl Iterator<Item = &str> {
     let gates = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_deref()).unwrap_or_default();
     gates.iter().map(|gate| gate.name.as_str())
 }
 
-/// The ports of the host that a pod takes: those of its containers, and of the init containers that keep running beside them.
+/// Returns the host ports of a pod: those of its containers and of its sidecars, which are the init
+/// containers that keep running.
 fn ports(pod: &Pod) -> Box<[HostPort]> {
     let mut ports = host_ports(pod);
     let init = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
@@ -200,18 +203,18 @@ fn ports(pod: &Pod) -> Box<[HostPort]> {
     ports.into()
 }
 
-/// CPU and memory of a pod, each container that asks for none taken to ask for a little.
+/// Returns CPU and memory of a pod, with defaults for containers that request none.
 fn nonzero_requests(pod: &Pod, names: &mut ResourceNames) -> [i64; 2] {
-    let lacks = |container: &Container| {
+    let lacks_requests = |container: &Container| {
         let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
         DEFAULT_NONZERO_REQUESTS.iter().any(|(name, _)| requests.is_none_or(|requests| !requests.contains_key(*name)))
     };
     let spec = pod.spec.as_ref();
     let mut containers =
         spec.into_iter().flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
-    let amounts = if containers.any(lacks) {
-        let mut filled = pod.clone();
-        if let Some(spec) = &mut filled.spec {
+    let amounts = if containers.any(lacks_requests) {
+        let mut with_defaults = pod.clone();
+        if let Some(spec) = &mut with_defaults.spec {
             for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
                 let requests = container.resources.get_or_insert_default().requests.get_or_insert_default();
                 for (name, amount) in DEFAULT_NONZERO_REQUESTS {
@@ -219,7 +222,7 @@ fn nonzero_requests(pod: &Pod, names: &mut ResourceNames) -> [i64; 2] {
                 }
             }
         }
-        names.amounts_of(&pod_requests(&filled))
+        names.amounts_of(&pod_requests(&with_defaults))
     } else {
         names.amounts_of(&pod_requests(pod))
     };

@@ -1,6 +1,9 @@
-//! What may help a pod that found no node: for each event, whose refusals it can change, and whether it can change that of one pod.
-//! Without this every event would send every parked pod through all filters again.
-//! Invariant: a hint may be wrong in one direction only: a pod may be tried in vain, but none stays parked that an event made fit.
+//! Queueing hints: for each event, the plug-ins whose rejections it can resolve, and whether it may
+//! help a given pod. Without hints every event would run all filters again for every unschedulable
+//! pod.
+//!
+//! Invariant: a hint may be too optimistic, never too pessimistic. A pod may be tried in vain, but
+//! no pod stays unschedulable after an event made it fit.
 
 use k8s_openapi::api::core::v1::{Pod, PodAffinityTerm, TopologySpreadConstraint};
 use kerf_referee::placement::{namespace, spread_constraints};
@@ -14,7 +17,7 @@ use super::node::NodeChange;
 use super::pod::PodInfo;
 use super::view::{NodeIx, View, claim_key};
 
-/// What is left of a pod that is gone, or was another.
+/// The properties of a deleted or changed pod that matter for the rules of other pods.
 #[derive(Clone, Debug)]
 pub(super) struct PodTraits {
     pub(super) namespace: SmolStr,
@@ -22,22 +25,22 @@ pub(super) struct PodTraits {
     pub(super) required_anti_affinity: Vec<PodAffinityTerm>,
 }
 
-/// Something that happened.
+/// A change that may make an unschedulable pod fit.
 #[derive(Debug)]
 pub(super) enum SchedulingEvent<'a> {
-    /// A node came or changed.
+    /// A node was added or changed.
     NodeChanged(NodeIx, NodeChange),
-    /// A node went.
+    /// A node was deleted.
     NodeRemoved,
-    /// A pod came to a node.
+    /// A pod was assigned to a node.
     PodAssigned(&'a PodTraits),
-    /// A pod left its node.
+    /// A pod was removed from its node.
     PodRemoved(&'a PodInfo, &'a PodTraits),
-    /// A pod on a node asks for less.
+    /// The requests of a pod on a node were reduced.
     PodRequestsReduced,
-    /// A claim came or changed.
+    /// The claim with this key was added or changed.
     ClaimChanged(&'a str),
-    /// A volume, a class or what a driver can attach came, changed or went.
+    /// A volume, a storage class or a driver's attach limit was added, changed or deleted.
     StorageChanged,
 }
 
@@ -46,9 +49,9 @@ use Plugin::{
     PodTopologySpread, TaintToleration, VolumeBinding, VolumeRestrictions, VolumeZone,
 };
 
-/// Those that a pod on a node can refuse others for.
+/// Plug-ins whose rejections the assignment of another pod can resolve.
 pub(super) const POD_TO_POD_PLUGINS: &[Plugin] = &[PodTopologySpread, InterPodAffinity];
-/// Those that a pod's leaving can help.
+/// Plug-ins whose rejections the removal of a pod can resolve.
 pub(super) const POD_REMOVAL_PLUGINS: &[Plugin] =
     &[NodePorts, NodeResourcesFit, VolumeRestrictions, NodeVolumeLimits, PodTopologySpread, InterPodAffinity];
 const NODE_CHANGE_PLUGINS: &[Plugin] = &[
@@ -67,7 +70,7 @@ const NODE_CHANGE_PLUGINS: &[Plugin] = &[
 ];
 
 impl SchedulingEvent<'_> {
-    /// Whose refusals this may change.
+    /// Returns the plug-ins whose rejections the event may resolve.
     pub(super) fn affected_plugins(&self) -> &'static [Plugin] {
         match self {
             Self::NodeChanged(..) => NODE_CHANGE_PLUGINS,
@@ -80,7 +83,7 @@ impl SchedulingEvent<'_> {
         }
     }
 
-    /// Whether this may help a pod which `plugin` refused.
+    /// Returns true if the event may help a pod that `plugin` rejected.
     pub(super) fn may_help(&self, view: &View, plugin: Plugin, pod: &Pod, info: &PodInfo) -> bool {
         match self {
             Self::NodeChanged(node, change) => node_may_help(view, *node, *change, plugin, pod, info),
@@ -89,16 +92,17 @@ impl SchedulingEvent<'_> {
                 PodTopologySpread => is_counted_by_spread(pod, traits),
                 _ => is_selected_by_terms_of(view, info, traits),
             },
-            Self::PodRemoved(gone, traits) => match plugin {
+            Self::PodRemoved(removed, traits) => match plugin {
                 PodTopologySpread => is_counted_by_spread(pod, traits),
                 InterPodAffinity => {
                     is_selected_by_terms_of(view, info, traits) || has_anti_affinity_to(view, info, traits)
                 }
-                NodePorts => gone.ports.iter().any(|port| info.ports.iter().any(|our| our.conflicts_with(port))),
+                NodePorts => removed.ports.iter().any(|port| info.ports.iter().any(|own| own.conflicts_with(port))),
                 VolumeRestrictions => {
-                    gone.namespace() == info.namespace() && gone.claims.iter().any(|claim| info.claims.contains(claim))
+                    removed.namespace() == info.namespace()
+                        && removed.claims.iter().any(|claim| info.claims.contains(claim))
                 }
-                NodeVolumeLimits => !gone.claims.is_empty(),
+                NodeVolumeLimits => !removed.claims.is_empty(),
                 _ => true,
             },
             Self::ClaimChanged(key) => info.claims.iter().any(|claim| claim_key(info, claim) == *key),
@@ -107,37 +111,46 @@ impl SchedulingEvent<'_> {
 }
 
 fn node_may_help(view: &View, node: NodeIx, change: NodeChange, plugin: Plugin, pod: &Pod, info: &PodInfo) -> bool {
-    let there = view.node(node);
+    let node_info = view.node(node);
     match plugin {
-        NodeUnschedulable => (change.added || change.taints) && !there.unschedulable,
-        TaintToleration => (change.added || change.taints) && first_untolerated_taint(pod, &there.taints).is_none(),
-        NodeAffinity => (change.added || change.labels) && node_affinity_matches(pod, &there.name, &there.labels),
-        NodeResourcesFit => (change.added || change.allocatable) && !there.allocatable.is_exceeded_by(&info.requests),
+        NodeUnschedulable => (change.added || change.taints) && !node_info.unschedulable,
+        TaintToleration => (change.added || change.taints) && first_untolerated_taint(pod, &node_info.taints).is_none(),
+        NodeAffinity => {
+            (change.added || change.labels) && node_affinity_matches(pod, &node_info.name, &node_info.labels)
+        }
+        NodeResourcesFit => {
+            (change.added || change.allocatable) && !node_info.allocatable.is_exceeded_by(&info.requests)
+        }
         PodTopologySpread => {
-            let has = |constraint: &TopologySpreadConstraint| there.labels.contains_key(&constraint.topology_key);
-            (change.added || change.labels || change.taints) && spread_constraints(pod).all(has)
+            let has_key =
+                |constraint: &TopologySpreadConstraint| node_info.labels.contains_key(&constraint.topology_key);
+            (change.added || change.labels || change.taints) && spread_constraints(pod).all(has_key)
         }
         InterPodAffinity | VolumeBinding | VolumeZone => change.added || change.labels,
         NodePorts | VolumeRestrictions | NodeVolumeLimits | NoNodes => change.added,
     }
 }
 
-/// Whether a spread constraint of the pod counts the other.
+/// Returns true if a spread constraint of the pod counts the other pod.
 fn is_counted_by_spread(pod: &Pod, other: &PodTraits) -> bool {
     namespace(pod) == other.namespace
         && spread_constraints(pod).any(|constraint| selects(constraint.label_selector.as_ref(), &other.labels))
 }
 
-/// Whether a demand of the pod speaks of the other.
+/// Returns true if a required (anti-)affinity term of the pod selects the other pod.
 fn is_selected_by_terms_of(view: &View, info: &PodInfo, other: &PodTraits) -> bool {
-    let Some(ours) = view.classes.get(info.class) else { return true };
-    let mut demands = ours.terms.required.iter().chain(&ours.terms.required_anti);
-    demands.any(|term| affinity_term_selects(term, &ours.namespace, &other.namespace, &other.labels, &view.namespaces))
+    let Some(own_class) = view.classes.get(info.class) else { return true };
+    let mut terms = own_class.terms.required.iter().chain(&own_class.terms.required_anti);
+    terms.any(|term| {
+        affinity_term_selects(term, &own_class.namespace, &other.namespace, &other.labels, &view.namespaces)
+    })
 }
 
-/// Whether the other wanted to be away from the pod.
+/// Returns true if the other pod has required anti-affinity to the pod.
 fn has_anti_affinity_to(view: &View, info: &PodInfo, other: &PodTraits) -> bool {
-    let Some(ours) = view.classes.get(info.class) else { return true };
-    let mut demands = other.required_anti_affinity.iter();
-    demands.any(|term| affinity_term_selects(term, &other.namespace, &ours.namespace, &ours.labels, &view.namespaces))
+    let Some(own_class) = view.classes.get(info.class) else { return true };
+    let mut terms = other.required_anti_affinity.iter();
+    terms.any(|term| {
+        affinity_term_selects(term, &other.namespace, &own_class.namespace, &own_class.labels, &view.namespaces)
+    })
 }

@@ -1,9 +1,12 @@
-//! The pods that wait for a node: ready to be tried, backing off after a failure, or parked until something happens that could help.
+//! The pods without a node: ready to be tried, backing off after a failure, or unschedulable until
+//! an event may help.
 //!
-//! The order is kube-scheduler's: higher priority first, then who has waited longer. A failed pod is parked with the plug-ins that
-//! refused it; an event that may change their mind sends it back, not before its back-off is over (1 s, doubled with each failure, 10 s at
-//! most); whoever is parked for five minutes is tried again in any case.
-//! Invariant: a pod is in exactly one of the three places, or in the hands of the scheduler and in none.
+//! The order is kube-scheduler's: higher priority first, then the longest wait. An unschedulable
+//! pod is stored with the plug-ins that rejected it. An event that may resolve one of these
+//! rejections requeues the pod, but not before the end of its back-off (1 s, doubled with each
+//! failure, at most 10 s). After five minutes an unschedulable pod is retried in any case.
+//!
+//! Invariant: a pod is in exactly one of the three sets, or popped and in none.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,20 +20,19 @@ use super::pod::PodKey;
 
 const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
-/// How long a pod is parked at most.
+/// Maximum time that a pod stays unschedulable without a retry.
 const MAX_UNSCHEDULABLE_WAIT: Duration = Duration::from_mins(5);
 
-/// A pod in the queue.
 #[derive(Clone, Debug)]
 pub(super) struct QueuedPod {
     pub(super) uid: SmolStr,
     priority: i32,
-    /// Since when it waits in its place.
+    /// Time at which the current wait began.
     since: Instant,
-    /// Failures since it came; errors in a row count for themselves.
+    /// Number of rejected attempts. `errors` counts consecutive errors separately.
     failures: u32,
     errors: u32,
-    /// Who refused it.
+    /// Plug-ins that rejected the last attempt.
     rejectors: BTreeSet<Plugin>,
     state: QueuedPodState,
 }
@@ -42,20 +44,19 @@ enum QueuedPodState {
     Unschedulable,
 }
 
-/// The queue.
 #[derive(Debug, Default)]
 pub(super) struct SchedulingQueue {
     entries: BTreeMap<PodKey, QueuedPod>,
     ready: BTreeSet<(Reverse<i32>, Instant, u64, PodKey)>,
     backing_off: BTreeSet<(Instant, u64, PodKey)>,
     unschedulable: BTreeSet<(Instant, PodKey)>,
-    /// The parked ones by who refused them, because most events concern few.
+    /// Unschedulable pods by rejecting plug-in, because most events concern few pods.
     by_rejecting_plugin: BTreeMap<Plugin, BTreeSet<PodKey>>,
     serial: u64,
 }
 
 impl SchedulingQueue {
-    /// A pod that was not known; one that is known stays where it is.
+    /// Adds a pod as ready. A pod with the same uid that is already queued stays unchanged.
     pub(super) fn add(&mut self, key: &PodKey, uid: &SmolStr, priority: i32, now: Instant) {
         if self.entries.get(key).is_some_and(|entry| entry.uid == *uid) {
             return;
@@ -73,7 +74,7 @@ impl SchedulingQueue {
         self.make_ready(key.clone(), entry);
     }
 
-    /// A pod that needs no node any more.
+    /// Removes a pod that needs no node any more.
     pub(super) fn remove(&mut self, key: &PodKey) -> Option<QueuedPod> {
         let entry = self.entries.remove(key)?;
         match entry.state {
@@ -86,8 +87,8 @@ impl SchedulingQueue {
             QueuedPodState::Unschedulable => {
                 self.unschedulable.remove(&(entry.since, key.clone()));
                 for plugin in &entry.rejectors {
-                    if let Some(those) = self.by_rejecting_plugin.get_mut(plugin) {
-                        those.remove(key);
+                    if let Some(pods) = self.by_rejecting_plugin.get_mut(plugin) {
+                        pods.remove(key);
                     }
                 }
             }
@@ -95,14 +96,16 @@ impl SchedulingQueue {
         Some(entry)
     }
 
-    /// The pod whose turn it is. It is out of the queue until [`Queue::park`] or [`Queue::fail`] brings it back.
+    /// Removes and returns the next pod. [`SchedulingQueue::add_unschedulable`] or
+    /// [`SchedulingQueue::add_failed`] adds it again.
     pub(super) fn pop(&mut self) -> Option<(PodKey, QueuedPod)> {
         let (_, _, _, key) = self.ready.pop_first()?;
         let entry = self.entries.remove(&key)?;
         Some((key, entry))
     }
 
-    /// Brings a pod back that was refused, to wait for something that changes the mind of those who refused it.
+    /// Adds a popped pod as unschedulable. It waits for an event that may resolve one of the
+    /// rejections.
     pub(super) fn add_unschedulable(
         &mut self,
         key: PodKey,
@@ -122,7 +125,8 @@ impl SchedulingQueue {
         self.entries.insert(key, entry);
     }
 
-    /// Brings a pod back for which something went wrong that is nobody's rule: it is tried again after a while.
+    /// Adds a popped pod whose attempt failed with an error that is no rejection. It is retried
+    /// after a back-off.
     pub(super) fn add_failed(&mut self, key: PodKey, mut entry: QueuedPod, now: Instant) {
         entry.errors += 1;
         entry.since = now;
@@ -130,44 +134,45 @@ impl SchedulingQueue {
         self.back_off(key, entry);
     }
 
-    /// Whether a pod is ready to be tried.
+    /// Returns true if a pod is ready to be tried.
     pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Whether anything is parked on account of one of these.
+    /// Returns true if one of these plug-ins rejected an unschedulable pod.
     pub(super) fn has_rejected_by(&self, plugins: &[Plugin]) -> bool {
-        plugins.iter().any(|plugin| self.by_rejecting_plugin.get(plugin).is_some_and(|those| !those.is_empty()))
+        plugins.iter().any(|plugin| self.by_rejecting_plugin.get(plugin).is_some_and(|pods| !pods.is_empty()))
     }
 
-    /// Sends those parked pods back that `helps` says an event may help, asked for each plug-in of `plugins` that refused them.
+    /// Requeues the unschedulable pods for which `may_help` returns true. `may_help` is called for
+    /// each plug-in in `plugins` that rejected the pod.
     pub(super) fn requeue_if(
         &mut self,
         plugins: &[Plugin],
         now: Instant,
-        mut helps: impl FnMut(Plugin, &PodKey) -> bool,
+        mut may_help: impl FnMut(Plugin, &PodKey) -> bool,
     ) {
-        let mut woken = BTreeSet::new();
+        let mut helped = BTreeSet::new();
         for plugin in plugins {
             for key in self.by_rejecting_plugin.get(plugin).into_iter().flatten() {
-                if !woken.contains(key) && helps(*plugin, key) {
-                    woken.insert(key.clone());
+                if !helped.contains(key) && may_help(*plugin, key) {
+                    helped.insert(key.clone());
                 }
             }
         }
-        for key in woken {
+        for key in helped {
             self.requeue(&key, now);
         }
     }
 
-    /// Sends one pod back, because something about itself has changed.
+    /// Requeues one unschedulable pod because the pod itself changed.
     pub(super) fn requeue_unschedulable_pod(&mut self, key: &PodKey, now: Instant) {
         if self.entries.get(key).is_some_and(|entry| matches!(entry.state, QueuedPodState::Unschedulable)) {
             self.requeue(key, now);
         }
     }
 
-    /// Moves on what time moves on.
+    /// Moves pods whose back-off or maximum wait has ended.
     pub(super) fn advance(&mut self, now: Instant) {
         while self.backing_off.first().is_some_and(|(until, _, _)| *until <= now) {
             let Some((_, _, key)) = self.backing_off.pop_first() else { break };
@@ -182,11 +187,11 @@ impl SchedulingQueue {
         }
     }
 
-    /// When [`Queue::advance`] next has something to do.
+    /// Returns the time at which [`SchedulingQueue::advance`] next has an effect; `None` if never.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let back_off = self.backing_off.first().map(|(until, _, _)| *until);
-        let parked = self.unschedulable.first().map(|(since, _)| *since + MAX_UNSCHEDULABLE_WAIT);
-        [back_off, parked].into_iter().flatten().min()
+        let retry = self.unschedulable.first().map(|(since, _)| *since + MAX_UNSCHEDULABLE_WAIT);
+        [back_off, retry].into_iter().flatten().min()
     }
 
     fn requeue(&mut self, key: &PodKey, now: Instant) {
@@ -220,7 +225,7 @@ impl SchedulingQueue {
     }
 }
 
-/// How long to wait after the `count`th failure.
+/// Returns the back-off after `count` failures.
 fn backoff_duration(count: u32) -> Duration {
     if count == 0 {
         return Duration::ZERO;

@@ -1,4 +1,4 @@
-//! Claims, volumes and classes as the scheduler knows them, and what is attached where.
+//! The scheduler's data about claims, volumes, storage classes and attachments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,24 +6,23 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use smol_str::SmolStr;
 
-/// A volume by the driver that attaches it and what that driver calls it.
+/// A volume, as the name of its driver and the driver's handle of the volume.
 pub(super) type Attachable = (SmolStr, SmolStr);
 
-/// The storage of the cluster.
 #[derive(Debug, Default)]
 pub(super) struct StorageView {
-    /// By `namespace/name`.
+    /// Claims by `namespace/name`.
     pub(super) claims: BTreeMap<SmolStr, PersistentVolumeClaim>,
     pub(super) volumes: BTreeMap<SmolStr, PersistentVolume>,
     pub(super) classes: BTreeMap<SmolStr, StorageClass>,
-    /// How many volumes each driver can attach to a node, by node.
+    /// Maximum number of attached volumes, by node and driver.
     limits: BTreeMap<SmolStr, BTreeMap<SmolStr, i64>>,
-    /// By name: node and volume.
+    /// Node and volume of each VolumeAttachment, by its name.
     attachments: BTreeMap<SmolStr, (SmolStr, SmolStr)>,
 }
 
 impl StorageView {
-    /// What the drivers of a node can attach was told, or (nothing given) is no longer known.
+    /// Stores the attach limits of a node's drivers. `None` removes them.
     pub(super) fn put_csi_node(&mut self, node: SmolStr, csi: Option<&CSINode>) {
         let Some(csi) = csi else {
             self.limits.remove(&node);
@@ -35,7 +34,7 @@ impl StorageView {
         self.limits.insert(node, csi.spec.drivers.iter().filter_map(limit).collect());
     }
 
-    /// A volume was attached to a node, or (nothing given) is no longer.
+    /// Stores a VolumeAttachment. `None` removes it.
     pub(super) fn put_attachment(&mut self, name: SmolStr, attachment: Option<&VolumeAttachment>) {
         match attachment.and_then(|a| Some((&a.spec.node_name, a.spec.source.persistent_volume_name.as_ref()?))) {
             Some((node, volume)) => drop(self.attachments.insert(name, (node.into(), volume.into()))),
@@ -43,19 +42,19 @@ impl StorageView {
         }
     }
 
-    /// How many volumes each driver can attach to a node.
+    /// Returns the attach limits of a node by driver; `None` if there are none.
     pub(super) fn limits(&self, node: &str) -> Option<&BTreeMap<SmolStr, i64>> {
         self.limits.get(node).filter(|limits| !limits.is_empty())
     }
 
-    /// What is attached to a node, whether or not a pod uses it.
+    /// Returns the volumes that are attached to a node, in use or not.
     pub(super) fn attached<'a>(&'a self, node: &'a str) -> impl Iterator<Item = Attachable> + 'a {
-        let here = self.attachments.values().filter(move |(where_, _)| where_ == node);
-        here.filter_map(|(_, volume)| attachable(self.volumes.get(volume)?))
+        let on_node = self.attachments.values().filter(move |(attached_node, _)| attached_node == node);
+        on_node.filter_map(|(_, volume)| attachable(self.volumes.get(volume)?))
     }
 
-    /// What would be attached for a claim; none if no driver that counts does it. A claim without a volume counts as one of its
-    /// class's driver.
+    /// Returns the volume that must be attached for a claim; `None` if no CSI driver attaches it.
+    /// An unbound claim counts as one volume of its class's provisioner.
     pub(super) fn attachable_for(&self, key: &SmolStr) -> Option<Attachable> {
         let claim = self.claims.get(key)?;
         let spec = claim.spec.as_ref()?;
@@ -66,7 +65,7 @@ impl StorageView {
         Some((SmolStr::from(&class.provisioner), SmolStr::from(format!("{key} (not made yet)"))))
     }
 
-    /// The volumes of a class that no claim has.
+    /// Returns all volumes of a class, free or not.
     pub(super) fn volumes_of_class<'a>(&'a self, class: &'a str) -> impl Iterator<Item = &'a PersistentVolume> {
         self.volumes.values().filter(move |volume| {
             let spec = volume.spec.as_ref();
@@ -80,12 +79,12 @@ fn attachable(volume: &PersistentVolume) -> Option<Attachable> {
     Some((SmolStr::from(&csi.driver), SmolStr::from(&csi.volume_handle)))
 }
 
-/// The class that a claim asks for, if it asks for one.
+/// Returns the storage class that a claim requests; `None` if it requests none.
 pub(super) fn class_name(claim: &PersistentVolumeClaim) -> Option<&str> {
     claim.spec.as_ref()?.storage_class_name.as_deref().filter(|name| !name.is_empty())
 }
 
-/// Distinct volumes by driver.
+/// Returns the number of volumes of each driver.
 pub(super) fn count_by_driver(volumes: &BTreeSet<Attachable>) -> BTreeMap<&str, i64> {
     let mut counts = BTreeMap::new();
     for (driver, _) in volumes {

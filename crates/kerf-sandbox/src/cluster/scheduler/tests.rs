@@ -1,4 +1,5 @@
-//! The scheduler's rules as tables of small clusters, its random agreement with the referee, and its runs in virtual time.
+//! Tests of the scheduler: rules as tables of small clusters, agreement with the referee on random
+//! clusters, and runs in virtual time.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 

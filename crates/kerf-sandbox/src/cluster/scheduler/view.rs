@@ -1,9 +1,12 @@
-//! The cluster as the scheduler knows it: nodes with their pods, classes of pods, namespaces, storage, budgets. It is fed with the
-//! changes of the store and asked by filters and scores; it decides nothing.
+//! The cluster as the scheduler knows it: nodes with their pods, classes of pods, namespaces,
+//! storage and budgets. Changes of the store update it, and filters and scores read it. It decides
+//! nothing.
 //!
-//! Invariants: every pod that has a node (or was promised one while its volumes are made) and has not run to its end sits on
-//! exactly that node, in the node's sums and in its class's counts; the order of nodes takes zones in turn, as kube-scheduler does, and
-//! depends on nothing but the order in which nodes came.
+//! Invariants:
+//! - A pod that has not ended and has a node, or an assumed node while its volumes are bound, is
+//!   counted exactly once: in the sums of that node and in the counts of its class.
+//! - The order of nodes alternates between zones, as in kube-scheduler. It depends only on the
+//!   order in which nodes were added.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,18 +23,17 @@ use super::pod::{PodInfo, PodKey};
 use super::storage::StorageView;
 use super::workloads::Workloads;
 
-/// A node's place.
+/// Index of a node slot. A slot belongs to one node name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct NodeIx(u32);
 
 impl NodeIx {
-    /// For tables that have a row for each place.
+    /// Returns the index for tables with one row per slot.
     pub(super) fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// The cluster.
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) resource_names: ResourceNames,
@@ -43,21 +45,21 @@ pub(super) struct View {
     nodes: Vec<NodeInfo>,
     by_name: BTreeMap<SmolStr, NodeIx>,
     free: Vec<NodeIx>,
-    /// Nodes that exist, in the order in which they came.
+    /// Existing nodes, in the order in which they were added.
     nodes_by_arrival: Vec<NodeIx>,
-    /// The order in which they are tried; empty when it must be made anew.
+    /// Existing nodes in the order in which they are tried. Empty if it must be computed again.
     zone_interleaved: Vec<NodeIx>,
     pods: BTreeMap<PodKey, Arc<PodInfo>>,
     nominated: BTreeMap<SmolStr, BTreeSet<PodKey>>,
-    /// Pods that were promised a node and wait for their volumes.
+    /// The assumed node of each pod that waits for its volumes.
     assumed_nodes: BTreeMap<PodKey, SmolStr>,
-    /// How many pods with a node use a claim.
+    /// Number of pods with a node that use a claim, by claim.
     claim_users: BTreeMap<SmolStr, usize>,
-    /// On how many nodes an image is.
+    /// Number of nodes that have an image, by image name.
     image_nodes: BTreeMap<SmolStr, usize>,
 }
 
-/// What was known of a pod, and what is known now.
+/// The state of a pod before and after a change.
 #[derive(Debug)]
 pub(super) struct PodChange {
     pub(super) before: Option<Arc<PodInfo>>,
@@ -90,17 +92,17 @@ impl View {
         &self.nodes[node.index()]
     }
 
-    /// A node that exists.
+    /// Returns the slot of an existing node.
     pub(super) fn find_node(&self, name: &str) -> Option<NodeIx> {
         self.by_name.get(name).copied().filter(|node| self.node(*node).exists)
     }
 
-    /// How many places of nodes there are, for tables that have a row for each.
+    /// Returns the number of node slots, for tables with one row per slot.
     pub(super) fn slot_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The nodes that exist, in the order in which they came.
+    /// Returns the existing nodes, in the order in which they were added.
     pub(super) fn existing_nodes(&self) -> impl Iterator<Item = NodeIx> {
         self.nodes_by_arrival.iter().copied()
     }
@@ -109,7 +111,7 @@ impl View {
         self.nodes_by_arrival.len()
     }
 
-    /// The nodes, zones in turn.
+    /// Returns the existing nodes, alternating between zones.
     pub(super) fn node_order(&mut self) -> &[NodeIx] {
         if self.zone_interleaved.is_empty() && !self.nodes_by_arrival.is_empty() {
             let mut zones: Vec<(SmolStr, Vec<NodeIx>)> = Vec::new();
@@ -121,23 +123,23 @@ impl View {
                 }
             }
             let longest = zones.iter().map(|(_, nodes)| nodes.len()).max().unwrap_or_default();
-            let turns = (0..longest).flat_map(|turn| zones.iter().filter_map(move |(_, nodes)| nodes.get(turn)));
-            self.zone_interleaved = turns.copied().collect();
+            let interleaved = (0..longest).flat_map(|turn| zones.iter().filter_map(move |(_, nodes)| nodes.get(turn)));
+            self.zone_interleaved = interleaved.copied().collect();
         }
         &self.zone_interleaved
     }
 
-    /// A node was added or changed.
-    pub(super) fn put_node(&mut self, described: NodeDescription) -> (NodeIx, NodeChange) {
-        let node = self.ensure_slot(&described.name);
+    /// Adds or updates a node.
+    pub(super) fn put_node(&mut self, description: NodeDescription) -> (NodeIx, NodeChange) {
+        let node = self.ensure_slot(&description.name);
         let images = self.nodes[node.index()].images.clone();
-        if images != described.images {
+        if images != description.images {
             self.forget_images(&images);
-            for image in described.images.keys() {
+            for image in description.images.keys() {
                 *self.image_nodes.entry(image.clone()).or_default() += 1;
             }
         }
-        let change = self.nodes[node.index()].apply(described);
+        let change = self.nodes[node.index()].apply(description);
         if change.added {
             self.nodes_by_arrival.push(node);
         }
@@ -147,7 +149,7 @@ impl View {
         (node, change)
     }
 
-    /// A node is gone. Its pods stay at its name until they are gone too.
+    /// Removes a node. Its pods stay in its slot until they are deleted, too.
     pub(super) fn remove_node(&mut self, name: &str) {
         let Some(node) = self.find_node(name) else { return };
         let images = std::mem::take(&mut self.nodes[node.index()].images);
@@ -170,7 +172,7 @@ impl View {
         }
     }
 
-    /// On how many nodes an image is.
+    /// Returns the number of nodes that have an image.
     pub(super) fn image_node_count(&self, image: &str) -> usize {
         self.image_nodes.get(image).copied().unwrap_or_default()
     }
@@ -179,7 +181,7 @@ impl View {
         self.pods.get(key)
     }
 
-    /// A pod was added or changed.
+    /// Adds or updates a pod.
     pub(super) fn put_pod(&mut self, pod: Pod) -> PodChange {
         let now = Arc::new(PodInfo::new(pod, &mut self.resource_names, &mut self.classes));
         let before = self.take_pod(&now.key);
@@ -194,7 +196,7 @@ impl View {
         PodChange { before, now }
     }
 
-    /// A pod is gone.
+    /// Removes a pod.
     pub(super) fn remove_pod(&mut self, key: &PodKey) -> Option<Arc<PodInfo>> {
         let pod = self.take_pod(key);
         self.assumed_nodes.remove(key);
@@ -216,13 +218,13 @@ impl View {
         Some(pod)
     }
 
-    /// Promises a pod a node: it sits there from now on, until it is bound or the promise is taken back.
+    /// Assumes that a pod runs on a node: it counts there until it is bound or forgotten.
     pub(super) fn assume_pod(&mut self, pod: &Arc<PodInfo>, node: &str) {
         self.assumed_nodes.insert(pod.key.clone(), node.into());
         self.add_to_its_node(pod);
     }
 
-    /// Takes a promise back, and says who leaves the node by that.
+    /// Removes an assumed pod from its node and returns it.
     pub(super) fn forget_assumed_pod(&mut self, key: &PodKey) -> Option<Arc<PodInfo>> {
         if !self.assumed_nodes.contains_key(key) {
             return None;
@@ -235,12 +237,12 @@ impl View {
         pod
     }
 
-    /// The name of the node where a pod sits or was promised to.
+    /// Returns the name of the pod's node or assumed node; `None` for pods that have ended.
     pub(super) fn node_of<'a>(&'a self, pod: &'a PodInfo) -> Option<&'a SmolStr> {
         if pod.is_terminal { None } else { pod.node.as_ref().or_else(|| self.assumed_nodes.get(&pod.key)) }
     }
 
-    /// The pods that are nominated to a node and have none.
+    /// Returns the pods without a node that are nominated to this node.
     pub(super) fn nominated_to<'a>(&'a self, node: &str) -> impl Iterator<Item = &'a Arc<PodInfo>> {
         self.nominated.get(node).into_iter().flatten().filter_map(|key| self.pods.get(key))
     }
@@ -249,17 +251,17 @@ impl View {
         !self.nominated.is_empty()
     }
 
-    /// Whether a pod with a node uses the claim.
+    /// Returns true if a pod with a node uses the claim.
     pub(super) fn is_claim_in_use(&self, claim: &str) -> bool {
         self.claim_users.contains_key(claim)
     }
 
-    /// Puts a pod on a node, for a moment: to see what would be if it ran there.
+    /// Adds a pod to a node temporarily, for a what-if check.
     pub(super) fn add_hypothetically(&mut self, pod: &Arc<PodInfo>, node: NodeIx) {
         self.add_to_node(pod, node);
     }
 
-    /// Takes a pod off a node, for a moment: to see what would be without it.
+    /// Removes a pod from a node temporarily, for a what-if check.
     pub(super) fn remove_hypothetically(&mut self, pod: &Arc<PodInfo>, node: NodeIx) {
         self.remove_from_node(pod, node);
     }
@@ -302,7 +304,7 @@ impl View {
         }
     }
 
-    /// The place of a node of that name, made if there is none.
+    /// Returns the slot of a node name. Creates it if necessary.
     fn ensure_slot(&mut self, name: &SmolStr) -> NodeIx {
         if let Some(node) = self.by_name.get(name) {
             return *node;
@@ -322,7 +324,7 @@ impl View {
         node
     }
 
-    /// Forgets a place where there is neither a node nor a pod.
+    /// Frees a slot that has neither a node nor a pod.
     fn free_slot_if_empty(&mut self, node: NodeIx) {
         let info = &self.nodes[node.index()];
         if !info.exists && info.pods.is_empty() {
@@ -332,7 +334,7 @@ impl View {
     }
 }
 
-/// `namespace/name` of a pod's claim.
+/// Returns `namespace/name` of a pod's claim.
 pub(super) fn claim_key(pod: &PodInfo, claim: &str) -> SmolStr {
     format_smolstr!("{}/{claim}", pod.namespace())
 }

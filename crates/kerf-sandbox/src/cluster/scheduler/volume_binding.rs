@@ -1,5 +1,6 @@
-//! Pods that have found their node and wait for their volumes: the claims are told (which volume, or for which node one is to be made),
-//! and the pod is bound when all of them are bound. Meanwhile it sits on its node, so that nobody else takes the room.
+//! Pods that have a node and wait for their volumes. Each claim gets a reserved volume, or the
+//! annotation with the node for which a volume must be provisioned. The pod is bound once all its
+//! claims are bound. Until then it is assumed on its node, so that no other pod takes its capacity.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +16,9 @@ use super::scheduling_queue::QueuedPod;
 use super::writer::NominationChange;
 use crate::cluster::volumes::{CLAIM_SELECTED_NODE, is_bound};
 
-/// How long to wait for volumes.
+/// Maximum wait for volumes.
 const VOLUME_BIND_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// A pod that waits for its volumes.
 #[derive(Debug)]
 pub(super) struct WaitingForVolumes {
     entry: QueuedPod,
@@ -34,7 +34,7 @@ enum VolumeBindProgress {
 }
 
 impl Scheduler {
-    /// Tells the claims of a pod where it will be, and promises it the node.
+    /// Writes the volume bindings of a pod and assumes the pod on the node.
     pub(super) fn start_volume_binding(
         &mut self,
         info: &Arc<PodInfo>,
@@ -56,25 +56,25 @@ impl Scheduler {
                 return;
             }
         }
-        // Autoscalers should know where it will be.
+        // The nomination tells autoscalers where the pod will run.
         self.writer.nominate(info, &node);
         self.view.assume_pod(info, &node);
         self.waiting_for_volumes
             .insert(info.key.clone(), WaitingForVolumes { entry, node, bindings, until: now + VOLUME_BIND_TIMEOUT });
     }
 
-    /// Binds the pods whose volumes are there, and lets those try again that wait in vain.
+    /// Binds the pods whose volumes are bound, and requeues the pods whose binding has failed.
     pub(super) fn bind_pods_with_bound_volumes(&mut self, now: Instant) {
         if self.waiting_for_volumes.is_empty() {
             return;
         }
-        let settled: Vec<(PodKey, VolumeBindProgress)> = self
+        let finished: Vec<(PodKey, VolumeBindProgress)> = self
             .waiting_for_volumes
             .iter()
             .map(|(key, waiting)| (key.clone(), self.volume_progress(waiting, now)))
             .filter(|(_, progress)| !matches!(progress, VolumeBindProgress::NotYet))
             .collect();
-        for (key, progress) in settled {
+        for (key, progress) in finished {
             let Some(waiting) = self.waiting_for_volumes.remove(&key) else { continue };
             let Some(info) = self.view.pod(&key).cloned() else { continue };
             match progress {
@@ -84,9 +84,9 @@ impl Scheduler {
                         self.queue.add_failed(key, waiting.entry, now);
                     }
                 }
-                VolumeBindProgress::Failed(why) => {
+                VolumeBindProgress::Failed(reason) => {
                     self.release_assumed_node(&key, now);
-                    let message = format!("running PreBind plugin \"VolumeBinding\": binding volumes: {why}");
+                    let message = format!("running PreBind plugin \"VolumeBinding\": binding volumes: {reason}");
                     if let Some(pod) = &info.unscheduled_pod {
                         self.writer.mark_unschedulable(
                             pod,
@@ -103,19 +103,20 @@ impl Scheduler {
         }
     }
 
-    /// When the patience with volumes next ends.
+    /// Returns the time at which the next wait for volumes ends; `None` if no pod waits.
     pub(super) fn next_volume_timeout(&self) -> Option<Instant> {
         self.waiting_for_volumes.values().map(|waiting| waiting.until).min()
     }
 
-    /// A pod that waited for its volumes needs its node no more.
+    /// Stops a pod's wait for volumes and frees its assumed node. The pod is not requeued.
     pub(super) fn cancel_volume_wait(&mut self, key: &PodKey, now: Instant) {
         if self.waiting_for_volumes.remove(key).is_some() {
             self.release_assumed_node(key, now);
         }
     }
 
-    /// A pod that waits for its volumes must make room for another. It is not deleted: it looks for another node.
+    /// Requeues a pod that waits for volumes, because another pod preempts it. The pod is not
+    /// deleted. Returns false if the pod did not wait.
     pub(super) fn requeue_waiting_pod(&mut self, key: &PodKey, now: Instant) -> bool {
         let Some(waiting) = self.waiting_for_volumes.remove(key) else { return false };
         self.release_assumed_node(key, now);
@@ -154,7 +155,7 @@ impl Scheduler {
             };
             let selected = claim.metadata.annotations.as_ref().and_then(|a| a.get(CLAIM_SELECTED_NODE));
             if selected.is_none_or(|selected| *selected != waiting.node) {
-                // How a provisioner says that it cannot.
+                // A provisioner reports its failure by removing the annotation.
                 let name = claim.metadata.name.as_deref().unwrap_or_default();
                 return VolumeBindProgress::Failed(format!("provisioning failed for PVC {name:?}"));
             }

@@ -1,5 +1,6 @@
-//! What pods belong together when their manifest says nothing of it: those of one Service, ReplicaSet, StatefulSet or replication
-//! controller. Kube-scheduler spreads such pods softly over hosts and zones.
+//! Selectors of Services, ReplicaSets, StatefulSets and ReplicationControllers. Kube-scheduler
+//! spreads the pods of each softly over hosts and zones, if they have no spread constraints of
+//! their own.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use kerf_referee::selectors::{Labels, pod_labels};
 use serde::Deserialize;
 use smol_str::{SmolStr, format_smolstr};
 
-/// The kinds that own pods in a way that matters here.
+/// The kinds of owners whose selectors define the default spreading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum OwnerKind {
     ReplicaSet,
@@ -18,7 +19,7 @@ pub(super) enum OwnerKind {
     ReplicationController,
 }
 
-/// Selectors of services and owners, by `namespace/name`.
+/// Selectors of Services and owners, by `namespace/name`.
 #[derive(Debug, Default)]
 pub(super) struct Workloads {
     services: BTreeMap<SmolStr, Labels>,
@@ -51,7 +52,7 @@ fn labels_selector(bytes: &[u8]) -> Option<Labels> {
 }
 
 impl Workloads {
-    /// A service was added, changed or (nothing given) deleted.
+    /// Adds or updates a Service. `None` removes it.
     pub(super) fn put_service(&mut self, key: SmolStr, bytes: Option<&[u8]>) {
         match bytes.and_then(labels_selector) {
             Some(selector) => drop(self.services.insert(key, selector)),
@@ -59,9 +60,9 @@ impl Workloads {
         }
     }
 
-    /// An owner of pods was added, changed or (nothing given) deleted.
+    /// Adds or updates an owner of pods. `None` removes it.
     pub(super) fn put_owner(&mut self, owner: OwnerKind, key: SmolStr, bytes: Option<&[u8]>) {
-        let read = |bytes| match owner {
+        let decode_selector = |bytes| match owner {
             OwnerKind::ReplicationController => {
                 let labels = labels_selector(bytes)?;
                 Some(LabelSelector { match_labels: Some(labels), match_expressions: None })
@@ -70,33 +71,35 @@ impl Workloads {
                 serde_json::from_slice::<WithSelector>(bytes).ok()?.spec?.selector
             }
         };
-        match bytes.and_then(read) {
+        match bytes.and_then(decode_selector) {
             Some(selector) => drop(self.owners.insert((owner, key), selector)),
             None => drop(self.owners.remove(&(owner, key))),
         }
     }
 
-    /// What selects the pods that belong with this one; none if nothing does, or everything would.
+    /// Returns the selector for the pod's default spreading: the union of its Services' and its
+    /// owner's selectors. Returns `None` if there is none, or if it would select everything.
     pub(super) fn default_spread_selector(&self, pod: &Pod) -> Option<LabelSelector> {
-        let home = namespace(pod);
+        let namespace = namespace(pod);
         let labels = pod_labels(pod);
-        let mut together = LabelSelector::default();
-        let inside = |key: &SmolStr| key.strip_prefix(home).is_some_and(|rest| rest.starts_with('/'));
-        let here = self.services.range(format_smolstr!("{home}/")..).take_while(|(key, _)| inside(key));
-        for (_, selector) in here.filter(|(_, s)| s.iter().all(|(name, value)| labels.get(name) == Some(value))) {
-            together.match_labels.get_or_insert_default().extend(selector.clone());
+        let mut combined = LabelSelector::default();
+        let is_in_namespace = |key: &SmolStr| key.strip_prefix(namespace).is_some_and(|rest| rest.starts_with('/'));
+        let services =
+            self.services.range(format_smolstr!("{namespace}/")..).take_while(|(key, _)| is_in_namespace(key));
+        for (_, selector) in services.filter(|(_, s)| s.iter().all(|(name, value)| labels.get(name) == Some(value))) {
+            combined.match_labels.get_or_insert_default().extend(selector.clone());
         }
-        if let Some(selector) = self.owner_of(pod, home) {
-            together.match_labels.get_or_insert_default().extend(selector.match_labels.clone().unwrap_or_default());
-            let expressions = together.match_expressions.get_or_insert_default();
+        if let Some(selector) = self.owner_of(pod, namespace) {
+            combined.match_labels.get_or_insert_default().extend(selector.match_labels.clone().unwrap_or_default());
+            let expressions = combined.match_expressions.get_or_insert_default();
             expressions.extend(selector.match_expressions.iter().flatten().cloned());
         }
-        let empty = together.match_labels.iter().flatten().next().is_none()
-            && together.match_expressions.iter().flatten().next().is_none();
-        (!empty).then_some(together)
+        let empty = combined.match_labels.iter().flatten().next().is_none()
+            && combined.match_expressions.iter().flatten().next().is_none();
+        (!empty).then_some(combined)
     }
 
-    fn owner_of(&self, pod: &Pod, home: &str) -> Option<&LabelSelector> {
+    fn owner_of(&self, pod: &Pod, namespace: &str) -> Option<&LabelSelector> {
         let controller = pod.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
         let owner = match (controller.api_version.as_str(), controller.kind.as_str()) {
             ("apps/v1", "ReplicaSet") => OwnerKind::ReplicaSet,
@@ -104,6 +107,6 @@ impl Workloads {
             ("v1", "ReplicationController") => OwnerKind::ReplicationController,
             _ => return None,
         };
-        self.owners.get(&(owner, format_smolstr!("{home}/{}", controller.name)))
+        self.owners.get(&(owner, format_smolstr!("{namespace}/{}", controller.name)))
     }
 }

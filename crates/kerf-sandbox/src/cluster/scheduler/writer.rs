@@ -1,7 +1,7 @@
-//! What the scheduler writes: bindings, conditions, nominations, evictions, and events that say why.
+//! The scheduler's writes: bindings, conditions, nominations, evictions and Events.
 //!
-//! Events of one kind about one version of a pod are one event with a count, as client-go's recorder does it: written when it first
-//! happens, when it happens again, and then every half hour.
+//! Events with the same reason about one version of a pod form one Event with a count, as with
+//! client-go's recorder. It is written at the first and second occurrence and then every half hour.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use super::message::truncate_note;
 use super::pod::{PodInfo, SCHEDULER_NAME};
 use crate::cluster::in_process_client::{InProcessClient, WriteRejected};
 
-/// A series that nobody adds to for so long is over.
+/// An event series ends if nothing is added to it for this long.
 const SERIES_IDLE_TIMEOUT: Duration = Duration::from_mins(6);
-/// A series that goes on is written so often.
+/// Interval between writes of a continuing series.
 const SERIES_WRITE_INTERVAL: Duration = Duration::from_mins(30);
-/// With fewer series than this nobody looks for those that are over.
+/// Finished series are not cleaned up while there are fewer series than this.
 const SERIES_CLEANUP_MIN: usize = 1024;
 
-/// Events that look alike: about which pod in which version, and why.
+/// Key of a series: uid and version of the pod, and reason.
 type EventSeriesKey = (SmolStr, SmolStr, &'static str);
 
 struct EventSeries {
@@ -33,16 +33,16 @@ struct EventSeries {
     last_written: Instant,
 }
 
-/// The pen.
+/// Writes through the API server on behalf of kube-scheduler.
 pub(super) struct SchedulerWriter {
     client: InProcessClient,
     series: BTreeMap<EventSeriesKey, EventSeries>,
-    /// With so many series those that are over are forgotten.
+    /// Number of series from which finished series are removed.
     cleanup_threshold: usize,
     serial: i128,
 }
 
-/// What is to become of a pod's nomination.
+/// The change of a pod's `nominatedNodeName`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NominationChange {
     Keep,
@@ -50,7 +50,7 @@ pub(super) enum NominationChange {
     Clear,
 }
 
-/// An event to be told.
+/// An Event to publish.
 struct PodEvent<'a> {
     about: &'a PodInfo,
     related: Option<&'a PodInfo>,
@@ -61,11 +61,11 @@ struct PodEvent<'a> {
 }
 
 impl SchedulerWriter {
-    pub(super) fn new(local: InProcessClient) -> Self {
-        Self { client: local, series: BTreeMap::new(), cleanup_threshold: SERIES_CLEANUP_MIN, serial: 0 }
+    pub(super) fn new(client: InProcessClient) -> Self {
+        Self { client, series: BTreeMap::new(), cleanup_threshold: SERIES_CLEANUP_MIN, serial: 0 }
     }
 
-    /// Binds a pod to a node.
+    /// Binds a pod to a node and publishes the Event `Scheduled`.
     pub(super) fn bind(&mut self, pod: &PodInfo, node: &str) -> Result<(), WriteRejected> {
         let binding = json!({
             "apiVersion": "v1", "kind": "Binding",
@@ -85,7 +85,8 @@ impl SchedulerWriter {
         Ok(())
     }
 
-    /// Says that a pod found no node: an event, and the condition if it says something new.
+    /// Records that no node accepts a pod: publishes an Event, and updates the condition and the
+    /// nomination if they changed.
     pub(super) fn mark_unschedulable(
         &mut self,
         pod: &Pod,
@@ -107,12 +108,12 @@ impl SchedulerWriter {
         let mut status = serde_json::Map::new();
         let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
         let current = conditions.iter().find(|condition| condition.type_ == "PodScheduled");
-        let said = |condition: &k8s_openapi::api::core::v1::PodCondition| {
+        let is_unchanged = |condition: &k8s_openapi::api::core::v1::PodCondition| {
             condition.status == "False"
                 && condition.reason.as_deref() == Some(reason)
                 && condition.message.as_deref() == Some(message)
         };
-        if !current.is_some_and(said) {
+        if !current.is_some_and(is_unchanged) {
             let since = current.filter(|condition| condition.status == "False");
             let since = since.and_then(|condition| condition.last_transition_time.as_ref()).map(|time| time.0);
             let since = since.unwrap_or_else(|| self.client.clock().now());
@@ -136,17 +137,17 @@ impl SchedulerWriter {
         }
     }
 
-    /// Says to which node a pod will be bound when its volumes are there.
+    /// Nominates the node to which the pod will be bound once its volumes are bound.
     pub(super) fn nominate(&mut self, pod: &PodInfo, node: &str) {
         self.patch_status(pod, &json!({"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}));
     }
 
-    /// Ends the nomination of a pod that must look elsewhere.
+    /// Removes the nomination of a pod.
     pub(super) fn clear_nomination(&mut self, pod: &PodInfo) {
         self.patch_status(pod, &json!({"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": null}}));
     }
 
-    /// Makes a pod leave its node for another.
+    /// Preempts a pod: sets its condition `DisruptionTarget`, deletes it and publishes an Event.
     pub(super) fn evict(&mut self, victim: &PodInfo, node: &str, preemptor: &PodInfo) {
         let condition = json!({
             "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
@@ -156,7 +157,7 @@ impl SchedulerWriter {
         self.patch_status(victim, &json!({"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}));
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": victim.uid}});
         if self.client.delete(&path(victim), &options).is_err() {
-            // It is gone already, which is what was wanted.
+            // The pod is already deleted, which is the aim.
             return;
         }
         let note = format!("Preempted by pod {} on node {node}", preemptor.uid);
@@ -171,7 +172,7 @@ impl SchedulerWriter {
         });
     }
 
-    /// Says for which node a claim's volume is to be made.
+    /// Annotates a claim with the node for which its volume must be provisioned.
     pub(super) fn select_node(&mut self, claim: &str, node: &str) -> Result<(), WriteRejected> {
         let (namespace, name) = claim.split_once('/').unwrap_or_default();
         let annotations = json!({crate::cluster::volumes::CLAIM_SELECTED_NODE: node});
@@ -179,7 +180,7 @@ impl SchedulerWriter {
         self.client.merge_patch(&path, &json!({"metadata": {"annotations": annotations}}))
     }
 
-    /// Gives a volume to a claim; the volume controller does the rest.
+    /// Reserves a volume for a claim. The volume controller completes the binding.
     pub(super) fn reserve_volume(&mut self, volume: &str, claim: &str, uid: &str) -> Result<(), WriteRejected> {
         let (namespace, name) = claim.split_once('/').unwrap_or_default();
         let reference = json!({
@@ -193,7 +194,7 @@ impl SchedulerWriter {
     }
 
     fn patch_status(&mut self, pod: &PodInfo, patch: &Value) {
-        // A pod that is gone or was replaced needs no status.
+        // A pod that was deleted or replaced needs no status.
         if let Err(refused) = self.client.strategic_merge_patch(&format!("{}/status", path(pod)), patch) {
             tracing::debug!(pod = %pod.key, %refused, "the status of a pod was not written");
         }
@@ -201,8 +202,8 @@ impl SchedulerWriter {
 
     fn publish_event(&mut self, event: PodEvent<'_>) {
         let now = Instant::now();
-        let likeness = (event.about.uid.clone(), event.about.version.clone(), event.reason);
-        if let Some(series) = self.series.get_mut(&likeness)
+        let series_key = (event.about.uid.clone(), event.about.version.clone(), event.reason);
+        if let Some(series) = self.series.get_mut(&series_key)
             && now.duration_since(series.last_seen) < SERIES_IDLE_TIMEOUT
         {
             series.count += 1;
@@ -211,24 +212,26 @@ impl SchedulerWriter {
                 series.last_written = now;
                 let last = micros(self.client.clock().now());
                 let patch = json!({"series": {"count": series.count, "lastObservedTime": last}});
-                // An event that has been forgotten is no loss.
+                // The Event may have expired; then the update is not needed.
                 let _ = self.client.merge_patch(&series.path, &patch);
             }
             return;
         }
         if self.series.len() >= self.cleanup_threshold {
             self.series.retain(|_, series| now.duration_since(series.last_seen) < SERIES_IDLE_TIMEOUT);
-            // Not for each of a crowd that is all young.
+            // Doubles the threshold, so that a burst of new series does not cause a clean-up for
+            // each.
             self.cleanup_threshold = SERIES_CLEANUP_MIN.max(2 * self.series.len());
         }
         if let Some(path) = self.create_event(&event) {
-            self.series.insert(likeness, EventSeries { path, count: 1, last_seen: now, last_written: now });
+            self.series.insert(series_key, EventSeries { path, count: 1, last_seen: now, last_written: now });
         }
     }
 
     fn create_event(&mut self, event: &PodEvent<'_>) -> Option<String> {
         let now = self.client.clock().now();
-        // The instant alone would do on a real clock; a virtual one stands still while many things happen.
+        // On a virtual clock many events share one instant, so a serial number makes the name
+        // unique.
         self.serial += 1;
         let name = format_smolstr!("{}.{:x}", event.about.name(), now.as_nanosecond() + self.serial);
         let collection = format!("/apis/events.k8s.io/v1/namespaces/{}/events", event.about.namespace());

@@ -3,6 +3,7 @@
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
+use kerf_runtime::Rng;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 use tokio::time::Instant;
@@ -10,7 +11,6 @@ use tokio::time::Instant;
 use super::claims::claim_path;
 use super::events::{CONTROLLER_NAME, EventText};
 use super::{CLAIM_SELECTED_NODE, VolumeController};
-use crate::rng::Rng;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 

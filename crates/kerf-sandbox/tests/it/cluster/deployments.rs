@@ -5,7 +5,7 @@ use kerf_sandbox::Timing;
 use super::{DEPLOYMENTS, PODS, SETS, advance_seconds, create, deployment, list, phases, start};
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_makes_a_replica_set_which_makes_pods_which_run() {
+async fn a_deployment_creates_a_replica_set_whose_pods_run() {
     let cluster = start(Timing::INSTANT);
     cluster.add_nodes(1).unwrap();
     create(&cluster, DEPLOYMENTS, deployment("web", 3)).await;

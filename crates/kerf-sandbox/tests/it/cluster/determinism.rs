@@ -1,4 +1,4 @@
-//! One seed, one history: two runs of a scenario write the same bytes in the same order.
+//! Determinism: two runs of a scenario with one seed write the same bytes in the same order.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use super::{
 
 type ScenarioFn = for<'a> fn(&'a Cluster) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// Runs a scenario on a clock of its own; the fingerprint of everything that was written, and how much that was.
+/// Runs a scenario on its own clock. Returns the fingerprint of all writes, and their number.
 fn run(seed: u64, scenario: ScenarioFn) -> (u64, u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
@@ -47,7 +47,7 @@ fn rollouts_repeat() {
 }
 
 #[test]
-fn dying_machines_repeat() {
+fn interrupted_instances_repeat() {
     assert_repeats("dying machines", |cluster| {
         Box::pin(async {
             let cloud: &Cloud = cluster.cloud();
@@ -103,8 +103,8 @@ fn clients_with_faults_repeat() {
             let client = cluster.api().client_as("test");
             let pods: kube::Api<k8s_openapi::api::core::v1::Pod> = kube::Api::default_namespaced(client);
             for _ in 0..40 {
-                if let Ok(found) = pods.list(&kube::api::ListParams::default()).await
-                    && let Some(name) = found.items.first().and_then(|pod| pod.metadata.name.clone())
+                if let Ok(listed) = pods.list(&kube::api::ListParams::default()).await
+                    && let Some(name) = listed.items.first().and_then(|pod| pod.metadata.name.clone())
                 {
                     let _ = pods.evict(&name, &kube::api::EvictParams::default()).await;
                 }

@@ -1,5 +1,6 @@
-//! What kubelets say again and again is written where it stands. Nobody can tell: the bytes are those of the ordinary way, every write has
-//! a version of its own, and every watcher hears of it.
+//! Heartbeats of kubelets are written in place, without the ordinary write path. Clients cannot
+//! notice: the stored bytes are equal, every write has its own resource version, and every watcher
+//! gets an event.
 
 use kerf_sandbox::Timing;
 use serde_json::{Value, json};
@@ -9,14 +10,14 @@ use crate::watch::Watch;
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
-/// An hour of a small cluster in which others write the same objects too; the fingerprint of all bytes that were ever stored, and how many
-/// writes that were.
+/// Runs a small cluster for an hour while other clients write the same objects. Returns the
+/// fingerprint of all bytes that were stored, and the number of writes.
 fn run_one_hour(audited: bool) -> (u64, u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let cluster = start_with_seed(Timing::LIFELIKE, 5);
         if audited {
-            // Whoever wants to know of every write is told of every write: none is made in place.
+            // An audit must contain every write, so the server makes none in place.
             cluster.api().start_audit();
         }
         cluster.add_nodes(4).unwrap();
@@ -25,7 +26,7 @@ fn run_one_hour(audited: bool) -> (u64, u64) {
         let labels = |value: &str| json!({"metadata": {"labels": {"seen": value}}});
         patch(&cluster, "/api/v1/nodes/node-1", labels("once")).await;
         patch(&cluster, &format!("{LEASES}/node-2"), labels("once")).await;
-        // Times that look like the kubelet's own, in places that are not.
+        // Times that look like the kubelet's, in fields that are not the kubelet's.
         let now = "2026-01-01T00:20:00Z";
         let decoys = json!({"metadata": {"annotations": {"time": now, "lastHeartbeatTime": now}}});
         patch(&cluster, "/api/v1/nodes/node-3", decoys).await;
@@ -45,15 +46,16 @@ fn run_one_hour(audited: bool) -> (u64, u64) {
 }
 
 #[test]
-fn a_write_in_place_stores_what_the_ordinary_way_stores() {
+fn a_write_in_place_stores_the_bytes_of_the_ordinary_path() {
     assert_eq!(run_one_hour(false), run_one_hour(true));
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_watcher_hears_of_every_report() {
+async fn every_watcher_gets_an_event_for_every_report() {
     let cluster = start(Timing::INSTANT);
     cluster.add_nodes(1).unwrap();
-    // The first report after the boot goes the ordinary way, because others have written the Node too.
+    // The first report after the boot uses the ordinary path, because other clients have written
+    // the Node.
     advance_seconds(5 * 60 + 15).await;
     let first = read(&cluster, "/api/v1/nodes/node-1").await.unwrap();
     let since = first["metadata"]["resourceVersion"].as_str().unwrap();
@@ -70,13 +72,14 @@ async fn every_watcher_hears_of_every_report() {
         assert!(number > version, "every report has a version of its own");
         version = number;
         let conditions = node["status"]["conditions"].as_array().unwrap();
-        let beats: Vec<&str> = conditions.iter().map(|found| found["lastHeartbeatTime"].as_str().unwrap()).collect();
+        let beats: Vec<&str> =
+            conditions.iter().map(|condition| condition["lastHeartbeatTime"].as_str().unwrap()).collect();
         assert!(beats.len() == 4 && beats.iter().all(|beat| *beat == beats[0]) && *beats[0] > *at, "{beats:?}");
         at = beats[0].to_owned();
         let entries = node["metadata"]["managedFields"].as_array().unwrap();
-        let own: Vec<&Value> = entries.iter().filter(|entry| entry["manager"] == "kubelet").collect();
-        assert_eq!(own.len(), 1, "{entries:?}");
-        assert_eq!(own[0]["time"], at.as_str(), "the kubelet owns them as of its report");
+        let kubelet_entries: Vec<&Value> = entries.iter().filter(|entry| entry["manager"] == "kubelet").collect();
+        assert_eq!(kubelet_entries.len(), 1, "{entries:?}");
+        assert_eq!(kubelet_entries[0]["time"], at.as_str(), "the kubelet owns them as of its report");
         assert_eq!(without_times(node), without_times(&first), "nothing else has changed");
     }
 }

@@ -1,4 +1,4 @@
-//! Nodes and machines: adoption, silence, taints, garbage.
+//! Nodes and instances: simulated kubelets, missed heartbeats, taints, garbage collection.
 
 use std::time::Duration;
 
@@ -23,9 +23,9 @@ fn taints(node: &Value) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_says_it_is_simulated_comes_to_life() {
+async fn a_node_with_the_kwok_annotation_becomes_ready() {
     let cluster = start(Timing { node_ready: Delay::fixed(Duration::from_secs(20)), ..Timing::INSTANT });
-    // What the simulated provider creates, on any cluster that runs KWOK.
+    // The Node that the kwok provider creates on any cluster that runs KWOK.
     let node = |name: &str, annotations: Value| {
         json!({
             "metadata": {"name": name, "annotations": annotations, "labels": {"kwok.x-k8s.io/node": "fake"}},
@@ -54,7 +54,7 @@ async fn a_node_that_says_it_is_simulated_comes_to_life() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kubelet_renews_its_lease_and_takes_it_back_from_whoever_else_holds_it() {
+async fn a_kubelet_renews_its_lease_and_takes_it_back_from_another_holder() {
     const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-1";
     let cluster = start(Timing::INSTANT);
     cluster.add_nodes(1).unwrap();
@@ -65,9 +65,9 @@ async fn a_kubelet_renews_its_lease_and_takes_it_back_from_whoever_else_holds_it
     let time = |lease: &Value| lease["spec"]["renewTime"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
     assert_eq!(time(&second).duration_since(time(&first)), jiff::SignedDuration::from_secs(10));
     assert_ne!(second["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"]);
-    let owned = |lease: &Value| lease["metadata"]["managedFields"][0].clone();
-    assert_eq!(owned(&second)["fieldsV1"], owned(&first)["fieldsV1"]);
-    assert_eq!(owned(&second)["time"], "2026-01-01T00:00:10Z", "it is owned as of the renewal");
+    let managed_fields = |lease: &Value| lease["metadata"]["managedFields"][0].clone();
+    assert_eq!(managed_fields(&second)["fieldsV1"], managed_fields(&first)["fieldsV1"]);
+    assert_eq!(managed_fields(&second)["time"], "2026-01-01T00:00:10Z", "it is owned as of the renewal");
     assert_eq!(second["metadata"]["ownerReferences"], first["metadata"]["ownerReferences"]);
 
     patch(&cluster, LEASE, json!({"spec": {"holderIdentity": "somebody", "renewTime": null}})).await;
@@ -78,7 +78,7 @@ async fn a_kubelet_renews_its_lease_and_takes_it_back_from_whoever_else_holds_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_node_loses_its_pods_after_five_minutes_and_may_come_back() {
+async fn an_unreachable_node_loses_its_pods_after_five_minutes_and_can_recover() {
     let cluster = start(Timing::INSTANT);
     cluster.add_nodes(1).unwrap();
     create(&cluster, DEPLOYMENTS, deployment("web", 2)).await;
@@ -112,23 +112,23 @@ async fn a_silent_node_loses_its_pods_after_five_minutes_and_may_come_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_a_node_that_is_gone_are_collected() {
+async fn pods_of_a_deleted_node_are_deleted() {
     let cluster = start(Timing::INSTANT);
     cluster.add_nodes(2).unwrap();
     create(&cluster, DEPLOYMENTS, deployment("web", 4)).await;
     advance_seconds(10).await;
     delete(&cluster, "/api/v1/nodes/node-1", json!({})).await;
     advance_seconds(30).await;
-    let on_gone = |pods: Vec<Value>| pods.iter().filter(|pod| pod["spec"]["nodeName"] == "node-1").count();
-    assert!(on_gone(list(&cluster, PODS).await) > 0, "in quarantine");
+    let on_deleted_node = |pods: Vec<Value>| pods.iter().filter(|pod| pod["spec"]["nodeName"] == "node-1").count();
+    assert!(on_deleted_node(list(&cluster, PODS).await) > 0, "in quarantine");
     advance_seconds(30).await;
-    assert_eq!(on_gone(list(&cluster, PODS).await), 0);
+    assert_eq!(on_deleted_node(list(&cluster, PODS).await), 0);
     assert_eq!(phases(&cluster).await, "Running=4");
     assert!(read(&cluster, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-1").await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn tolerations_say_how_long_a_pod_may_stay() {
+async fn toleration_seconds_limit_how_long_a_pod_stays() {
     let cluster = start(Timing::INSTANT);
     cluster.add_nodes(1).unwrap();
     let pod = |name: &str, tolerations: Value| {
@@ -157,7 +157,7 @@ async fn tolerations_say_how_long_a_pod_may_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn machines_boot_slowly_never_join_and_are_taken_away() {
+async fn instances_boot_slowly_never_join_and_are_interrupted() {
     let cluster = start(Timing::INSTANT);
     let only = |zone: &str, fault| CloudFaultRule { zones: vec![zone.into()], ..CloudFaultRule::new(fault, 1_000_000) };
     let minutes = Duration::from_mins;

@@ -1,4 +1,4 @@
-//! Owners and dependents, namespaces, budgets, volumes.
+//! Owners and dependents, namespaces, PodDisruptionBudgets, volumes.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{DEPLOYMENTS, PODS, SETS, advance_seconds, create, delete, deployment
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 
-async fn map(cluster: &kerf_sandbox::Cluster, name: &str, owner: Option<(&Value, bool)>) -> Value {
+async fn create_map(cluster: &kerf_sandbox::Cluster, name: &str, owner: Option<(&Value, bool)>) -> Value {
     let mut object = json!({"metadata": {"name": name}});
     if let Some((owner, blocks)) = owner {
         object["metadata"]["ownerReferences"] = json!([{
@@ -21,48 +21,48 @@ async fn map(cluster: &kerf_sandbox::Cluster, name: &str, owner: Option<(&Value,
     create(cluster, MAPS, object).await
 }
 
-async fn maps(cluster: &kerf_sandbox::Cluster) -> Vec<String> {
+async fn map_names(cluster: &kerf_sandbox::Cluster) -> Vec<String> {
     let all = list(cluster, MAPS).await;
     let names = all.iter().map(|map| map["metadata"]["name"].as_str().unwrap().to_string());
     names.filter(|name| !name.starts_with("kube-")).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_owned_goes_with_its_owner_to_the_last_generation() {
+async fn dependents_of_all_generations_are_deleted_with_their_owner() {
     let cluster = start(Timing::INSTANT);
-    let grandmother = map(&cluster, "a-grandmother", None).await;
-    let mother = map(&cluster, "b-mother", Some((&grandmother, true))).await;
-    map(&cluster, "c-child", Some((&mother, true))).await;
-    map(&cluster, "d-stranger", None).await;
+    let grandmother = create_map(&cluster, "a-grandmother", None).await;
+    let mother = create_map(&cluster, "b-mother", Some((&grandmother, true))).await;
+    create_map(&cluster, "c-child", Some((&mother, true))).await;
+    create_map(&cluster, "d-stranger", None).await;
     advance_seconds(1).await;
     delete(&cluster, &format!("{MAPS}/a-grandmother"), json!({"propagationPolicy": "Background"})).await;
     advance_seconds(1).await;
-    assert_eq!(maps(&cluster).await, ["d-stranger"]);
+    assert_eq!(map_names(&cluster).await, ["d-stranger"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_the_foreground_an_owner_waits_for_those_that_block_it() {
+async fn foreground_deletion_waits_for_blocking_dependents() {
     let cluster = start(Timing::INSTANT);
-    let owner = map(&cluster, "owner", None).await;
-    map(&cluster, "blocks", Some((&owner, true))).await;
-    map(&cluster, "does-not", Some((&owner, false))).await;
+    let owner = create_map(&cluster, "owner", None).await;
+    create_map(&cluster, "blocks", Some((&owner, true))).await;
+    create_map(&cluster, "does-not", Some((&owner, false))).await;
     patch(&cluster, &format!("{MAPS}/blocks"), json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
     patch(&cluster, &format!("{MAPS}/does-not"), json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
     delete(&cluster, &format!("{MAPS}/owner"), json!({"propagationPolicy": "Foreground"})).await;
     advance_seconds(1).await;
-    assert_eq!(maps(&cluster).await, ["blocks", "does-not", "owner"]);
+    assert_eq!(map_names(&cluster).await, ["blocks", "does-not", "owner"]);
     patch(&cluster, &format!("{MAPS}/blocks"), json!({"metadata": {"finalizers": null}})).await;
     advance_seconds(1).await;
-    assert_eq!(maps(&cluster).await, ["does-not"], "the one that does not block may take its time");
+    assert_eq!(map_names(&cluster).await, ["does-not"], "the one that does not block may take its time");
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphans_are_let_go_and_a_second_owner_keeps_what_it_owns() {
+async fn orphans_stay_and_a_second_owner_keeps_its_dependents() {
     let cluster = start(Timing::INSTANT);
-    let one = map(&cluster, "one", None).await;
-    let two = map(&cluster, "two", None).await;
-    map(&cluster, "orphan", Some((&one, true))).await;
-    let shared = map(&cluster, "shared", Some((&two, true))).await;
+    let one = create_map(&cluster, "one", None).await;
+    let two = create_map(&cluster, "two", None).await;
+    create_map(&cluster, "orphan", Some((&one, true))).await;
+    let shared = create_map(&cluster, "shared", Some((&two, true))).await;
     let mut owners = shared["metadata"]["ownerReferences"].clone();
     owners.as_array_mut().unwrap().push(json!({
         "apiVersion": "v1", "kind": "ConfigMap", "name": "orphan", "uid": read(&cluster, &format!("{MAPS}/orphan")).await.unwrap()["metadata"]["uid"],
@@ -71,7 +71,7 @@ async fn orphans_are_let_go_and_a_second_owner_keeps_what_it_owns() {
     delete(&cluster, &format!("{MAPS}/one"), json!({"propagationPolicy": "Orphan"})).await;
     delete(&cluster, &format!("{MAPS}/two"), json!({"propagationPolicy": "Background"})).await;
     advance_seconds(1).await;
-    assert_eq!(maps(&cluster).await, ["orphan", "shared"]);
+    assert_eq!(map_names(&cluster).await, ["orphan", "shared"]);
     let orphan = read(&cluster, &format!("{MAPS}/orphan")).await.unwrap();
     assert!(orphan["metadata"]["ownerReferences"].is_null(), "{orphan}");
     let shared = read(&cluster, &format!("{MAPS}/shared")).await.unwrap();
@@ -79,16 +79,16 @@ async fn orphans_are_let_go_and_a_second_owner_keeps_what_it_owns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_whose_owner_never_was_goes_too() {
+async fn an_object_whose_owner_never_existed_is_deleted() {
     let cluster = start(Timing::INSTANT);
     let ghost = json!({"metadata": {"name": "ghost", "uid": "11111111-1111-4111-8111-111111111111"}});
-    map(&cluster, "haunted", Some((&ghost, true))).await;
+    create_map(&cluster, "haunted", Some((&ghost, true))).await;
     advance_seconds(1).await;
-    assert!(maps(&cluster).await.is_empty());
+    assert!(map_names(&cluster).await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_is_emptied_before_it_goes() {
+async fn a_namespace_is_emptied_before_it_is_deleted() {
     let cluster = start(Timing { pod_stop: Delay::fixed(Duration::from_secs(10)), ..Timing::INSTANT });
     cluster.add_nodes(1).unwrap();
     create(&cluster, "/api/v1/namespaces", json!({"metadata": {"name": "shop"}})).await;
@@ -105,7 +105,7 @@ async fn a_namespace_is_emptied_before_it_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_counts_what_its_owners_want() {
+async fn a_disruption_budget_counts_the_replicas_that_owners_want() {
     let cluster = start(Timing::INSTANT);
     cluster.add_nodes(1).unwrap();
     create(&cluster, DEPLOYMENTS, deployment("web", 5)).await;
@@ -129,7 +129,7 @@ async fn a_budget_counts_what_its_owners_want() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn recreation_never_mixes_old_and_new() {
+async fn a_recreate_rollout_never_mixes_old_and_new_pods() {
     let cluster = start(Timing { pod_stop: Delay::fixed(Duration::from_secs(10)), ..Timing::INSTANT });
     cluster.add_nodes(1).unwrap();
     let mut object = deployment("web", 3);
@@ -167,8 +167,8 @@ async fn a_volume_is_attached_before_the_pod_starts_and_detached_after_it() {
     create(&cluster, PODS, pod).await;
     advance_seconds(35).await;
     let attachments = "/apis/storage.k8s.io/v1/volumeattachments";
-    let there = list(&cluster, attachments).await;
-    assert_eq!(there.len(), 1, "{there:?}");
+    let attached = list(&cluster, attachments).await;
+    assert_eq!(attached.len(), 1, "{attached:?}");
     assert_eq!(phases(&cluster).await, "Pending=1", "it is not attached yet");
     advance_seconds(20).await;
     assert_eq!(phases(&cluster).await, "Running=1");

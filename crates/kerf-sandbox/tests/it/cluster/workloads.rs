@@ -15,7 +15,7 @@ fn names(objects: &[serde_json::Value]) -> Vec<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stateful_set_is_made_in_order_and_replaced_from_the_end() {
+async fn a_stateful_set_is_created_in_order_and_updated_in_reverse() {
     let cluster = start(Timing { pod_start: Delay::fixed(Duration::from_secs(10)), ..Timing::INSTANT });
     cluster.add_nodes(2).unwrap();
     create(&cluster, STATEFUL_SETS, stateful_set("db", 3)).await;
@@ -64,7 +64,7 @@ async fn a_daemon_set_follows_the_nodes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_counts_its_pods_even_if_they_go() {
+async fn a_job_counts_its_pods_even_if_they_are_deleted() {
     let cluster = start(Timing::INSTANT);
     cluster.add_nodes(1).unwrap();
     let mut object = job("sums", 4, 2);
@@ -85,7 +85,7 @@ async fn a_job_counts_its_pods_even_if_they_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_fails_gives_up_and_an_old_one_goes() {
+async fn a_failing_job_stops_at_its_back_off_limit_and_is_deleted_after_its_ttl() {
     let cluster = start(Timing::INSTANT);
     cluster.add_nodes(1).unwrap();
     let mut object = job("broken", 1, 1);
@@ -105,7 +105,7 @@ async fn a_job_that_fails_gives_up_and_an_old_one_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_indexed_job_does_every_part_once() {
+async fn an_indexed_job_completes_every_index_once() {
     let cluster = start(Timing::INSTANT);
     cluster.add_nodes(1).unwrap();
     let mut object = job("parts", 5, 2);
@@ -117,7 +117,7 @@ async fn an_indexed_job_does_every_part_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cron_job_keeps_its_times_and_a_short_history() {
+async fn a_cron_job_follows_its_schedule_and_keeps_a_short_history() {
     let cluster = start(Timing::INSTANT);
     cluster.add_nodes(1).unwrap();
     let cron = json!({

@@ -1,19 +1,19 @@
-//! Where two servers' answers differ, field by field, and which of these differences are known: those that a table of docs/SANDBOX.md lists
-//! with their reason.
+//! Differences between the responses of two servers, field by field. Known differences are listed
+//! with their reason in a table of docs/SANDBOX.md.
 
 use serde_json::Value;
 
 use super::run::RecordedResponse;
 
-/// The page, and the heading of its table.
+/// The page with the table, and the heading above it.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/SANDBOX.md");
 const HEADING: &str = "## Where it differs from the real server";
 
-/// One field in which two answers differ.
+/// One field in which two responses differ.
 #[derive(Debug)]
 pub(super) struct Difference {
     pub(super) step: String,
-    /// As a JSON pointer into the body, or `code`.
+    /// JSON pointer into the body, or `code`.
     pub(super) field: String,
     real: Value,
     sandbox: Value,
@@ -26,44 +26,45 @@ impl std::fmt::Display for Difference {
     }
 }
 
-/// All differences between what the real server and the sandbox answered.
+/// Returns all differences between the responses of the real server and of the sandbox.
 pub(super) fn differences(real: &[RecordedResponse], sandbox: &[RecordedResponse]) -> Vec<Difference> {
-    let steps = |answers: &[RecordedResponse]| answers.iter().map(|answer| answer.step.clone()).collect::<Vec<_>>();
+    let steps =
+        |responses: &[RecordedResponse]| responses.iter().map(|response| response.step.clone()).collect::<Vec<_>>();
     assert_eq!(steps(real), steps(sandbox), "the answers are those of another script: record them again");
-    let mut found = Vec::new();
+    let mut differences = Vec::new();
     for (real, sandbox) in real.iter().zip(sandbox) {
         if real.code == sandbox.code {
-            descend(&real.step, "", &real.body, &sandbox.body, &mut found);
+            collect_differences(&real.step, "", &real.body, &sandbox.body, &mut differences);
         } else {
-            let told = |answer: &RecordedResponse| format!("{} {}", answer.code, answer.body).into();
-            found.push(Difference {
+            let summary = |response: &RecordedResponse| format!("{} {}", response.code, response.body).into();
+            differences.push(Difference {
                 step: real.step.clone(),
                 field: "code".to_owned(),
-                real: told(real),
-                sandbox: told(sandbox),
+                real: summary(real),
+                sandbox: summary(sandbox),
             });
         }
     }
-    found
+    differences
 }
 
-fn descend(step: &str, field: &str, real: &Value, sandbox: &Value, found: &mut Vec<Difference>) {
+fn collect_differences(step: &str, field: &str, real: &Value, sandbox: &Value, differences: &mut Vec<Difference>) {
     match (real, sandbox) {
         (Value::Object(real), Value::Object(sandbox)) => {
             let names = real.keys().chain(sandbox.keys().filter(|name| !real.contains_key(*name)));
             for name in names {
-                let of = |fields: &serde_json::Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
+                let value_in = |fields: &serde_json::Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
                 let field = format!("{field}/{}", name.replace('/', "~1"));
-                descend(step, &field, &of(real), &of(sandbox), found);
+                collect_differences(step, &field, &value_in(real), &value_in(sandbox), differences);
             }
         }
         (Value::Array(real), Value::Array(sandbox)) if real.len() == sandbox.len() => {
             for (index, (real, sandbox)) in real.iter().zip(sandbox).enumerate() {
-                descend(step, &format!("{field}/{index}"), real, sandbox, found);
+                collect_differences(step, &format!("{field}/{index}"), real, sandbox, differences);
             }
         }
         _ if real == sandbox => {}
-        _ => found.push(Difference {
+        _ => differences.push(Difference {
             step: step.to_owned(),
             field: field.to_owned(),
             real: real.clone(),
@@ -72,7 +73,7 @@ fn descend(step: &str, field: &str, real: &Value, sandbox: &Value, found: &mut V
     }
 }
 
-/// A row of the table: which steps, which field, and why.
+/// A row of the table. It may cover several steps and fields.
 #[derive(Debug)]
 pub(super) struct KnownDifference {
     pub(super) step: String,
@@ -85,7 +86,7 @@ impl KnownDifference {
     }
 }
 
-/// `*` stands for any text.
+/// Returns true if the text matches the pattern, in which `*` stands for any text.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
@@ -95,7 +96,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// The rows of the table. Each has its step and its field in backticks, and a reason.
+/// Returns the rows of the table. Each has its step and its field in backticks, and a reason.
 pub(super) fn known_differences() -> Vec<KnownDifference> {
     let page = std::fs::read_to_string(PAGE).unwrap();
     let section = page.lines().skip_while(|line| *line != HEADING).skip(1).take_while(|line| !line.starts_with("## "));
@@ -104,8 +105,8 @@ pub(super) fn known_differences() -> Vec<KnownDifference> {
         let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
         let [step, field, reason] = cells.as_slice() else { panic!("{row}: not three cells") };
         assert!(reason.len() > 10, "{row}: why?");
-        let bare = |cell: &str| cell.trim_matches('`').to_owned();
-        KnownDifference { step: bare(step), field: bare(field) }
+        let without_backticks = |cell: &str| cell.trim_matches('`').to_owned();
+        KnownDifference { step: without_backticks(step), field: without_backticks(field) }
     })
     .collect()
 }

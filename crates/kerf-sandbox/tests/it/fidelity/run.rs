@@ -1,5 +1,6 @@
-//! Puts a script to a server, any server that a `kube::Client` reaches, and takes down the answers without what differs between any two
-//! runs: times, uids, versions, and the ends of generated names.
+//! Runs a script against any server that a `kube::Client` reaches, and records the responses.
+//! Values that differ between any two runs are normalized: times, uids, versions, and suffixes of
+//! generated names.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,44 +11,44 @@ use serde_json::Value;
 
 use super::step::{RequestStep, Until};
 
-/// How often an answer that takes a while is asked for, and how long it may take.
+/// Interval between polls for a response that takes a while, and their maximum number.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_POLLS: usize = 300;
-/// How long a single request may take; watches end after a second.
+/// Maximum duration of a single request; watches end after a second.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What a server said to a step.
+/// The response of a server to a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct RecordedResponse {
     pub(super) step: String,
     pub(super) code: u16,
-    /// The events in order, if it was a watch.
+    /// The events in order, if the request was a watch.
     pub(super) body: Value,
 }
 
-/// All answers, in the order of the steps.
+/// Returns all responses, in the order of the steps.
 pub(super) async fn run(client: &kube::Client, script: &[RequestStep]) -> Vec<RecordedResponse> {
-    let mut kept = BTreeMap::new();
-    let mut answers = Vec::new();
+    let mut captured = BTreeMap::new();
+    let mut responses = Vec::new();
     for step in script {
-        let (code, mut body) = send_until_done(client, step, &kept).await;
+        let (code, mut body) = send_until_done(client, step, &captured).await;
         for (name, pointer) in &step.captures {
             let value = body.pointer(pointer).unwrap_or_else(|| panic!("{}: no {pointer} in {body:#}", step.id));
-            kept.insert(*name, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            captured.insert(*name, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         }
         for pointer in &step.ignored_pointers {
             remove(&mut body, pointer);
         }
         normalize(&mut body, "", step.compares_managed_fields);
-        answers.push(RecordedResponse { step: step.id.clone(), code, body });
+        responses.push(RecordedResponse { step: step.id.clone(), code, body });
     }
-    answers
+    responses
 }
 
-async fn send_until_done(client: &kube::Client, step: &RequestStep, kept: &BTreeMap<&str, String>) -> (u16, Value) {
+async fn send_until_done(client: &kube::Client, step: &RequestStep, captured: &BTreeMap<&str, String>) -> (u16, Value) {
     let mut last = (0, Value::Null);
     for _ in 0..if step.until.is_some() { MAX_POLLS } else { 1 } {
-        last = send(client, step, kept).await;
+        last = send(client, step, captured).await;
         let done = match &step.until {
             None => true,
             Some(Until::Code(code)) => last.0 == *code,
@@ -61,27 +62,27 @@ async fn send_until_done(client: &kube::Client, step: &RequestStep, kept: &BTree
     panic!("{}: {:?} never came; last {} {:#}", step.id, step.until, last.0, last.1)
 }
 
-async fn send(client: &kube::Client, step: &RequestStep, kept: &BTreeMap<&str, String>) -> (u16, Value) {
-    let filled = |text: &str| {
-        kept.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+async fn send(client: &kube::Client, step: &RequestStep, captured: &BTreeMap<&str, String>) -> (u16, Value) {
+    let fill_in = |text: &str| {
+        captured.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
     };
     let mut request = http::Request::builder()
         .method(step.method)
-        .uri(filled(&step.path))
+        .uri(fill_in(&step.path))
         .header("user-agent", "script/1.0")
         .header("accept", &step.accept);
     if !step.body.is_empty() {
         request = request.header("content-type", &step.content);
     }
-    let request = request.body(kube::client::Body::from(filled(&step.body).into_bytes())).unwrap();
+    let request = request.body(kube::client::Body::from(fill_in(&step.body).into_bytes())).unwrap();
     let exchange = async {
         let response = client.send(request).await.unwrap_or_else(|error| panic!("{}: {error}", step.id));
         let code = response.status().as_u16();
         let bytes = response.into_body().collect().await.unwrap_or_else(|error| panic!("{}: {error}", step.id));
         (code, bytes.to_bytes())
     };
-    let answered = tokio::time::timeout(REQUEST_TIMEOUT, exchange).await;
-    let (code, bytes) = answered.unwrap_or_else(|_| panic!("{}: no answer in {REQUEST_TIMEOUT:?}", step.id));
+    let response = tokio::time::timeout(REQUEST_TIMEOUT, exchange).await;
+    let (code, bytes) = response.unwrap_or_else(|_| panic!("{}: no answer in {REQUEST_TIMEOUT:?}", step.id));
     let body = if step.path.contains("watch=true") && code == 200 {
         let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         lines.map(|line| serde_json::from_slice::<Value>(line).unwrap()).collect()
@@ -91,7 +92,7 @@ async fn send(client: &kube::Client, step: &RequestStep, kept: &BTreeMap<&str, S
     (code, body)
 }
 
-/// Removes what a pointer names; `*` stands for all elements of a list or values of a map.
+/// Removes the value at a pointer; `*` stands for all elements of a list or values of a map.
 fn remove(value: &mut Value, pointer: &str) {
     let Some((first, rest)) = pointer.trim_start_matches('/').split_once('/') else {
         let name = pointer.trim_start_matches('/').replace("~1", "/");
@@ -117,11 +118,11 @@ fn remove(value: &mut Value, pointer: &str) {
     }
 }
 
-/// Puts the same word for everything that no two runs share.
-fn normalize(value: &mut Value, name: &str, managers: bool) {
+/// Replaces every value that differs between runs by a placeholder.
+fn normalize(value: &mut Value, name: &str, keeps_managed_fields: bool) {
     match value {
         Value::Object(fields) => {
-            if !managers {
+            if !keeps_managed_fields {
                 fields.remove("managedFields");
             }
             if let (Some(Value::String(prefix)), Some(Value::String(name))) =
@@ -130,12 +131,14 @@ fn normalize(value: &mut Value, name: &str, managers: bool) {
             {
                 *name = format!("{prefix}<suffix>");
             }
-            fields.iter_mut().for_each(|(name, field)| normalize(field, name, managers));
+            fields.iter_mut().for_each(|(name, field)| normalize(field, name, keeps_managed_fields));
         }
-        Value::Array(elements) => elements.iter_mut().for_each(|element| normalize(element, name, managers)),
+        Value::Array(elements) => {
+            elements.iter_mut().for_each(|element| normalize(element, name, keeps_managed_fields))
+        }
         Value::String(text) => {
             if name == "resourceVersion" {
-                // An empty one means something.
+                // An empty resource version has a meaning and stays.
                 if !text.is_empty() {
                     "<version>".clone_into(text);
                 }
@@ -154,11 +157,11 @@ fn normalize(value: &mut Value, name: &str, managers: bool) {
 }
 
 fn is_time(text: &str) -> bool {
-    // Those that the script itself sends are years away from any clock's.
+    // Times that the script itself sends are in 2019, years before any clock's time.
     text.parse::<jiff::Timestamp>().is_ok() && !text.starts_with("2019")
 }
 
-/// Uids, and the versions that stand in messages.
+/// Replaces uids, and the versions in messages.
 fn without_uids_and_versions(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! The script: some hundred requests in sections, each in a namespace of its own.
+//! The script: several hundred requests in sections, each in its own namespace.
 
 mod admission;
 mod apply;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::step::{RequestStep, Section};
 
-/// All of it, in order.
+/// Returns all steps, in order.
 pub(super) fn all() -> Vec<RequestStep> {
     let sections: [fn() -> Section; 12] = [
         kinds::section,
@@ -36,7 +36,8 @@ pub(super) fn all() -> Vec<RequestStep> {
     sections.into_iter().flat_map(|section| section().steps).collect()
 }
 
-/// A pod that no scheduler looks at and no token is mounted into: nobody but the script writes it.
+/// Returns a pod that only the script writes: no scheduler handles it and no token is mounted into
+/// it.
 fn pod(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": pod_spec()})
 }

@@ -1,5 +1,5 @@
-//! A request as data: what is sent, what is kept of the answer, and what is compared. A script is a list of these, in order, and knows
-//! nothing of the server that it is put to.
+//! A request as data: the request itself, the values that later steps use, and the extent of the
+//! comparison. A script is a list of steps, in order, and is independent of the server.
 
 use serde_json::Value;
 
@@ -10,40 +10,40 @@ pub(super) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 pub(super) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
-/// One request.
+/// One request of the script.
 #[derive(Clone, Debug)]
 pub(super) struct RequestStep {
-    /// What tells it from all others: `section: title`.
+    /// Unique name: `section: title`.
     pub(super) id: String,
     pub(super) method: &'static str,
-    /// With `{name}` for what an earlier step kept.
+    /// Path of the request, with `{name}` for a value that an earlier step captured.
     pub(super) path: String,
     pub(super) content: String,
     pub(super) accept: String,
     pub(super) body: String,
-    /// What to keep of the answer for later steps: a name, and a JSON pointer.
+    /// Values of the response that later steps use, each as a name and a JSON pointer.
     pub(super) captures: Vec<(&'static str, &'static str)>,
     pub(super) until: Option<Until>,
-    /// Whether who manages which field is compared too.
+    /// True if the managed fields are compared, too.
     pub(super) compares_managed_fields: bool,
-    /// What is left out of the comparison, as JSON pointers.
+    /// JSON pointers to values that are not compared.
     pub(super) ignored_pointers: Vec<&'static str>,
-    /// What any server must say, where a specification fixes it.
+    /// The response that a specification demands of any server; `None` if it demands nothing.
     pub(super) spec_expectation: Option<SpecExpectation>,
 }
 
-/// When an answer that takes a while is there: it is asked for again until then.
+/// Condition on a response that takes a while. The request is repeated until it holds.
 #[derive(Clone, Debug)]
 pub(super) enum Until {
     Code(u16),
     Field(&'static str, Value),
 }
 
-/// What the specification of the API says about an answer.
+/// The result that the specification of the API demands.
 #[derive(Clone, Debug)]
 pub(super) enum SpecExpectation {
     Accepted,
-    /// Refused as invalid, with this text somewhere in the message.
+    /// Rejected as invalid, with a message that contains this text.
     Refused(String),
 }
 
@@ -89,7 +89,7 @@ impl RequestStep {
     }
 }
 
-/// Steps under one name, with short ways to write them.
+/// The steps of one section, with short methods to add steps.
 #[derive(Debug)]
 pub(super) struct Section {
     name: &'static str,
@@ -142,7 +142,7 @@ impl Section {
         self.step(title, "PATCH", path, media, &body)
     }
 
-    /// Server-side apply; the path names the manager.
+    /// Adds a server-side apply. The path names the field manager.
     pub(super) fn apply(&mut self, title: &str, path: &str, body: Value) -> &mut RequestStep {
         self.step(title, "PATCH", path, APPLY, &body).compare_managed_fields()
     }
@@ -151,7 +151,7 @@ impl Section {
         self.step(title, "DELETE", path, JSON, &options)
     }
 
-    /// A namespace of the section's own, ready for pods.
+    /// Creates a namespace for the section and waits until pods can be created there.
     pub(super) fn namespace(&mut self, name: &str) {
         self.post("its namespace", "/api/v1/namespaces", serde_json::json!({"metadata": {"name": name}}));
         self.get("its service account", &format!("/api/v1/namespaces/{name}/serviceaccounts/default")).until_code(200);

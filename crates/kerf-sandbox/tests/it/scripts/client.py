@@ -1,4 +1,7 @@
-"""Steps with the official Python client; each says `ok` and what was seen. The first that fails ends the script."""
+"""Steps with the official Python client.
+
+Each prints `ok` and what it has checked. The first failure ends the script.
+"""
 
 import time
 
@@ -27,7 +30,7 @@ def refused(what, code, call):
 
 
 def until(what, list_function, holds, **arguments):
-    """Watches a collection until it is as it should be."""
+    """Watches a collection until `holds` is true of its objects, by name."""
     watcher, seen = watch.Watch(), {}
     for event in watcher.stream(list_function, timeout_seconds=DEADLINE, **arguments):
         seen[event["object"].metadata.name] = event["object"]
@@ -91,7 +94,7 @@ until(
     lambda seen: len(seen) == 4 and all(is_ready(pod) for pod in seen.values()),
     namespace="default", label_selector="app=py",
 )
-# Its status is written once more after that: whoever replaces what they read before is refused.
+# The status is written once more after that. Replacing an object read before would be a conflict.
 until(
     "the deployment has noticed", apps.list_namespaced_deployment,
     lambda seen: seen["py"].status.ready_replicas == 4 and seen["py"].status.updated_replicas == 4 and not seen["py"].status.unavailable_replicas,

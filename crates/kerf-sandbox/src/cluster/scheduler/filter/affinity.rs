@@ -1,4 +1,5 @@
-//! Affinity and anti-affinity between pods that must hold, of the pod itself and of the pods that are already there.
+//! Required pod affinity and anti-affinity, of the pod itself and of the pods that already have a
+//! node.
 
 use k8s_openapi::api::core::v1::PodAffinityTerm;
 use rustc_hash::FxHashSet;
@@ -15,16 +16,17 @@ struct Domains<'a> {
     values: FxHashSet<&'a str>,
 }
 
-/// What the pods of the cluster mean for one pod.
+/// The topology domains that matter for one pod's required terms.
 pub(super) struct AffinityFilter<'a> {
     required_terms: &'a [PodAffinityTerm],
-    /// Where there is a pod that all affinity terms speak of, for each term.
+    /// For each affinity term, the domains that contain a pod selected by all affinity terms.
     affinity_domains: Vec<Domains<'a>>,
-    /// Where there is a pod that an anti-affinity term speaks of.
+    /// Domains that contain a pod selected by an anti-affinity term.
     anti_affinity_domains: Vec<Domains<'a>>,
-    /// Where there is a pod that wants to be away from this one.
+    /// Domains that contain a pod whose own anti-affinity selects this pod.
     existing_anti_affinity_domains: Vec<Domains<'a>>,
-    /// No pod anywhere is one that all affinity terms speak of, but this pod itself is: it may be the first.
+    /// True if the affinity terms select no pod in the cluster and select this pod itself: the
+    /// first pod of such a group can be placed anywhere.
     may_be_first: bool,
 }
 
@@ -37,34 +39,41 @@ impl<'a> AffinityFilter<'a> {
             existing_anti_affinity_domains: Vec::new(),
             may_be_first: false,
         };
-        let Some(ours) = view.classes.get(pod.class) else { return state };
-        for theirs in view.classes.with_anti_affinity() {
-            for term in &theirs.terms.required_anti {
-                if affinity_term_selects(term, &theirs.namespace, &ours.namespace, &ours.labels, &view.namespaces) {
-                    add_domains(view, &mut state.existing_anti_affinity_domains, &term.topology_key, theirs);
+        let Some(own_class) = view.classes.get(pod.class) else { return state };
+        for other_class in view.classes.with_anti_affinity() {
+            for term in &other_class.terms.required_anti {
+                if affinity_term_selects(
+                    term,
+                    &other_class.namespace,
+                    &own_class.namespace,
+                    &own_class.labels,
+                    &view.namespaces,
+                ) {
+                    add_domains(view, &mut state.existing_anti_affinity_domains, &term.topology_key, other_class);
                 }
             }
         }
-        let (near, away) = (&ours.terms.required, &ours.terms.required_anti);
-        if near.is_empty() && away.is_empty() {
+        let (required, required_anti) = (&own_class.terms.required, &own_class.terms.required_anti);
+        if required.is_empty() && required_anti.is_empty() {
             return state;
         }
-        let speaks = |term: &PodAffinityTerm, class: &PodClass| {
-            affinity_term_selects(term, &ours.namespace, &class.namespace, &class.labels, &view.namespaces)
+        let selects = |term: &PodAffinityTerm, class: &PodClass| {
+            affinity_term_selects(term, &own_class.namespace, &class.namespace, &class.labels, &view.namespaces)
         };
-        state.required_terms = near;
+        state.required_terms = required;
         for class in view.classes.all() {
-            if !near.is_empty() && near.iter().all(|term| speaks(term, class)) {
-                for term in near {
+            if !required.is_empty() && required.iter().all(|term| selects(term, class)) {
+                for term in required {
                     add_domains(view, &mut state.affinity_domains, &term.topology_key, class);
                 }
             }
-            for term in away.iter().filter(|term| speaks(term, class)) {
+            for term in required_anti.iter().filter(|term| selects(term, class)) {
                 add_domains(view, &mut state.anti_affinity_domains, &term.topology_key, class);
             }
         }
-        let nowhere = state.affinity_domains.iter().all(|domains| domains.values.is_empty());
-        state.may_be_first = nowhere && !near.is_empty() && near.iter().all(|term| speaks(term, ours));
+        let no_pod_matches = state.affinity_domains.iter().all(|domains| domains.values.is_empty());
+        state.may_be_first =
+            no_pod_matches && !required.is_empty() && required.iter().all(|term| selects(term, own_class));
         state
     }
 
@@ -85,16 +94,16 @@ impl<'a> AffinityFilter<'a> {
         Ok(())
     }
 
-    /// Whether what the pod must be near to is in every domain of the node that its terms speak of. A node that lacks a key is in no
-    /// domain.
+    /// Returns true if, for every affinity term, the node's domain contains a matching pod. A node
+    /// without the topology key is in no domain.
     fn satisfies_affinity(&self, node: &NodeInfo) -> bool {
-        let mut all_there = true;
+        let mut all_match = true;
         for term in self.required_terms {
             let Some(value) = node.labels.get(&term.topology_key) else { return false };
             let domains = self.affinity_domains.iter().find(|domains| domains.key == term.topology_key);
-            all_there &= domains.is_some_and(|domains| domains.values.contains(value.as_str()));
+            all_match &= domains.is_some_and(|domains| domains.values.contains(value.as_str()));
         }
-        all_there || self.may_be_first
+        all_match || self.may_be_first
     }
 }
 
@@ -104,12 +113,12 @@ fn is_in_domains(domains: &[Domains<'_>], node: &NodeInfo) -> bool {
         .any(|domains| node.labels.get(domains.key).is_some_and(|value| domains.values.contains(value.as_str())))
 }
 
-/// Notes the domains of `key` in which there are pods of the class.
-fn add_domains<'a>(view: &'a View, into: &mut Vec<Domains<'a>>, key: &'a str, class: &PodClass) {
-    let place = into.iter().position(|domains| domains.key == key).unwrap_or_else(|| {
-        into.push(Domains { key, values: FxHashSet::default() });
-        into.len() - 1
+/// Adds the domains of `key` that contain pods of the class.
+fn add_domains<'a>(view: &'a View, all_domains: &mut Vec<Domains<'a>>, key: &'a str, class: &PodClass) {
+    let index = all_domains.iter().position(|domains| domains.key == key).unwrap_or_else(|| {
+        all_domains.push(Domains { key, values: FxHashSet::default() });
+        all_domains.len() - 1
     });
     let values = class.nodes.keys().filter_map(|node| view.node(*node).labels.get(key));
-    into[place].values.extend(values.map(String::as_str));
+    all_domains[index].values.extend(values.map(String::as_str));
 }

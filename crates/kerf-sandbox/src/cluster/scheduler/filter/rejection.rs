@@ -1,53 +1,54 @@
-//! Why a node does not take a pod, in kube-scheduler's words (those of 1.36), and whether other pods' leaving could change that.
+//! Rejections of a node by a filter plug-in, with the texts of kube-scheduler 1.36. Each states
+//! whether removing pods from the node could resolve it.
 
 use std::borrow::Cow;
 
-/// The plug-ins that can say no, in the order in which they are asked.
+/// The plug-ins that can reject a node, in the order in which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Plugin {
     /// Cordoned nodes.
     NodeUnschedulable,
-    /// Taints.
+    /// Taints with the effects `NoSchedule` and `NoExecute`.
     TaintToleration,
-    /// Node selector and node affinity.
+    /// Node selector and required node affinity.
     NodeAffinity,
     /// Host ports.
     NodePorts,
-    /// Requests against allocatable.
+    /// Resource requests compared with allocatable.
     NodeResourcesFit,
-    /// Claims that one pod alone may use.
+    /// Claims with the access mode `ReadWriteOncePod`.
     VolumeRestrictions,
-    /// How many volumes a node can have attached.
+    /// Number of volumes that a driver can attach to a node.
     NodeVolumeLimits,
-    /// Where volumes are and can be made.
+    /// Topology of bound volumes, and of volumes that can be provisioned.
     VolumeBinding,
     /// Zone labels of volumes.
     VolumeZone,
-    /// Spread constraints.
+    /// Required topology spread constraints.
     PodTopologySpread,
-    /// Rules about other pods.
+    /// Required pod affinity and anti-affinity.
     InterPodAffinity,
-    /// There is no node at all: no plug-in says so, the scheduler itself does.
+    /// The cluster has no nodes. The scheduler itself reports this, not a plug-in.
     NoNodes,
 }
 
-/// A node's no, or with the same words that of all nodes.
+/// A rejection of one node, or of all nodes if a pre-filter reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilterRejection {
     pub(crate) plugin: Plugin,
-    /// What the events say, each with the number of nodes that it holds for.
+    /// Texts for the event, which counts the nodes of each text.
     pub(crate) reasons: Vec<Cow<'static, str>>,
-    /// Whether it could be otherwise if pods left the node.
+    /// True if removing pods from the node could resolve the rejection.
     pub(crate) is_resolvable: bool,
 }
 
 impl FilterRejection {
-    /// A no that holds whatever leaves the node.
+    /// Returns a rejection that holds even if all pods are removed from the node.
     pub(super) fn unresolvable(plugin: Plugin, reason: impl Into<Cow<'static, str>>) -> Self {
         Self { plugin, reasons: vec![reason.into()], is_resolvable: false }
     }
 
-    /// A no that may be over when pods leave the node.
+    /// Returns a rejection that removing pods from the node may resolve.
     pub(super) fn resolvable(plugin: Plugin, reason: impl Into<Cow<'static, str>>) -> Self {
         Self { plugin, reasons: vec![reason.into()], is_resolvable: true }
     }

@@ -1,5 +1,6 @@
-//! Topology spread constraints that must hold: the pods that a constraint selects in the node's domain may be `maxSkew` more than
-//! those in the emptiest domain. With fewer domains than `minDomains` the emptiest counts as empty.
+//! Required topology spread constraints. The number of selected pods in the node's domain may
+//! exceed that of the domain with the fewest by at most `maxSkew`. With fewer domains than
+//! `minDomains` that minimum counts as zero.
 
 use k8s_openapi::api::core::v1::{Pod, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -13,25 +14,26 @@ use crate::cluster::scheduler::classes::PodClass;
 use crate::cluster::scheduler::node::NodeInfo;
 use crate::cluster::scheduler::view::{NodeIx, View};
 
-/// The constraints of one pod, counted.
+/// The required spread constraints of one pod, with the counts of their domains.
 pub(super) struct SpreadFilter<'a> {
     constraints: Vec<CountedConstraint<'a>>,
 }
 
 struct CountedConstraint<'a> {
     constraint: &'a TopologySpreadConstraint,
-    /// Selected pods in each domain.
+    /// Number of selected pods in each domain.
     domains: FxHashMap<&'a str, i64>,
-    /// In the emptiest.
+    /// The smallest of these numbers.
     minimum: i64,
-    /// Whether the pod is one of those that are counted.
+    /// 1 if the constraint selects the pod itself, else 0.
     self_match: i64,
 }
 
 impl<'a> SpreadFilter<'a> {
-    pub(super) fn new(view: &'a View, pod: &'a Pod, wanted: Option<&[bool]>) -> Self {
+    pub(super) fn new(view: &'a View, pod: &'a Pod, affinity_matches: Option<&[bool]>) -> Self {
         let all: Vec<&TopologySpreadConstraint> = spread_constraints(pod).collect();
-        let constraints = all.iter().map(|constraint| count_constraint(view, pod, wanted, &all, constraint)).collect();
+        let constraints =
+            all.iter().map(|constraint| count_constraint(view, pod, affinity_matches, &all, constraint)).collect();
         Self { constraints }
     }
 
@@ -41,8 +43,8 @@ impl<'a> SpreadFilter<'a> {
                 let reason = "node(s) didn't match pod topology spread constraints (missing required label)";
                 return Err(FilterRejection::unresolvable(Plugin::PodTopologySpread, reason));
             };
-            let there = counted.domains.get(domain.as_str()).copied().unwrap_or_default();
-            if there + counted.self_match - counted.minimum > i64::from(counted.constraint.max_skew) {
+            let count = counted.domains.get(domain.as_str()).copied().unwrap_or_default();
+            if count + counted.self_match - counted.minimum > i64::from(counted.constraint.max_skew) {
                 let reason = "node(s) didn't match pod topology spread constraints";
                 return Err(FilterRejection::resolvable(Plugin::PodTopologySpread, reason));
             }
@@ -54,7 +56,7 @@ impl<'a> SpreadFilter<'a> {
 fn count_constraint<'a>(
     view: &'a View,
     pod: &'a Pod,
-    wanted: Option<&[bool]>,
+    affinity_matches: Option<&[bool]>,
     all: &[&'a TopologySpreadConstraint],
     constraint: &'a TopologySpreadConstraint,
 ) -> CountedConstraint<'a> {
@@ -63,7 +65,7 @@ fn count_constraint<'a>(
     for node in view.existing_nodes() {
         let info = view.node(node);
         let has_all_keys = all.iter().all(|constraint| info.labels.contains_key(&constraint.topology_key));
-        if has_all_keys && counts_node(constraint, pod, node, info, wanted) {
+        if has_all_keys && counts_node(constraint, pod, node, info, affinity_matches) {
             let domain = info.labels.get(&constraint.topology_key).map(String::as_str);
             domain_of[node.index()] = domain;
             domains.entry(domain.unwrap_or_default()).or_default();
@@ -76,35 +78,37 @@ fn count_constraint<'a>(
             }
         }
     }
-    let too_few = domains.len() < usize::try_from(constraint.min_domains.unwrap_or(1)).unwrap_or_default();
-    let minimum = if too_few { 0 } else { domains.values().copied().min().unwrap_or_default() };
+    let has_too_few_domains = domains.len() < usize::try_from(constraint.min_domains.unwrap_or(1)).unwrap_or_default();
+    let minimum = if has_too_few_domains { 0 } else { domains.values().copied().min().unwrap_or_default() };
     CountedConstraint { constraint, domains, minimum, self_match: i64::from(spread_selects(constraint, pod, pod)) }
 }
 
-/// The classes of a namespace that a constraint counts. A selector that selects everything counts nobody: kube-scheduler's way.
+/// Returns the classes of a namespace that a constraint counts. A selector that selects everything
+/// counts no pods, as in kube-scheduler.
 pub(in crate::cluster::scheduler) fn selected_classes<'a>(
     view: &'a View,
     namespace: &str,
     selector: Option<&'a LabelSelector>,
 ) -> impl Iterator<Item = &'a PodClass> {
-    let says_something = selector.is_some_and(|selector| {
+    let is_selective = selector.is_some_and(|selector| {
         selector.match_labels.iter().flatten().next().is_some()
             || selector.match_expressions.iter().flatten().next().is_some()
     });
     let classes = view.classes.in_namespace(namespace);
-    classes.filter(move |class| says_something && selects(selector, &class.labels))
+    classes.filter(move |class| is_selective && selects(selector, &class.labels))
 }
 
-/// Whether the constraint looks at a node: by default only at those that the pod's selector and affinity want, whatever their taints.
+/// Returns true if the constraint counts pods on the node. By default it counts only nodes that
+/// match the pod's node selector and affinity, and ignores taints.
 pub(in crate::cluster::scheduler) fn counts_node(
     constraint: &TopologySpreadConstraint,
     pod: &Pod,
     node: NodeIx,
     info: &NodeInfo,
-    wanted: Option<&[bool]>,
+    affinity_matches: Option<&[bool]>,
 ) -> bool {
     let ignores_affinity = constraint.node_affinity_policy.as_deref() == Some("Ignore");
     let honours_taints = constraint.node_taints_policy.as_deref() == Some("Honor");
-    (ignores_affinity || wanted.is_none_or(|wanted| wanted[node.index()]))
+    (ignores_affinity || affinity_matches.is_none_or(|matches| matches[node.index()]))
         && (!honours_taints || first_untolerated_taint(pod, &info.taints).is_none())
 }

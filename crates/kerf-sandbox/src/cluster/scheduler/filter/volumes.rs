@@ -1,5 +1,7 @@
-//! Volumes: claims must be bound to volumes that the node reaches, or such that a volume can be found or made for the node; a claim
-//! for one pod alone must be free; and no driver may get more volumes on a node than it can attach.
+//! Volume filters. A bound claim needs a volume that is usable on the node. For a claim that waits
+//! for its first consumer, a volume must exist or be provisionable for the node. A
+//! `ReadWriteOncePod` claim must not be in use, and no driver may exceed its limit of attached
+//! volumes per node.
 
 use std::collections::BTreeSet;
 
@@ -16,10 +18,11 @@ use crate::cluster::scheduler::storage::{Attachable, class_name, count_by_driver
 use crate::cluster::scheduler::view::{View, claim_key};
 use crate::cluster::volumes::{CLAIM_SELECTED_NODE, best_match, is_bound};
 
-/// A class that makes no volumes: people do.
+/// Provisioner of classes whose volumes are created by hand.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// The labels of a volume that say where it is, and what nodes call the same; a value may list several places, joined by `__`.
+/// Topology labels of volumes, each with the label of nodes that has the same meaning. A volume's
+/// label may list several values, joined by `__`.
 const VOLUME_TOPOLOGY_LABELS: [(&str, &str); 4] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
@@ -27,24 +30,24 @@ const VOLUME_TOPOLOGY_LABELS: [(&str, &str); 4] = [
     ("topology.kubernetes.io/region", "topology.kubernetes.io/region"),
 ];
 
-/// The claims of one pod, looked up.
+/// The claims of one pod with their volumes and classes.
 pub(super) struct VolumeFilter<'a> {
     view: &'a View,
     rejection: Option<FilterRejection>,
     bound: Vec<&'a PersistentVolume>,
     /// Claims that wait for their first consumer, smallest first.
     waiting: Vec<(SmolStr, &'a PersistentVolumeClaim, Option<&'a StorageClass>)>,
-    /// A claim for one pod alone is another's.
+    /// True if another pod uses one of the pod's `ReadWriteOncePod` claims.
     is_exclusive_claim_in_use: bool,
     volumes_to_attach: BTreeSet<Attachable>,
 }
 
-/// What must happen to a pod's claims before it can run on a node.
+/// The volume bindings that must be done before a pod can run on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VolumeBindings {
-    /// Claims, each with the volume that it gets.
+    /// Claims, each with the existing volume that it gets.
     pub(crate) existing: Vec<(SmolStr, SmolStr)>,
-    /// Claims for which a volume is to be made.
+    /// Claims for which a volume must be provisioned.
     pub(crate) provisioned: Vec<SmolStr>,
 }
 
@@ -70,9 +73,9 @@ impl<'a> VolumeFilter<'a> {
         for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
             let Some((name, ephemeral)) = claim_of(pod, volume) else { continue };
             let key = claim_key(info, &name);
-            if let Err(why) = state.add_claim(key, &name, ephemeral, pod) {
-                // The first reason is the one that is told.
-                state.rejection.get_or_insert(FilterRejection::unresolvable(Plugin::VolumeBinding, why));
+            if let Err(reason) = state.add_claim(key, &name, ephemeral, pod) {
+                // The event reports the first reason.
+                state.rejection.get_or_insert(FilterRejection::unresolvable(Plugin::VolumeBinding, reason));
             }
         }
         let unbound = "pod has unbound immediate PersistentVolumeClaims";
@@ -104,13 +107,13 @@ impl<'a> VolumeFilter<'a> {
             return Err(format!("persistentvolumeclaim {name:?} is being deleted"));
         }
         if ephemeral && !belongs_to(claim, pod) {
-            let of = pod.metadata.name.as_deref().unwrap_or_default();
-            let home = pod.metadata.namespace.as_deref().unwrap_or_default();
-            return Err(format!("PVC {key} was not created for pod {home}/{of} (pod is not owner)"));
+            let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
+            let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+            return Err(format!("PVC {key} was not created for pod {namespace}/{pod_name} (pod is not owner)"));
         }
-        let alone = spec.and_then(|spec| spec.access_modes.as_ref());
-        let alone = alone.is_some_and(|modes| modes.iter().any(|mode| mode == "ReadWriteOncePod"));
-        self.is_exclusive_claim_in_use |= alone && self.view.is_claim_in_use(&key);
+        let access_modes = spec.and_then(|spec| spec.access_modes.as_ref());
+        let is_exclusive = access_modes.is_some_and(|modes| modes.iter().any(|mode| mode == "ReadWriteOncePod"));
+        self.is_exclusive_claim_in_use |= is_exclusive && self.view.is_claim_in_use(&key);
         self.volumes_to_attach.extend(storage.attachable_for(&key));
         if is_bound(claim) {
             let Some(volume) = storage.volumes.get(volume_name) else {
@@ -124,7 +127,8 @@ impl<'a> VolumeFilter<'a> {
         Ok(())
     }
 
-    /// What stands in the way on every node.
+    /// Returns the rejection that holds for every node. Returns `None` if each node must be
+    /// checked.
     pub(super) fn pre_filter(&self) -> Option<FilterRejection> {
         self.rejection.clone()
     }
@@ -160,7 +164,8 @@ impl<'a> VolumeFilter<'a> {
         self.plan_bindings(node).unwrap_or_default()
     }
 
-    /// How the waiting claims get their volumes on the node; none if one cannot.
+    /// Assigns volumes to the waiting claims for the node. Returns `None` if this is impossible for
+    /// one of them.
     fn plan_bindings(&self, node: &NodeInfo) -> Option<VolumeBindings> {
         let mut bindings = VolumeBindings::default();
         for (key, claim, class) in &self.waiting {
@@ -171,10 +176,10 @@ impl<'a> VolumeFilter<'a> {
                 Some(selected) if *selected != node.name => return None,
                 Some(_) => {}
                 None => {
-                    let taken = |name: &str| bindings.existing.iter().any(|(_, volume)| volume == name);
+                    let is_taken = |name: &str| bindings.existing.iter().any(|(_, volume)| volume == name);
                     let candidates = self.view.storage.volumes_of_class(class_name);
-                    let found = best_match(claim, candidates, Some((&node.name, &node.labels)), taken);
-                    if let Some(volume) = found {
+                    let matching_volume = best_match(claim, candidates, Some((&node.name, &node.labels)), is_taken);
+                    if let Some(volume) = matching_volume {
                         let name = volume.metadata.name.as_deref().unwrap_or_default();
                         bindings.existing.push((key.clone(), name.into()));
                         continue;
@@ -197,23 +202,28 @@ impl<'a> VolumeFilter<'a> {
             return false;
         };
         let claims = node.pods.values().flat_map(|pod| pod.claims.iter().map(|claim| claim_key(pod, claim)));
-        let mut there: BTreeSet<Attachable> = claims.filter_map(|key| storage.attachable_for(&key)).collect();
-        there.extend(storage.attached(&node.name));
-        let new: BTreeSet<Attachable> = self.volumes_to_attach.difference(&there).cloned().collect();
-        let attached = count_by_driver(&there);
-        count_by_driver(&new).into_iter().any(|(driver, count)| {
-            limits.get(driver).is_some_and(|limit| attached.get(driver).copied().unwrap_or_default() + count > *limit)
+        let mut attached_volumes: BTreeSet<Attachable> =
+            claims.filter_map(|key| storage.attachable_for(&key)).collect();
+        attached_volumes.extend(storage.attached(&node.name));
+        let new_volumes: BTreeSet<Attachable> = self.volumes_to_attach.difference(&attached_volumes).cloned().collect();
+        let attached_counts = count_by_driver(&attached_volumes);
+        count_by_driver(&new_volumes).into_iter().any(|(driver, count)| {
+            limits
+                .get(driver)
+                .is_some_and(|limit| attached_counts.get(driver).copied().unwrap_or_default() + count > *limit)
         })
     }
 }
 
-/// Whether a claim without a volume may wait until its pod has a node.
+/// Returns true if an unbound claim is bound only after its pod has a node.
 fn waits_for_first_consumer(claim: &PersistentVolumeClaim, class: Option<&StorageClass>) -> bool {
-    let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).is_some_and(|name| !name.is_empty());
-    !named && class.is_some_and(|class| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"))
+    let names_volume =
+        claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).is_some_and(|name| !name.is_empty());
+    !names_volume && class.is_some_and(|class| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"))
 }
 
-/// The claim behind a volume of a pod, and whether it is made for the pod.
+/// Returns the name of the claim behind a pod's volume, and true if it is an ephemeral claim that
+/// is created for the pod. Returns `None` if the volume has no claim.
 fn claim_of(pod: &Pod, volume: &Volume) -> Option<(String, bool)> {
     if let Some(source) = &volume.persistent_volume_claim {
         return Some((source.claim_name.clone(), false));
@@ -227,15 +237,16 @@ fn belongs_to(claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
     owners.any(|owner| owner.controller == Some(true) && Some(&owner.uid) == pod.metadata.uid.as_ref())
 }
 
-/// Whether the node is in the zone and region that the volume's labels name, if both say where they are.
+/// Returns true if the node is in the zone and region of the volume's labels. A node without
+/// topology labels matches every volume.
 fn is_in_zone_of(volume: &PersistentVolume, labels: &Labels) -> bool {
-    let theirs = labels_or_empty(volume.metadata.labels.as_ref());
-    let nowhere = VOLUME_TOPOLOGY_LABELS.iter().all(|(key, _)| !labels.contains_key(*key));
-    nowhere
-        || VOLUME_TOPOLOGY_LABELS.iter().all(|(old, new)| {
-            theirs.get(*old).is_none_or(|places| {
-                let here = labels.get(*old).or_else(|| labels.get(*new));
-                here.is_some_and(|here| places.split("__").any(|place| place == here))
+    let volume_labels = labels_or_empty(volume.metadata.labels.as_ref());
+    let node_has_no_topology = VOLUME_TOPOLOGY_LABELS.iter().all(|(key, _)| !labels.contains_key(*key));
+    node_has_no_topology
+        || VOLUME_TOPOLOGY_LABELS.iter().all(|(volume_key, node_key)| {
+            volume_labels.get(*volume_key).is_none_or(|allowed| {
+                let node_value = labels.get(*volume_key).or_else(|| labels.get(*node_key));
+                node_value.is_some_and(|node_value| allowed.split("__").any(|value| value == node_value))
             })
         })
 }

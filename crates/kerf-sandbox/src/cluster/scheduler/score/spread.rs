@@ -1,6 +1,6 @@
-//! Topology spread constraints that are wishes, and those that every pod of a service or an owner has by default: at most three
-//! more on one host than on others, at most five more in one zone. The fewer selected pods in a node's domains the better; domains of
-//! which there are few weigh less.
+//! Scores of soft topology spread constraints (`ScheduleAnyway`). Pods of a Service or an owner
+//! without constraints of their own get kube-scheduler's defaults: `maxSkew` 3 per host and 5 per
+//! zone. Fewer selected pods in a node's domains are better. Keys with few domains weigh less.
 
 use k8s_openapi::api::core::v1::{Pod, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -17,59 +17,61 @@ struct SoftConstraint<'a> {
     key: &'a str,
     max_skew: i64,
     weight: f64,
-    /// Selected pods in each domain of the candidates; not used for hosts.
+    /// Number of selected pods in each domain of the candidate nodes. Unused if the key is the
+    /// hostname.
     domains: FxHashMap<&'a str, i64>,
-    /// Selected pods on each node, by place.
+    /// Number of selected pods by node slot.
     on_node: Vec<i64>,
 }
 
-/// The score of each node; none if the pod has no such wish.
+/// Returns the score of each node; `None` if the pod has no soft constraint.
 pub(super) fn scores(view: &View, pod: &Pod, nodes: &[NodeIx]) -> Option<Vec<i64>> {
     let own = pod.spec.as_ref().and_then(|spec| spec.topology_spread_constraints.as_deref()).unwrap_or_default();
     let defaults = if own.is_empty() { default_constraints(view, pod) } else { Vec::new() };
-    let strict = !own.is_empty();
+    let has_own_constraints = !own.is_empty();
     let constraints: Vec<&TopologySpreadConstraint> =
         own.iter().chain(&defaults).filter(|c| c.when_unsatisfiable == "ScheduleAnyway").collect();
     if constraints.is_empty() {
         return None;
     }
-    // Nodes that lack a key are not scored, unless the constraints are those that everybody has.
-    let scored = |node: &NodeInfo| !strict || constraints.iter().all(|c| node.labels.contains_key(&c.topology_key));
+    // Nodes without one of the keys are not scored, unless the constraints are the defaults.
+    let scored =
+        |node: &NodeInfo| !has_own_constraints || constraints.iter().all(|c| node.labels.contains_key(&c.topology_key));
     let candidates = nodes.iter().filter(|node| scored(view.node(**node))).count();
-    let wanted = affinity_matches(view, pod);
-    let wishes: Vec<SoftConstraint<'_>> = constraints
+    let affinity_matches = affinity_matches(view, pod);
+    let soft_constraints: Vec<SoftConstraint<'_>> = constraints
         .iter()
         .map(|constraint| {
-            let mut wish = soft_constraint(view, pod, nodes, constraint, &scored, wanted.as_deref());
-            let size = if constraint.topology_key == HOSTNAME { candidates } else { wish.domains.len() };
-            wish.weight = ((size + 2) as f64).ln();
-            wish
+            let mut soft = soft_constraint(view, pod, nodes, constraint, &scored, affinity_matches.as_deref());
+            let size = if constraint.topology_key == HOSTNAME { candidates } else { soft.domains.len() };
+            soft.weight = ((size + 2) as f64).ln();
+            soft
         })
         .collect();
     let raw: Vec<Option<i64>> = nodes
         .iter()
-        .map(|node| scored(view.node(*node)).then(|| spread_penalty(&wishes, *node, view.node(*node))))
+        .map(|node| scored(view.node(*node)).then(|| spread_penalty(&soft_constraints, *node, view.node(*node))))
         .collect();
-    let least = raw.iter().flatten().copied().min().unwrap_or_default();
-    let most = raw.iter().flatten().copied().max().unwrap_or_default();
+    let lowest = raw.iter().flatten().copied().min().unwrap_or_default();
+    let highest = raw.iter().flatten().copied().max().unwrap_or_default();
     let score = |raw: Option<i64>| match raw {
         None => 0,
-        Some(_) if most == 0 => MAX_NODE_SCORE,
-        Some(raw) => MAX_NODE_SCORE * (most + least - raw) / most,
+        Some(_) if highest == 0 => MAX_NODE_SCORE,
+        Some(raw) => MAX_NODE_SCORE * (highest + lowest - raw) / highest,
     };
     Some(raw.into_iter().map(score).collect())
 }
 
-fn spread_penalty(wishes: &[SoftConstraint<'_>], place: NodeIx, node: &NodeInfo) -> i64 {
+fn spread_penalty(soft_constraints: &[SoftConstraint<'_>], node_ix: NodeIx, node: &NodeInfo) -> i64 {
     let mut sum = 0.0;
-    for wish in wishes {
-        let Some(domain) = node.labels.get(wish.key) else { continue };
-        let count = if wish.key == HOSTNAME {
-            wish.on_node[place.index()]
+    for soft in soft_constraints {
+        let Some(domain) = node.labels.get(soft.key) else { continue };
+        let count = if soft.key == HOSTNAME {
+            soft.on_node[node_ix.index()]
         } else {
-            wish.domains.get(domain.as_str()).copied().unwrap_or_default()
+            soft.domains.get(domain.as_str()).copied().unwrap_or_default()
         };
-        sum += count as f64 * wish.weight + (wish.max_skew - 1) as f64;
+        sum += count as f64 * soft.weight + (soft.max_skew - 1) as f64;
     }
     sum.round() as i64
 }
@@ -80,7 +82,7 @@ fn soft_constraint<'a>(
     nodes: &[NodeIx],
     constraint: &'a TopologySpreadConstraint,
     scored: &dyn Fn(&NodeInfo) -> bool,
-    wanted: Option<&[bool]>,
+    affinity_matches: Option<&[bool]>,
 ) -> SoftConstraint<'a> {
     let key = constraint.topology_key.as_str();
     let mut domains: FxHashMap<&'a str, i64> = FxHashMap::default();
@@ -93,12 +95,16 @@ fn soft_constraint<'a>(
     for class in selected_classes(view, namespace(pod), constraint.label_selector.as_ref()) {
         for (node, count) in &class.nodes {
             let info = view.node(*node);
-            let staying = i64::from(count.not_deleting);
-            on_node[node.index()] += staying;
-            if key != HOSTNAME && info.exists && scored(info) && counts_node(constraint, pod, *node, info, wanted) {
+            let not_deleting = i64::from(count.not_deleting);
+            on_node[node.index()] += not_deleting;
+            if key != HOSTNAME
+                && info.exists
+                && scored(info)
+                && counts_node(constraint, pod, *node, info, affinity_matches)
+            {
                 let domain = info.labels.get(key).map_or("", String::as_str);
                 if let Some(count) = domains.get_mut(domain) {
-                    *count += staying;
+                    *count += not_deleting;
                 }
             }
         }
@@ -107,27 +113,27 @@ fn soft_constraint<'a>(
 }
 
 fn affinity_matches(view: &View, pod: &Pod) -> Option<Vec<bool>> {
-    let asks = pod.spec.as_ref().is_some_and(|spec| spec.node_selector.is_some())
+    let has_node_rules = pod.spec.as_ref().is_some_and(|spec| spec.node_selector.is_some())
         || required_node_affinity_terms(pod).is_some();
-    asks.then(|| {
-        let mut wanted = vec![false; view.slot_count()];
+    has_node_rules.then(|| {
+        let mut matches = vec![false; view.slot_count()];
         for node in view.existing_nodes() {
             let info = view.node(node);
-            wanted[node.index()] = node_affinity_matches(pod, &info.name, &info.labels);
+            matches[node.index()] = node_affinity_matches(pod, &info.name, &info.labels);
         }
-        wanted
+        matches
     })
 }
 
-/// What is wished of every pod that belongs with others, if it says nothing itself.
+/// Returns the default constraints of a pod that belongs to a Service or an owner.
 fn default_constraints(view: &View, pod: &Pod) -> Vec<TopologySpreadConstraint> {
-    let Some(companions) = view.workloads.default_spread_selector(pod) else { return Vec::new() };
-    let wish = |key: &str, max_skew: i32, selector: LabelSelector| TopologySpreadConstraint {
+    let Some(selector) = view.workloads.default_spread_selector(pod) else { return Vec::new() };
+    let default_constraint = |key: &str, max_skew: i32, selector: LabelSelector| TopologySpreadConstraint {
         topology_key: key.to_owned(),
         max_skew,
         when_unsatisfiable: "ScheduleAnyway".to_owned(),
         label_selector: Some(selector),
         ..TopologySpreadConstraint::default()
     };
-    vec![wish(HOSTNAME, 3, companions.clone()), wish(ZONE, 5, companions)]
+    vec![default_constraint(HOSTNAME, 3, selector.clone()), default_constraint(ZONE, 5, selector)]
 }

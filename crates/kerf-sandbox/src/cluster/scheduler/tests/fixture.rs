@@ -1,10 +1,13 @@
-//! A small language for clusters, so that a placement case is a line. Statements are separated by `|`, words by spaces:
+//! A small language for clusters, so that a placement case fits on one line. Statements are
+//! separated by `|` and words by spaces:
 //!
 //! ```text
-//! node a cpu=4 zone=z1 taint=gpu=yes:NoSchedule | pod x on=a app=web cpu=1 | new app=web spread=1*app:web@zone
+//! node a cpu=4 zone=z1 taint=gpu=yes:NoSchedule
+//!     | pod x on=a app=web cpu=1 | new app=web spread=1*app:web@zone
 //! ```
-//! `new` is the pod that looks for a node. `@host` and `@zone` stand for the two well-known topology keys. A selector is
-//! `key:value`, an expression `key:In:a,b`; expressions are joined by `&`. The words of each kind are the arms of the matches below.
+//! `new` is the pod to schedule. `@host` and `@zone` stand for the two well-known topology keys. A
+//! selector is `key:value`, an expression `key:In:a,b`; expressions are joined by `&`. The words of
+//! each kind are the arms of the matches below.
 
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -17,7 +20,7 @@ use crate::cluster::scheduler::pod;
 use crate::cluster::scheduler::view::View;
 use crate::cluster::scheduler::workloads::OwnerKind;
 
-/// The objects of a cluster, in the order in which they were written down.
+/// The objects of a cluster, in the order of the text.
 #[derive(Debug, Default)]
 pub(super) struct ClusterFixture {
     pub(super) nodes: Vec<Value>,
@@ -26,22 +29,22 @@ pub(super) struct ClusterFixture {
 }
 
 impl ClusterFixture {
-    /// Reads a cluster. A word that means nothing stops the test.
+    /// Parses a cluster. Panics on an unknown word.
     pub(super) fn parse(text: &str) -> Self {
-        let mut world = Self::default();
+        let mut cluster = Self::default();
         for statement in text.split('|').map(str::trim).filter(|statement| !statement.is_empty()) {
             let mut words = statement.split_whitespace();
             match words.next().unwrap() {
-                "node" => world.nodes.push(node(words.next().unwrap(), words)),
-                "pod" => world.pods.push(pod(words.next().unwrap(), words)),
-                "new" => world.pods.push(pod("new", words)),
-                kind => world.others.push(other(kind, words.next().unwrap(), words)),
+                "node" => cluster.nodes.push(node(words.next().unwrap(), words)),
+                "pod" => cluster.pods.push(pod(words.next().unwrap(), words)),
+                "new" => cluster.pods.push(pod("new", words)),
+                kind => cluster.others.push(other(kind, words.next().unwrap(), words)),
             }
         }
-        world
+        cluster
     }
 
-    /// The cluster as the scheduler knows it.
+    /// Returns the scheduler's view of the cluster.
     pub(super) fn view(&self) -> View {
         let mut view = View::new();
         for object in &self.others {
@@ -66,8 +69,8 @@ impl ClusterFixture {
             }
         }
         for node in &self.nodes {
-            let described = NodeDescription::decode(node.to_string().as_bytes(), &mut view.resource_names).unwrap();
-            view.put_node(described);
+            let description = NodeDescription::decode(node.to_string().as_bytes(), &mut view.resource_names).unwrap();
+            view.put_node(description);
         }
         for pod in &self.pods {
             view.put_pod(pod::decode_pod(pod.to_string().as_bytes()).unwrap());
@@ -75,22 +78,22 @@ impl ClusterFixture {
         view
     }
 
-    /// The same objects, decoded, for the referee.
+    /// Returns the decoded objects, for the referee.
     pub(super) fn decoded(&self) -> RefereeInput {
-        let of = |kind: &str| self.others.iter().filter(move |object| object["kind"] == kind).collect::<Vec<_>>();
+        let of_kind = |kind: &str| self.others.iter().filter(move |object| object["kind"] == kind).collect::<Vec<_>>();
         RefereeInput {
             nodes: self.nodes.iter().map(decode).collect(),
             pods: self.pods.iter().map(decode).collect(),
-            namespaces: of("Namespace").into_iter().map(decode).collect(),
-            claims: of("PersistentVolumeClaim").into_iter().map(decode).collect(),
-            volumes: of("PersistentVolume").into_iter().map(decode).collect(),
-            classes: of("StorageClass").into_iter().map(decode).collect(),
-            csi: of("CSINode").into_iter().map(decode).collect(),
+            namespaces: of_kind("Namespace").into_iter().map(decode).collect(),
+            claims: of_kind("PersistentVolumeClaim").into_iter().map(decode).collect(),
+            volumes: of_kind("PersistentVolume").into_iter().map(decode).collect(),
+            classes: of_kind("StorageClass").into_iter().map(decode).collect(),
+            csi: of_kind("CSINode").into_iter().map(decode).collect(),
         }
     }
 }
 
-/// What the referee reads.
+/// The objects that the referee reads.
 pub(super) struct RefereeInput {
     pub(super) nodes: Vec<Node>,
     pub(super) pods: Vec<Pod>,
@@ -151,20 +154,20 @@ fn node<'a>(name: &str, words: impl Iterator<Item = &'a str>) -> Value {
     node
 }
 
-/// `key=value:Effect` or `key:Effect`.
+/// Parses `key=value:Effect` or `key:Effect`.
 fn taint(text: &str) -> Value {
-    let (what, effect) = text.rsplit_once(':').unwrap();
-    let (key, value) = what.split_once('=').unwrap_or((what, ""));
+    let (key_value, effect) = text.rsplit_once(':').unwrap();
+    let (key, value) = key_value.split_once('=').unwrap_or((key_value, ""));
     json!({"key": key, "value": value, "effect": effect})
 }
 
-/// `*`, `key`, `key=value`, each with `:Effect` or without.
+/// Parses `*`, `key` or `key=value`, each with or without `:Effect`.
 fn toleration(text: &str) -> Value {
-    let (what, effect) = text.split_once(':').unwrap_or((text, ""));
-    let mut toleration = match what.split_once('=') {
+    let (key_value, effect) = text.split_once(':').unwrap_or((text, ""));
+    let mut toleration = match key_value.split_once('=') {
         Some((key, value)) => json!({"key": key, "operator": "Equal", "value": value}),
-        None if what == "*" => json!({"operator": "Exists"}),
-        None => json!({"key": what, "operator": "Exists"}),
+        None if key_value == "*" => json!({"operator": "Exists"}),
+        None => json!({"key": key_value, "operator": "Exists"}),
     };
     if !effect.is_empty() {
         toleration["effect"] = effect.into();
@@ -173,11 +176,11 @@ fn toleration(text: &str) -> Value {
 }
 
 fn push(object: &mut Value, path: &[&str], item: Value) {
-    let mut here = object;
+    let mut target = object;
     for key in path {
-        here = &mut here[*key];
+        target = &mut target[*key];
     }
-    match here {
+    match target {
         Value::Array(items) => items.push(item),
         other => *other = json!([item]),
     }
@@ -234,8 +237,8 @@ fn pod<'a>(name: &str, words: impl Iterator<Item = &'a str>) -> Value {
             }
             "prefer" => {
                 let (weight, term) = value.split_once('*').unwrap();
-                let wish = json!({"weight": weight.parse::<i32>().unwrap(), "preference": node_term(term)});
-                push(&mut pod, &["spec", "affinity", "nodeAffinity", PREFERRED], wish);
+                let preference = json!({"weight": weight.parse::<i32>().unwrap(), "preference": node_term(term)});
+                push(&mut pod, &["spec", "affinity", "nodeAffinity", PREFERRED], preference);
             }
             "near" => push(&mut pod, &["spec", "affinity", "podAffinity", REQUIRED], pod_term(value)),
             "away" => push(&mut pod, &["spec", "affinity", "podAntiAffinity", REQUIRED], pod_term(value)),
@@ -259,7 +262,7 @@ fn pod<'a>(name: &str, words: impl Iterator<Item = &'a str>) -> Value {
             other => match other.split_once(':') {
                 Some(("label", label)) => pod["metadata"]["labels"][label] = value.into(),
                 Some(("ask", resource)) => {
-                    // What cannot be overcommitted has a limit that is its request.
+                    // A resource that cannot be overcommitted needs a limit equal to its request.
                     requests(&mut pod, resource);
                     pod["spec"]["containers"][0]["resources"]["limits"][resource] = value.into();
                 }
@@ -271,7 +274,7 @@ fn pod<'a>(name: &str, words: impl Iterator<Item = &'a str>) -> Value {
     pod
 }
 
-/// `8080`, `8080/UDP`, `8080@10.0.0.1`.
+/// Parses `8080`, `8080/UDP` or `8080@10.0.0.1`.
 fn push_port(pod: &mut Value, text: &str) {
     let (text, ip) = text.split_once('@').unwrap_or((text, ""));
     let (number, protocol) = text.split_once('/').unwrap_or((text, "TCP"));
@@ -280,7 +283,7 @@ fn push_port(pod: &mut Value, text: &str) {
     push(&mut pod["spec"]["containers"][0], &["ports"], port);
 }
 
-/// `key:In:a,b`, `key:Exists`; joined by `&`. The key `name` is the node's name.
+/// Parses `key:In:a,b` and `key:Exists`, joined by `&`. The key `name` is the node's name.
 fn expressions(text: &str) -> Vec<Value> {
     let expression = |text: &str| {
         let mut parts = text.split(':');
@@ -302,7 +305,8 @@ fn node_term(text: &str) -> Value {
     json!({"matchExpressions": labels, "matchFields": fields})
 }
 
-/// `key:value` is a label, `key:In:a,b` an expression, `*` everything, nothing at all nothing.
+/// Parses `key:value` as a label and `key:In:a,b` as an expression. `*` selects everything, an
+/// empty text nothing.
 fn selector(text: &str) -> Value {
     match text {
         "" => Value::Null,
@@ -315,10 +319,10 @@ fn selector(text: &str) -> Value {
     }
 }
 
-/// `SELECTOR@TOPOLOGY` and, for other namespaces, `/ns1,ns2` or `/?SELECTOR` of namespaces.
+/// Parses `SELECTOR@TOPOLOGY`. For other namespaces `/ns1,ns2` or `/?SELECTOR` follows.
 fn pod_term(text: &str) -> Value {
-    let (what, namespaces) = text.split_once('/').unwrap_or((text, ""));
-    let (select, key) = what.rsplit_once('@').unwrap();
+    let (selector_and_key, namespaces) = text.split_once('/').unwrap_or((text, ""));
+    let (select, key) = selector_and_key.rsplit_once('@').unwrap();
     let mut term = json!({"labelSelector": selector(select), "topologyKey": topology(key)});
     if let Some(select) = namespaces.strip_prefix('?') {
         term["namespaceSelector"] = selector(select);
@@ -333,11 +337,12 @@ fn weighted(text: &str) -> Value {
     json!({"weight": weight.parse::<i32>().unwrap(), "podAffinityTerm": pod_term(term)})
 }
 
-/// `SKEW*SELECTOR@TOPOLOGY` and `!min=2`, `!affinity=Ignore`, `!taints=Honor`.
+/// Parses `SKEW*SELECTOR@TOPOLOGY` with the options `!min=2`, `!affinity=Ignore` and
+/// `!taints=Honor`.
 fn spread(text: &str, when: &str) -> Value {
     let mut parts = text.split('!');
-    let (skew, what) = parts.next().unwrap().split_once('*').unwrap();
-    let (select, key) = what.rsplit_once('@').unwrap();
+    let (skew, selector_and_key) = parts.next().unwrap().split_once('*').unwrap();
+    let (select, key) = selector_and_key.rsplit_once('@').unwrap();
     let mut constraint = json!({
         "maxSkew": skew.parse::<i32>().unwrap(), "topologyKey": topology(key), "whenUnsatisfiable": when,
         "labelSelector": selector(select),

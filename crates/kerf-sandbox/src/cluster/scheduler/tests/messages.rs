@@ -1,27 +1,29 @@
-//! What people read when a pod finds no node, word for word.
+//! The exact texts for pods that no node accepts.
+
+use kerf_runtime::Rng;
 
 use super::fixture::ClusterFixture;
 use crate::cluster::scheduler::attempt::{AttemptOutcome, Rotation, attempt};
 use crate::cluster::scheduler::message::truncate_note;
 use crate::cluster::scheduler::preempt::preempt;
-use crate::rng::Rng;
 
-/// The clusters of the tables.
+/// Returns the clusters of the tables.
 pub(super) fn cluster_texts() -> impl Iterator<Item = &'static str> {
     FILTERS.iter().chain(PREEMPTION).map(|(text, _)| *text)
 }
 
-/// What the filters say, and what is added after that (nothing if others leave).
+/// Returns the text of the filters and the text of preemption that follows it (`None` if there are
+/// victims).
 pub(super) fn message_parts(text: &str) -> (String, Option<String>) {
     let mut view = ClusterFixture::parse(text).view();
     let info = view.pod("default/new").unwrap().clone();
     let pod = info.unscheduled_pod.clone().unwrap();
-    let mut chance = Rng::new(1);
-    let diagnosis = match attempt(&mut view, &pod, &info, &mut Rotation::default(), &mut chance) {
+    let mut rng = Rng::new(1);
+    let diagnosis = match attempt(&mut view, &pod, &info, &mut Rotation::default(), &mut rng) {
         AttemptOutcome::Unschedulable(diagnosis) => diagnosis,
         other => panic!("{other:?} for {text}"),
     };
-    let preemption = preempt(&mut view, &pod, &info, &diagnosis, &mut chance);
+    let preemption = preempt(&mut view, &pod, &info, &diagnosis, &mut rng);
     (diagnosis.message(), preemption.message_suffix())
 }
 
@@ -112,7 +114,7 @@ const FILTERS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn filters_say_why() {
+fn filters_report_their_reasons() {
     for (text, expected) in FILTERS.iter().copied() {
         assert_eq!(message_parts(text).0, expected, "{text}");
     }
@@ -137,16 +139,16 @@ const PREEMPTION: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn preemption_says_why_not() {
+fn preemption_reports_why_it_does_not_help() {
     for (text, expected) in PREEMPTION.iter().copied() {
-        let devices = "no new claims to deallocate, preemption: ";
-        let words = message_parts(text).1.unwrap();
-        assert_eq!(words.strip_prefix(devices).unwrap_or(&words), expected, "{text}");
+        let device_prefix = "no new claims to deallocate, preemption: ";
+        let suffix = message_parts(text).1.unwrap();
+        assert_eq!(suffix.strip_prefix(device_prefix).unwrap_or(&suffix), expected, "{text}");
     }
 }
 
 #[test]
-fn a_note_is_not_longer_than_an_event_may_say() {
+fn a_note_is_not_longer_than_an_event_allows() {
     assert_eq!(truncate_note("short"), "short");
     let long = "ü".repeat(1000);
     let note = truncate_note(&long);

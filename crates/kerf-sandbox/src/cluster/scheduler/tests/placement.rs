@@ -1,47 +1,47 @@
-//! Which nodes may take a pod: a row for each rule of each filter, with the exact set of nodes. Each row is also put to the referee,
-//! which knows the same rules by other code.
+//! Feasible nodes: a row for each rule of each filter, with the exact set of nodes. The referee,
+//! which implements the same rules independently, checks each row, too.
 
 use super::fixture::ClusterFixture;
 use super::referee;
 use crate::cluster::scheduler::filter::{PodFilter, PreFilterResult};
 use crate::cluster::scheduler::view::View;
 
-/// What it shows, the cluster, the nodes that may take `new` (`-` for none).
+/// Name of the case, the cluster, and the feasible nodes of `new` (`-` for none).
 pub(super) type PlacementCase = (&'static str, &'static str, &'static str);
 
-/// The clusters of all tables.
+/// Returns the clusters of all tables.
 pub(super) fn cluster_texts() -> impl Iterator<Item = &'static str> {
     let tables = [RESOURCES, TAINTS, NODE_AFFINITY, PORTS, SPREAD, POD_AFFINITY, VOLUMES, UNKNOWN_TO_REFEREE];
     tables.into_iter().flatten().map(|(_, text, _)| *text)
 }
 
-/// The nodes that may take the pod `new`, by name.
+/// Returns the names of the feasible nodes of the pod `new`.
 pub(super) fn feasible(view: &View) -> Vec<String> {
     let info = view.pod("default/new").unwrap();
     let pod = info.unscheduled_pod.clone().unwrap();
-    let question = PodFilter::new(view, &pod, info);
-    let named = match question.pre_filter() {
+    let filter = PodFilter::new(view, &pod, info);
+    let named = match filter.pre_filter() {
         PreFilterResult::None(_) => return Vec::new(),
         PreFilterResult::Named(names) => Some(names),
         PreFilterResult::AllNodes => None,
     };
-    let asked =
+    let candidates =
         view.existing_nodes().filter(|node| named.as_ref().is_none_or(|names| names.contains(&view.node(*node).name)));
     let mut nodes: Vec<String> =
-        asked.filter(|node| question.check(*node).is_ok()).map(|node| view.node(node).name.to_string()).collect();
+        candidates.filter(|node| filter.check(*node).is_ok()).map(|node| view.node(node).name.to_string()).collect();
     nodes.sort();
     nodes
 }
 
 fn check(rows: &[PlacementCase]) {
     for (name, text, expected) in rows {
-        let world = ClusterFixture::parse(text);
-        let found = feasible(&world.view());
-        let mut wanted: Vec<&str> = expected.split_whitespace().filter(|node| *node != "-").collect();
-        wanted.sort_unstable();
-        assert_eq!(found, wanted, "{name}: {text}");
-        if let Some(second) = referee::feasible(&world) {
-            assert_eq!(second, wanted, "the referee sees it otherwise: {name}: {text}");
+        let cluster = ClusterFixture::parse(text);
+        let nodes = feasible(&cluster.view());
+        let mut expected_nodes: Vec<&str> = expected.split_whitespace().filter(|node| *node != "-").collect();
+        expected_nodes.sort_unstable();
+        assert_eq!(nodes, expected_nodes, "{name}: {text}");
+        if let Some(referee_nodes) = referee::feasible(&cluster) {
+            assert_eq!(referee_nodes, expected_nodes, "the referee sees it otherwise: {name}: {text}");
         }
     }
 }
@@ -178,9 +178,9 @@ fn host_ports() {
 }
 
 #[test]
-fn ports_of_sidecars_are_ports() {
-    let world = ClusterFixture::parse("node a | node b | pod x on=a sidecar=80 | new port=80");
-    assert_eq!(feasible(&world.view()), ["b"], "the referee leaves these out");
+fn host_ports_of_sidecars_count() {
+    let cluster = ClusterFixture::parse("node a | node b | pod x on=a sidecar=80 | new port=80");
+    assert_eq!(feasible(&cluster.view()), ["b"], "the referee leaves these out");
 }
 
 const SPREAD: &[PlacementCase] = &[
@@ -478,7 +478,8 @@ fn volumes() {
     check(VOLUMES);
 }
 
-/// What the referee leaves out: claims for one pod alone, volumes that wait to be matched, claims of other pods' making.
+/// Cases that the referee does not model: `ReadWriteOncePod` claims, matching of unbound volumes,
+/// and ephemeral claims of other pods.
 const UNKNOWN_TO_REFEREE: &[PlacementCase] = &[
     ("for one pod alone, free", "node a | claim c to=v mode=ReadWriteOncePod | pv v for=c | new vol=c", "a"),
     (
@@ -545,9 +546,9 @@ const UNKNOWN_TO_REFEREE: &[PlacementCase] = &[
 ];
 
 #[test]
-fn volumes_that_the_referee_leaves_out() {
+fn volume_rules_that_the_referee_does_not_model() {
     for (name, text, expected) in UNKNOWN_TO_REFEREE {
-        let wanted: Vec<&str> = expected.split_whitespace().filter(|node| *node != "-").collect();
-        assert_eq!(feasible(&ClusterFixture::parse(text).view()), wanted, "{name}: {text}");
+        let expected_nodes: Vec<&str> = expected.split_whitespace().filter(|node| *node != "-").collect();
+        assert_eq!(feasible(&ClusterFixture::parse(text).view()), expected_nodes, "{name}: {text}");
     }
 }

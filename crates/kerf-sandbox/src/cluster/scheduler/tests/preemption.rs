@@ -1,41 +1,42 @@
-//! Who must leave for whom.
+//! Selection of the victims of preemption.
+
+use kerf_runtime::Rng;
 
 use super::fixture::ClusterFixture;
 use crate::cluster::scheduler::attempt::{AttemptOutcome, Rotation, attempt};
 use crate::cluster::scheduler::preempt::{Preemption, preempt};
-use crate::rng::Rng;
 
-/// `node: victims`, the most important first; or why not.
+/// Returns `node: victims` with the most important victim first, or the reason why there are none.
 pub(super) fn victims(text: &str) -> String {
-    let world = ClusterFixture::parse(text);
-    let mut view = world.view();
+    let cluster = ClusterFixture::parse(text);
+    let mut view = cluster.view();
     let info = view.pod("default/new").unwrap().clone();
     let pod = info.unscheduled_pod.clone().unwrap();
-    let mut chance = Rng::new(1);
-    let diagnosis = match attempt(&mut view, &pod, &info, &mut Rotation::default(), &mut chance) {
+    let mut rng = Rng::new(1);
+    let diagnosis = match attempt(&mut view, &pod, &info, &mut Rotation::default(), &mut rng) {
         AttemptOutcome::Unschedulable(diagnosis) => diagnosis,
         other => panic!("{other:?} for {text}"),
     };
-    let answer = match preempt(&mut view, &pod, &info, &diagnosis, &mut chance) {
+    let result = match preempt(&mut view, &pod, &info, &diagnosis, &mut rng) {
         Preemption::Victims { node, victims } => {
             let names: Vec<&str> = victims.iter().map(|victim| victim.name()).collect();
             format!("{node}: {}", names.join(" "))
         }
-        Preemption::NotEligible(why) => why.to_owned(),
-        Preemption::NoCandidates(why) => why,
+        Preemption::NotEligible(reason) => reason.to_owned(),
+        Preemption::NoCandidates(reason) => reason,
         Preemption::NotAttempted => "not asked".to_owned(),
     };
-    // What was imagined must be undone.
-    let untouched = world.view();
+    // All hypothetical changes must be undone.
+    let untouched = cluster.view();
     for node in untouched.existing_nodes() {
         let after = view.node(view.find_node(&untouched.node(node).name).unwrap());
         assert_eq!(after.used, untouched.node(node).used, "{text}");
         assert_eq!(after.pods.len(), untouched.node(node).pods.len(), "{text}");
     }
-    answer
+    result
 }
 
-/// What it shows, the cluster, and who must leave which node.
+/// Name of the case, the cluster, and the chosen node with its victims.
 const VICTIMS: &[(&str, &str, &str)] = &[
     ("the less important leaves", "node a cpu=2 | pod x on=a cpu=2 prio=1 | new cpu=2 prio=5", "a: x"),
     (
@@ -153,21 +154,21 @@ const VICTIMS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The clusters of the table.
+/// Returns the clusters of the table.
 pub(super) fn cluster_texts() -> impl Iterator<Item = &'static str> {
     VICTIMS.iter().map(|(_, text, _)| *text)
 }
 
 #[test]
-fn victims_are_chosen_by_the_published_order() {
+fn victims_are_chosen_in_the_published_order() {
     for (name, text, expected) in VICTIMS.iter().copied() {
         assert_eq!(victims(text), expected, "{name}: {text}");
     }
 }
 
 #[test]
-fn a_nominated_pod_goes_before_those_that_are_not_more_important() {
-    let place = |text: &str| {
+fn a_nominated_pod_keeps_its_capacity_unless_the_other_pod_is_more_important() {
+    let node_of_new = |text: &str| {
         let mut view = ClusterFixture::parse(text).view();
         let info = view.pod("default/new").unwrap().clone();
         let pod = info.unscheduled_pod.clone().unwrap();
@@ -177,11 +178,11 @@ fn a_nominated_pod_goes_before_those_that_are_not_more_important() {
             AttemptOutcome::NoNodes => String::new(),
         }
     };
-    let crowded = "0/1 nodes are available: 1 Insufficient cpu.";
-    assert_eq!(place("node a cpu=2 | pod n cpu=2 prio=5 nominated=a | new cpu=1 prio=5"), crowded);
-    assert_eq!(place("node a cpu=2 | pod n cpu=2 prio=5 nominated=a | new cpu=1 prio=6"), "a");
-    assert_eq!(place("node a cpu=2 | pod n cpu=1 prio=5 nominated=a | new cpu=1 prio=5"), "a");
-    // The pod's own nomination is tried first, although another node is emptier.
-    assert_eq!(place("node a cpu=2 | node b cpu=64 | new cpu=1 nominated=a"), "a");
-    assert_eq!(place("node a cpu=2 cordoned | node b cpu=64 | new cpu=1 nominated=a"), "b");
+    let insufficient = "0/1 nodes are available: 1 Insufficient cpu.";
+    assert_eq!(node_of_new("node a cpu=2 | pod n cpu=2 prio=5 nominated=a | new cpu=1 prio=5"), insufficient);
+    assert_eq!(node_of_new("node a cpu=2 | pod n cpu=2 prio=5 nominated=a | new cpu=1 prio=6"), "a");
+    assert_eq!(node_of_new("node a cpu=2 | pod n cpu=1 prio=5 nominated=a | new cpu=1 prio=5"), "a");
+    // The pod's own nominated node is tried first, although another node is emptier.
+    assert_eq!(node_of_new("node a cpu=2 | node b cpu=64 | new cpu=1 nominated=a"), "a");
+    assert_eq!(node_of_new("node a cpu=2 cordoned | node b cpu=64 | new cpu=1 nominated=a"), "b");
 }

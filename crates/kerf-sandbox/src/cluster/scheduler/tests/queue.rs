@@ -1,4 +1,4 @@
-//! Who is tried when, on a clock that stands still until it is moved.
+//! Order and timing of the scheduling queue, on a paused clock.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,14 +18,14 @@ fn pop(queue: &mut SchedulingQueue) -> Option<SmolStr> {
     queue.pop().map(|(key, _)| key)
 }
 
-/// Tries the pod whose turn it is, in vain.
+/// Pops the next pod and adds it as rejected by `plugin`.
 fn reject_next(queue: &mut SchedulingQueue, plugin: Plugin) {
     let (key, entry) = queue.pop().unwrap();
     queue.add_unschedulable(key, entry, BTreeSet::from([plugin]), Instant::now());
 }
 
 #[tokio::test(start_paused = true)]
-async fn priority_comes_first_then_age() {
+async fn pods_are_ordered_by_priority_then_age() {
     let mut queue = SchedulingQueue::default();
     add(&mut queue, "a", 0);
     add(&mut queue, "b", 10);
@@ -37,7 +37,7 @@ async fn priority_comes_first_then_age() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_pod_waits_for_an_event_that_concerns_it() {
+async fn a_rejected_pod_waits_for_an_event_that_concerns_it() {
     let mut queue = SchedulingQueue::default();
     add(&mut queue, "a", 0);
     reject_next(&mut queue, Plugin::NodeResourcesFit);
@@ -70,7 +70,7 @@ async fn back_off_doubles_from_one_second_to_ten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_back_off_that_is_over_costs_nothing() {
+async fn after_its_back_off_a_requeued_pod_is_ready_at_once() {
     let mut queue = SchedulingQueue::default();
     add(&mut queue, "a", 0);
     reject_next(&mut queue, Plugin::NodeResourcesFit);
@@ -80,7 +80,7 @@ async fn a_back_off_that_is_over_costs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_parked_for_five_minutes_is_tried_again() {
+async fn an_unschedulable_pod_is_retried_after_five_minutes() {
     let mut queue = SchedulingQueue::default();
     add(&mut queue, "a", 0);
     reject_next(&mut queue, Plugin::InterPodAffinity);
@@ -103,7 +103,7 @@ async fn an_error_backs_off_without_an_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_pod_of_the_same_name_begins_anew() {
+async fn a_new_pod_of_the_same_name_replaces_the_old_entry() {
     let mut queue = SchedulingQueue::default();
     add(&mut queue, "a", 0);
     reject_next(&mut queue, Plugin::NodeResourcesFit);
@@ -115,7 +115,7 @@ async fn another_pod_of_the_same_name_begins_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removed_pod_is_nowhere() {
+async fn a_removed_pod_leaves_no_entry() {
     let mut queue = SchedulingQueue::default();
     for name in ["ready", "parked", "failed"] {
         add(&mut queue, name, 0);

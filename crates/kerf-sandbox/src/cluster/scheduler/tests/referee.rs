@@ -1,4 +1,5 @@
-//! The second opinion: the referee's filters, slow and obvious, on the rows of the tables and on random clusters.
+//! Comparison with the referee's filters, which are slow and obvious, on the tables and on random
+//! clusters.
 
 use std::fmt::Write as _;
 
@@ -6,14 +7,15 @@ use k8s_openapi::api::core::v1::Pod;
 use kerf_referee::filters::{ClusterView, Filters, NodeView};
 use kerf_referee::placement::Namespaces;
 use kerf_referee::storage::VolumeObjects;
+use kerf_runtime::Rng;
 
 use super::fixture::ClusterFixture;
 use super::placement::feasible as fast;
-use crate::rng::Rng;
 
-/// The nodes that may take `new`, says the referee. None if the world is one of which it leaves something out.
-pub(super) fn feasible(world: &ClusterFixture) -> Option<Vec<String>> {
-    let objects = world.decoded();
+/// Returns the nodes that the referee finds feasible for `new`; `None` if the cluster has no such
+/// pod.
+pub(super) fn feasible(fixture: &ClusterFixture) -> Option<Vec<String>> {
+    let objects = fixture.decoded();
     let on = |pod: &&Pod, node: &str| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
     let nodes = objects.nodes.iter().map(|node| {
         let name = node.metadata.name.as_deref().unwrap();
@@ -35,18 +37,18 @@ pub(super) fn feasible(world: &ClusterFixture) -> Option<Vec<String>> {
     };
     let pod = objects.pods.iter().find(|pod| pod.metadata.name.as_deref() == Some("new"))?;
     let filters = Filters::new(pod, &cluster);
-    let taking = cluster.nodes.iter().filter(|node| filters.reasons(node).is_empty());
-    let mut names: Vec<String> = taking.map(|node| node.name().to_owned()).collect();
+    let feasible = cluster.nodes.iter().filter(|node| filters.reasons(node).is_empty());
+    let mut names: Vec<String> = feasible.map(|node| node.name().to_owned()).collect();
     names.sort();
     Some(names)
 }
 
-/// A cluster in the fixture's language, drawn by chance.
-fn random_cluster(chance: &mut Rng) -> String {
+/// Returns a random cluster in the fixture's language.
+fn random_cluster(rng: &mut Rng) -> String {
     let mut text = String::from("ns default | ns other team=x");
-    let nodes = 1 + chance.below(6);
+    let nodes = 1 + rng.below(6);
     for node in 0..nodes {
-        write!(text, " | node n{node} cpu={}", 1 + chance.below(4)).unwrap();
+        write!(text, " | node n{node} cpu={}", 1 + rng.below(4)).unwrap();
         let words = [
             "zone=x",
             "zone=y",
@@ -57,16 +59,16 @@ fn random_cluster(chance: &mut Rng) -> String {
             "cordoned",
             "pods=2",
         ];
-        append_random_words(&mut text, chance, &words, 6);
+        append_random_words(&mut text, rng, &words, 6);
     }
-    for pod in 0..chance.below(14) {
-        write!(text, " | pod p{pod} on=n{} cpu={}m", chance.below(nodes), chance.below(1200)).unwrap();
-        append_random_traits(&mut text, chance, 12);
+    for pod in 0..rng.below(14) {
+        write!(text, " | pod p{pod} on=n{} cpu={}m", rng.below(nodes), rng.below(1200)).unwrap();
+        append_random_traits(&mut text, rng, 12);
     }
     text.push_str(" | new");
-    write!(text, " cpu={}m", chance.below(2000)).unwrap();
-    append_random_traits(&mut text, chance, 5);
-    let demands = [
+    write!(text, " cpu={}m", rng.below(2000)).unwrap();
+    append_random_traits(&mut text, rng, 5);
+    let rules = [
         "select:g=1",
         "want=zone:In:x,y",
         "want=zone:Exists&g:DoesNotExist",
@@ -80,11 +82,11 @@ fn random_cluster(chance: &mut Rng) -> String {
         "near=tier:t@host/?team:x",
         "away=app:v@host/?*",
     ];
-    append_random_words(&mut text, chance, &demands, 10);
+    append_random_words(&mut text, rng, &rules, 10);
     text
 }
 
-fn append_random_traits(text: &mut String, chance: &mut Rng, rarity: u64) {
+fn append_random_traits(text: &mut String, rng: &mut Rng, rarity: u64) {
     let traits = [
         "app=w",
         "app=v",
@@ -101,37 +103,37 @@ fn append_random_traits(text: &mut String, chance: &mut Rng, rarity: u64) {
         "near=app:w@zone",
     ];
     let traits = if text.ends_with('m') && text.contains("| new") { &traits[..3] } else { &traits[..] };
-    append_random_words(text, chance, traits, rarity);
+    append_random_words(text, rng, traits, rarity);
 }
 
-fn append_random_words(text: &mut String, chance: &mut Rng, words: &[&str], rarity: u64) {
+fn append_random_words(text: &mut String, rng: &mut Rng, words: &[&str], rarity: u64) {
     for word in words {
         let key = |word: &str| word.split_once(['=', ':']).map_or(word, |(key, _)| key).to_owned();
         let last = text.rsplit('|').next().unwrap_or_default();
         let repeatable =
             matches!(key(word).as_str(), "taint" | "spread" | "away" | "near" | "port" | "tolerate" | "label");
-        let taken = last.split_whitespace().any(|other| key(other) == key(word)) && !repeatable;
-        if chance.below(rarity) == 0 && !taken {
+        let is_present = last.split_whitespace().any(|other| key(other) == key(word)) && !repeatable;
+        if rng.below(rarity) == 0 && !is_present {
             write!(text, " {word}").unwrap();
         }
     }
 }
 
 #[test]
-fn random_clusters_are_seen_alike() {
-    let mut chance = Rng::new(2026);
+fn filters_agree_with_the_referee_on_random_clusters() {
+    let mut rng = Rng::new(2026);
     let (mut some, mut all, mut none) = (0, 0, 0);
     for round in 0..600 {
-        let text = random_cluster(&mut chance);
-        let world = ClusterFixture::parse(&text);
-        let found = fast(&world.view());
-        assert_eq!(Some(&found), feasible(&world).as_ref(), "round {round}: {text}");
-        match found.len() {
+        let text = random_cluster(&mut rng);
+        let fixture = ClusterFixture::parse(&text);
+        let nodes = fast(&fixture.view());
+        assert_eq!(Some(&nodes), feasible(&fixture).as_ref(), "round {round}: {text}");
+        match nodes.len() {
             0 => none += 1,
-            count if count == world.nodes.len() => all += 1,
+            count if count == fixture.nodes.len() => all += 1,
             _ => some += 1,
         }
     }
-    // The generator must make cases that differ, or the comparison shows nothing.
+    // The generator must produce different outcomes; otherwise the comparison proves nothing.
     assert!(some > 150 && all > 20 && none > 50, "some {some}, all {all}, none {none}");
 }

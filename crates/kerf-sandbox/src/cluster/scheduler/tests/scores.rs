@@ -1,10 +1,10 @@
-//! Which of the nodes that would do is best: rows with a single winner, one for each score and for their weights against each other.
+//! Scores: rows with a single best node, at least one for each plug-in and for the weights.
 
 use super::fixture::ClusterFixture;
 use crate::cluster::scheduler::score::score_nodes;
 use crate::cluster::scheduler::view::{NodeIx, View};
 
-/// Each node with its points, best first; all nodes must be ones that would do.
+/// Returns each node with its points, best first. All nodes of the cluster must be feasible.
 pub(super) fn ranking(view: &View) -> Vec<(i64, String)> {
     let info = view.pod("default/new").unwrap();
     let pod = info.unscheduled_pod.clone().unwrap();
@@ -16,7 +16,7 @@ pub(super) fn ranking(view: &View) -> Vec<(i64, String)> {
     ranking
 }
 
-/// What it shows, the cluster, and the node that must win.
+/// Name of the case, the cluster, and the node with the most points.
 const BEST: &[(&str, &str, &str)] = &[
     ("the emptier node, by CPU", "node a | node b | pod x on=a cpu=2 mem=4Gi | new cpu=1 mem=2Gi", "b"),
     (
@@ -108,13 +108,13 @@ const BEST: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The clusters of the table.
+/// Returns the clusters of the table.
 pub(super) fn cluster_texts() -> impl Iterator<Item = &'static str> {
     BEST.iter().map(|(_, text, _)| *text)
 }
 
 #[test]
-fn the_best_node() {
+fn the_expected_node_has_the_most_points() {
     for (name, text, winner) in BEST.iter().copied() {
         let ranking = ranking(&ClusterFixture::parse(text).view());
         assert_eq!(ranking[0].1, winner, "{name}: {ranking:?} of {text}");
@@ -122,21 +122,23 @@ fn the_best_node() {
     }
 }
 
-/// Sums worked out by hand from the published formulas.
+/// The expected sums are computed by hand from the published formulas.
 #[test]
 fn points_are_those_of_the_formulas() {
     for (name, text, expected) in [
-        // Taints: 3 * 100. Least allocated: (4 - 1) / 4 and (8 - 2) / 8 are both 75. Balance changes nothing: 75.
+        // Taints: 3 * 100. Least allocated: (4 - 1) / 4 and (8 - 2) / 8 are both 75. Balance is
+        // unchanged: 75.
         ("an empty node", "node a | node b | new cpu=1 mem=2Gi", [450, 450]),
-        // Least allocated with the assumed 100m and 200Mi: 97 and 97. Best effort: no points for balance.
+        // Least allocated with the assumed 100m and 200Mi: 97 and 97. Best effort gets no points
+        // for balance.
         ("best effort", "node a | node b | new", [397, 397]),
-        // The tainted one has no points for taints.
+        // The tainted node gets no points for taints.
         ("a taint", "node a taint=k:PreferNoSchedule | node b | new cpu=1 mem=2Gi", [150, 450]),
-        // 2 * 100 for the wish; least allocated and balance as above.
+        // 2 * 100 for the preference; least allocated and balance as above.
         ("a wish", "node a zone=x | node b | new cpu=1 mem=2Gi prefer=7*zone:In:x", [650, 450]),
         // 500 MiB on one of two nodes counts as 250: 100 * (250 - 23) / (1000 - 23) = 23.
         ("an image", "node a image=app:1@500 | node b | new cpu=1 mem=2Gi", [473, 450]),
-        // The wish for nearness is stretched to 100, times 2. The host with the pod has 400m less.
+        // Preferred affinity is normalized to 100, times 2. The node with the pod has 400m less.
         (
             "a neighbour",
             "node a | node b | pod p on=a app=d cpu=400m mem=819Mi | new cpu=1 mem=2Gi rather-near=3*app:d@host",
@@ -144,9 +146,9 @@ fn points_are_those_of_the_formulas() {
         ),
     ] {
         let view = ClusterFixture::parse(text).view();
-        let mut found = ranking(&view);
-        found.sort_by(|one, two| one.1.cmp(&two.1));
-        let found: Vec<i64> = found.into_iter().map(|(points, _)| points).collect();
-        assert_eq!(found, expected, "{name}: {text}");
+        let mut by_name = ranking(&view);
+        by_name.sort_by(|one, two| one.1.cmp(&two.1));
+        let points: Vec<i64> = by_name.into_iter().map(|(points, _)| points).collect();
+        assert_eq!(points, expected, "{name}: {text}");
     }
 }

@@ -1,5 +1,5 @@
-//! Kerf's definitions, and every admission case of spec 01 section 14: what the specification demands is checked of both servers, and their
-//! words are compared.
+//! Kerf's CRDs, and every admission case of spec 01 section 14. Both servers must satisfy the
+//! specification, and their messages are compared.
 
 mod cases;
 mod classes;
@@ -12,7 +12,7 @@ use kerf_api::crds::{self, CrdVariant};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Where the objects of a kind are.
+/// Returns the path of a kind's collection.
 pub(super) fn collection(kind: &str) -> &'static str {
     match kind {
         "NodePool" => "/apis/karpenter.sh/v1/nodepools",
@@ -25,78 +25,80 @@ pub(super) fn collection(kind: &str) -> &'static str {
     }
 }
 
-/// A section under way, with the case that its requests belong to.
+/// The section with a serial number for its cases.
 pub(super) struct AdmissionCases {
     section: Section,
     serial: usize,
 }
 
 impl AdmissionCases {
-    fn request(&mut self, case: &str, path: &str, object: &Value, demand: SpecExpectation) {
+    fn request(&mut self, case: &str, path: &str, object: &Value, expectation: SpecExpectation) {
         self.serial += 1;
         let title = format!("{:03} {case}", self.serial);
-        self.section.post(&title, path, object.clone()).spec_expectation = Some(demand);
+        self.section.post(&title, path, object.clone()).spec_expectation = Some(expectation);
     }
 
-    /// An object that is taken; nothing of it remains.
+    /// Adds a dry run that must be accepted.
     pub(super) fn accepts(&mut self, case: &str, object: &Value) {
         let path = format!("{}?dryRun=All&fieldValidation=Strict", collection(object["kind"].as_str().unwrap()));
         self.request(case, &path, object, SpecExpectation::Accepted);
     }
 
-    /// An object that is refused, with this in the message.
+    /// Adds a dry run that must be rejected with this text in the message.
     pub(super) fn refuses(&mut self, case: &str, text: &str, object: &Value) {
         let path = format!("{}?dryRun=All", collection(object["kind"].as_str().unwrap()));
         self.request(case, &path, object, SpecExpectation::Refused(text.to_owned()));
     }
 
-    /// An object that stays.
+    /// Adds the creation of an object that later cases use.
     pub(super) fn creates(&mut self, case: &str, object: &Value) {
         self.request(case, collection(object["kind"].as_str().unwrap()), object, SpecExpectation::Accepted);
     }
 
-    /// A change of an object that is there, in a dry run.
-    pub(super) fn changes(&mut self, case: &str, kind: &str, name: &str, change: Value, demand: SpecExpectation) {
+    /// Adds a dry-run patch of an existing object.
+    pub(super) fn changes(&mut self, case: &str, kind: &str, name: &str, change: Value, expectation: SpecExpectation) {
         self.serial += 1;
         let path = format!("{}/{name}?dryRun=All", collection(kind));
-        self.section.patch(&format!("{:03} {case}", self.serial), &path, MERGE, change).spec_expectation = Some(demand);
+        self.section.patch(&format!("{:03} {case}", self.serial), &path, MERGE, change).spec_expectation =
+            Some(expectation);
     }
 
-    /// A change of an object's status.
-    pub(super) fn status(&mut self, case: &str, kind: &str, name: &str, status: Value, demand: SpecExpectation) {
+    /// Adds a patch of an object's status.
+    pub(super) fn status(&mut self, case: &str, kind: &str, name: &str, status: Value, expectation: SpecExpectation) {
         self.serial += 1;
         let path = format!("{}/{name}/status", collection(kind));
         let title = format!("{:03} {case}", self.serial);
-        self.section.patch(&title, &path, MERGE, json!({"status": status})).spec_expectation = Some(demand);
+        self.section.patch(&title, &path, MERGE, json!({"status": status})).spec_expectation = Some(expectation);
     }
 }
 
-/// An object with one field changed: a JSON pointer, whose missing parents are made.
+/// Returns a copy of an object with the value at a JSON pointer replaced. Missing parents are
+/// created.
 pub(super) fn with(object: &Value, pointer: &str, value: Value) -> Value {
     let mut changed = object.clone();
-    let mut place = &mut changed;
+    let mut target = &mut changed;
     for name in pointer.trim_start_matches('/').split('/') {
-        place = match place {
+        target = match target {
             Value::Array(elements) => &mut elements[name.parse::<usize>().unwrap()],
             object => &mut object[name.replace("~1", "/")],
         };
     }
-    *place = value;
+    *target = value;
     changed
 }
 
 pub(super) fn section() -> Section {
     let mut section = Section::new("admission");
-    for definition in crds::all(CrdVariant::Aws) {
-        // The server's own word for the whole definition is long and says little; that it takes it says much.
+    for crd in crds::all(CrdVariant::Aws) {
+        // The stored CRD is long and shows little, so only its acceptance is compared.
         section
-            .post(&format!("the definition of {}", definition.kind()), DEFINITIONS, definition.json().clone())
+            .post(&format!("the definition of {}", crd.kind()), DEFINITIONS, crd.json().clone())
             .ignore(&["/spec", "/status", "/metadata/annotations"])
             .spec_expectation = Some(SpecExpectation::Accepted);
     }
-    for definition in crds::all(CrdVariant::Aws) {
-        let path = format!("{}?limit=1", collection(definition.kind()));
-        section.get(&format!("{} are served", definition.kind()), &path).until_code(200);
+    for crd in crds::all(CrdVariant::Aws) {
+        let path = format!("{}?limit=1", collection(crd.kind()));
+        section.get(&format!("{} are served", crd.kind()), &path).until_code(200);
     }
     let mut cases = AdmissionCases { section, serial: 0 };
     cases::nodepools(&mut cases);

@@ -1,4 +1,4 @@
-//! Server-side apply: who owns what, conflicts, and giving up fields.
+//! Server-side apply: ownership of fields, conflicts, and giving up fields.
 
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ pub(super) fn section() -> Section {
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 0, "paused": true,
         "selector": {"matchLabels": {"app": "d"}}, "template": {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": containers}}}})
     };
-    // Its controller writes the status, and with it a manager, whenever it likes.
+    // The Deployment controller writes the status, and with it a manager, at any time.
     let quiet = &["/status", "/metadata/annotations", "/metadata/managedFields", "/metadata/generation"];
     let (one, two) = (&format!("{DEPLOYMENTS}/d?fieldManager=one"), &format!("{DEPLOYMENTS}/d?fieldManager=two"));
     s.apply("a deployment", one, deployment(json!([{"name": "a", "image": "a:1", "ports": [{"containerPort": 80, "protocol": "TCP"}], "env": [{"name": "X", "value": "1"}]}])));

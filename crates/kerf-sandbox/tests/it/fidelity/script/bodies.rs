@@ -1,4 +1,4 @@
-//! Creating and replacing: names, versions, dry runs, strictness, and bodies that are none.
+//! Creating and replacing: names, versions, dry runs, strictness, and invalid bodies.
 
 use serde_json::json;
 
@@ -68,7 +68,7 @@ pub(super) fn section() -> Section {
     s.post("without a name", MAPS, json!({"metadata": {}}));
     s.post("with a bad name", MAPS, json!({"metadata": {"name": "A_b"}}));
     s.post("with a long name", MAPS, json!({"metadata": {"name": "a".repeat(254)}}));
-    // One at a time: the real server tells several in an order of the moment.
+    // One error per request: the real server lists several in random order.
     s.post("with a bad label", MAPS, json!({"metadata": {"name": "l", "labels": {"a b": "c", "ok": "x"}}}));
     s.post("with a bad value of a label", MAPS, json!({"metadata": {"name": "l", "labels": {"d": "e f", "ok": "x"}}}));
     s.post("with bad annotations", MAPS, json!({"metadata": {"name": "l", "annotations": {"a b": "c"}}}));

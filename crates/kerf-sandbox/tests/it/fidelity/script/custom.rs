@@ -1,5 +1,5 @@
-//! What only custom resources have: a scale of their own, versions that must be named, and bodies that no Go type describes. Uses the
-//! definitions of [`super::admission`].
+//! Behaviour that only custom resources have: their own scale, versions that must be named, and
+//! bodies that no Go type describes. The section uses the CRDs of [`super::admission`].
 
 use serde_json::{Value, json};
 
@@ -29,9 +29,9 @@ pub(super) fn section() -> Section {
     s
 }
 
-/// Spec 01 section 3.1: a number that cannot be read is refused, and never taken for none.
+/// Spec 01 section 3.1: a number that cannot be parsed is rejected, and never treated as missing.
 fn scales(s: &mut Section) {
-    // These quote the whole scale, times and all.
+    // These messages quote the whole scale, including times.
     let whole = &["/message", "/details"];
     s.get("the scale of a dynamic pool", &format!("{POOLS}/dyn/scale"));
     s.get("the scale of a static pool", &format!("{POOLS}/stat/scale"));

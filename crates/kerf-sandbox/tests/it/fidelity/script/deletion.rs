@@ -1,4 +1,5 @@
-//! Deletion: grace, finalizers, preconditions, many at once, owners and what they own, namespaces.
+//! Deletion: grace periods, finalizers, preconditions, collections, owners and dependents,
+//! namespaces.
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use crate::fidelity::step::{JSON_PATCH, MERGE};
 const MAPS: &str = "/api/v1/namespaces/deletion/configmaps";
 const PODS: &str = "/api/v1/namespaces/deletion/pods";
 
-/// A map that belongs to another.
+/// Returns a ConfigMap with an owner reference.
 fn owned(name: &str, by: &str, uid: &str, blocks: bool) -> Value {
     json!({"metadata": {"name": name, "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": by, "uid": uid, "blockOwnerDeletion": blocks}]}})
 }

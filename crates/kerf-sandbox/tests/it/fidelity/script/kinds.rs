@@ -1,4 +1,4 @@
-//! One object of every kind, written as briefly as the API allows: what the server makes of it.
+//! One object of every kind, with as few fields as the API allows: shows the server's defaults.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The four kinds of patches, less apply, which has a section of its own: what they do, and what they are refused for.
+//! The patch types except apply, which has its own section: their effects and their errors.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ pub(super) fn section() -> Section {
     let mut s = Section::new("patches");
     s.namespace("patches");
     let map = &format!("{MAPS}/a");
-    // These quote the whole object, times and all.
+    // These messages quote the whole object, including times.
     let whole = &["/message", "/details"];
     s.post("a map", MAPS, config_map("a"))
         .capture("patches-rv", "/metadata/resourceVersion")

@@ -1,4 +1,4 @@
-//! Lists: selectors, pages, tables, metadata alone, versions.
+//! Lists: selectors, pages, tables, metadata only, versions.
 
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ pub(super) fn section() -> Section {
         if !node.is_empty() {
             pod["spec"]["nodeName"] = json!(node);
         }
-        // Pods of nodes that do not exist are collected after a while; this one is read at once.
+        // Pods of missing nodes are deleted after a while; this one is read at once.
         s.post(&format!("pod {name}"), PODS, pod);
     }
     for (title, selector) in [

@@ -1,4 +1,4 @@
-//! What the server refuses of the kinds that clusters are made of, in which words, with which causes.
+//! Objects of common kinds that the server rejects, with messages and causes.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Requests and limits of containers and of whole pods: what is filled in, what is refused, and in which words.
+//! Requests and limits of containers and of whole pods: defaults, rejections and messages.
 
 use serde_json::{Value, json};
 
@@ -6,12 +6,13 @@ use super::Section;
 
 const PODS: &str = "/api/v1/namespaces/resources/pods?dryRun=All";
 
-/// A pod of one container for each of these resources; the pod's own are the last.
+/// Returns a pod with one container for each entry of `containers`, and the pod-level resources
+/// `own`.
 fn pod(containers: &[Value], own: &Value) -> Value {
     let containers: Vec<Value> = containers
         .iter()
         .enumerate()
-        .map(|(place, resources)| json!({"name": format!("c{place}"), "image": "a", "resources": resources}))
+        .map(|(index, resources)| json!({"name": format!("c{index}"), "image": "a", "resources": resources}))
         .collect();
     json!({"metadata": {"name": "x"}, "spec": {"automountServiceAccountToken": false, "containers": containers, "resources": own}})
 }

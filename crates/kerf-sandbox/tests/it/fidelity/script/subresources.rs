@@ -1,4 +1,4 @@
-//! Status, scale, binding, eviction and the rest: what goes in through the side doors.
+//! Requests to subresources: status, scale, binding, eviction and others.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Watches, each of a second: what they tell from which version on, and how they begin and end.
+//! Watches of one second each: their events from a given version on, their beginning and their end.
 
 use serde_json::json;
 
@@ -19,7 +19,7 @@ pub(super) fn section() -> Section {
     s.patch("changed in its labels", &format!("{MAPS}/a"), MERGE, json!({"metadata": {"labels": {"w": "2"}}}));
     s.post("another", MAPS, config_map("b"));
     s.delete("gone", &format!("{MAPS}/a"), json!(null));
-    // Every namespace gets a map with the cluster's certificates, sooner or later.
+    // Every namespace gets a ConfigMap with the cluster's certificates at some time.
     let ours = "fieldSelector=metadata.name!%3Dkube-root-ca.crt";
     s.get("from the first change", &format!("{WATCH}&resourceVersion={{watches-rv}}&{ours}"));
     s.get("from the second", &format!("{WATCH}&resourceVersion={{watches-rv2}}&{ours}"));

@@ -1,4 +1,5 @@
-//! NodePools, NodeClaims, NodeOverlays and CapacityBuffers (spec 01 #1 to #38, #56, #57, #79 to #88).
+//! NodePools, NodeClaims, NodeOverlays and CapacityBuffers (spec 01 #1 to #38, #56, #57, #79 to
+//! #88).
 
 use serde_json::{Value, json};
 
@@ -181,8 +182,8 @@ pub(super) fn nodepools(c: &mut AdmissionCases) {
         "must have at least that many values",
         &requires(json!({"key": "a", "operator": "In", "values": ["b"], "minValues": 2})),
     );
-    let ninety: Vec<String> = (0..90).map(|n| n.to_string()).collect();
-    c.accepts("spec 01 #28: 90 values", &requires(json!({"key": "a", "operator": "In", "values": ninety})));
+    let many_values: Vec<String> = (0..90).map(|n| n.to_string()).collect();
+    c.accepts("spec 01 #28: 90 values", &requires(json!({"key": "a", "operator": "In", "values": many_values})));
     c.accepts("spec 01 #29: no requirements", &nodepool());
     c.refuses(
         "spec 01 #29: 101 requirements",
@@ -255,9 +256,9 @@ pub(super) fn nodepools(c: &mut AdmissionCases) {
         json!({"spec": {"limits": {"nodes": "9"}}}),
         SpecExpectation::Accepted,
     );
-    let mut whole = fixed.clone();
-    whole["spec"]["disruption"] = json!({"budgets": [{"nodes": "1", "reasons": ["Drifted"]}]});
-    whole["spec"]["template"]["metadata"] =
+    let mut complete = fixed.clone();
+    complete["spec"]["disruption"] = json!({"budgets": [{"nodes": "1", "reasons": ["Drifted"]}]});
+    complete["spec"]["template"]["metadata"] =
         json!({"labels": {"team": "a"}, "annotations": {"example.com/note": "any text at all"}});
     for (field, value) in [
         ("taints", json!([{"key": "a", "value": "b", "effect": "NoSchedule"}])),
@@ -265,9 +266,9 @@ pub(super) fn nodepools(c: &mut AdmissionCases) {
         ("expireAfter", json!("Never")),
         ("terminationGracePeriod", json!("1h")),
     ] {
-        whole["spec"]["template"]["spec"][field] = value;
+        complete["spec"]["template"]["spec"][field] = value;
     }
-    c.accepts("spec 01 #35: a whole static pool", &whole);
+    c.accepts("spec 01 #35: a whole static pool", &complete);
     let domain = "label domain \"karpenter.k8s.aws\" is restricted";
     c.refuses("spec 01 #36: a requirement", domain, &requires(requirement("karpenter.k8s.aws/foo", "In", &["a"])));
     c.refuses("spec 01 #36: a label", domain, &label("karpenter.k8s.aws/foo", "a"));
