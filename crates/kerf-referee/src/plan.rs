@@ -52,7 +52,7 @@ pub struct PlanCommand {
     /// Pods that move to existing nodes.
     #[serde(default, deserialize_with = "or_default")]
     pub existing_nodes: Vec<ExistingPlacement>,
-    /// Savings per hour.
+    /// Price of the removed nodes minus price of the replacements, per hour.
     pub savings_per_hour: Price,
 }
 

@@ -62,7 +62,7 @@ impl<'a> VolumeObjects<'a> {
         self.claims.get(&(namespace.to_owned(), name.to_owned())).copied()
     }
 
-    /// Returns the state of a claim.
+    /// Returns whether the PersistentVolumeClaim exists and is bound, and to which volume.
     pub fn claim_state(&self, namespace: &str, name: &str) -> VolumeClaimState<'a> {
         let Some(claim) = self.volume_claim(namespace, name) else { return VolumeClaimState::Missing };
         if claim.metadata.deletion_timestamp.is_some() {

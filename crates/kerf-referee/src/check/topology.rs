@@ -35,7 +35,7 @@ use self::spread::SpreadRule;
 /// All rules between the pods of a cluster.
 #[derive(Debug)]
 pub(crate) struct Topology<'w> {
-    /// The pods to place.
+    /// Pending pods and pods on nodes that are being deleted.
     pub(crate) pods_to_place: Vec<&'w Pod>,
     /// The staying pods, each with the index of its target.
     staying_pods: Vec<(&'w Pod, usize)>,

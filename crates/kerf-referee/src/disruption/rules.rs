@@ -18,7 +18,7 @@ use crate::taints::tolerates;
 
 const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 
-/// Returns the objects of a kind.
+/// Returns the items of a List that have this kind, in the order of the List.
 pub(super) fn objects_of_kind<'c>(cluster: &'c Value, kind: &'c str) -> impl Iterator<Item = &'c Value> {
     cluster["items"].as_array().into_iter().flatten().filter(move |object| object["kind"] == kind)
 }

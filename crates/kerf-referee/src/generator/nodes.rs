@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::pools::{TEAM, TIER, node_class_ref};
 use super::{ClusterDraft, set_unless_empty};
 
-/// Phase of a managed node.
+/// How far the generator takes a NodeClaim and its Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ManagedNodePhase {
     /// A NodeClaim with an instance, but no Node.

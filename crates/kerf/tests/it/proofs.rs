@@ -11,8 +11,8 @@ use kerf_referee::generator::{ClusterSize, provisioning_cluster};
 use kerf_referee::program::{KerfError, KerfProgram};
 
 /// Returns the program under test, with a folder for its input. It runs in this process, because
-/// there are more than a thousand plans. [`the_program_prints_what_its_library_returns`] checks that
-/// the binary prints the same.
+/// there are more than a thousand plans. [`the_program_prints_what_its_library_returns`] checks
+/// that the binary prints the same.
 fn in_process_kerf() -> (KerfProgram, tempfile::TempDir) {
     let scratch = tempfile::tempdir().unwrap();
     let run = |arguments: Vec<OsString>| {

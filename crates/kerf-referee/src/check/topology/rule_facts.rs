@@ -1,6 +1,6 @@
 //! Facts about the rules between pods that hold before any pod is placed: topology keys, domains
-//! that a rule forbids, and bounds on spread counts. The exhaustive search prunes with them, and the
-//! check of a plan orders pods by them. Nothing here decides about a placement.
+//! that a rule forbids, and bounds on spread counts. The exhaustive search prunes with them, and
+//! the check of a plan orders pods by them. Nothing here decides about a placement.
 
 use std::collections::{BTreeMap, BTreeSet};
 
