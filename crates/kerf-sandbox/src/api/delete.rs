@@ -79,7 +79,7 @@ pub(crate) fn delete_collection(call: &Call<'_>) -> ApiResult<Reply> {
         let key = ObjectKey::new((!namespace.is_empty()).then_some(namespace), name);
         match delete_object(call, &key, name, &options) {
             Ok(DeleteOutcome::Deleted(object) | DeleteOutcome::Terminating(object)) => {
-                items.push(call.to_served_form(&object).into_owned())
+                items.push(call.to_served_form(&object).into_owned());
             }
             // Another client has deleted the object in the meantime.
             Err(error) if error.code() == 404 => {}

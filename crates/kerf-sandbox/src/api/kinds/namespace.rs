@@ -34,7 +34,7 @@ pub(super) const NAMESPACE: KindStrategy = KindStrategy {
 fn keep_finalizers(namespace: &mut Value, old: &Value, _: &mut WriteContext<'_>) {
     match object::at(old, &["spec", "finalizers"]) {
         Some(finalizers) => {
-            drop(object::ensure_object(namespace, &["spec"]).insert("finalizers".into(), finalizers.clone()))
+            drop(object::ensure_object(namespace, &["spec"]).insert("finalizers".into(), finalizers.clone()));
         }
         None => drop(object::remove(namespace, &["spec", "finalizers"])),
     }

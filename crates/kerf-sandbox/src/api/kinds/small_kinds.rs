@@ -77,7 +77,7 @@ pub(super) const LEASE: KindStrategy = KindStrategy {
 
 pub(super) const INGRESS: KindStrategy = KindStrategy {
     prepare_for_create: |ingress, _| {
-        drop(object::ensure_object(ingress, &[]).insert("status".into(), json!({"loadBalancer": {}})))
+        drop(object::ensure_object(ingress, &[]).insert("status".into(), json!({"loadBalancer": {}})));
     },
     ..NO_OP_STRATEGY
 };

@@ -41,7 +41,7 @@ pub(super) const PERSISTENT_VOLUME: KindStrategy = KindStrategy {
 
 pub(super) const STORAGE_CLASS: KindStrategy = KindStrategy {
     default: |class| {
-        set_defaults_if_object(class, &[("reclaimPolicy", Text("Delete")), ("volumeBindingMode", Text("Immediate"))])
+        set_defaults_if_object(class, &[("reclaimPolicy", Text("Delete")), ("volumeBindingMode", Text("Immediate"))]);
     },
     validate: |class, old, errors| {
         let (mode, known) = (object::text(class, &["volumeBindingMode"]), ["Immediate", "WaitForFirstConsumer"]);
@@ -86,7 +86,7 @@ pub(super) const CSI_DRIVER: KindStrategy = KindStrategy {
 
 pub(super) const ATTACHMENT: KindStrategy = KindStrategy {
     prepare_for_create: |attachment, _| {
-        drop(object::ensure_object(attachment, &[]).insert("status".into(), json!({"attached": false})))
+        drop(object::ensure_object(attachment, &[]).insert("status".into(), json!({"attached": false})));
     },
     ..NO_OP_STRATEGY
 };

@@ -24,7 +24,7 @@ pub(super) const REPLICATION_CONTROLLER: KindStrategy = KindStrategy {
         }
     },
     prepare_for_create: |controller, _| {
-        drop(object::ensure_object(controller, &[]).insert("status".into(), json!({"replicas": 0})))
+        drop(object::ensure_object(controller, &[]).insert("status".into(), json!({"replicas": 0})));
     },
     ..NO_OP_STRATEGY
 };

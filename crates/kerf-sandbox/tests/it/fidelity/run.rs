@@ -134,7 +134,9 @@ fn normalize(value: &mut Value, name: &str, keeps_managed_fields: bool) {
             fields.iter_mut().for_each(|(name, field)| normalize(field, name, keeps_managed_fields));
         }
         Value::Array(elements) => {
-            elements.iter_mut().for_each(|element| normalize(element, name, keeps_managed_fields))
+            for element in elements {
+                normalize(element, name, keeps_managed_fields);
+            }
         }
         Value::String(text) => {
             if name == "resourceVersion" {
