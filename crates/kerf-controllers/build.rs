@@ -3,7 +3,7 @@
 //! A variable `KERF_COMMIT` in the environment wins, for example for builds without the git
 //! repository. A debug build does not run git, so that a new commit does not recompile unchanged
 //! code.
-#![allow(clippy::print_stdout, reason = "this is how a build script speaks")]
+#![allow(clippy::print_stdout, reason = "a build script prints its instructions for cargo")]
 
 use std::path::Path;
 use std::process::Command;

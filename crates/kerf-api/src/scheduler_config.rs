@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(parse_default_spread(&twice).unwrap_err(), [duplicate]);
         let invalid =
             config_with("{}, {maxSkew: 1, topologyKey: a/b/c, whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}");
-        assert_eq!(parse_default_spread(&invalid).unwrap_err().len(), 5, "everything is found at once");
+        assert_eq!(parse_default_spread(&invalid).unwrap_err().len(), 5, "all problems are reported at once");
     }
 
     #[test]

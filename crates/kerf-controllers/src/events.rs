@@ -161,7 +161,7 @@ pub(crate) fn termination_grace_period_expiring(claim: &NodeClaim, at: &str) -> 
 
 /// The claim's termination grace period is invalid, so the drain has no time limit.
 pub(crate) fn unreadable_grace_period(claim: &NodeClaim, why: &str) -> Event {
-    let message = format!("Invalid terminationGracePeriod, pods are not deleted before they are evicted: {why}");
+    let message = format!("Invalid terminationGracePeriod, the drain has no time limit: {why}");
     Event::new(claim_reference(claim), EventType::Warning, "FailedValidation", message)
         .with_dedupe_values(claim.metadata.name.clone())
 }

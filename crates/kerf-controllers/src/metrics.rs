@@ -201,7 +201,7 @@ pub struct Metrics {
 
 impl Metrics {
     /// Creates and registers all metrics. Only `karpenter_build_info` has a series at first.
-    #[expect(clippy::new_without_default, reason = "a process has one of these, made on purpose")]
+    #[expect(clippy::new_without_default, reason = "a process creates its metrics once, explicitly")]
     pub fn new() -> Self {
         let r = Registry::default();
         let disrupted = ["reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode"];
@@ -279,7 +279,7 @@ impl Metrics {
             ),
             pods_scheduling_decision_duration: r.histogram(
                 "karpenter_pods_scheduling_decision_duration_seconds",
-                "The time from first seeing a pod to the first decision on it.",
+                "The time from first seeing a pod to the first scheduling decision for it.",
                 &[],
                 &DURATION_BUCKETS,
             ),
@@ -287,7 +287,7 @@ impl Metrics {
             pod_times: PodTimes::default(),
             nodepools_cost: r.gauge(
                 "karpenter_nodepools_cost_total",
-                "The total cost of the nodepool's nodes, in dollars an hour.",
+                "The total cost of the nodepool's nodes, in dollars per hour.",
                 &["nodepool"],
             ),
             nodepools_cost_tracker_errors: r.counter(

@@ -96,7 +96,7 @@ enum RollbackReason {
     ReplacementDeleted,
     #[error("command reached timeout, {0}")]
     Timeout(&'static str),
-    #[error("pod {0} came to the node after it was chosen")]
+    #[error("pod {0} was bound to the node after the decision")]
     UnplannedPod(Str),
 }
 
@@ -206,7 +206,7 @@ impl CommandQueue {
             let Some(claim) = self.ctx.managed_claim(&name) else {
                 match actions::claim::exists(&self.ctx, &name).await {
                     Ok(false) => return CommandStatus::Failed(RollbackReason::ReplacementDeleted),
-                    Ok(true) | Err(_) => status = CommandStatus::Waiting("replacement is not known"),
+                    Ok(true) | Err(_) => status = CommandStatus::Waiting("replacement is not in cluster state"),
                 }
                 continue;
             };
@@ -357,7 +357,7 @@ impl CommandQueue {
     /// fail, the next pass removes the orphaned marks.
     async fn unmark_candidate(&self, node: &CommandCandidate) {
         if let Err(error) = taint::unmark(&self.ctx, &node.names).await {
-            error!(error = %error, "failed removing disruption marks");
+            error!(error = %error, "failed to remove disruption taint and condition");
         }
         self.ctx.cluster.lock().unmark_for_deletion(&node.provider_id);
     }
@@ -392,7 +392,7 @@ impl CommandQueue {
         }
         for (pool, (failed, launched)) in pools {
             if let Err(error) = churn_backoff::write_launch_results(&self.ctx, &pool, &failed, &launched).await {
-                error!(error = %error, "failed remembering offerings");
+                error!(error = %error, "failed to write launch backoffs");
             }
         }
     }

@@ -193,7 +193,7 @@ pub(crate) fn report_malformed_pools(ctx: &Context, plan: &DisruptionPlan, last_
             ctx.publish(events::disruption::pause_malformed(pool, &value));
             let name = pool.metadata.name.as_deref().unwrap_or_default();
             pauses.push(format!(
-                "nodepool {name} is paused by a kerf.sh/pause-disruption that cannot be read, {value:?}"
+                "nodepool {name} is paused, its kerf.sh/pause-disruption is neither \"true\" nor a time, {value:?}"
             ));
         }
     }

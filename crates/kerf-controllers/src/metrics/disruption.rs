@@ -103,12 +103,12 @@ impl DisruptionMetrics {
             ),
             drift_backoffs: r.counter(
                 "karpenter_voluntary_disruption_drift_backoffs_total",
-                "Number of times drift was backed off from because replacements failed.",
+                "Number of times that failed replacements started a drift backoff.",
                 &["nodepool"],
             ),
             drift_backoff_seconds: r.gauge(
                 "karpenter_nodepools_drift_backoff_seconds",
-                "For how long drift is still backed off from.",
+                "Seconds until drifted nodes of the nodepool are replaced again.",
                 &["nodepool"],
             ),
         };

@@ -33,7 +33,7 @@ struct QueueStatsSource(Box<dyn Fn() -> QueueStats + Send>);
 
 impl std::fmt::Debug for QueueStatsSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Followed").field(&self.0()).finish()
+        f.debug_tuple("QueueStatsSource").field(&self.0()).finish()
     }
 }
 

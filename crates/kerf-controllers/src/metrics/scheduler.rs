@@ -60,7 +60,7 @@ impl SchedulerMetrics {
             ),
             pending_by_zone: r.gauge(
                 "karpenter_scheduler_pending_pods_by_effective_zone_count",
-                "Pending pods by the zone that their own demands, their volumes and their topology leave: its name, 'flexible' or 'none'.",
+                "Pending pods by the zone that their requirements, volumes and topology allow: a zone's name, 'flexible' or 'none'.",
                 &["controller", "zone"],
             ),
             zones: Mutex::default(),

@@ -244,11 +244,11 @@ fn a_pod_is_tracked_until_it_is_ready() {
     pod.update(0, "Pending", &[]);
     assert_eq!(pod.gauge(5, "unstarted"), Some(5.0));
     assert_eq!(pod.gauge(5, "unbound"), Some(5.0));
-    assert_eq!(pod.gauge(5, "provisioning_scheduling_undecided"), None, "nobody has looked at it");
+    assert_eq!(pod.gauge(5, "provisioning_scheduling_undecided"), None, "no pass has seen the pod");
     pod.metrics.pod_acknowledged("ns/p", TrackedPod::at(2));
     pod.metrics.pod_acknowledged("ns/p", TrackedPod::at(4));
     assert_eq!(pod.gauge(5, "provisioning_scheduling_undecided"), Some(3.0));
-    assert_eq!(pod.gauge(5, "provisioning_unstarted"), None, "and nobody has found it a place");
+    assert_eq!(pod.gauge(5, "provisioning_unstarted"), None, "no pass has placed the pod");
     pod.decide(6, true);
     assert_eq!(pod.gauge(7, "provisioning_scheduling_undecided"), None);
     assert_eq!(pod.metrics.pods_scheduling_decision_duration.count(&[]), 1);
@@ -318,7 +318,7 @@ fn the_first_decision_that_places_a_pod_counts() {
     assert_eq!(pod.gauge(31, "provisioning_unbound"), None);
     pod.update(40, "Pending", &["PodScheduled"]);
     pod.decide(50, true);
-    assert_eq!(pod.gauge(51, "provisioning_unbound"), None, "it has a node already");
+    assert_eq!(pod.gauge(51, "provisioning_unbound"), None, "the pod is bound already");
 }
 
 // spec 07 #47

@@ -68,7 +68,7 @@ async fn an_equal_event_is_dropped_until_the_dedupe_timeout() {
     for i in 0..20 {
         test.recorder.publish(event(&format!("n{i}"), "one"));
     }
-    assert_eq!(test.written().await.len(), 21, "another object is another event");
+    assert_eq!(test.written().await.len(), 21, "equal Events of different objects are different");
     let short = || Event { dedupe_timeout: Duration::from_secs(2), ..event("b", "one") };
     test.recorder.publish(short());
     tokio::time::advance(Duration::from_secs(3)).await;
@@ -93,7 +93,7 @@ async fn rate_limited_events_share_a_token_bucket() {
         }
         tokio::time::advance(Duration::from_secs(1)).await;
     }
-    assert_eq!(test.written().await.len(), 25, "five a second are all told");
+    assert_eq!(test.written().await.len(), 25, "five Events per second are all published");
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,9 +108,9 @@ async fn similar_events_are_combined_and_one_object_is_rate_limited() {
         written.iter().filter(|(_, message, _)| message.starts_with("(combined from similar events): ")).collect();
     assert_eq!(written.len(), 11, "{written:?}");
     assert_eq!(combined.len(), 1);
-    assert_eq!(combined[0].2, 15, "25 in all: ten of their own, fifteen in one");
+    assert_eq!(combined[0].2, 15, "25 Events are published: ten separate, fifteen combined");
     test.recorder.publish(event("b", "quiet"));
-    assert_eq!(test.written().await.len(), 12, "others are not kept from speaking");
+    assert_eq!(test.written().await.len(), 12, "Events of other objects are not limited");
 }
 
 // spec 07 §5: namespace and component of Events of cluster-scoped objects.
@@ -137,14 +137,18 @@ async fn expired_keys_are_removed_when_the_number_of_keys_has_doubled() {
     for i in 0..3 * DEDUPE_KEYS_MIN {
         test.recorder.publish(event(&format!("n{i}"), "one"));
     }
-    assert_eq!(keys(), (3 * DEDUPE_KEYS_MIN, 4 * DEDUPE_KEYS_MIN), "looked for at once, twice and no more the number");
+    assert_eq!(
+        keys(),
+        (3 * DEDUPE_KEYS_MIN, 4 * DEDUPE_KEYS_MIN),
+        "the cleanup waits for twice the number of keys that the last one kept"
+    );
     tokio::time::advance(Duration::from_mins(3)).await;
     for i in 0..DEDUPE_KEYS_MIN {
         test.recorder.publish(event(&format!("m{i}"), "one"));
     }
-    assert_eq!(keys().0, 4 * DEDUPE_KEYS_MIN, "it is not time yet");
+    assert_eq!(keys().0, 4 * DEDUPE_KEYS_MIN, "the number of keys has not doubled yet");
     test.recorder.publish(event("last", "one"));
-    assert_eq!(keys(), (DEDUPE_KEYS_MIN + 1, 2 * DEDUPE_KEYS_MIN), "what was said three minutes ago is forgotten");
+    assert_eq!(keys(), (DEDUPE_KEYS_MIN + 1, 2 * DEDUPE_KEYS_MIN), "expired keys are removed");
 }
 
 // spec 07 #32
@@ -154,7 +158,7 @@ async fn some_events_have_a_longer_dedupe_timeout() {
         serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "default", "uid": "u"}})).unwrap();
     let node: kerf_api::slim::Node = serde_json::from_value(json!({"metadata": {"name": "n", "uid": "v"}})).unwrap();
     let reference = || crate::events::node_reference(&node);
-    let failed_scheduling = || crate::events::failed_scheduling(&pod, "no room");
+    let failed_scheduling = || crate::events::failed_scheduling(&pod, "no capacity");
     let repair_blocked =
         || crate::events::node_repair_blocked(reference(), "more than 20% nodes are unhealthy in the nodepool");
     let test = start_recorder();
@@ -164,7 +168,7 @@ async fn some_events_have_a_longer_dedupe_timeout() {
         for event in [
             failed_scheduling(),
             repair_blocked(),
-            crate::events::disruption::unconsolidatable(reference(), "it is dear".to_owned()),
+            crate::events::disruption::unconsolidatable(reference(), "too expensive".to_owned()),
         ] {
             test.recorder.publish(numbered(event));
         }
@@ -172,7 +176,7 @@ async fn some_events_have_a_longer_dedupe_timeout() {
     }
     let written = test.written().await;
     let count = |words: &str| written.iter().filter(|(_, message, _)| message.contains(words)).count();
-    assert_eq!((count("no room"), count("20%"), count("dear")), (6, 2, 2), "{written:#?}");
+    assert_eq!((count("no capacity"), count("20%"), count("expensive")), (6, 2, 2), "{written:#?}");
 }
 
 // spec 07 #28

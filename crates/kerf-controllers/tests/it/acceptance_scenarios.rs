@@ -32,7 +32,7 @@ async fn scale_up_limits_scale_down_and_drift_by_node_class() {
 
     // B. Scale up.
     cluster.deploy("inflate", 5, "1100m", json!({})).await;
-    cluster.wait_until("five run", 60, async |cluster| cluster.is_settled(5, &["l"]).await).await;
+    cluster.wait_until("five pods run", 60, async |cluster| cluster.is_settled(5, &["l"]).await).await;
     let logged = lines.take();
     let lifecycle = ["launched nodeclaim", "registered nodeclaim", "initialized nodeclaim"];
     let provisioning = ["found provisionable pod(s)", "computed new nodeclaim(s) to fit pod(s)", "created nodeclaim"];
@@ -50,7 +50,7 @@ async fn scale_up_limits_scale_down_and_drift_by_node_class() {
 
     // C. Limits.
     cluster.scale("inflate", 12).await;
-    cluster.wait_until("eight run", 60, async |cluster| cluster.running().await == 8).await;
+    cluster.wait_until("eight pods run", 60, async |cluster| cluster.running().await == 8).await;
     cluster.advance(20).await;
     assert_eq!((cluster.types().await, cluster.pods().await.len()), (vec!["l".to_owned(), "s".to_owned()], 12));
     let pool = cluster.env.api::<NodePool>().get("general").await.unwrap();
@@ -60,18 +60,18 @@ async fn scale_up_limits_scale_down_and_drift_by_node_class() {
     assert!(events.iter().all(|(_, text)| text.contains(exceeds)) && events.len() >= 4, "{events:#?}");
     assert!(messages(&lines.take()).contains(&"could not schedule pod"));
     cluster.patch_pool(json!({"spec": {"limits": {"cpu": "1000"}}})).await;
-    cluster.wait_until("all run", 60, async |cluster| cluster.running().await == 12).await;
+    cluster.wait_until("all pods run", 60, async |cluster| cluster.running().await == 12).await;
 
     // D. Scale down.
     cluster.env.wait(5).await;
     lines.take();
     cluster.scale("inflate", 0).await;
-    let took = cluster.wait_until("all nodes are gone", 600, async |cluster| cluster.types().await.is_empty()).await;
-    assert!(took >= 45, "consolidateAfter and the second look: {took} s");
+    let took = cluster.wait_until("all nodes are removed", 600, async |cluster| cluster.types().await.is_empty()).await;
+    assert!(took >= 45, "consolidateAfter and the validation delay: {took} s");
     cluster.env.wait(2).await;
     let logged = lines.take();
     let per_node = ["disrupting node(s)", "tainted node", "deleted node", "deleted nodeclaim"];
-    assert_eq!(messages(&logged), per_node.repeat(3), "ten per cent is one node at a time");
+    assert_eq!(messages(&logged), per_node.repeat(3), "a budget of 10% allows one node at a time");
     let line = &logged[0];
     assert_eq!(
         (&line["decision"], &line["reason"], &line["pod-count"], &line["replacement-node-count"]),
@@ -89,7 +89,7 @@ async fn scale_up_limits_scale_down_and_drift_by_node_class() {
 
     // E. Drift by node class.
     cluster.scale("inflate", 5).await;
-    cluster.wait_until("five run", 60, async |cluster| cluster.is_settled(5, &["l"]).await).await;
+    cluster.wait_until("five pods run", 60, async |cluster| cluster.is_settled(5, &["l"]).await).await;
     cluster.env.create::<KWOKNodeClass>(json!({"metadata": {"name": "newnode"}, "spec": {}})).await;
     cluster.env.wait(25).await;
     lines.take();
@@ -99,9 +99,9 @@ async fn scale_up_limits_scale_down_and_drift_by_node_class() {
     let claim = cluster.env.api::<NodeClaim>().get(&old).await.unwrap();
     assert_eq!(claim_condition(&claim, "Drifted"), "True/NodePoolDrifted");
     assert_eq!(claim_condition(&claim, "DisruptionReason"), "True/Drifted");
-    assert_eq!((cluster.tainted().await.len(), cluster.running().await), (1, 5), "nobody has to go yet");
+    assert_eq!((cluster.tainted().await.len(), cluster.running().await), (1, 5), "no pod is evicted yet");
     cluster
-        .wait_until("they run on the new node", 120, async |cluster| {
+        .wait_until("the pods run on the new node", 120, async |cluster| {
             cluster.is_settled(5, &["l"]).await
                 && cluster.env.claims().await.iter().all(|claim| claim.metadata.name != Some(old.clone()))
         })
@@ -135,10 +135,10 @@ async fn three_nodes_are_consolidated_and_expired_nodes_are_replaced() {
     let protected = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
     cluster.deploy("keep", 1, "7700m", protected).await;
     cluster.deploy("wide", 3, "7", json!({})).await;
-    cluster.wait_until("four run", 60, async |cluster| cluster.is_settled(4, &["l"; 4]).await).await;
+    cluster.wait_until("four pods run", 60, async |cluster| cluster.is_settled(4, &["l"; 4]).await).await;
     cluster.deploy("web", 3, "300m", json!({})).await;
     cluster.create_pdb("web", json!({"maxUnavailable": 1})).await;
-    cluster.wait_until("all run", 60, async |cluster| cluster.running().await == 7).await;
+    cluster.wait_until("all pods run", 60, async |cluster| cluster.running().await == 7).await;
     cluster.scale("wide", 0).await;
     cluster.env.wait(30).await;
     lines.take();
@@ -172,7 +172,7 @@ async fn three_nodes_are_consolidated_and_expired_nodes_are_replaced() {
     let old: Vec<_> = cluster.env.claims().await.into_iter().filter_map(|claim| claim.metadata.name).collect();
     cluster.patch_pool(json!({"spec": {"template": {"spec": {"expireAfter": "10m"}}}})).await;
     cluster
-        .wait_until("the small node is renewed", 120, async |cluster| {
+        .wait_until("the small node is replaced", 120, async |cluster| {
             let claims = cluster.env.claims().await;
             let is_new = |claim: &NodeClaim| !old.contains(claim.metadata.name.as_ref().unwrap());
             claims.len() == 2 && claims.iter().any(is_new) && cluster.is_settled(4, &["l", "s"]).await
@@ -186,13 +186,17 @@ async fn three_nodes_are_consolidated_and_expired_nodes_are_replaced() {
         .map(|claim| claim_condition(claim, "Drifted"))
         .filter(|condition| condition != "absent")
         .collect();
-    assert_eq!(drifted, ["True/NodePoolDrifted"], "the node that must not be disturbed has its own time, and stays");
+    assert_eq!(drifted, ["True/NodePoolDrifted"], "the node with the do-not-disrupt pod is not disrupted");
     cluster.patch_pool(json!({"spec": {"disruption": {"budgets": [{"nodes": "0"}]}}})).await;
     let labels = ["expired", "general", "on-demand", "", "graceful"];
     let expired = || cluster.env.metrics.nodeclaims_disrupted.get(&labels);
     cluster.advance(9 * 60).await;
     assert_eq!(expired(), 0.0);
-    cluster.wait_until("it has expired", 90, async |_| expired() == 1.0).await;
-    cluster.wait_until("its pods run elsewhere", 60, async |cluster| cluster.is_settled(4, &["l", "s"]).await).await;
+    cluster.wait_until("the claim has expired", 90, async |_| expired() == 1.0).await;
+    cluster
+        .wait_until("the pods of the expired node run on other nodes", 60, async |cluster| {
+            cluster.is_settled(4, &["l", "s"]).await
+        })
+        .await;
     assert_eq!(expired(), 1.0);
 }

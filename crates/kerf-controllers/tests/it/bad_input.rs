@@ -61,7 +61,7 @@ async fn invalid_provider_data_blocks_only_one_claim() {
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
     assert_eq!(claim_condition(&env.only_claim().await, "Launched"), "Unknown/LaunchFailed");
     env.wait(10).await;
-    assert_eq!(claim_condition(&env.only_claim().await, "Launched"), "True/Launched", "it is tried again");
+    assert_eq!(claim_condition(&env.only_claim().await, "Launched"), "True/Launched", "the launch is retried");
 
     let nonsense = [("cpu".to_owned(), "lots".into()), ("memory".to_owned(), "-1Gi".into())];
     cloud.script_launch(ScriptedLaunch::Returns(Instance {
@@ -97,9 +97,9 @@ async fn a_claim_that_was_edited_by_hand_is_repaired() {
     env.patch_status::<NodeClaim>("a", json!({"providerID": null, "capacity": null})).await;
     env.wait(5).await;
     let claim = env.only_claim().await;
-    assert_eq!(claim.status.as_ref().unwrap().provider_id, id, "its machine is found again");
+    assert_eq!(claim.status.as_ref().unwrap().provider_id, id, "its instance is found again");
     assert_eq!(claim.metadata.finalizers.unwrap(), ["karpenter.sh/termination"]);
-    assert_eq!(env.list::<Node>().await.len(), 1, "and no second one is launched");
+    assert_eq!(env.list::<Node>().await.len(), 1, "no second instance is launched");
     assert_other_pods_launch(&env).await;
 }
 
@@ -118,7 +118,7 @@ async fn a_claim_whose_finalizer_was_removed_by_hand_leaves_no_instance() {
     env.restart(Arc::new(cloud));
     env.wait(250).await;
     assert_eq!(env.claims().await, []);
-    assert_eq!(env.list::<Node>().await, [], "the machine without a claim is terminated");
+    assert_eq!(env.list::<Node>().await, [], "the instance without a claim is terminated");
 }
 
 #[tokio::test(start_paused = true)]

@@ -34,7 +34,7 @@ async fn an_approved_move_of_several_nodes_has_an_event_on_the_pool() {
     let cluster = TestCluster::start(balanced_pool()).await;
     cluster.deploy("wide", 2, "7", json!({})).await;
     cluster.deploy("web", 2, "500m", json!({})).await;
-    cluster.wait_until("all run", 60, async |cluster| cluster.is_settled(4, &["l", "l"]).await).await;
+    cluster.wait_until("all pods run", 60, async |cluster| cluster.is_settled(4, &["l", "l"]).await).await;
     cluster.scale("wide", 0).await;
     cluster.wait_until("a small node is left", 120, async |cluster| cluster.is_settled(2, &["s"]).await).await;
     let events = cluster.env.events("ConsolidationApproved");
@@ -51,7 +51,7 @@ async fn a_rejected_move_is_counted_and_has_no_event() {
     cluster.env.wait(2).await;
     cluster.deploy_oversized().await;
     cluster.advance(60).await;
-    assert!(cluster.is_settled(1, &["l"]).await, "ten of forty cents are too little");
+    assert!(cluster.is_settled(1, &["l"]).await, "saving 10 of 40 cents is not enough");
     let (moves, scores) = moves_and_scores(&cluster, "rejected", "Balanced");
     assert!(moves >= 1.0 && scores >= 1, "{moves} {scores}");
     assert_eq!(moves_and_scores(&cluster, "approved", "Balanced"), (0.0, 0));

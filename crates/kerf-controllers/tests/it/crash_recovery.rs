@@ -157,7 +157,7 @@ async fn crash_after_each_write(first: usize, step: usize) {
             .await;
         assert!(has_converged_again, "after write {n}, {} pods: {:?}", checkpoint.pods, env.orphans().await);
         if checkpoint.pods > 0 {
-            assert_eq!(env.cpus().await, cpus, "after write {n}: as many machines as without a death");
+            assert_eq!(env.cpus().await, cpus, "after write {n}: as many CPUs as without a crash");
         }
     }
 }
@@ -218,7 +218,7 @@ async fn consolidate_with_crash(crash_at_write: Option<usize>, is_applied: bool)
     let mut cluster = TestCluster::start(consolidating_pool(json!({}))).await;
     cluster.deploy("wide", 1, "7", json!({})).await;
     cluster.deploy("web", 1, "500m", json!({})).await;
-    cluster.wait_until("both run", 60, async |cluster| cluster.is_settled(2, &["l"]).await).await;
+    cluster.wait_until("both pods run", 60, async |cluster| cluster.is_settled(2, &["l"]).await).await;
     let crashing = CrashingClient::new(crash_at_write, is_applied);
     cluster.restart_with(crashing.client(&cluster.env.server));
     cluster.scale("wide", 0).await;
@@ -227,14 +227,20 @@ async fn consolidate_with_crash(crash_at_write: Option<usize>, is_applied: bool)
     let is_finished = tokio::select! {
         biased;
         () = crashed.notified() => false,
-        _ = cluster.wait_until("it is small", 120, settled) => true,
+        _ = cluster.wait_until("the small node replaces the large one", 120, settled) => true,
     };
     if !is_finished {
         cluster.restart();
         // The successor may find a replacement without a command, and an instance that belongs to
         // no claim.
         cluster
-            .wait_until(&format!("it is small after all, write {crash_at_write:?}, done {is_applied}"), 600, settled)
+            .wait_until(
+                &format!(
+                    "the small node replaces the large one, crash at write {crash_at_write:?}, applied {is_applied}"
+                ),
+                600,
+                settled,
+            )
             .await;
     }
     crashing.writes.load(Ordering::SeqCst)
@@ -268,7 +274,7 @@ async fn faults_do_not_prevent_consolidation() {
         cluster.env.server.set_faults(fault_rules(), seed);
         cluster.restart();
         cluster.deploy("web", 12, "900m", json!({})).await;
-        cluster.wait_until("all run", 600, async |cluster| cluster.running().await == 12).await;
+        cluster.wait_until("all pods run", 600, async |cluster| cluster.running().await == 12).await;
         cluster.scale("web", 2).await;
         cluster
             .wait_until("one small node is left", 900, async |cluster| {

@@ -70,7 +70,7 @@ async fn skipped_pools_are_logged() {
     let flexible = requirement("karpenter.kwok.sh/instance-family", json!({"minValues": 50}));
     env.create::<NodePool>(pool("flexible", flexible)).await;
     let env = start_with_kwok(env).await;
-    assert_eq!(lines.with_message(NOT_READY).len() + lines.with_message(FILTERED).len(), 0, "nobody needs a place");
+    assert_eq!(lines.with_message(NOT_READY).len() + lines.with_message(FILTERED).len(), 0, "no pod is pending");
     env.pending_pod("web", "1", json!({})).await;
     env.wait(2).await;
     let (not_ready, filtered) = (lines.with_message(NOT_READY), lines.with_message(FILTERED));

@@ -34,7 +34,7 @@ async fn create_service(cluster: &TestCluster, app: &str) {
 
 /// Returns the zones of all claims, once this number of pods runs.
 async fn zones(cluster: &TestCluster, pods: usize) -> Vec<String> {
-    cluster.wait_until("all run", 60, async |cluster| cluster.running().await == pods).await;
+    cluster.wait_until("all pods run", 60, async |cluster| cluster.running().await == pods).await;
     let zone = |claim: kerf_api::nodeclaim::NodeClaim| claim.metadata.labels.unwrap()[labels::ZONE].clone();
     cluster.env.claims().await.into_iter().map(zone).collect()
 }

@@ -51,11 +51,14 @@ async fn a_pod_whose_budget_allows_no_eviction_yet_gets_an_instance() {
     env.delete_claim(&claim).await;
     env.wait(3).await;
     let claims = env.claims().await;
-    assert_eq!((claims.len(), count_remaining(&claims)), (2, 1), "in the first decision after the node starts to go");
+    assert_eq!((claims.len(), count_remaining(&claims)), (2, 1), "in the first decision after the node is deleted");
     env.wait(120).await;
     let claims = env.claims().await;
-    assert_eq!((claims.len(), count_remaining(&claims)), (2, 1), "one is enough");
-    assert!(env.pods().get("web").await.unwrap().metadata.deletion_timestamp.is_none(), "its budget holds");
+    assert_eq!((claims.len(), count_remaining(&claims)), (2, 1), "one new claim is enough");
+    assert!(
+        env.pods().get("web").await.unwrap().metadata.deletion_timestamp.is_none(),
+        "the budget allows no eviction"
+    );
 }
 
 /// As above, with the new node ready before the pod may be evicted.
@@ -104,7 +107,7 @@ async fn nothing_is_decided_until_the_claims_of_the_last_decision_are_launched()
     let first = env.only_claim().await.metadata.name.unwrap();
     env.pending_pod("two", "100", json!({})).await;
     env.wait(120).await;
-    assert_eq!(env.only_claim().await.metadata.name.unwrap(), first, "nothing for the second pod");
+    assert_eq!(env.only_claim().await.metadata.name.unwrap(), first, "no claim for the second pod");
     *cloud.always_fails.lock().unwrap() = None;
     env.wait(60).await;
     assert_eq!(env.claims().await.len(), 2);

@@ -27,7 +27,7 @@ async fn nodes_of_a_registered_claim_are_deleted_before_its_instance() {
     assert_eq!(
         claim_condition(&env.only_claim().await, "InstanceTerminating"),
         "absent",
-        "the machine is not touched yet"
+        "the instance is not terminated yet"
     );
     env.patch::<Node>(&node, json!({"metadata": {"finalizers": null}})).await;
     env.wait(5).await;
@@ -51,7 +51,7 @@ async fn the_instance_of_an_unregistered_claim_is_terminated_at_once() {
     env.delete_claim("a").await;
     env.create::<Node>(json!({"metadata": {"name": "n1"}, "spec": {"providerID": "kwok://n1"}})).await;
     env.wait(1).await;
-    assert!(env.only_node().await.metadata.deletion_timestamp.is_none(), "its node is not drained");
+    assert!(env.only_node().await.metadata.deletion_timestamp.is_none(), "the node is not drained");
     assert!(cloud.deleted.load(Ordering::SeqCst) > 0);
     env.wait(6).await;
     assert_eq!(env.claims().await, []);
@@ -73,11 +73,11 @@ async fn the_instance_of_a_claim_deleted_during_launch_is_terminated() {
     env.create::<NodeClaim>(claim).await;
     env.wait(5).await;
     assert_eq!(cloud.created.load(Ordering::SeqCst), 1);
-    assert!(env.only_node().await.metadata.finalizers.is_some(), "the node has been registered");
+    assert!(env.only_node().await.metadata.finalizers.is_some(), "the node is registered");
     assert_eq!(
         env.only_claim().await.status.and_then(|status| status.provider_id),
         None,
-        "and the claim knows of nothing"
+        "the claim does not have the provider ID"
     );
     env.delete_claim("a").await;
     env.server.set_faults(Vec::new(), 1);
@@ -131,14 +131,18 @@ async fn a_claim_stays_until_its_instance_is_terminated() {
     env.wait(3).await;
     env.delete_claim("a").await;
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    assert_eq!(claim_condition(&env.only_claim().await, "InstanceTerminating"), "absent", "a failure says nothing");
+    assert_eq!(
+        claim_condition(&env.only_claim().await, "InstanceTerminating"),
+        "absent",
+        "a failed call does not set the condition"
+    );
     env.wait(4).await;
     let claim = env.only_claim().await;
     assert_eq!(claim_condition(&claim, "InstanceTerminating"), "True/InstanceTerminating");
     assert_eq!(claim.metadata.finalizers.unwrap(), ["karpenter.sh/termination"]);
     assert_eq!(cloud.deleted.load(Ordering::SeqCst), 3);
     env.wait(5).await;
-    assert_eq!(cloud.deleted.load(Ordering::SeqCst), 4, "every five seconds");
+    assert_eq!(cloud.deleted.load(Ordering::SeqCst), 4, "the call is repeated every five seconds");
     env.wait(5).await;
     assert_eq!(env.claims().await, []);
 }
@@ -169,8 +173,8 @@ async fn the_termination_timestamp_is_annotated_once() {
     let deleted = claims[0].metadata.deletion_timestamp.as_ref().unwrap().0;
     let expected = deleted.saturating_add(std::time::Duration::from_mins(5)).unwrap().to_string();
     assert_eq!(annotation(0), Some(expected.as_str()));
-    assert_eq!(annotation(1), Some(earlier), "what is written stays");
-    assert_eq!(annotation(2), None, "a drain without an end has none");
+    assert_eq!(annotation(1), Some(earlier), "an existing annotation is kept");
+    assert_eq!(annotation(2), None, "a drain without a time limit has no annotation");
     let events = env.events("TerminationGracePeriodExpiring");
     assert_eq!(events, [("a".into(), format!("All pods will be deleted by {expected}"))]);
 }

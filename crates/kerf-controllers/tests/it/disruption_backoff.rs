@@ -29,7 +29,9 @@ async fn a_move_is_not_reversed_within_the_hour_and_the_next_reversal_waits_long
     let mut cluster = TestCluster::start(consolidating_pool(json!({}))).await;
     cluster.deploy_oversized().await;
     let first = cluster.env.only_claim().await.metadata.name.unwrap();
-    cluster.wait_until("it is small", 120, async |cluster| cluster.is_settled(1, &["s"]).await).await;
+    cluster
+        .wait_until("the small node replaces the large one", 120, async |cluster| cluster.is_settled(1, &["s"]).await)
+        .await;
     let annotation = replaced_annotation(&cluster).await;
     assert_eq!(
         (&annotation["nodeClaims"], &annotation["instanceTypes"], &annotation["reversals"]),
@@ -40,9 +42,13 @@ async fn a_move_is_not_reversed_within_the_hour_and_the_next_reversal_waits_long
     cluster.catalogue = catalogue_with_prices(INVERTED_PRICES);
     cluster.restart();
     cluster.advance(50 * 60).await;
-    assert!(cluster.is_settled(1, &["s"]).await, "not within the hour");
+    assert!(cluster.is_settled(1, &["s"]).await, "the reversal waits for an hour");
     assert_eq!(held_codes(&cluster), [json!("ReversedMove")]);
-    cluster.wait_until("it is large", 15 * 60, async |cluster| cluster.is_settled(1, &["l"]).await).await;
+    cluster
+        .wait_until("the large node replaces the small one", 15 * 60, async |cluster| {
+            cluster.is_settled(1, &["l"]).await
+        })
+        .await;
     let annotation = replaced_annotation(&cluster).await;
     assert_eq!((&annotation["instanceTypes"], &annotation["reversals"]), (&json!(["s"]), &json!(1)));
 
@@ -50,9 +56,13 @@ async fn a_move_is_not_reversed_within_the_hour_and_the_next_reversal_waits_long
     cluster.catalogue = catalogue_with_prices(USUAL_PRICES);
     cluster.restart();
     cluster.advance(110 * 60).await;
-    assert!(cluster.is_settled(1, &["l"]).await, "not within two hours");
+    assert!(cluster.is_settled(1, &["l"]).await, "the second reversal waits for two hours");
     assert_eq!(held_codes(&cluster), [json!("ReversedMove")]);
-    cluster.wait_until("it is small", 15 * 60, async |cluster| cluster.is_settled(1, &["s"]).await).await;
+    cluster
+        .wait_until("the small node replaces the large one", 15 * 60, async |cluster| {
+            cluster.is_settled(1, &["s"]).await
+        })
+        .await;
     assert_eq!(replaced_annotation(&cluster).await["reversals"], 2);
 }
 
@@ -61,11 +71,13 @@ async fn a_move_is_not_reversed_within_the_hour_and_the_next_reversal_waits_long
 async fn a_drifted_node_does_not_wait() {
     let cluster = TestCluster::start(consolidating_pool(json!({}))).await;
     cluster.deploy_oversized().await;
-    cluster.wait_until("it is small", 120, async |cluster| cluster.is_settled(1, &["s"]).await).await;
+    cluster
+        .wait_until("the small node replaces the large one", 120, async |cluster| cluster.is_settled(1, &["s"]).await)
+        .await;
     let moved = cluster.env.only_claim().await.metadata.name.unwrap();
     cluster.change_template().await;
     cluster
-        .wait_until("it is renewed", 120, async |cluster| {
+        .wait_until("the node is replaced", 120, async |cluster| {
             let claims = cluster.env.claims().await;
             claims.len() == 1 && claims[0].metadata.name.as_ref() != Some(&moved) && cluster.is_settled(1, &["s"]).await
         })
@@ -86,7 +98,7 @@ async fn cluster_with_pod_age(minutes: u64, thousandths: u32) -> TestCluster {
     cluster.catalogue = catalogue_with_prices(INVERTED_PRICES);
     cluster.restart();
     cluster.deploy("web", 1, "500m", json!({})).await;
-    cluster.wait_until("it runs", 60, async |cluster| cluster.is_settled(1, &["l"]).await).await;
+    cluster.wait_until("the pod runs", 60, async |cluster| cluster.is_settled(1, &["l"]).await).await;
     cluster.advance(minutes * 60).await;
     cluster.catalogue = catalogue_with_prices(prices_lower_by(thousandths));
     cluster.restart();
@@ -97,16 +109,22 @@ async fn cluster_with_pod_age(minutes: u64, thousandths: u32) -> TestCluster {
 async fn settled_pods_are_not_moved_for_low_savings() {
     let mut cluster = cluster_with_pod_age(61, 9).await;
     cluster.advance(20 * 60).await;
-    assert!(cluster.is_settled(1, &["l"]).await, "nine thousandths of 400 are less than a fortieth");
+    assert!(cluster.is_settled(1, &["l"]).await, "saving 0.009 of 0.4 dollars is less than 1/40");
     assert_eq!(held_codes(&cluster), [json!("SmallChange")]);
 
     cluster.catalogue = catalogue_with_prices(prices_lower_by(10));
     cluster.restart();
-    cluster.wait_until("it is small, for a fortieth", 120, async |cluster| cluster.is_settled(1, &["s"]).await).await;
+    cluster
+        .wait_until("the small node replaces the large one, for 1/40 of the cost", 120, async |cluster| {
+            cluster.is_settled(1, &["s"]).await
+        })
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn young_pods_are_moved_for_low_savings() {
     let cluster = cluster_with_pod_age(10, 9).await;
-    cluster.wait_until("it is small", 120, async |cluster| cluster.is_settled(1, &["s"]).await).await;
+    cluster
+        .wait_until("the small node replaces the large one", 120, async |cluster| cluster.is_settled(1, &["s"]).await)
+        .await;
 }

@@ -14,7 +14,7 @@ use crate::test_cluster::{TestCluster, consolidating_pool, is_tainted};
 async fn cluster_with_empty_node(disruption: Value) -> TestCluster {
     let cluster = TestCluster::start(consolidating_pool(json!({"consolidateAfter": "Never"}))).await;
     cluster.deploy("web", 1, "1", json!({})).await;
-    cluster.wait_until("it runs", 60, async |cluster| cluster.is_settled(1, &["s"]).await).await;
+    cluster.wait_until("the pod runs", 60, async |cluster| cluster.is_settled(1, &["s"]).await).await;
     cluster.scale("web", 0).await;
     cluster.env.wait(5).await;
     cluster.patch_pool(json!({ "spec": { "disruption": disruption } })).await;
@@ -45,7 +45,7 @@ async fn a_budget_that_never_allows_anything_has_an_event() {
     assert_eq!(metrics.eligible_nodes.get(&["empty"]), Some(1.0));
     cluster.env.api::<NodePool>().delete("general", &DeleteParams::default()).await.unwrap();
     cluster.env.wait(30).await;
-    assert_eq!(metrics.allowed_disruptions.get(&["general", "Empty"]), None, "the series goes with the pool");
+    assert_eq!(metrics.allowed_disruptions.get(&["general", "Empty"]), None, "the series is removed with the pool");
 }
 
 /// A schedule that never fires counts as always active, because that protects nodes.
@@ -76,7 +76,7 @@ async fn a_pdb_that_can_never_be_met_is_named_with_its_pod() {
     cluster.deploy("wide", 1, "7", json!({})).await;
     cluster.deploy("web", 1, "500m", json!({})).await;
     cluster.create_pdb("web", json!({"minAvailable": 1})).await;
-    cluster.wait_until("both run", 60, async |cluster| cluster.is_settled(2, &["l"]).await).await;
+    cluster.wait_until("both pods run", 60, async |cluster| cluster.is_settled(2, &["l"]).await).await;
     cluster.scale("wide", 0).await;
     cluster.advance(120).await;
     assert!(cluster.is_settled(1, &["l"]).await);
@@ -92,7 +92,7 @@ async fn a_pool_deleted_during_a_command_leaves_no_orphans() {
     let cluster = TestCluster::start(consolidating_pool(json!({}))).await;
     cluster.deploy("wide", 1, "7", json!({})).await;
     cluster.deploy("web", 1, "500m", json!({})).await;
-    cluster.wait_until("both run", 60, async |cluster| cluster.is_settled(2, &["l"]).await).await;
+    cluster.wait_until("both pods run", 60, async |cluster| cluster.is_settled(2, &["l"]).await).await;
     cluster.env.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "1m"}})).await;
     cluster.scale("wide", 0).await;
     cluster
@@ -100,7 +100,7 @@ async fn a_pool_deleted_during_a_command_leaves_no_orphans() {
         .await;
     cluster.env.api::<NodePool>().delete("general", &DeleteParams::default()).await.unwrap();
     cluster
-        .wait_until("all is gone", 300, async |cluster| {
+        .wait_until("all claims and nodes are deleted", 300, async |cluster| {
             cluster.env.claims().await.is_empty() && cluster.env.list::<Node>().await.is_empty()
         })
         .await;
@@ -117,14 +117,14 @@ async fn a_command_is_rolled_back_when_the_pool_of_its_replacement_is_deleted() 
     crate::test_env::merge(&mut spec, json!({"template": {"spec": {"requirements": large}}}));
     let cluster = TestCluster::start(spec).await;
     cluster.deploy("web", 1, "500m", json!({})).await;
-    cluster.wait_until("it runs", 60, async |cluster| cluster.is_settled(1, &["l"]).await).await;
+    cluster.wait_until("the pod runs", 60, async |cluster| cluster.is_settled(1, &["l"]).await).await;
     let before = cluster.env.only_claim().await.metadata.name;
     cluster.env.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "1m"}})).await;
     cluster.env.create::<NodePool>(crate::test_env::pool("small", json!({}))).await;
     cluster.wait_until("a replacement is launched", 60, async |cluster| cluster.env.claims().await.len() == 2).await;
     assert_eq!(cluster.tainted().await.len(), 1);
     cluster.env.api::<NodePool>().delete("small", &DeleteParams::default()).await.unwrap();
-    cluster.wait_until("the node is let go", 300, async |cluster| cluster.is_idle().await).await;
+    cluster.wait_until("the node is unmarked", 300, async |cluster| cluster.is_idle().await).await;
     assert_eq!(cluster.env.only_claim().await.metadata.name, before);
     let decision = &cluster.env.decisions()["decisions"][0];
     assert_eq!((&decision["outcome"], &decision["why"]), (&json!("rolled back"), &json!("replacement was deleted")));
@@ -145,7 +145,7 @@ async fn a_paused_pool_is_not_disrupted_before_the_given_time() {
 
     cluster.patch_pool(paused(json!("next week"))).await;
     cluster.advance(60).await;
-    assert_eq!(cluster.types().await, ["s"], "what cannot be read pauses");
+    assert_eq!(cluster.types().await, ["s"], "an invalid value pauses");
     let events = cluster.env.events("InvalidPauseDisruption");
     assert!(events.len() == 1 && events[0].1.contains("\"next week\""), "{events:?}");
 
@@ -153,7 +153,7 @@ async fn a_paused_pool_is_not_disrupted_before_the_given_time() {
     cluster.patch_pool(paused(json!(end.to_string()))).await;
     cluster.advance(85).await;
     assert_eq!(cluster.types().await, ["s"]);
-    cluster.wait_until("it goes", 60, async |cluster| cluster.types().await.is_empty()).await;
+    cluster.wait_until("the node is removed", 60, async |cluster| cluster.types().await.is_empty()).await;
 }
 
 /// A command that is active when the pool is paused is completed. A command that waits for
@@ -167,10 +167,10 @@ async fn a_pause_stops_commands_that_have_not_started() {
     assert_eq!(cluster.types().await, ["s"]);
     cluster.patch_pool(json!({"metadata": {"annotations": {"kerf.sh/pause-disruption": null}}})).await;
     cluster
-        .wait_until("it is tainted", 60, async |cluster| cluster.env.list::<Node>().await.iter().any(is_tainted))
+        .wait_until("the node is tainted", 60, async |cluster| cluster.env.list::<Node>().await.iter().any(is_tainted))
         .await;
     cluster.patch_pool(json!({"metadata": {"annotations": {"kerf.sh/pause-disruption": "true"}}})).await;
-    cluster.wait_until("it goes", 60, async |cluster| cluster.types().await.is_empty()).await;
+    cluster.wait_until("the node is removed", 60, async |cluster| cluster.types().await.is_empty()).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,5 +183,5 @@ async fn a_paused_controller_starts_nothing() {
     assert_eq!(cluster.types().await, ["s"]);
     cluster.env.settings.pause_disruption = false;
     cluster.restart();
-    cluster.wait_until("it goes", 60, async |cluster| cluster.types().await.is_empty()).await;
+    cluster.wait_until("the node is removed", 60, async |cluster| cluster.types().await.is_empty()).await;
 }

@@ -66,10 +66,10 @@ async fn without_its_pool_conditions_are_not_changed() {
     *cloud.drift.lock().unwrap() = Some(|| Ok(Some("ImageDrift".into())));
     env.wait(301).await;
     // The claim names a pool that does not exist.
-    env.patch::<NodeClaim>("a", json!({"metadata": {"labels": {"karpenter.sh/nodepool": "gone"}}})).await;
+    env.patch::<NodeClaim>("a", json!({"metadata": {"labels": {"karpenter.sh/nodepool": "missing"}}})).await;
     *cloud.drift.lock().unwrap() = None;
     env.wait(1000).await;
-    assert_eq!(only_claim_condition(&env, "Drifted").await, "True/ImageDrift", "nobody looks at it any more");
+    assert_eq!(only_claim_condition(&env, "Drifted").await, "True/ImageDrift", "the condition is not updated any more");
 }
 
 // spec 03 #3
@@ -116,7 +116,7 @@ async fn a_changed_template_drifts_and_a_changed_policy_does_not() {
     assert_eq!(
         only_claim_condition(&env, "Drifted").await,
         "True/NodePoolDrifted",
-        "at once, and not for the provider's reason"
+        "the condition is set at once, with the pool's reason"
     );
     *cloud.drift.lock().unwrap() = Some(|| Ok(None));
 
@@ -232,7 +232,7 @@ async fn never_and_not_initialized_are_not_consolidatable() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_is_consolidatable_as_soon_as_consolidate_after_has_passed() {
     let (env, _, node) = env_with_initialized_claim("30s").await;
-    assert_eq!(only_claim_condition(&env, "Consolidatable").await, "absent", "it was initialized just now");
+    assert_eq!(only_claim_condition(&env, "Consolidatable").await, "absent", "the claim was initialized just now");
     env.wait(30).await;
     assert_eq!(only_claim_condition(&env, "Consolidatable").await, "True/Consolidatable");
     env.pending_pod("web", "100m", json!({})).await;

@@ -18,7 +18,7 @@ use crate::test_env::claim_condition;
 async fn marks_without_a_command_are_removed() {
     let mut cluster = TestCluster::start(consolidating_pool(json!({"consolidateAfter": "Never"}))).await;
     cluster.deploy("web", 1, "1", json!({})).await;
-    cluster.wait_until("it runs", 60, async |cluster| cluster.is_settled(1, &["s"]).await).await;
+    cluster.wait_until("the pod runs", 60, async |cluster| cluster.is_settled(1, &["s"]).await).await;
     cluster.env.stop();
     let node = cluster.env.only_node().await.metadata.name.unwrap();
     let taint = json!({"key": "karpenter.sh/disrupted", "effect": "NoSchedule"});
@@ -44,7 +44,7 @@ async fn marks_without_a_command_are_removed() {
 async fn nothing_is_decided_while_a_claim_is_not_launched() {
     let cluster = TestCluster::start(consolidating_pool(json!({}))).await;
     cluster.deploy("web", 1, "1", json!({})).await;
-    cluster.wait_until("it runs", 60, async |cluster| cluster.is_settled(1, &["s"]).await).await;
+    cluster.wait_until("the pod runs", 60, async |cluster| cluster.is_settled(1, &["s"]).await).await;
     let unknown = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["none"]}]);
     cluster.env.create_claim("stuck", json!({ "requirements": unknown })).await;
     cluster.env.wait(1).await;
@@ -55,7 +55,8 @@ async fn nothing_is_decided_while_a_claim_is_not_launched() {
     let unsynced = cluster.env.metrics.cluster_state_unsynced_time.get(&[]).unwrap();
     assert!((120.0..130.0).contains(&unsynced), "{unsynced}");
     cluster.env.delete_claim("stuck").await;
-    let took = cluster.wait_until("the empty node goes", 40, async |cluster| cluster.types().await.is_empty()).await;
+    let took =
+        cluster.wait_until("the empty node is removed", 40, async |cluster| cluster.types().await.is_empty()).await;
     assert!(took >= 15, "{took}");
     assert_eq!(cluster.env.metrics.cluster_state_unsynced_time.get(&[]), Some(0.0));
 }
@@ -65,19 +66,19 @@ async fn nothing_is_decided_while_a_claim_is_not_launched() {
 async fn provisioning_launches_nothing_for_pods_of_a_replaced_node() {
     let cluster = TestCluster::start(consolidating_pool(json!({"consolidateAfter": "Never"}))).await;
     cluster.deploy("web", 3, "500m", json!({})).await;
-    cluster.wait_until("they run", 60, async |cluster| cluster.is_settled(3, &["s"]).await).await;
+    cluster.wait_until("the pods run", 60, async |cluster| cluster.is_settled(3, &["s"]).await).await;
     cluster.env.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "1m"}})).await;
     cluster.change_template().await;
     cluster.wait_until("the node is tainted", 10, async |cluster| !cluster.tainted().await.is_empty()).await;
     cluster
-        .wait_until("it is replaced", 180, async |cluster| {
+        .wait_until("the node is replaced", 180, async |cluster| {
             cluster.is_settled(3, &["s"]).await
                 && cluster.tainted().await.is_empty()
                 && cluster.env.claims().await.len() == 1
         })
         .await;
     let created = &cluster.env.metrics.nodeclaims_created;
-    assert_eq!(created.get(&["provisioned", "general", "false"]), 1.0, "the one at the start");
+    assert_eq!(created.get(&["provisioned", "general", "false"]), 1.0, "the first node");
     assert_eq!(created.get(&["drifted", "general", "false"]), 1.0);
 }
 
@@ -86,9 +87,9 @@ async fn provisioning_launches_nothing_for_pods_of_a_replaced_node() {
 async fn when_a_multi_node_command_is_invalid_each_node_is_tried_alone() {
     let cluster = TestCluster::start(consolidating_pool(json!({"consolidateAfter": "Never"}))).await;
     cluster.deploy("wide", 2, "7", json!({})).await;
-    cluster.wait_until("they run", 60, async |cluster| cluster.is_settled(2, &["l", "l"]).await).await;
+    cluster.wait_until("the pods run", 60, async |cluster| cluster.is_settled(2, &["l", "l"]).await).await;
     cluster.deploy("web", 2, "200m", json!({})).await;
-    cluster.wait_until("all run", 60, async |cluster| cluster.running().await == 4).await;
+    cluster.wait_until("all pods run", 60, async |cluster| cluster.running().await == 4).await;
     cluster.scale("wide", 0).await;
     cluster.env.wait(5).await;
     cluster.patch_pool(json!({"spec": {"disruption": {"consolidateAfter": "0s"}}})).await;
@@ -99,7 +100,7 @@ async fn when_a_multi_node_command_is_invalid_each_node_is_tried_alone() {
     let node = cluster.env.list::<Node>().await[0].metadata.name.clone().unwrap();
     let keep = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
     cluster.env.patch::<Node>(&node, keep).await;
-    cluster.wait_until("one is left", 60, async |cluster| cluster.is_settled(2, &["l"]).await).await;
+    cluster.wait_until("one node is left", 60, async |cluster| cluster.is_settled(2, &["l"]).await).await;
     assert_eq!(cluster.env.only_node().await.metadata.name, Some(node));
     let metrics = &cluster.env.metrics.disruption;
     assert_eq!(metrics.failed_validations.get(&["multi"]), 2.0);
@@ -136,18 +137,18 @@ async fn each_command_waits_for_its_own_replacements() {
     cluster.wait_until("two nodes are there", 60, async |cluster| cluster.types().await.len() == 2).await;
     cluster.env.wait(10).await;
     warm(&cluster, 2).await;
-    cluster.wait_until("both run", 60, async |cluster| cluster.is_settled(2, &["s", "s"]).await).await;
+    cluster.wait_until("both pods run", 60, async |cluster| cluster.is_settled(2, &["s", "s"]).await).await;
     cluster.change_template().await;
-    cluster.wait_until("both are tainted", 40, async |cluster| cluster.tainted().await.len() == 2).await;
+    cluster.wait_until("both nodes are tainted", 40, async |cluster| cluster.tainted().await.len() == 2).await;
     cluster.advance(60).await;
     assert_eq!(cluster.env.claims().await.len(), 4);
     assert_eq!((cluster.tainted().await.len(), cluster.disrupted().await, cluster.running().await), (2, 2, 2));
     warm(&cluster, 1).await;
-    cluster.wait_until("one of them goes", 60, async |cluster| cluster.env.claims().await.len() == 3).await;
+    cluster.wait_until("one of them is removed", 60, async |cluster| cluster.env.claims().await.len() == 3).await;
     cluster.advance(30).await;
     assert_eq!((cluster.env.claims().await.len(), cluster.tainted().await.len()), (3, 1));
     warm(&cluster, 1).await;
-    cluster.wait_until("the other goes", 60, async |cluster| cluster.is_settled(2, &["s", "s"]).await).await;
+    cluster.wait_until("the other one is removed", 60, async |cluster| cluster.is_settled(2, &["s", "s"]).await).await;
     assert!(cluster.tainted().await.is_empty());
 }
 
@@ -167,7 +168,7 @@ async fn a_command_whose_replacement_was_deleted_is_rolled_back() {
         .into_iter()
         .find(|claim| claim_condition(claim, "Initialized") != "True/Initialized");
     cluster.env.delete_claim(replacement.unwrap().metadata.name.as_deref().unwrap()).await;
-    cluster.wait_until("the node is let go", 5, async |cluster| cluster.tainted().await.is_empty()).await;
+    cluster.wait_until("the node is unmarked", 5, async |cluster| cluster.tainted().await.is_empty()).await;
     assert_eq!(cluster.disrupted().await, 0);
     let decision = &cluster.env.decisions()["decisions"][0];
     assert_eq!((&decision["outcome"], &decision["why"]), (&json!("rolled back"), &json!("replacement was deleted")));
@@ -199,8 +200,8 @@ async fn a_command_waits_for_a_replacement_that_cluster_state_still_contains() {
     cluster.env.patch::<NodeClaim>(&name, json!({"metadata": {"finalizers": null}})).await;
     cluster.env.delete_claim(&name).await;
     cluster.env.wait(15).await;
-    assert_eq!(cluster.tainted().await.len(), 1, "nobody has heard of it yet");
-    cluster.wait_until("the node is let go", 30, async |cluster| cluster.tainted().await.is_empty()).await;
+    assert_eq!(cluster.tainted().await.len(), 1, "the deletion of the replacement is not observed yet");
+    cluster.wait_until("the node is unmarked", 30, async |cluster| cluster.tainted().await.is_empty()).await;
 }
 
 // spec 03 #117; "a replacement that never joins"
@@ -213,7 +214,7 @@ async fn a_command_whose_replacement_never_joins_is_rolled_back() {
     cluster.wait_until("the node is tainted", 60, async |cluster| cluster.tainted().await.len() == 1).await;
     cluster.advance(9 * 60).await;
     assert_eq!(cluster.tainted().await.len(), 1);
-    cluster.wait_until("the node is let go", 90, async |cluster| cluster.tainted().await.is_empty()).await;
+    cluster.wait_until("the node is unmarked", 90, async |cluster| cluster.tainted().await.is_empty()).await;
     assert_eq!((cluster.disrupted().await, cluster.running().await), (0, 1));
     let decision = &cluster.env.decisions()["decisions"][0];
     assert_eq!(decision["why"], "command reached timeout, replacement is not initialized");
@@ -231,13 +232,17 @@ async fn a_command_whose_replacement_never_joins_is_rolled_back() {
 async fn a_command_whose_replacement_is_never_initialized_is_rolled_back() {
     let cluster = TestCluster::start(consolidating_pool(json!({"consolidateAfter": "Never"}))).await;
     cluster.deploy("web", 1, "1500m", json!({})).await;
-    cluster.wait_until("it runs", 60, async |cluster| cluster.is_settled(1, &["s"]).await).await;
+    cluster.wait_until("the pod runs", 60, async |cluster| cluster.is_settled(1, &["s"]).await).await;
     let taints = json!([{"key": "warming-up", "effect": "NoSchedule"}]);
     cluster.patch_pool(json!({"spec": {"template": {"spec": {"startupTaints": taints}}}})).await;
     cluster.wait_until("the node is tainted", 30, async |cluster| cluster.tainted().await.len() == 1).await;
     cluster.advance(9 * 60).await;
-    assert_eq!((cluster.tainted().await.len(), cluster.types().await), (1, vec!["s".to_owned(); 2]), "it has joined");
-    cluster.wait_until("the node is let go", 90, async |cluster| cluster.tainted().await.is_empty()).await;
+    assert_eq!(
+        (cluster.tainted().await.len(), cluster.types().await),
+        (1, vec!["s".to_owned(); 2]),
+        "the replacement has joined"
+    );
+    cluster.wait_until("the node is unmarked", 90, async |cluster| cluster.tainted().await.is_empty()).await;
     let decision = &cluster.env.decisions()["decisions"][0];
     assert_eq!(decision["why"], "command reached timeout, replacement is not initialized");
     assert_eq!((cluster.disrupted().await, cluster.running().await), (0, 1));
@@ -247,7 +252,7 @@ async fn a_command_whose_replacement_is_never_initialized_is_rolled_back() {
         .await
         .into_iter()
         .find(|claim| claim_condition(claim, "Initialized") == "True/Initialized");
-    assert_eq!(claim_condition(&old.unwrap(), "Drifted"), "True/NodePoolDrifted", "it is still to be renewed");
+    assert_eq!(claim_condition(&old.unwrap(), "Drifted"), "True/NodePoolDrifted", "the old node is still drifted");
     assert_eq!(cluster.env.metrics.disruption.drift_backoffs.get(&["general"]), 1.0);
     // As long as the replacement may still become ready, no more are launched.
     cluster.advance(60 * 60).await;
@@ -259,7 +264,7 @@ async fn a_command_whose_replacement_is_never_initialized_is_rolled_back() {
     let warm = json!({"spec": {"taints": []}});
     cluster.env.patch::<Node>(node.unwrap().metadata.name.as_deref().unwrap(), warm).await;
     cluster
-        .wait_until("the pod has moved after all", 900, async |cluster| {
+        .wait_until("the pod has moved to the replacement", 900, async |cluster| {
             cluster.is_settled(1, &["s"]).await && cluster.is_idle().await
         })
         .await;
@@ -273,7 +278,7 @@ async fn budgets_count_nodes_of_active_commands() {
     let port = json!([{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}],
         "resources": {"requests": {"cpu": "1500m"}}}]);
     cluster.deploy("web", 5, "1500m", json!({"spec": {"containers": port}})).await;
-    cluster.wait_until("all run", 60, async |cluster| cluster.is_settled(5, &["s"; 5]).await).await;
+    cluster.wait_until("all pods run", 60, async |cluster| cluster.is_settled(5, &["s"; 5]).await).await;
     cluster.env.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "2m"}})).await;
     cluster.env.wait(25).await;
     cluster.change_template().await;
@@ -281,7 +286,7 @@ async fn budgets_count_nodes_of_active_commands() {
     assert_eq!((cluster.tainted().await.len(), cluster.env.claims().await.len()), (3, 8));
     assert_eq!(cluster.env.metrics.disruption.nodes_consuming_budgets.get(&["general", "Drifted"]), Some(3.0));
     cluster
-        .wait_until("all are replaced", 600, async |cluster| {
+        .wait_until("all nodes are replaced", 600, async |cluster| {
             let claims = cluster.env.claims().await;
             let is_new = |claim: &NodeClaim| claim_condition(claim, "Drifted") == "absent";
             claims.len() == 5 && claims.iter().all(is_new) && cluster.is_settled(5, &["s"; 5]).await
@@ -295,7 +300,7 @@ async fn budgets_count_nodes_of_active_commands() {
 async fn a_node_that_gets_a_pod_after_the_decision_stays() {
     let cluster = TestCluster::start(consolidating_pool(json!({}))).await;
     cluster.deploy("web", 1, "1", json!({})).await;
-    cluster.wait_until("it runs", 60, async |cluster| cluster.is_settled(1, &["s"]).await).await;
+    cluster.wait_until("the pod runs", 60, async |cluster| cluster.is_settled(1, &["s"]).await).await;
     cluster.scale("web", 0).await;
     cluster.wait_until("the node is tainted", 60, async |cluster| cluster.tainted().await.len() == 1).await;
     let node = cluster.env.only_node().await.metadata.name.unwrap();
@@ -303,7 +308,7 @@ async fn a_node_that_gets_a_pod_after_the_decision_stays() {
     let pod =
         json!({"metadata": {"name": "late"}, "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
     cluster.env.pods().create(&kube::api::PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
-    cluster.wait_until("the node is let go", 10, async |cluster| cluster.tainted().await.is_empty()).await;
+    cluster.wait_until("the node is unmarked", 10, async |cluster| cluster.tainted().await.is_empty()).await;
     cluster.advance(30).await;
     assert_eq!((cluster.types().await, cluster.running().await), (vec!["s".to_owned()], 1));
     assert_eq!(cluster.disrupted().await, 0);

@@ -10,14 +10,14 @@ async fn a_type_without_capacity_is_not_retried_constantly() {
     let cluster = TestCluster::start(consolidating_pool(json!({}))).await;
     cluster.sold_out.types.lock().unwrap().push("s");
     cluster.deploy_oversized().await;
-    cluster.wait_until("the next best is taken", 120, async |cluster| cluster.is_settled(1, &["m"]).await).await;
+    cluster.wait_until("the next best type is used", 120, async |cluster| cluster.is_settled(1, &["m"]).await).await;
     for _ in 0..6 * 60 {
         cluster.env.wait(60).await;
         cluster.check_invariants();
         assert_eq!(cluster.running().await, 1, "no pod is lost");
     }
     let failed = cluster.env.metrics.disruption.queue_failures.get(&["replace", "underutilized", "single"]);
-    assert!((1.0..=3.0).contains(&failed), "{failed} attempts in vain");
+    assert!((1.0..=3.0).contains(&failed), "{failed} failed attempts");
     assert!(cluster.is_settled(1, &["m"]).await && cluster.is_idle().await);
     let created = cluster.env.metrics.nodeclaims_created.get(&["underutilized", "general", "false"]);
     assert!(created <= 4.0, "{created} replacements");
@@ -57,7 +57,7 @@ async fn hundreds_of_empty_nodes_are_deleted_in_as_few_rounds_as_the_budget_allo
         rounds_min += 1.0;
     }
     let rounds = cluster.env.metrics.disruption.decisions.get(&["delete", "empty", "empty"]);
-    assert!(rounds <= rounds_min + 1.0, "{rounds} rounds in {minutes:.1} minutes, {rounds_min} would do");
+    assert!(rounds <= rounds_min + 1.0, "{rounds} rounds in {minutes:.1} minutes, {rounds_min} would be enough");
 }
 
 /// Karpenter must not taint the candidates of a search that timed out. Here a search that ends
@@ -66,7 +66,7 @@ async fn hundreds_of_empty_nodes_are_deleted_in_as_few_rounds_as_the_budget_allo
 async fn spec_03_105_a_search_without_a_command_taints_no_node() {
     let cluster = TestCluster::start(consolidating_pool(json!({}))).await;
     cluster.deploy("web", 3, "1500m", json!({})).await;
-    cluster.wait_until("they run", 60, async |cluster| cluster.is_settled(3, &["m", "s"]).await).await;
+    cluster.wait_until("the pods run", 60, async |cluster| cluster.is_settled(3, &["m", "s"]).await).await;
     let searches = || cluster.env.metrics.disruption.evaluation_duration.count(&["underutilized", "multi"]);
     let before = searches();
     cluster.patch_pool(json!({"spec": {"weight": 10}})).await;
@@ -74,6 +74,6 @@ async fn spec_03_105_a_search_without_a_command_taints_no_node() {
         cluster.env.wait(1).await;
         assert_eq!((cluster.tainted().await, cluster.disrupted().await), (Vec::new(), 0));
     }
-    assert!(searches() > before, "both nodes were looked at together");
+    assert!(searches() > before, "both nodes were evaluated together");
     assert!(cluster.is_settled(3, &["m", "s"]).await);
 }

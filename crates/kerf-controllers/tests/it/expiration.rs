@@ -42,7 +42,7 @@ async fn a_claim_is_deleted_when_it_expires() {
     assert_eq!(env.metrics.pods_disruption_initiated.get(&labels), 1.0);
     env.wait(160).await;
     assert_eq!(remaining_claims(&env).await, ["long", "never"]);
-    assert_eq!(env.metrics.nodeclaims_disrupted.get(&labels), 1.0, "it is still draining, and counted once");
+    assert_eq!(env.metrics.nodeclaims_disrupted.get(&labels), 1.0, "the draining claim is counted once");
     env.wait(15).await;
     assert_eq!(remaining_claims(&env).await, ["never"]);
     env.wait(1000).await;

@@ -45,11 +45,15 @@ async fn a_claim_of_another_provider_does_not_block_provisioning() {
     let env = env.start_controllers(Arc::new(cloud)).await;
     env.pending_pod("first", "1", json!({})).await;
     env.wait(15).await;
-    assert_eq!(env.claims().await.len(), 2, "one that was there before the controllers");
+    assert_eq!(
+        env.claims().await.len(),
+        2,
+        "a claim of another provider that existed before the controllers is ignored"
+    );
     env.create_claim("theirs-too", theirs).await;
     env.pending_pod("second", "100", json!({})).await;
     env.wait(15).await;
-    assert_eq!(env.claims().await.len(), 4, "and one that came later");
+    assert_eq!(env.claims().await.len(), 4, "a claim of another provider that is created later is ignored");
 }
 
 // spec 04 #40, spec 01 #58
@@ -59,7 +63,7 @@ async fn the_finalizer_is_stored_before_anything_is_launched() {
     env.inject_fault(Fault::InternalError, Verb::Patch, "nodeclaims");
     env.create_claim("a", json!({})).await;
     env.wait(60).await;
-    assert_eq!(cloud.created.load(Ordering::SeqCst), 0, "no finalizer, no machine");
+    assert_eq!(cloud.created.load(Ordering::SeqCst), 0, "no instance without a finalizer");
     env.server.set_faults(Vec::new(), 1);
     env.wait(60).await;
     assert_eq!(cloud.created.load(Ordering::SeqCst), 1);
@@ -82,9 +86,9 @@ async fn a_claim_that_can_never_be_launched_is_deleted() {
     env.create_claim("b", json!({})).await;
     env.wait(5).await;
     assert_eq!(env.claims().await, []);
-    assert_eq!(env.events("InsufficientCapacityError").len(), 1, "a class that is not ready is logged only");
-    assert_eq!(cloud.deleted.load(Ordering::SeqCst), 0, "there was nothing to terminate");
-    assert_eq!(cloud.created.load(Ordering::SeqCst), 2, "and neither was tried again");
+    assert_eq!(env.events("InsufficientCapacityError").len(), 1, "a node class that is not ready has no Event");
+    assert_eq!(cloud.deleted.load(Ordering::SeqCst), 0, "there is no instance to terminate");
+    assert_eq!(cloud.created.load(Ordering::SeqCst), 2, "no launch is retried");
 }
 
 // spec 04 #42, spec 01 #68
@@ -150,7 +154,7 @@ async fn the_claims_labels_and_the_instances_annotations_win() {
     cloud.script_launch(ScriptedLaunch::Returns(Instance {
         provider_id: "kwok://elsewhere".into(),
         labels: [("zone".to_owned(), "a".to_owned()), ("rack".to_owned(), "7".to_owned())].into(),
-        annotations: [("note".to_owned(), "machine".to_owned())].into(),
+        annotations: [("note".to_owned(), "instance".to_owned())].into(),
         ..Instance::default()
     }));
     env.create::<kerf_api::nodeclaim::NodeClaim>(json!({
@@ -163,7 +167,7 @@ async fn the_claims_labels_and_the_instances_annotations_win() {
     let labels = metadata.labels.unwrap();
     assert_eq!((labels["zone"].as_str(), labels["rack"].as_str()), ("b", "7"));
     let annotations = metadata.annotations.unwrap();
-    assert_eq!((annotations["note"].as_str(), annotations["own"].as_str()), ("machine", "1"));
+    assert_eq!((annotations["note"].as_str(), annotations["own"].as_str()), ("instance", "1"));
 }
 
 // spec 07 #34

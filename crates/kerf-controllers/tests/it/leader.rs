@@ -115,7 +115,10 @@ async fn after_a_kill_the_other_process_leads_within_twenty_seconds() {
     assert!(two.is_leader());
     let first = assert_one_after_the_other(&env.server.take_audit(), "kerf-one", "kerf-two");
     let took = first.duration_since(killed_at).as_secs_f64();
-    assert!((10.0..20.0).contains(&took), "{took} s: not before the lease runs out, and soon after");
+    assert!(
+        (10.0..20.0).contains(&took),
+        "{took} s: the successor starts soon after the lease expires, and not before"
+    );
 }
 
 // spec 07 #19
@@ -161,7 +164,7 @@ async fn a_process_does_not_write_while_another_holds_the_lease() {
     assert!(!one.is_leader());
     assert!(env.server.take_audit().iter().all(|write| write.user_agent != one.agent));
     env.wait(20).await;
-    assert!(one.is_leader(), "a lease that nobody renews runs out");
+    assert!(one.is_leader(), "a lease that is not renewed expires");
     let spec = leases.get("karpenter-leader-election").await.unwrap().spec.unwrap();
     assert_eq!((spec.holder_identity.as_deref(), spec.lease_transitions), (Some("kerf-one"), Some(4)));
 }
@@ -226,6 +229,6 @@ async fn lease_renewals_that_need_a_read_are_counted() {
     let touched = json!({"metadata": {"annotations": {"a": "b"}}});
     leases.patch("karpenter-leader-election", &PatchParams::default(), &Patch::Merge(touched)).await.unwrap();
     env.wait(10).await;
-    assert_eq!(slow(), 1.0, "its own last version was no longer the last");
+    assert_eq!(slow(), 1.0, "another client wrote the lease since its last renewal");
     assert!(one.is_leader());
 }

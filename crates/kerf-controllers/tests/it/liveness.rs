@@ -60,7 +60,7 @@ async fn a_claim_whose_node_never_joins_is_deleted_after_15_minutes() {
     env.only_claim().await;
     env.wait(60).await;
     assert_eq!(env.claims().await, []);
-    assert!(cloud.deleted.load(Ordering::SeqCst) > 0, "its machine is terminated");
+    assert!(cloud.deleted.load(Ordering::SeqCst) > 0, "its instance is terminated");
 }
 
 // spec 04 #63
@@ -88,7 +88,7 @@ async fn two_failed_launches_make_a_pool_unhealthy() {
     env.wait(6 * 60).await;
     let general = general_pool(&env).await;
     assert_eq!(pool_condition(&general, HEALTH), "False/Fraud");
-    assert_eq!(pool_condition(&general, "Ready"), "True/Ready", "health has no part in readiness");
+    assert_eq!(pool_condition(&general, "Ready"), "True/Ready", "readiness does not depend on registration health");
 }
 
 // spec 04 #65, #66
@@ -152,7 +152,11 @@ async fn a_restart_keeps_registration_health_and_a_change_resets_it() {
     assert_eq!(pool_condition(&general_pool(&env).await, HEALTH), "Unknown/AwaitingReconciliation");
     env.create_claim("c", json!({})).await;
     env.wait(5).await;
-    assert_eq!(pool_condition(&general_pool(&env).await, HEALTH), "True/NodeRegistrationHealthy", "the ring was empty");
+    assert_eq!(
+        pool_condition(&general_pool(&env).await, HEALTH),
+        "True/NodeRegistrationHealthy",
+        "the registration history was empty"
+    );
     env.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "1s"}})).await;
     env.wait(5).await;
     assert_eq!(pool_condition(&general_pool(&env).await, HEALTH), "Unknown/AwaitingReconciliation");

@@ -1,7 +1,7 @@
 //! Integration tests of the controllers on an in-process API server, in virtual time. Each test
 //! names the edge case of the spec that it proves.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 #![allow(clippy::float_cmp, reason = "counters hold whole numbers, which floats hold exactly")]
 
 mod acceptance_scenarios;

@@ -82,14 +82,14 @@ async fn condition_transitions_of_a_claim_have_events_and_metrics() {
     let env = TestEnv::start().await;
     env.create_claim("a", json!({})).await;
     env.wait(3).await;
-    assert_eq!(env.events("Initialized"), [], "that it is not known yet is no change");
+    assert_eq!(env.events("Initialized"), [], "the initial status Unknown is not a transition");
     for kind in ["Launched", "Registered"] {
         let expected = format!("Status condition transitioned, Type: {kind}, Status: Unknown -> True, Reason: {kind}");
-        assert_eq!(env.events(kind), [("a".into(), expected)], "its first status is a change");
+        assert_eq!(env.events(kind), [("a".into(), expected)], "the change from Unknown is a transition");
     }
     let ready = "Status condition transitioned, Type: NodeClassReady, Status: Unknown -> True, Reason: NodeClassReady";
     assert_eq!(env.events("NodeClassReady"), [("general".into(), ready.into())]);
-    assert_eq!(env.events("ConsistentStateFound"), [], "what it could be without is not known before");
+    assert_eq!(env.events("ConsistentStateFound"), [], "an independent condition has no earlier status");
     env.make_ready(&env.only_node().await.metadata.name.unwrap()).await;
     env.wait(3).await;
     let expected = "Status condition transitioned, Type: Initialized, Status: Unknown -> True, Reason: Initialized";
@@ -146,7 +146,7 @@ async fn a_claim_with_the_name_of_a_deleted_claim_is_another_object() {
     assert_eq!(launched.len(), 2, "{launched:?}");
     assert!(launched.iter().all(|(_, message)| message.contains("Unknown -> True")), "{launched:?}");
     let finalized = env.events("Finalized").into_iter().filter(|(object, _)| object == "a").count();
-    assert_eq!(finalized, 1, "the first one's");
+    assert_eq!(finalized, 1, "only the first claim was finalized");
 }
 
 // spec 07 #13
@@ -231,7 +231,7 @@ async fn object_gauges_can_be_disabled() {
             let is_served = text.lines().any(|line| line.starts_with(&format!("{name}{{")));
             assert_eq!(is_served, is_shown && name != "operator_node_status_condition_count", "{name} in {text}");
         }
-        assert_eq!(env.events("Ready").is_empty(), !is_shown, "changes of conditions are told or not");
+        assert_eq!(env.events("Ready").is_empty(), !is_shown, "transitions are published if the metrics are shown");
         for name in ["karpenter_nodeclaims_created_total{", "karpenter_cluster_state_node_count "] {
             assert!(text.lines().any(|line| line.starts_with(name)), "{name} in {text}");
         }
@@ -264,7 +264,7 @@ async fn the_last_simulation_is_shown() {
     assert!(env.metrics_text().contains(&(zone("test-zone-b") + "1\n")));
     env.pods().delete("picky", &DeleteParams::default()).await.unwrap();
     env.wait(15).await;
-    assert!(!env.metrics_text().contains(&zone("test-zone-b")), "its last pod is gone");
+    assert!(!env.metrics_text().contains(&zone("test-zone-b")), "the zone's last pod was deleted");
     assert!(second.len() == 1 && second != first, "another simulation is another series: {first:?} {second:?}");
 }
 

@@ -38,7 +38,7 @@ async fn a_pool_counts_its_nodes() {
     env.make_ready(&node).await;
     env.wait(8).await;
     let counted = get(&env, "general").await.status.unwrap().resources.unwrap();
-    assert_eq!(counted["cpu"].to_string(), "3", "an initialized node speaks for itself");
+    assert_eq!(counted["cpu"].to_string(), "3", "the capacity of an initialized Node counts");
 }
 
 // spec 04 #109
@@ -108,7 +108,7 @@ async fn a_pool_is_ready_when_its_class_is() {
     env.wait(3).await;
     assert_eq!(pool_condition(&get(&env, "lost").await, "Ready"), "True/Ready");
     let ready = |status: &str| {
-        json!({"conditions": [{"type": "Ready", "status": status, "reason": "NoQuota", "message": "ask for more",
+        json!({"conditions": [{"type": "Ready", "status": status, "reason": "NoQuota", "message": "request a higher quota",
             "lastTransitionTime": "2026-01-01T00:00:00Z"}]})
     };
     env.patch_status::<KWOKNodeClass>("later", ready("False")).await;

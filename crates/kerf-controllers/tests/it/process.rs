@@ -69,7 +69,7 @@ async fn wait_for_code(port: u16, path: &str, code: u16) -> String {
         tokio::task::yield_now().await;
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    panic!("{path} never answered {code}");
+    panic!("{path} never responded with {code}");
 }
 
 // spec 07 #15, #16, #17 and #20, on real sockets

@@ -61,7 +61,7 @@ async fn a_pod_whose_planned_node_was_taken_gets_another_at_once() {
     env.pods().create(&PostParams::default(), &serde_json::from_value(quick).unwrap()).await.unwrap();
     env.bind("quick", &node).await;
     env.wait(2).await;
-    assert_eq!(env.claims().await.len(), 2, "and not only ten seconds after it was first seen");
+    assert_eq!(env.claims().await.len(), 2, "the pod is placed again at once, not ten seconds after its first trigger");
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,7 +72,7 @@ async fn pods_of_one_batch_share_instances() {
     }
     env.wait(3).await;
     let claims = env.claims().await.len();
-    assert!((1..=10).contains(&claims), "{claims} machines for 20 small pods");
+    assert!((1..=10).contains(&claims), "{claims} claims for 20 small pods");
     assert!(env.cpus().await >= 18);
 }
 
@@ -133,6 +133,6 @@ async fn pods_of_a_disrupted_node_get_a_new_one() {
         .await;
     env.wait(5).await;
     let claims = env.claims().await;
-    assert_eq!(claims.len(), 2, "the pod that has to leave gets a machine before it leaves");
+    assert_eq!(claims.len(), 2, "the pod gets an instance before it is evicted");
     assert!(claims.iter().any(|claim| claim.metadata.deletion_timestamp.is_none()));
 }

@@ -166,7 +166,7 @@ async fn a_node_is_initialized_once_startup_is_over() {
     let claim = env.only_claim().await;
     assert_eq!(claim_condition(&claim, "Initialized"), "Unknown/KnownEphemeralTaintsExist");
     assert_eq!(message(&claim), "KnownEphemeralTaint \"readiness.k8s.io/x:NoSchedule\" still exists");
-    assert_eq!(taints(&env.only_node().await), ["readiness.k8s.io/x"], "startup taints do not come back");
+    assert_eq!(taints(&env.only_node().await), ["readiness.k8s.io/x"], "startup taints are not added again");
     env.patch::<Node>("n1", json!({"spec": {"taints": null}})).await;
     env.wait(2).await;
     assert_eq!(claim_condition(&env.only_claim().await, "Ready"), "True/Ready");
@@ -206,7 +206,7 @@ async fn two_nodes_with_one_provider_id_prevent_registration() {
     assert_eq!(claim_condition(&claim, "Registered"), "False/MultipleNodesFound");
     assert_eq!(claim_condition(&claim, "Initialized"), "Unknown/AwaitingReconciliation");
     env.wait(16 * 60).await;
-    assert_eq!(env.claims().await, [], "liveness ends it");
+    assert_eq!(env.claims().await, [], "liveness deletes the claim");
 }
 
 // spec 04 #57, spec 01 #67
@@ -276,8 +276,8 @@ async fn pending_hooks_delay_registration() {
     assert_eq!(status.conditions.iter().find(|c| c.condition_type == "Registered").unwrap().message, "dns, lb");
     assert_eq!(status.node_name, None);
     assert_eq!(taints(&env.only_node().await), ["karpenter.sh/unregistered"]);
-    assert!(env.only_node().await.metadata.finalizers.is_some(), "what can be stored already is");
-    assert_eq!(dns.calls.load(Ordering::SeqCst), lb.calls.load(Ordering::SeqCst), "all are asked each time");
+    assert!(env.only_node().await.metadata.finalizers.is_some(), "the finalizer is stored while hooks are pending");
+    assert_eq!(dns.calls.load(Ordering::SeqCst), lb.calls.load(Ordering::SeqCst), "all hooks are called each time");
     let with_label = HookResult { labels: [("lb".to_owned(), "7".to_owned())].into(), ..HookResult::default() };
     *dns.result.lock().unwrap() = Ok(HookResult::satisfied());
     *lb.result.lock().unwrap() = Ok(with_label);
@@ -292,7 +292,7 @@ async fn pending_hooks_delay_registration() {
 // spec 04 #54
 #[tokio::test(start_paused = true)]
 async fn a_failing_hook_is_called_again() {
-    let dns = ScriptedHook::new("dns", Err("no answer"));
+    let dns = ScriptedHook::new("dns", Err("no response"));
     let env = env_with_hooks(vec![dns.clone()]).await;
     assert_eq!(claim_condition(&env.only_claim().await, "Registered"), "Unknown/RegistrationHookPending");
     let calls = dns.calls.load(Ordering::SeqCst);

@@ -64,7 +64,7 @@ async fn if_many_nodes_are_unhealthy_none_is_repaired() {
     let mut objects: Vec<&str> =
         events.iter().map(|(object, _)| object.as_str()).filter(|name| name.len() < 8).collect();
     objects.sort_unstable();
-    assert_eq!(objects, ["general", "n0", "n1", "n2"], "each claim and the pool, and the nodes: {events:?}");
+    assert_eq!(objects, ["general", "n0", "n1", "n2"], "the Events are about claims, pool and nodes: {events:?}");
     assert_eq!(events.len(), 7);
     // Once one node recovers, the others are checked again within five minutes.
     let node = node_of(&env, "n2").await;
@@ -88,7 +88,7 @@ async fn an_unhealthy_node_is_replaced_whatever_protects_it() {
     assert_eq!(metrics.nodeclaims_disrupted.get(&["unhealthy", "general", "spot", "", "graceful"]), 1.0);
     assert_eq!(metrics.nodeclaims_unhealthy_disrupted.get(&["ready", "general", "spot", ""]), 1.0);
     env.wait(30).await;
-    assert_eq!(env.claims().await.len(), 2, "its drain waits for nobody");
+    assert_eq!(env.claims().await.len(), 2, "the drain waits for no pod");
 }
 
 // spec 03 #119: of two policies the one that is due first applies.

@@ -40,7 +40,7 @@ async fn a_claim_without_an_instance_is_collected() {
     env.wait(250).await;
     assert!(
         env.only_claim().await.metadata.deletion_timestamp.is_none(),
-        "one that never registered is left to liveness"
+        "liveness deletes a claim that never registered"
     );
 }
 
@@ -70,10 +70,10 @@ async fn an_instance_without_a_claim_is_terminated() {
     orphan.metadata.finalizers = None;
     orphan.metadata.owner_references = None;
     orphan.spec.as_mut().unwrap().provider_id = Some("kwok://kwok-stray".into());
-    orphan.metadata.labels.as_mut().unwrap().insert("kubernetes.io/hostname".into(), "gone".into());
+    orphan.metadata.labels.as_mut().unwrap().insert("kubernetes.io/hostname".into(), "stray".into());
     env.create::<Node>(serde_json::to_value(orphan).unwrap()).await;
     env.wait(250).await;
-    assert_ne!(env.only_node().await.metadata.name.unwrap(), "kwok-stray", "the one with a claim is still there");
+    assert_ne!(env.only_node().await.metadata.name.unwrap(), "kwok-stray", "the node with a claim still exists");
 }
 
 /// Nodes that other tools simulate are not collected, whatever their provider IDs look like.
@@ -139,7 +139,7 @@ async fn pod_events_are_recorded_on_the_claim() {
         "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
     env.pods().create(&kube::api::PostParams::default(), &serde_json::from_value(daemon).unwrap()).await.unwrap();
     env.wait(2).await;
-    assert_eq!(last_pod_event().await, Some(second), "daemons do not count");
+    assert_eq!(last_pod_event().await, Some(second), "daemon pods do not count");
 }
 
 // spec 04 §15 departure 14
@@ -176,9 +176,9 @@ async fn unmanaged_nodes_have_no_events() {
     let protected = json!({"karpenter.sh/do-not-disrupt": "true"});
     cluster.env.create::<Node>(json!({"metadata": {"name": "foreign", "annotations": protected}})).await;
     cluster.deploy("web", 1, "500m", json!({"metadata": {"annotations": protected}})).await;
-    cluster.wait_until("it runs", 60, async |cluster| cluster.running().await == 1).await;
+    cluster.wait_until("the pod runs", 60, async |cluster| cluster.running().await == 1).await;
     cluster.advance(120).await;
     let events = cluster.env.events("DisruptionBlocked");
-    assert!(!events.is_empty(), "ours stays, and that is told");
+    assert!(!events.is_empty(), "the managed node has an Event");
     assert!(events.iter().all(|(object, _)| object != "foreign"), "{events:?}");
 }

@@ -47,7 +47,7 @@ async fn max_claims_until_replaced(cluster: &TestCluster, nodes: usize) -> usize
             return most;
         }
     }
-    panic!("not all nodes are new\n{:#}\n{:#?}", cluster.env.decisions(), cluster.env.claims().await);
+    panic!("not all nodes are replaced\n{:#}\n{:#?}", cluster.env.decisions(), cluster.env.claims().await);
 }
 
 // spec 04 #32, spec 03 section 8.2
@@ -59,8 +59,12 @@ async fn as_many_nodes_are_replaced_at_once_as_the_node_limit_allows() {
         assert_eq!(max_claims_until_replaced(&cluster, 3).await, most, "with a limit of {limit}");
         let created = &cluster.env.metrics.nodeclaims_created;
         assert_eq!(created.get(&["drifted", "general", "false"]), 3.0);
-        assert_eq!(created.get(&["provisioned", "general", "false"]), 3.0, "nobody else makes up for them");
-        assert_eq!(cluster.env.cluster.lock().reserved_nodes("general"), 0, "all room is given back");
+        assert_eq!(
+            created.get(&["provisioned", "general", "false"]),
+            3.0,
+            "static provisioning creates no further claims"
+        );
+        assert_eq!(cluster.env.cluster.lock().reserved_nodes("general"), 0, "all reserved nodes are released");
     }
 }
 
@@ -70,12 +74,12 @@ async fn scaling_up_does_not_use_the_reserved_nodes_of_a_replacement() {
     let cluster = cluster_with_node_limit(5).await;
     delay_claim_creation(&cluster, Duration::from_secs(5));
     cluster.change_template().await;
-    cluster.wait_until("a node is about to be replaced", 60, async |cluster| !cluster.tainted().await.is_empty()).await;
-    assert_eq!(cluster.env.claims().await.len(), 3, "its replacement is not there yet");
+    cluster.wait_until("a node is tainted", 60, async |cluster| !cluster.tainted().await.is_empty()).await;
+    assert_eq!(cluster.env.claims().await.len(), 3, "the replacement does not exist yet");
     assert_eq!(cluster.env.cluster.lock().reserved_nodes("general"), 2);
     cluster.env.patch::<NodePool>("general", json!({"spec": {"replicas": 4}})).await;
     let most = max_claims_until_replaced(&cluster, 4).await;
-    assert_eq!(most, 5, "the limit holds");
+    assert_eq!(most, 5, "the node limit is not exceeded");
 }
 
 // spec 03 section 8.2: a failure releases the reserved nodes
@@ -88,7 +92,7 @@ async fn reserved_nodes_are_released_if_the_replacement_cannot_be_created() {
     {
         let state = cluster.env.cluster.lock();
         assert_eq!(state.reserved_nodes("general"), 0);
-        assert_eq!(state.pool_claims("general").active, 3, "and nobody counts as going");
+        assert_eq!(state.pool_claims("general").active, 3, "no claim is marked for deletion");
     }
     cluster.env.server.set_faults(Vec::new(), 1);
     assert_eq!(max_claims_until_replaced(&cluster, 3).await, 4);

@@ -63,13 +63,16 @@ async fn a_static_pool_gets_its_nodes_from_its_template() {
         assert_eq!(claim.spec.node_class_ref.name, "default");
         let labels = claim.metadata.labels.unwrap();
         assert_eq!((labels["team"].as_str(), labels["karpenter.sh/nodepool"].as_str()), ("a", "general"));
-        assert_eq!(labels["kubernetes.io/arch"], "arm64", "the machine is what was asked for");
+        assert_eq!(labels["kubernetes.io/arch"], "arm64", "the instance meets the requirements");
         let requirement_keys: Vec<&str> = claim.spec.requirements.iter().map(|r| r.key.as_str()).collect();
         assert!(
             requirement_keys.contains(&"kubernetes.io/arch") && requirement_keys.contains(&"team"),
             "{requirement_keys:?}"
         );
-        assert!(!requirement_keys.contains(&"node.kubernetes.io/instance-type"), "the provider chooses");
+        assert!(
+            !requirement_keys.contains(&"node.kubernetes.io/instance-type"),
+            "the provider chooses the instance type"
+        );
         assert!(claim.metadata.annotations.unwrap().contains_key("karpenter.sh/nodepool-hash"));
         assert_eq!(claim.metadata.owner_references.unwrap()[0].name, "general");
     }
@@ -153,7 +156,7 @@ async fn a_static_pool_reports_its_actual_nodes() {
     scale(&env, 3).await;
     env.wait(60).await;
     let attempts = cloud.created.load(Ordering::SeqCst) - 2;
-    assert!((3..10).contains(&attempts), "the third was tried, and not all the time: {attempts}");
+    assert!((3..10).contains(&attempts), "the third launch was retried, with back-off: {attempts}");
     let status = env.api::<NodePool>().get("general").await.unwrap().status.unwrap();
     assert_eq!(status.nodes, Some(2));
 }

@@ -53,7 +53,7 @@ impl CountdownCloud {
     }
 
     fn not_found() -> InstanceError {
-        InstanceError::NotFound("no such machine".into())
+        InstanceError::NotFound("no such instance".into())
     }
 }
 
@@ -71,7 +71,7 @@ impl CloudProvider for CountdownCloud {
     }
 
     fn create<'a>(&'a self, _: &'a NodeClaim) -> BoxFuture<'a, Result<Instance, CreateError>> {
-        ready(Err(CreateError::Other("none are made here".into()))).boxed()
+        ready(Err(CreateError::Other("this provider creates no instances".into()))).boxed()
     }
 
     fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), InstanceError>> {
@@ -263,7 +263,7 @@ async fn deleting_a_node_deletes_its_claim_and_instance_and_is_counted_once() {
     assert_eq!(claim_condition(&claim, "VolumesDetached"), "True/VolumesDetached");
     assert_eq!(claim_condition(&claim, "InstanceTerminating"), "True/InstanceTerminating");
     assert_eq!(claim_condition(&claim, "Ready"), "True/Ready");
-    assert!(test.get_node().await.is_some(), "the machine is still there");
+    assert!(test.get_node().await.is_some(), "the instance still exists");
     test.env.wait(15).await;
     assert!(test.get_node().await.is_none() && test.get_claim().await.is_none());
     let metrics = &test.env.metrics;
@@ -333,7 +333,7 @@ async fn a_pdb_blocks_the_drain_but_not_the_taint() {
     assert_eq!(events, [("n".to_owned(), "Failed to drain node, 1 pods are waiting to be evicted".to_owned())]);
     test.set_allowed_disruptions("b", 1).await;
     test.env.wait(11).await;
-    assert!(test.is_deleting("p").await, "the entry stayed in the queue");
+    assert!(test.is_deleting("p").await, "the pod stayed in the eviction queue");
 }
 
 // spec 04 #87
@@ -394,7 +394,7 @@ async fn pods_are_evicted_tier_by_tier() {
         assert_eq!(
             test.deleting_pods(&["a", "b", "c", "d"]).await,
             [tier],
-            "a tier waits until the one before it is gone"
+            "a tier waits until the tier before it is evicted"
         );
         test.remove_pod(tier).await;
     }
@@ -496,10 +496,10 @@ async fn a_pod_that_cannot_be_evicted_is_deleted_when_its_grace_period_must_begi
         let latest = deadline - SignedDuration::from_secs(grace);
         let left = latest.duration_since(test.env.clock.now());
         tokio::time::sleep(Duration::try_from(left).unwrap()).await;
-        assert!(!test.is_deleting(pod).await, "{pod} has time left");
+        assert!(!test.is_deleting(pod).await, "{pod} is not deleted before its grace period must begin");
         tokio::time::sleep(Duration::from_millis(2)).await;
         let seconds = test.get_pod(pod).await.unwrap().metadata.deletion_grace_period_seconds;
-        assert_eq!(seconds, Some(grace - 1), "{pod} has all whole seconds that are left");
+        assert_eq!(seconds, Some(grace - 1), "{pod} gets all remaining whole seconds");
     }
 }
 
@@ -534,8 +534,8 @@ async fn a_deadline_that_is_added_later_or_has_passed_is_enforced() {
         json!({"metadata": {"annotations": {"karpenter.sh/nodeclaim-termination-timestamp": "2025-12-31T23:00:00Z"}}});
     test.env.patch::<NodeClaim>("c", past).await;
     test.env.wait(2).await;
-    assert_eq!(seconds(test.get_pod("stays").await), Some(1), "never zero");
-    assert_eq!(seconds(test.get_pod("going").await), Some(1), "a grace period that is too long is cut short");
+    assert_eq!(seconds(test.get_pod("stays").await), Some(1), "a grace period is never zero");
+    assert_eq!(seconds(test.get_pod("going").await), Some(1), "a grace period that is too long is shortened");
 }
 
 // spec 04 #100

@@ -59,7 +59,7 @@ impl InstanceAvailability for SoldOut {
             return Ok(());
         }
         *self.refusals.lock().unwrap().entry(instance_type.to_owned()).or_default() += 1;
-        Err(AvailabilityError::InsufficientCapacity(format!("{instance_type} is sold out")))
+        Err(AvailabilityError::InsufficientCapacity(format!("no capacity for {instance_type}")))
     }
 }
 
@@ -173,7 +173,7 @@ impl TestCluster {
             self.env.wait(1).await;
             self.check_invariants();
         }
-        panic!("not within {most} s: {what}\n{:#}\n{:#?}", self.env.decisions(), self.types().await);
+        panic!("within {most} s, this did not happen: {what}\n{:#}\n{:#?}", self.env.decisions(), self.types().await);
     }
 
     /// Returns the names of nodes with the disrupted taint.
@@ -197,7 +197,7 @@ impl TestCluster {
     pub(crate) async fn deploy_oversized(&self) {
         self.deploy("wide", 1, "7", json!({})).await;
         self.deploy("web", 1, "500m", json!({})).await;
-        self.wait_until("both run", 60, async |cluster| cluster.is_settled(2, &["l"]).await).await;
+        self.wait_until("both pods run", 60, async |cluster| cluster.is_settled(2, &["l"]).await).await;
         self.scale("wide", 0).await;
     }
 

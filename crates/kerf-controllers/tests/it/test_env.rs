@@ -302,7 +302,7 @@ impl TestEnv {
     /// Sets the condition that a scheduler sets on a pod it cannot place.
     pub(crate) async fn mark_unschedulable(&self, name: &str) {
         let unschedulable =
-            json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"});
+            json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no capacity"});
         let status = Patch::Merge(json!({"status": {"conditions": [unschedulable]}}));
         self.pods().patch_status(name, &PatchParams::default(), &status).await.unwrap();
     }

@@ -127,12 +127,12 @@ impl TestEnv {
         for claim in &claims {
             let name = claim.metadata.name.clone().unwrap();
             match provider_id(claim) {
-                None => orphans.push(format!("claim {name} has no machine")),
+                None => orphans.push(format!("claim {name} has no instance")),
                 Some(id) if !nodes.iter().any(|node| node.spec.provider_id == id) => {
-                    orphans.push(format!("machine {id} of claim {name} has no node"));
+                    orphans.push(format!("instance {id} of claim {name} has no node"));
                 }
                 Some(id) if claimed.iter().filter(|other| **other == id).count() > 1 => {
-                    orphans.push(format!("machine {id} has two claims"));
+                    orphans.push(format!("instance {id} has two claims"));
                 }
                 Some(_) => {}
             }

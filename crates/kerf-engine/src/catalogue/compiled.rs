@@ -325,7 +325,7 @@ mod tests {
             })
             .collect();
         let row = |cpu: &str| (cpu.to_owned(), "3Gi".to_owned());
-        assert_eq!(rows, [row("7"), row("5")], "the plain one first; three instead of one, and memory as it was");
+        assert_eq!(rows, [row("7"), row("5")], "the row without overrides is first; the other row has less CPU");
         let zones = |ix: RowIx| -> Vec<&str> {
             catalogue.offerings.iter().filter(|o| o.row == ix).map(|o| o.zone.as_str()).collect()
         };

@@ -253,10 +253,10 @@ impl fmt::Display for BlockReason {
                 write!(f, "Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{}])", names.join(" "))
             }
             Self::InvalidPodDisruptionBudget(budget) => {
-                write!(f, "Pdb has a selector that cannot be read (PodDisruptionBudget=[{budget}])")
+                write!(f, "Pdb has an invalid selector (PodDisruptionBudget=[{budget}])")
             }
             Self::StaticPool(pool) => {
-                write!(f, "NodePool \"{pool}\" is static, its nodes are only replaced when they drift")
+                write!(f, "NodePool \"{pool}\" is static, its nodes are replaced only when they drift")
             }
             Self::ConsolidationDisabled(pool) => write!(f, "NodePool \"{pool}\" has consolidation disabled"),
             Self::BufferPods(node) => write!(f, "Node \"{node}\" has buffer pods"),
@@ -271,11 +271,13 @@ impl fmt::Display for BlockReason {
             Self::DisruptionBudget(reason) => {
                 write!(f, "No allowed disruptions for disruption reason {reason} due to blocking budget")
             }
-            Self::DriftBackoff { until } => write!(f, "Replacing drifted nodes failed, it is tried again at {until}"),
+            Self::DriftBackoff { until } => write!(f, "Replacements of drifted nodes failed, next attempt at {until}"),
             Self::ScaleDownFirst(pool) => write!(f, "NodePool \"{pool}\" has more nodes than replicas"),
-            Self::NodeLimit(pool) => write!(f, "NodePool \"{pool}\" has no room for a replacement in its node limit"),
+            Self::NodeLimit(pool) => write!(f, "The node limit of NodePool \"{pool}\" does not allow a replacement"),
             Self::PodsUnschedulable(text) => f.write_str(text),
-            Self::LaunchedByPlan => f.write_str("Launched by this plan, it could go in turn once it is up"),
+            Self::LaunchedByPlan => {
+                f.write_str("A command of this plan launches the node, a later plan could remove it")
+            }
             Self::TooManyReplacements(count) => write!(f, "Can't remove without creating {count} candidates"),
             Self::NoCheaperReplacement => f.write_str("Can't replace with a cheaper node"),
             Self::NoSaving => f.write_str("Removing the node saves nothing"),

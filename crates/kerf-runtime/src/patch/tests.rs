@@ -71,6 +71,6 @@ async fn each_status_code_maps_to_its_error_variant() {
     assert!(matches!(error_for(500).await, ApiError::Other(_)));
     assert!(
         matches!(error_for(503).await, ApiError::Other(_)),
-        "a server that does not say when to come back may have done it"
+        "without `Retry-After` the server may have executed the request"
     );
 }

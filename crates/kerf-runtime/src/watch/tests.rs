@@ -154,7 +154,7 @@ async fn the_order_of_keys_in_a_watch_line_does_not_matter() {
 async fn lines_that_are_no_events_lose_no_changes() {
     let bare = (200, format!("{}\n", status(410)));
     let (events, ..) = run_watch(vec![page(1, "", &[]), bare, page(7, "", &[])]).await;
-    assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![])], "a refusal in place of a change");
+    assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![])], "an error in place of a change");
     for line in
         ["{\"type\":\"ADDED\",\"object\":{\"meta", "no json\n", "{\"type\":\"RENAMED\",\"object\":{\"metadata\":{}}}\n"]
     {
@@ -203,7 +203,7 @@ async fn the_watch_waits_for_a_kind_that_is_not_installed() {
     responses.push(page(1, "", &[thing("a", 1, 1.into())]));
     let (events, _, end, progress) = run_watch(responses).await;
     assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![Thing { size: 1 }])]);
-    assert!(end < Duration::from_secs(50), "it is found within two seconds of its arrival: {end:?}");
+    assert!(end < Duration::from_secs(50), "the kind is found within two seconds of its installation: {end:?}");
     assert!(progress.is_synced);
     let (_, _, _, progress) = run_watch(vec![status_response(404); 500]).await;
     assert_eq!((progress.phase, progress.is_synced), (WatchPhase::NotInstalled, false));

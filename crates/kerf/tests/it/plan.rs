@@ -320,8 +320,8 @@ fn spec_09_10_every_problem_of_the_instance_types_is_named() {
     assert_snapshot!(output("bad.json"), @r#"
     exit code 2
     --- stderr
-    error: bad.json: [1].name: instance type "a" is there twice
-    error: bad.json: [2].offerings[0].Price: expected a number of dollars an hour that is not negative
+    error: bad.json: [1].name: another instance type has the name "a" too
+    error: bad.json: [2].offerings[0].Price: expected a price in dollars per hour, 0 or more
     "#);
     assert_snapshot!(output("missing.json"), @r"
     exit code 2

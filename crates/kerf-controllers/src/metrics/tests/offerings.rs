@@ -76,6 +76,9 @@ fn an_offering_is_available_if_any_pool_has_it() {
     metrics.offerings.set_pool_types("q", &Arc::new(vec![instance_type("a", &[("on-demand", "z", 10, true)])]));
     let available = "offering_available{instance_type=\"a\",capacity_type=\"on-demand\",zone=\"z\"} ";
     assert!(offering_metrics(&metrics, &["p", "q"], false).contains(&format!("{available}1\n")));
-    assert!(offering_metrics(&metrics, &["p"], false).contains(&format!("{available}0\n")), "the other pool is gone");
+    assert!(
+        offering_metrics(&metrics, &["p"], false).contains(&format!("{available}0\n")),
+        "the other pool was deleted"
+    );
     assert_eq!(offering_metrics(&metrics, &[], false), "");
 }

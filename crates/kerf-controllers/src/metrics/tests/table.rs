@@ -82,7 +82,7 @@ fn names(cell: &str) -> Vec<String> {
                 format!("{}_{end}", kept[..kept.len() - replaced].join("_"))
             }
             (_, None) => name,
-            (None, Some(_)) => panic!("{cell}: the first name is whole"),
+            (None, Some(_)) => panic!("{cell}: the first name must be complete"),
         };
         all.push(full);
     }

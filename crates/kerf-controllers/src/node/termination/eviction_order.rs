@@ -126,7 +126,7 @@ mod tests {
                 "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": true}]},
             "spec": {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}]},
         });
-        serde_json::from_value(json).expect("a pod")
+        serde_json::from_value(json).expect("the JSON is a pod")
     }
 
     fn at(seconds: i64) -> Timestamp {
@@ -137,8 +137,8 @@ mod tests {
     fn the_larger_of_cpu_and_memory_request_determines_the_size() {
         let size = |cpu: &str| PodSize::of(&pod("p", cpu, "o", 0, None));
         assert!(size("3500m") > size("900m"));
-        assert_eq!(size("600m"), size("900m"), "less than twice as much is about the same");
-        assert_eq!(size("1m"), size("200m"), "a gibibyte comes with a quarter of a CPU");
+        assert_eq!(size("600m"), size("900m"), "sizes that differ by less than a factor of two are equal");
+        assert_eq!(size("1m"), size("200m"), "a gibibyte counts as a quarter of a CPU");
     }
 
     #[test]
@@ -147,13 +147,16 @@ mod tests {
         let mut order = EvictionOrder::default();
         assert!(
             order.must_wait(small, at(0), at(0), Some(PodSize::of(&large)), Vec::new),
-            "the large one has not gone yet"
+            "the large pod is not evicted yet"
         );
         order.record_evicted(&large, at(0));
         let old = pod("other", "3500m", "l", 900, Some("b"));
-        assert!(order.must_wait(small, at(0), at(1), None, || vec![&large, &old]), "it has gone and is not back");
+        assert!(
+            order.must_wait(small, at(0), at(1), None, || vec![&large, &old]),
+            "the large pod is evicted and has no successor"
+        );
         let waiting = pod("new", "3500m", "l", 1001, None);
-        assert!(order.must_wait(small, at(0), at(2), None, || vec![&old, &waiting]), "it waits for a node");
+        assert!(order.must_wait(small, at(0), at(2), None, || vec![&old, &waiting]), "the successor is pending");
         let back = pod("new", "3500m", "l", 1001, Some("b"));
         assert!(!order.must_wait(small, at(0), at(3), None, || vec![&old, &back]));
     }
@@ -167,6 +170,9 @@ mod tests {
         assert!(!order.must_wait(PodSize::of(&large), at(0), at(1), Some(PodSize::of(&large)), Vec::new));
         assert!(order.must_wait(small, at(0), at(9), None, Vec::new));
         assert!(!order.must_wait(small, at(0), at(10), Some(PodSize::of(&large)), Vec::new));
-        assert!(!order.must_wait(small, at(11), at(11), None, Vec::new), "what has not come back by now may never");
+        assert!(
+            !order.must_wait(small, at(11), at(11), None, Vec::new),
+            "a pod without a successor is waited for ten seconds at most"
+        );
     }
 }
