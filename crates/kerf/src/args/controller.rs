@@ -27,7 +27,8 @@ Examples:
 Every setting is a flag and an environment variable, for example --metrics-port and METRICS_PORT."
 )]
 pub(crate) struct TypedController {
-    /// File with the instance types of the simulated provider, in KWOK's format [default: 144 built-in types].
+    /// File with the instance types of the simulated provider, in KWOK's format [default: 144
+    /// built-in types].
     #[arg(long, alias = "instance-types", value_name = "FILE", help_heading = "Provider")]
     instance_types_file_path: Option<String>,
     /// Port of the metrics endpoint; 0 disables it [default: 8080].
@@ -51,10 +52,12 @@ pub(crate) struct TypedController {
     /// Namespace of the Lease [default: the namespace of the pod].
     #[arg(long, value_name = "NAMESPACE", help_heading = "Process")]
     leader_election_namespace: Option<String>,
-    /// CPU request of the process; sets how many objects the controllers process at once [default: 1000].
+    /// CPU request of the process; sets how many objects the controllers process at once [default:
+    /// 1000].
     #[arg(long, value_name = "MILLICORES", allow_hyphen_values = true, help_heading = "Process")]
     cpu_requests: Option<i64>,
-    /// Serve no metrics of single pods, nodes and NodePools, and publish no Events about their conditions [default: false].
+    /// Serve no metrics of single pods, nodes and NodePools, and publish no Events about their
+    /// conditions [default: false].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Process")]
     disable_cluster_state_observability: Option<String>,
     /// Least severe level to log: debug, info or error [default: info].

@@ -28,7 +28,8 @@ pub(crate) struct TypedCrds {
         hide_possible_values = true
     )]
     provider: Provider,
-    /// Output format: yaml, json, table, or dir=PATH to write one YAML file per kind to that folder.
+    /// Output format: yaml, json, table, or dir=PATH to write one YAML file per kind to that
+    /// folder.
     #[arg(short, long, value_name = "FORMAT", default_value = "yaml", value_parser = parse_output, help_heading = "Output")]
     output: CrdsOutput,
 }

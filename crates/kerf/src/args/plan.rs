@@ -28,7 +28,8 @@ Examples:
 pub(crate) struct TypedPlan {
     #[command(flatten)]
     input: TypedInput,
-    /// File with the instance types of the simulated provider, in KWOK's format [default: 144 built-in types].
+    /// File with the instance types of the simulated provider, in KWOK's format [default: 144
+    /// built-in types].
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     instance_types: Option<PathBuf>,
     /// Time to plan for, for example 2026-03-04T12:00:00Z [default: now].
@@ -43,8 +44,9 @@ pub(crate) struct TypedPlan {
     /// Number of threads; it does not change the plan [default: one per processor].
     #[arg(long, value_name = "NUMBER", help_heading = "Decisions")]
     threads: Option<NonZeroUsize>,
-    /// Exit with code 3 if a condition is true: unschedulable (a pod stays pending), disruption (a node would be
-    /// removed or replaced), cost-increase (the cluster would cost more than now); may be repeated.
+    /// Exit with code 3 if a condition is true: unschedulable (a pod stays pending), disruption (a
+    /// node would be removed or replaced), cost-increase (the cluster would cost more than now);
+    /// may be repeated.
     #[arg(long, value_name = "CONDITION", help_heading = "Output", hide_possible_values = true)]
     fail_on: Vec<Gate>,
     /// Omit the measurements (stats), so that the same input gives the same bytes.

@@ -30,13 +30,15 @@ Examples:
 pub(crate) struct TypedSandbox {
     #[command(subcommand)]
     run: Option<TypedSandboxCommand>,
-    /// Run a demo scenario: workloads scale up and down, a NodePool changes, a spot instance is lost. Ends with a report.
+    /// Run a demo scenario: workloads scale up and down, a NodePool changes, a spot instance is
+    /// lost. Ends with a report.
     #[arg(long, conflicts_with_all = ["no_controller", "command"], help_heading = "Cluster")]
     demo: bool,
     /// Start the cluster without Kerf's controllers and CRDs.
     #[arg(long, help_heading = "Cluster")]
     no_controller: bool,
-    /// Number of simulated nodes that exist from the start, each with 4 CPUs, 16Gi of memory and 110 pods.
+    /// Number of simulated nodes that exist from the start, each with 4 CPUs, 16Gi of memory and
+    /// 110 pods.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=5000), help_heading = "Cluster")]
     nodes: u32,
     /// Start and stop instances and pods without delay, instead of after a few seconds.
@@ -45,7 +47,8 @@ pub(crate) struct TypedSandbox {
     /// Seed of all random values of the cluster: uids, generated names, delays.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Cluster")]
     seed: u64,
-    /// File with the instance types of the simulated cloud, in KWOK's format [default: 144 built-in types].
+    /// File with the instance types of the simulated cloud, in KWOK's format [default: 144 built-in
+    /// types].
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     instance_types: Option<PathBuf>,
     /// Port of the API server on 127.0.0.1 [default: a free port].
@@ -93,14 +96,15 @@ struct TypedSandboxRun {
     /// Seed of all random values of the simulation.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Scenario")]
     seed: u64,
-    /// Faults to inject in addition to those of the scenario: conflict, error, lost-response, dropped-watch, stale-read,
-    /// stockout, throttling, never-joins, slow-boot, interruption.
+    /// Faults to inject in addition to those of the scenario: conflict, error, lost-response,
+    /// dropped-watch, stale-read, stockout, throttling, never-joins, slow-boot, interruption.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', help_heading = "Scenario")]
     faults: Vec<NamedFault>,
     /// Virtual duration, for example 24h [default: `until` of the scenario].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Scenario")]
     until: Option<Duration>,
-    /// File with the instance types of the simulated cloud, in KWOK's format [default: 144 built-in types].
+    /// File with the instance types of the simulated cloud, in KWOK's format [default: 144 built-in
+    /// types].
     #[arg(long, value_name = "FILE", help_heading = "Scenario")]
     instance_types: Option<PathBuf>,
     /// Write Kerf's log to stderr, from this level on: debug, info or error [default: no log].
