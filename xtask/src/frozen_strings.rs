@@ -158,7 +158,7 @@ pub(crate) fn problems(repository: &Repository) -> Vec<String> {
     let strings = extract::all(repository, &listed);
     for missing in difference(&listed, &strings) {
         problems.push(format!(
-            "{} `{}` has vanished from the tree: {}. If the change is intended, edit {LIST}.",
+            "{} `{}` is no longer in the tree: {}. If the change is intended, edit {LIST}.",
             missing.kind.name(),
             missing.text,
             missing.kind.advice()

@@ -17,13 +17,13 @@ use repository::Repository;
 const USAGE: &str = "\
 Checks on the repository itself.
 
-  cargo xtask tidy                        dead files, crate edges, links, module heads, names, lengths, style
-  cargo xtask style                       the counts of style and their values
-  cargo xtask style who-words             every place that one count found
-  cargo xtask spec-coverage               the edge cases of docs/spec that no test names
-  cargo xtask spec-coverage --spec 02     the same for one specification
-  cargo xtask frozen-strings              texts that a rename must not change, and that have changed
-  cargo xtask frozen-strings --write      add new ones to xtask/frozen-strings.txt
+  cargo xtask tidy                        check for dead files, crate edges, links, module heads, names, lengths, style
+  cargo xtask style                       print the style counts
+  cargo xtask style who-words             list every finding of one count
+  cargo xtask spec-coverage               list the edge cases of docs/spec that no test names
+  cargo xtask spec-coverage --spec 02     list them for one specification
+  cargo xtask frozen-strings              check that no rename has changed a frozen string
+  cargo xtask frozen-strings --write      add new strings to xtask/frozen-strings.txt
 ";
 
 fn main() -> ExitCode {
@@ -62,7 +62,7 @@ fn tidy_report(repository: &Repository) -> (String, ExitCode) {
         let _ = writeln!(text, "{problem}");
     }
     match problems.len() {
-        0 => ("tidy: nothing to complain about\n".to_owned(), ExitCode::SUCCESS),
+        0 => ("tidy: no problems\n".to_owned(), ExitCode::SUCCESS),
         count => (format!("{text}tidy: {count} problems\n"), ExitCode::FAILURE),
     }
 }
@@ -79,7 +79,7 @@ fn style_places(repository: &Repository, name: &str) -> (String, ExitCode) {
     let counts = tidy::style::counts(repository);
     let Some(count) = counts.iter().find(|count| count.name == name) else {
         let names: Vec<&str> = counts.iter().map(|count| count.name).collect();
-        return (format!("there is no count `{name}`; there are: {}\n", names.join(", ")), ExitCode::from(2));
+        return (format!("unknown count `{name}`; use one of: {}\n", names.join(", ")), ExitCode::from(2));
     };
     let mut text = String::new();
     for at in &count.places {
@@ -113,7 +113,7 @@ fn coverage_report(repository: &Repository, only: Option<&str>) -> (String, Exit
     if let Some(spec) = only
         && !coverage.specs.iter().any(|covered| covered.number == spec)
     {
-        return (format!("there is no docs/spec/{spec}-*.md\n"), ExitCode::from(2));
+        return (format!("docs/spec/{spec}-*.md does not exist\n"), ExitCode::from(2));
     }
     let code = if coverage.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     (spec_coverage::render(&coverage, only), code)

@@ -91,7 +91,7 @@ pub(crate) fn render(coverage: &Coverage, only: Option<&str>) -> String {
     }
     let total: usize = chosen().map(|spec| spec.total).sum();
     let missing: usize = chosen().map(|spec| spec.missing.len()).sum();
-    let _ = writeln!(text, "in all: {} of {total} edge cases named by a test", total - missing);
+    let _ = writeln!(text, "total: {} of {total} edge cases named by a test", total - missing);
     text
 }
 
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(coverage.problems, [""; 0]);
         assert_eq!(
             render(&coverage, None),
-            "02-scheduling: 2 of 3 edge cases named by a test\n  #1    One.\nin all: 2 of 3 edge cases named by a test\n"
+            "02-scheduling: 2 of 3 edge cases named by a test\n  #1    One.\ntotal: 2 of 3 edge cases named by a test\n"
         );
     }
 

@@ -70,6 +70,6 @@ mod tests {
     fn this_repository_is_tidy() {
         let repository = Repository::read().expect("the repository can be read");
         let problems: Vec<String> = problems(&repository).iter().map(TidyProblem::to_string).collect();
-        assert!(problems.is_empty(), "cargo xtask tidy complains:\n{}", problems.join("\n"));
+        assert!(problems.is_empty(), "cargo xtask tidy found problems:\n{}", problems.join("\n"));
     }
 }

@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["differential", oracle, kerf, number, first] => differential(oracle, kerf, number.parse()?, first.parse()?),
         ["record", oracle, number, file] => record(oracle, number.parse()?, file),
         ["write", seed, folder] => write(seed.parse()?, Path::new(folder)),
-        _ => Err("usage: clusters properties|differential|record|write ... (see the head of the file)".into()),
+        _ => Err("usage: clusters properties|differential|record|write ... (the head of examples/clusters.rs lists the arguments)".into()),
     }
 }
 
@@ -80,10 +80,10 @@ fn properties(kerf: &str, number: u64, first: u64) -> Result<(), Box<dyn Error>>
     let unfinished = results.iter().filter(|result| result.is_unfinished).count();
     writeln!(
         out,
-        "{} clusters, {failed} with faults; commands: {reasons:?}; in {unfinished} a machine could go in turn",
+        "{} clusters, {failed} with violations; commands: {reasons:?}; in {unfinished} a launched node could be removed again",
         results.len()
     )?;
-    if failed == 0 { Ok(()) } else { Err("some property does not hold".into()) }
+    if failed == 0 { Ok(()) } else { Err("a property does not hold for some cluster; see the violations above".into()) }
 }
 
 fn differential(oracle: &str, kerf: &str, number: u64, first: u64) -> Result<(), Box<dyn Error>> {
@@ -98,7 +98,11 @@ fn differential(oracle: &str, kerf: &str, number: u64, first: u64) -> Result<(),
     let comparisons = compared.into_iter().collect::<Result<Vec<_>, _>>()?;
     let report = ClusterReport { comparisons };
     write!(std::io::stdout(), "{report}")?;
-    if report.is_clean() { Ok(()) } else { Err("Kerf does worse somewhere".into()) }
+    if report.is_clean() {
+        Ok(())
+    } else {
+        Err("Kerf is worse than Karpenter on some cluster; see the regressions above".into())
+    }
 }
 
 fn record(oracle: &str, number: u64, file: &str) -> Result<(), Box<dyn Error>> {

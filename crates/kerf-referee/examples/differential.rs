@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (oracle, kerf, worlds, first) = match arguments.as_slice() {
         [oracle, kerf, worlds] => (oracle, kerf, worlds.parse::<u64>()?, 0),
         [oracle, kerf, worlds, first] => (oracle, kerf, worlds.parse::<u64>()?, first.parse::<u64>()?),
-        _ => return Err("usage: differential <oracle> <kerf> <worlds> [first seed]".into()),
+        _ => return Err("usage: differential <oracle> <kerf> <number of clusters> [first seed]".into()),
     };
     let oracle = Oracle { program: PathBuf::from(oracle), scratch: std::env::temp_dir() };
     let kerf = KerfProgram::new(PathBuf::from(kerf), std::env::temp_dir());
@@ -48,5 +48,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     report.comparisons.sort_by_key(|comparison| comparison.seed);
     write!(std::io::stdout(), "{report}")?;
-    if report.is_clean() { Ok(()) } else { Err("Kerf does worse somewhere".into()) }
+    if report.is_clean() {
+        Ok(())
+    } else {
+        Err("Kerf is worse than Karpenter on some cluster; see the regressions above".into())
+    }
 }

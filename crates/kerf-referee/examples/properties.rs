@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (program, worlds, first) = match arguments.as_slice() {
         [program, worlds] => (program, worlds.parse::<u64>()?, 0),
         [program, worlds, first] => (program, worlds.parse::<u64>()?, first.parse()?),
-        _ => return Err("usage: properties <kerf> <worlds> [first seed]".into()),
+        _ => return Err("usage: properties <kerf> <number of clusters> [first seed]".into()),
     };
     let kerf = KerfProgram::new(PathBuf::from(program), std::env::temp_dir());
     let next = AtomicU64::new(first);
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 CheckOptions { repeat_runs: true, search_steps: DEFAULT_SEARCH_STEPS },
             );
             for violation in &result.violations {
-                let _ = writeln!(std::io::stdout(), "world {seed} ({:?}): {violation}", result.size);
+                let _ = writeln!(std::io::stdout(), "cluster {seed} ({:?}): {violation}", result.size);
             }
             results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(result);
         }
@@ -48,6 +48,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
     let results = results.into_inner()?;
     let failed = results.iter().filter(|result| !result.violations.is_empty()).count();
-    writeln!(std::io::stdout(), "{} worlds, {failed} with faults\n{}", results.len(), describe_gaps(&results))?;
-    if failed == 0 { Ok(()) } else { Err("some property does not hold".into()) }
+    writeln!(std::io::stdout(), "{} clusters, {failed} with violations\n{}", results.len(), describe_gaps(&results))?;
+    if failed == 0 { Ok(()) } else { Err("a property does not hold for some cluster; see the violations above".into()) }
 }

@@ -25,7 +25,7 @@ const KARPENTER_RUNS: usize = 5;
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [program, worlds, output] = arguments.as_slice() else {
-        return Err("usage: record_karpenter <oracle> <worlds> <file>|--explain".into());
+        return Err("usage: record_karpenter <oracle> <number of clusters> <file>|--explain".into());
     };
     let oracle = Oracle { program: PathBuf::from(program), scratch: std::env::temp_dir() };
     let seeds = 0..worlds.parse::<u64>()?;
@@ -48,7 +48,13 @@ fn print_violations(oracle: &Oracle, generated: &GeneratedCluster) -> Result<(),
     let plan = Plan::read(&plan_json)?;
     let violations = check(&ClusterManifests::read(&generated.manifests)?, &catalogue::read(&generated.types)?, &plan);
     let GeneratedCluster { seed, size, .. } = generated;
-    writeln!(out, "world {seed} ({size:?}): {} placed, {}, {} broken", plan.placed(), plan.price(), violations.len())?;
+    writeln!(
+        out,
+        "cluster {seed} ({size:?}): {} pods placed, {}, {} violations",
+        plan.placed(),
+        plan.price(),
+        violations.len()
+    )?;
     for violation in violations {
         writeln!(out, "  {violation}")?;
     }

@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "small" => ClusterSize::Small,
         "medium" => ClusterSize::Medium,
         "large" => ClusterSize::Large,
-        other => return Err(format!("no such size: {other}").into()),
+        other => return Err(format!("unknown size {other}: use small, medium or large").into()),
     };
     let generated = provisioning_cluster(seed.parse()?, size);
     std::fs::create_dir_all(folder)?;

@@ -113,7 +113,7 @@ fn compare(kerf: &dyn Fn(&str, &str) -> Value, recorded: &RecordedWorld) -> Worl
     let generated = provisioning_cluster(recorded.seed, recorded.size);
     let failed = |reason: String| WorldComparison::failed(recorded.seed, recorded.size, reason);
     if generated.fingerprint() != recorded.fingerprint {
-        return failed("the generator has changed since the record was made: record anew".to_owned());
+        return failed("the generator has changed since the plans were recorded: record them again".to_owned());
     }
     let (plan, violations) = match read_and_check_plan(&generated, &kerf(&generated.manifests, &generated.types)) {
         Ok(checked) => checked,
@@ -143,7 +143,7 @@ pub(crate) fn read_and_check_plan(
 ) -> Result<(Plan, Vec<Violation>), String> {
     let cluster = ClusterManifests::read(&generated.manifests).map_err(|error| error.to_string())?;
     let catalogue = catalogue::read(&generated.types).map_err(|error| error.to_string())?;
-    let plan = Plan::read(plan_json).map_err(|error| format!("not a plan: {error}"))?;
+    let plan = Plan::read(plan_json).map_err(|error| format!("cannot read the plan: {error}"))?;
     let violations = check(&cluster, &catalogue, &plan);
     Ok((plan, violations))
 }

@@ -47,13 +47,14 @@ pub fn disruption_violations(manifests: &str, types: &str, plan: &Plan, at: Time
         let mut own_violations = command_violations(&cluster, &catalogue, command, at)?;
         for name in &command.nodes {
             if launched.contains(&name) {
-                own_violations.push(format!("takes {name}, which an earlier command launches"));
+                own_violations.push(format!("removes {name}, which an earlier command launches"));
             }
             let Some(pool) = rules::pool_name_of(&cluster, name) else { continue };
             let disrupted = disrupted_by_pool.entry(pool.clone()).or_default();
             let left = budgets.remaining(&pool, &command.reason) - *disrupted;
             if left <= 0 {
-                own_violations.push(format!("{name} is over the budget of {pool} for {}", command.reason));
+                own_violations
+                    .push(format!("{name} exceeds the disruption budget of pool {pool} for {}", command.reason));
             }
             *disrupted += 1;
         }
@@ -90,7 +91,7 @@ fn moved_pod_violations(
     let mut planned_moves = command.pods.clone();
     planned_moves.sort();
     if planned_moves != must_move {
-        violations.push(format!("moves {planned_moves:?}, but on its nodes are {must_move:?}"));
+        violations.push(format!("moves the pods {planned_moves:?}, but its nodes run {must_move:?}"));
     }
     // Without the nodes, their pods are pending.
     let remaining_cluster =
@@ -105,7 +106,7 @@ fn moved_pod_violations(
     let without_target: Vec<&String> =
         must_move.iter().filter(|pod| !placed.contains(pod) && !may_wait.contains(pod)).collect();
     if !without_target.is_empty() {
-        violations.push(format!("has no place for {without_target:?}"));
+        violations.push(format!("has no node for the pods {without_target:?}"));
     }
     let waiting = remaining_cluster.pending_pods().into_iter().map(|pending| pod_key(pending.pod));
     let unschedulable = waiting.filter(|pod| !placed.contains(&pod) && !without_target.contains(&pod));

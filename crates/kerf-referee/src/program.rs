@@ -37,7 +37,7 @@ pub enum KerfError {
     #[error("cannot run kerf: {0}")]
     NotRun(#[from] std::io::Error),
     /// The program ended with an exit code other than 0.
-    #[error("kerf ends with {code}: {message}")]
+    #[error("kerf exits with code {code}: {message}")]
     Refused {
         /// Exit status, or the signal that ended the program.
         code: String,

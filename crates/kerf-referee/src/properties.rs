@@ -103,10 +103,10 @@ fn run_checks(
     let bytes = plan_bytes(&generated.manifests, "1")?;
     if options.repeat_runs {
         if plan_bytes(&generated.manifests, "2")? != bytes {
-            result.violations.push("another plan with two threads".to_owned());
+            result.violations.push("the plan differs with two threads".to_owned());
         }
         if plan_bytes(&with_shuffled_objects(generated)?, "1")? != bytes {
-            result.violations.push("another plan for another order of objects".to_owned());
+            result.violations.push("the plan differs if the objects are in another order".to_owned());
         }
     }
     let plan_json: Value = serde_json::from_slice(&bytes).map_err(|error| format!("not JSON: {error}"))?;
@@ -118,7 +118,9 @@ fn run_checks(
     let cluster = ClusterManifests::read(&generated.manifests).map_err(|error| error.to_string())?;
     let types = catalogue::read(&generated.types).map_err(|error| error.to_string())?;
     let addable = addable_pods(&cluster, &types, &plan);
-    result.violations.extend(addable.iter().map(|(pod, target)| format!("leaves out {pod}, which can go on {target}")));
+    result
+        .violations
+        .extend(addable.iter().map(|(pod, target)| format!("leaves {pod} unplaced, although it can run on {target}")));
     if generated.size != ClusterSize::Small {
         return Ok(());
     }
@@ -127,7 +129,7 @@ fn run_checks(
         best(DomainChoice::OnlyWhenForced).filter(|forced| covers_plan_and_places_more(forced, &plan, &cluster))
     {
         let Optimum { placed, placements, .. } = forced;
-        result.violations.push(format!("places {} pods, but {placed} can be: {placements:?}", plan.placed()));
+        result.violations.push(format!("places {} pods, but {placed} can be placed: {placements:?}", plan.placed()));
     }
     let plan = if PREFERENCE_MARKERS.iter().any(|word| generated.manifests.contains(word)) {
         plan_ignoring_preferences(generated, kerf)?
@@ -154,7 +156,7 @@ fn plan_ignoring_preferences(generated: &GeneratedCluster, kerf: &KerfProgram) -
     );
     let plan_json: Value = serde_json::from_slice(&bytes.map_err(|error| error.to_string())?)
         .map_err(|error| format!("not JSON: {error}"))?;
-    Plan::read(&plan_json).map_err(|error| format!("not a plan: {error}"))
+    Plan::read(&plan_json).map_err(|error| format!("cannot read the plan: {error}"))
 }
 
 /// Returns true if the placement contains all pods of the plan, on existing nodes too, and more
@@ -192,12 +194,12 @@ fn with_shuffled_objects(generated: &GeneratedCluster) -> Result<String, String>
 pub fn describe_gaps(results: &[PropertyResult]) -> String {
     let mut gaps: Vec<f64> = results.iter().filter_map(|result| Some(result.cost?.gap())).collect();
     gaps.sort_by(f64::total_cmp);
-    let Some(last) = gaps.len().checked_sub(1) else { return "no world whose best is known".to_owned() };
+    let Some(last) = gaps.len().checked_sub(1) else { return "no cluster whose optimum is known".to_owned() };
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
     let at = |per_mille: usize| gaps[last * per_mille / 1000] * 100.0;
     let exact = gaps.iter().filter(|gap| **gap == 0.0).count();
     format!(
-        "{} worlds whose best is known: mean gap {:.2} %, none in {exact}; half {:.1} %, 90 % {:.1} %, 95 % {:.1} %, 99 % {:.1} %, most {:.1} %",
+        "{} clusters whose optimum is known: mean gap {:.2} %, no gap in {exact}; p50 {:.1} %, p90 {:.1} %, p95 {:.1} %, p99 {:.1} %, max {:.1} %",
         gaps.len(),
         mean * 100.0,
         at(500),

@@ -149,7 +149,7 @@ pub struct ResourceShortage {
 
 impl fmt::Display for ResourceShortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} asked, {} there", self.resource, self.requested, self.available)
+        write!(f, "{}: {} requested, {} available", self.resource, self.requested, self.available)
     }
 }
 

@@ -82,7 +82,7 @@ pub(crate) enum Command {
     SandboxRun(SandboxRunOptions),
 }
 
-/// Previews, explains and runs the nodes of a Kubernetes cluster, in Karpenter's API.
+/// A node autoscaler for Kubernetes that uses Karpenter's API.
 #[derive(Debug, Parser)]
 #[command(
     name = "kerf",
@@ -91,12 +91,12 @@ pub(crate) enum Command {
     help_template = HELP_TEMPLATE,
     before_help = "\
 Examples:
-  kerf plan                            what would happen now, and what would it cost?
-  kerf plan -f cluster.yaml            the same for manifests
-  kerf validate -f manifests/          would an API server take these objects?
-  kerf crds | kubectl apply -f -       install the API
-  kerf sandbox                         a whole cluster in one process, Kerf included
-  kerf controller                      run the nodes of a cluster"
+  kerf plan                            show what Kerf would do now, and the cost
+  kerf plan -f cluster.yaml            plan for the cluster that manifests describe
+  kerf validate -f manifests/          check whether an API server would accept the manifests
+  kerf crds | kubectl apply -f -       install the CRDs
+  kerf sandbox                         start a simulated cluster, with Kerf on it
+  kerf controller                      run Kerf on a cluster"
 )]
 struct TypedArguments {
     #[command(subcommand)]

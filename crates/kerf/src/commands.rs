@@ -35,7 +35,7 @@ pub(crate) fn run_to_bytes(command: &Command, messages: &mut Messages<'_>) -> Re
         | Command::Sandbox(_)
         | Command::SandboxRun(_)
         | Command::Validate(_) => {
-            Err(CommandFailure::bad_input(Problem::new("only plans are answered without a program")))
+            Err(CommandFailure::bad_input(Problem::new("only `kerf plan` can return its output as bytes")))
         }
     }
 }

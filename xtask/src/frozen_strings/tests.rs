@@ -181,7 +181,7 @@ fn a_changed_string_is_reported_with_its_kind() {
         ("docs/reasons.md", "`NoNode`", "`WithoutNode`", "reason-code `NoNode`"),
         ("crates/kerf-engine/tests/it.rs", "spec_02_41_", "case_41_", "spec-tests `spec_02 2`"),
     ] {
-        assert_eq!(problem_heads(path, old, new), [format!("{kind} has vanished from the tree")], "{old} -> {new}");
+        assert_eq!(problem_heads(path, old, new), [format!("{kind} is no longer in the tree")], "{old} -> {new}");
     }
 }
 
@@ -190,7 +190,7 @@ fn a_changed_log_message_is_reported() {
     let heads = problem_heads(CONTROLLERS, "found provisionable", "found pending");
     assert_eq!(
         heads,
-        ["log-keys `found provisionable pod(s)", "log-message `found provisionable pod(s)` has vanished from the tree"]
+        ["log-keys `found provisionable pod(s)", "log-message `found provisionable pod(s)` is no longer in the tree"]
     );
 }
 
@@ -230,7 +230,7 @@ fn writing_adds_and_never_removes() {
 fn this_repository_keeps_its_frozen_strings() {
     let repository = Repository::read().expect("the repository can be read");
     let problems = problems(&repository);
-    assert!(problems.is_empty(), "cargo xtask frozen-strings complains:\n{}", problems.join("\n"));
+    assert!(problems.is_empty(), "cargo xtask frozen-strings found problems:\n{}", problems.join("\n"));
     // The check must find strings of each kind: a check of nothing always passes.
     let listed = repository.file(LIST).map_or("", |file| file.text.as_str());
     for kind in FrozenKind::ALL {

@@ -45,10 +45,7 @@ pub(super) fn numbering_problems(cases: &[EdgeCase]) -> Vec<String> {
     }
     let expected = 1..;
     let wrong = cases.iter().zip(expected).find(|(case, expected)| case.number != *expected);
-    wrong
-        .map(|(case, expected)| format!("edge case {} stands where {expected} was expected", case.number))
-        .into_iter()
-        .collect()
+    wrong.map(|(case, expected)| format!("expected edge case {expected}, found {}", case.number)).into_iter().collect()
 }
 
 fn parse_numbered_line(line: &str) -> Option<(u32, &str)> {
@@ -74,7 +71,7 @@ mod tests {
         assert_eq!(numbering_problems(&parse("no such heading")).len(), 1);
         assert_eq!(
             numbering_problems(&parse("## 1. Edge cases that must hold\n1. One\n3. Three\n")),
-            ["edge case 3 stands where 2 was expected"]
+            ["expected edge case 2, found 3"]
         );
     }
 }

@@ -82,7 +82,7 @@ pub(super) fn check_crates(repository: &Repository) -> Vec<TidyProblem> {
 /// every row has a dependency.
 pub(super) fn check_dependency_table(repository: &Repository) -> Vec<TidyProblem> {
     let (Some(page), Some(manifest)) = (repository.file(ARCHITECTURE_PAGE), repository.file(WORKSPACE_MANIFEST)) else {
-        return vec![TidyProblem::in_file(ARCHITECTURE_PAGE, format!("is missing, or {WORKSPACE_MANIFEST} is"))];
+        return vec![TidyProblem::in_file(ARCHITECTURE_PAGE, format!("this file or {WORKSPACE_MANIFEST} is missing"))];
     };
     let declared = workspace_dependencies(&manifest.text);
     let explained: BTreeSet<&str> =
@@ -93,7 +93,7 @@ pub(super) fn check_dependency_table(repository: &Repository) -> Vec<TidyProblem
     let stale = explained.difference(&declared).map(|name| {
         TidyProblem::in_file(
             ARCHITECTURE_PAGE,
-            format!("the table of dependencies explains `{name}`, which nobody declares"),
+            format!("the table of dependencies explains `{name}`, which no crate declares"),
         )
     });
     missing.chain(stale).collect()

@@ -37,11 +37,11 @@ fn problem(repository: &Repository, from: &TextFile, link: &Link) -> Option<Stri
     }
     let (path, anchor) = link.target.split_once('#').map_or((link.target, None), |(path, anchor)| (path, Some(anchor)));
     let path = if path.is_empty() { Some(from.path.clone()) } else { resolve(&from.path, path) };
-    let Some(path) = path else { return Some("leads out of the repository".to_owned()) };
+    let Some(path) = path else { return Some("points outside the repository".to_owned()) };
     let is_folder =
         repository.files.iter().any(|file| file.path.starts_with(&format!("{}/", path.trim_end_matches('/'))));
     let Some(file) = repository.file(&path) else {
-        return (!is_folder).then(|| format!("there is no file `{path}`"));
+        return (!is_folder).then(|| format!("the file `{path}` does not exist"));
     };
     if let Some(anchor) = anchor.filter(|_| file.is_markdown()) {
         let is_heading = headings(&file.text).any(|heading| heading == anchor);
@@ -49,7 +49,7 @@ fn problem(repository: &Repository, from: &TextFile, link: &Link) -> Option<Stri
     }
     if file.is_rust() && link.text.starts_with('`') {
         let missing = code::words(link.text).find(|word| !code::words(file.code()).any(|other| other == *word));
-        return missing.map(|word| format!("`{path}` does not contain `{word}`: name what replaced it"));
+        return missing.map(|word| format!("`{path}` does not contain `{word}`: link to what replaced it"));
     }
     None
 }
@@ -140,10 +140,10 @@ mod tests {
         assert_eq!(
             messages,
             [
-                "docs/page.md:1: link `../src/b.rs`: there is no file `src/b.rs`",
+                "docs/page.md:1: link `../src/b.rs`: the file `src/b.rs` does not exist",
                 "docs/page.md:1: link `#gone`: `docs/page.md` has no heading `#gone`",
-                "docs/page.md:1: link `../src/a.rs`: `src/a.rs` does not contain `lost`: name what replaced it",
-                "docs/page.md:3: link `../../x`: leads out of the repository",
+                "docs/page.md:1: link `../src/a.rs`: `src/a.rs` does not contain `lost`: link to what replaced it",
+                "docs/page.md:3: link `../../x`: points outside the repository",
                 "docs/page.md:3: link `other.md#Head`: `docs/other.md` has no heading `#Head`",
             ]
         );

@@ -17,10 +17,10 @@ const LENGTH_EXCEPTIONS: [(&str, usize); 0] = [];
 /// Unfinished code, and code that waits for the wall clock. Each text is concatenated, so that this
 /// file does not contain it.
 const LEFT_OVERS: [(&str, &str); 4] = [
-    (concat!("to", "do!"), "finish it"),
-    (concat!("unimple", "mented!"), "finish it"),
-    (concat!("#[ig", "nore"), "a test that does not run proves nothing: make it run or delete it"),
-    (concat!("thread::", "sleep"), "wait for an event, or turn the virtual clock"),
+    (concat!("to", "do!"), "implement it"),
+    (concat!("unimple", "mented!"), "implement it"),
+    (concat!("#[ig", "nore"), "a test that does not run proves nothing: enable it or delete it"),
+    (concat!("thread::", "sleep"), "wait for an event, or advance the virtual clock"),
 ];
 
 /// Paths that exist on one machine only.
@@ -29,13 +29,13 @@ const LOCAL_PATHS: [&str; 4] =
 
 pub(super) fn check_module_docs(repository: &Repository) -> Vec<TidyProblem> {
     let lacks_module_docs = |file: &&TextFile| !file.text.starts_with("//! ");
-    let message = "the file must open with `//!`: why it exists and what always holds";
+    let message = "the file must begin with `//!`: why it exists and what always holds";
     repository.rust().filter(lacks_module_docs).map(|file| TidyProblem::on_line(&file.path, 1, message)).collect()
 }
 
 pub(super) fn check_names(repository: &Repository) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
-    let message = |name: &str| format!("`{name}` says nothing about what is inside: name it after the domain");
+    let message = |name: &str| format!("`{name}` does not describe its content: use a name of the domain");
     for file in repository.rust() {
         for part in file.path.trim_end_matches(".rs").split('/') {
             if MEANINGLESS_NAMES.contains(&part) {
@@ -74,20 +74,20 @@ fn length_problems(repository: &Repository, exceptions: &[(&str, usize)]) -> Vec
         let limit = exceptions.iter().find(|(path, _)| *path == file.path).map(|(_, lines)| *lines);
         let message = match limit {
             None if lines > FILE_LINES_MAX => {
-                format!("{lines} lines without tests, {FILE_LINES_MAX} are the most: a concept is missing")
+                format!("{lines} lines without tests, {FILE_LINES_MAX} are allowed: split the file by concept")
             }
             Some(limit) if lines > limit => {
-                format!("{lines} lines without tests, and it was to shrink from {limit}")
+                format!("{lines} lines without tests, its limit is {limit}: shorten it")
             }
             Some(_) if lines <= FILE_LINES_MAX => {
-                "is short enough now: take it off the list of longer files".to_owned()
+                "is short enough now: delete it from the list of longer files".to_owned()
             }
             None | Some(_) => continue,
         };
         problems.push(TidyProblem::in_file(&file.path, message));
     }
     for (path, _) in exceptions.iter().filter(|(path, _)| repository.file(path).is_none()) {
-        problems.push(TidyProblem::in_file(path, "is gone: take it off the list of longer files"));
+        problems.push(TidyProblem::in_file(path, "does not exist: delete it from the list of longer files"));
     }
     problems
 }
@@ -112,7 +112,7 @@ pub(super) fn check_local_paths(repository: &Repository) -> Vec<TidyProblem> {
                 problems.push(TidyProblem::on_line(
                     &file.path,
                     index + 1,
-                    format!("`{path}` exists on one machine only"),
+                    format!("`{path}` exists on one computer only"),
                 ));
             }
         }

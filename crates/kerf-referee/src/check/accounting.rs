@@ -23,10 +23,10 @@ pub(super) fn check(cluster: &ClusterManifests, plan: &Plan) -> Vec<Violation> {
             add_violation(PlanRule::Accounting, pod, "is placed more than once".to_owned());
         }
         match pending.get(pod) {
-            None => add_violation(PlanRule::Accounting, pod, "is placed, but not pending".to_owned()),
+            None => add_violation(PlanRule::Accounting, pod, "is placed, but is not pending".to_owned()),
             Some(None) => {}
             Some(Some(NotPlannableReason::ExcludesManagedNodes)) => {
-                add_violation(PlanRule::NotPlannable, pod, "asks not to run on a node of ours".to_owned());
+                add_violation(PlanRule::NotPlannable, pod, "must not run on a managed node".to_owned());
             }
             Some(Some(NotPlannableReason::Invalid(reason))) => {
                 add_violation(PlanRule::NotPlannable, pod, reason.clone());
@@ -37,19 +37,23 @@ pub(super) fn check(cluster: &ClusterManifests, plan: &Plan) -> Vec<Violation> {
     for unschedulable in &plan.provisioning.unschedulable {
         let pod = unschedulable.pod.as_str();
         if !explained.insert(pod) {
-            add_violation(PlanRule::Accounting, pod, "is explained more than once".to_owned());
+            add_violation(PlanRule::Accounting, pod, "is listed as unschedulable more than once".to_owned());
         }
         if placed.contains(pod) {
             add_violation(PlanRule::Accounting, pod, "is both placed and unschedulable".to_owned());
         }
         if !pending.contains_key(pod) {
-            add_violation(PlanRule::Accounting, pod, "is called unschedulable, but not pending".to_owned());
+            add_violation(PlanRule::Accounting, pod, "is listed as unschedulable, but is not pending".to_owned());
         }
     }
     for (pod, not_plannable_reason) in &pending {
         let is_mentioned = placed.contains(pod.as_str()) || explained.contains(pod.as_str());
         if !is_mentioned && *not_plannable_reason != Some(NotPlannableReason::ExcludesManagedNodes) {
-            add_violation(PlanRule::Accounting, pod, "is pending, but neither placed nor explained".to_owned());
+            add_violation(
+                PlanRule::Accounting,
+                pod,
+                "is pending, but neither placed nor listed as unschedulable".to_owned(),
+            );
         }
     }
     violations

@@ -32,7 +32,7 @@ pub(super) fn check(cluster: &ClusterManifests, catalogue: &Catalogue, plan: &Pl
         };
         let claim_pods: Vec<&Pod> = claim.pods.iter().filter_map(|key| pods.get(key).copied()).collect();
         if claim_pods.is_empty() {
-            report.add_violation(PlanRule::Claim, None, "is for no pod".to_owned());
+            report.add_violation(PlanRule::Claim, None, "has no pods".to_owned());
         }
         for name in claim.instance_types.iter().filter(|name| !catalogue.contains_key(*name)) {
             report.add_violation(PlanRule::Claim, None, format!("type {name} does not exist"));
@@ -87,7 +87,7 @@ fn check_types(
         }
     }
     if seen.is_empty() {
-        report.add_violation(PlanRule::Claim, None, "lists no type".to_owned());
+        report.add_violation(PlanRule::Claim, None, "lists no instance type".to_owned());
     }
     if !launches.is_empty() && launches.iter().all(|launch| launch.offering.reservation_id().is_some()) {
         return;
@@ -121,7 +121,7 @@ fn check_labels(
             report.add_violation(
                 PlanRule::NodeAffinity,
                 Some(pod),
-                format!("does not want {}", describe_launch(launch)),
+                format!("node affinity does not allow {}", describe_launch(launch)),
             );
         }
         for launch in launches {
@@ -129,7 +129,7 @@ fn check_labels(
                 report.add_violation(
                     PlanRule::Volumes,
                     Some(pod),
-                    format!("claim {claim} cannot be used on {}", describe_launch(launch)),
+                    format!("volume claim {claim} cannot be used on {}", describe_launch(launch)),
                 );
                 break;
             }
@@ -217,14 +217,14 @@ fn check_requests(
         report.add_violation(
             PlanRule::Requests,
             None,
-            format!("{name}: {} said, at least {amount} asked", stated.get(name)),
+            format!("{name}: the plan states {}, the pods request at least {amount}", stated.get(name)),
         );
     }
     for (name, amount) in stated.iter().filter(|(name, amount)| *amount > high.get(name)) {
         report.add_violation(
             PlanRule::Requests,
             None,
-            format!("{name}: {amount} said, at most {} asked", high.get(name)),
+            format!("{name}: the plan states {amount}, the pods request at most {}", high.get(name)),
         );
     }
 }
@@ -245,7 +245,7 @@ fn check_min_values(
         report.add_violation(
             PlanRule::MinValues,
             None,
-            format!("{key}: {required} values demanded, {offered} offered"),
+            format!("{key}: {required} values required, {offered} offered"),
         );
     }
 }
@@ -285,12 +285,12 @@ fn check_estimate(report: &mut ClaimReport<'_>, claim: &PlanClaim, launches: &[P
         report.add_violation(
             PlanRule::Estimate,
             None,
-            format!("{} said, {price} in the catalogue", estimate.price_per_hour),
+            format!("the plan states {}, the catalogue {price}", estimate.price_per_hour),
         );
     }
     if let Some(cheapest) = launches.iter().min_by_key(|launch| launch.price()).filter(|launch| launch.price() < price)
     {
-        let detail = format!("{price} said, but {} costs {}", describe_launch(cheapest), cheapest.price());
+        let detail = format!("the plan states {price}, but {} costs {}", describe_launch(cheapest), cheapest.price());
         report.add_violation(PlanRule::Estimate, None, detail);
     }
 }

@@ -31,11 +31,11 @@ pub(super) fn check(cluster: &ClusterManifests, plan: &Plan) -> Vec<Violation> {
             violations.push(Violation { rule, pod: pod.map(pod_key), node, detail });
         };
         let Some(node) = nodes.iter().find(|node| node.name == placement.node) else {
-            add_violation(PlanRule::Claim, None, "there is no such node".to_owned());
+            add_violation(PlanRule::Claim, None, "the node does not exist".to_owned());
             continue;
         };
         if node.is_deleting {
-            add_violation(PlanRule::Claim, None, "the node is going away".to_owned());
+            add_violation(PlanRule::Claim, None, "the node is being deleted".to_owned());
         }
         let placed: Vec<&Pod> = placement.pods.iter().filter_map(|key| pods.get(key).copied()).collect();
         for shortage in sum_of_requests(placed.iter().copied()).shortages_in(&remaining_resources(node, &daemons)) {
@@ -76,7 +76,7 @@ pub(crate) fn node_mismatches(
         mismatches.push((PlanRule::Taints, format!("{}:{}", taint.key, taint.effect)));
     }
     if !node_affinity_matches(pod, &node.name, &labels) {
-        mismatches.push((PlanRule::NodeAffinity, "does not want the node".to_owned()));
+        mismatches.push((PlanRule::NodeAffinity, "node affinity does not allow the node".to_owned()));
     }
     for name in volume_claim_names(pod) {
         let is_usable = match storage.claim_state(namespace(pod), &name) {
@@ -86,7 +86,7 @@ pub(crate) fn node_mismatches(
             VolumeClaimState::Deleting | VolumeClaimState::Lost | VolumeClaimState::Unbound => true,
         };
         if !is_usable {
-            mismatches.push((PlanRule::Volumes, format!("claim {name} cannot be used there")));
+            mismatches.push((PlanRule::Volumes, format!("volume claim {name} cannot be used on the node")));
         }
     }
     mismatches

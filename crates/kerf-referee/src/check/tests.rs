@@ -130,7 +130,7 @@ fn every_pending_pod_is_placed_once_or_explained() {
     let violations = violations_of(&objects, &twice);
     assert!(violations.contains(&"Accounting, pod default/x-0: is placed more than once".to_owned()), "{violations:?}");
     assert!(
-        violations.iter().any(|v| v.contains("x-1: is pending, but neither placed nor explained")),
+        violations.iter().any(|v| v.contains("x-1: is pending, but neither placed nor listed as unschedulable")),
         "{violations:?}"
     );
     let mut both = good.clone();
@@ -141,7 +141,7 @@ fn every_pending_pod_is_placed_once_or_explained() {
     assert!(
         violations_of(&objects, &unknown)
             .iter()
-            .any(|v| v.contains("nobody: is called unschedulable, but not pending"))
+            .any(|v| v.contains("nobody: is listed as unschedulable, but is not pending"))
     );
 }
 
@@ -154,8 +154,8 @@ fn spec_02_6_pods_that_are_not_pending_are_not_placed() {
     assert_eq!(
         violations_of(&objects, &plan),
         [
-            "Accounting, pod default/x-0: is placed, but not pending",
-            "Accounting, pod default/x-2: is called unschedulable, but not pending",
+            "Accounting, pod default/x-0: is placed, but is not pending",
+            "Accounting, pod default/x-2: is listed as unschedulable, but is not pending",
         ]
     );
 }
@@ -200,7 +200,7 @@ fn spec_02_14_15_pods_on_a_deleting_node_are_placed_again() {
     let good = plan(&[claim(&["x-0"], &["s"], &["a"]), claim(&["x-2"], &["s"], &["a"])], json!([]), &[]);
     assert_eq!(violations_of(&objects, &good), NO_VIOLATIONS);
     let back = plan(&[claim(&["x-0"], &["s"], &["a"])], json!([{"node": "n", "pods": ["default/x-2"]}]), &[]);
-    assert!(violations_of(&objects, &back).contains(&"Claim, on n: the node is going away".to_owned()));
+    assert!(violations_of(&objects, &back).contains(&"Claim, on n: the node is being deleted".to_owned()));
     let budget = |name: &str| {
         json!({"kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": "default"},
                "spec": {"selector": {"matchLabels": {"app": "x"}}, "maxUnavailable": "0%"}})
@@ -208,13 +208,14 @@ fn spec_02_14_15_pods_on_a_deleting_node_are_placed_again() {
     // Quirk 16 of spec 02: without its volume claim the pod could run on no node.
     let mut without: Vec<Value> = objects.to_vec();
     without[3]["spec"]["volumes"] = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}]);
-    let expected = "Volumes, pod default/x-0, on claim 0 (default): claim missing cannot be used on on-demand s in a";
+    let expected =
+        "Volumes, pod default/x-0, on claim 0 (default): volume claim missing cannot be used on on-demand s in a";
     assert!(violations_of(&without, &good).contains(&expected.to_owned()), "{:?}", violations_of(&without, &good));
     // spec 02 #16: a pod that a budget never allows to be evicted needs no new node.
     let with_budget: Vec<Value> = objects.iter().cloned().chain([budget("b")]).collect();
     assert!(
         violations_of(&with_budget, &good)
-            .contains(&"Accounting, pod default/x-0: is placed, but not pending".to_owned())
+            .contains(&"Accounting, pod default/x-0: is placed, but is not pending".to_owned())
     );
 }
 
@@ -254,8 +255,8 @@ fn pods_must_match_every_launch_of_their_claim() {
     assert_eq!(
         violations_of(&objects, &plan),
         [
-            "NodeAffinity, pod default/x-0, on claim 0 (default): does not want on-demand s in b",
-            "NodeAffinity, pod default/x-1, on n: does not want the node",
+            "NodeAffinity, pod default/x-0, on claim 0 (default): node affinity does not allow on-demand s in b",
+            "NodeAffinity, pod default/x-1, on n: node affinity does not allow the node",
         ]
     );
 }
@@ -289,8 +290,8 @@ fn spec_02_41_pods_and_daemons_must_fit_every_listed_type() {
     assert_eq!(
         violations_of(&objects, &plan),
         [
-            "Resources, on claim 0 (default): type s, cpu: 2 asked, 1900m there",
-            "Resources, on n: cpu: 1 asked, 0 there",
+            "Resources, on claim 0 (default): type s, cpu: 2 requested, 1900m available",
+            "Resources, on n: cpu: 1 requested, 0 available",
         ]
     );
     // spec 02 #49: a DaemonSet pod that is already on the node needs no further capacity.
@@ -376,7 +377,7 @@ fn volumes_must_be_usable_and_within_limits() {
     merge(&mut objects[4]["spec"], using("two"));
     assert_eq!(
         violations_of(&objects, &plan),
-        ["Volumes, pod default/x-0, on claim 0 (default): claim one cannot be used on on-demand s in b",]
+        ["Volumes, pod default/x-0, on claim 0 (default): volume claim one cannot be used on on-demand s in b",]
     );
     plan["provisioning"]["nodeClaims"][0] = claim(&["x-0"], &["s"], &["a"]);
     plan["provisioning"]["existingNodes"][0]["pods"] = json!(["default/x-1", "default/x-2"]);
@@ -406,7 +407,7 @@ fn spec_02_117_the_listed_types_must_offer_enough_values() {
     merge(&mut objects[0]["spec"], json!({"template": {"spec": {"requirements": requirement}}}));
     assert_eq!(violations_of(&objects, &plan), NO_VIOLATIONS);
     plan["provisioning"]["nodeClaims"][0] = claim(&["x-0"], &["s"], &["a"]);
-    let short = "MinValues, on claim 0 (default): node.kubernetes.io/instance-type: 2 values demanded, 1 offered";
+    let short = "MinValues, on claim 0 (default): node.kubernetes.io/instance-type: 2 values required, 1 offered";
     assert_eq!(violations_of(&objects, &plan), [short]);
 }
 
@@ -415,7 +416,10 @@ fn the_estimate_is_the_cheapest_launch_and_types_are_sorted() {
     let (objects, good) = manifests_and_plan();
     let mut wrong = good.clone();
     wrong["provisioning"]["nodeClaims"][0]["estimate"]["pricePerHour"] = json!(0.5);
-    assert_eq!(violations_of(&objects, &wrong), ["Estimate, on claim 0 (default): $0.5/h said, $1/h in the catalogue"]);
+    assert_eq!(
+        violations_of(&objects, &wrong),
+        ["Estimate, on claim 0 (default): the plan states $0.5/h, the catalogue $1/h"]
+    );
     let mut expensive = good.clone();
     expensive["provisioning"]["nodeClaims"][0]["estimate"] =
         json!({"instanceType": "l", "zone": "a", "capacityType": "on-demand", "pricePerHour": 4.0});
@@ -423,7 +427,7 @@ fn the_estimate_is_the_cheapest_launch_and_types_are_sorted() {
     assert_eq!(
         violations_of(&objects, &expensive),
         [
-            "Estimate, on claim 0 (default): $4/h said, but on-demand s in a costs $1/h",
+            "Estimate, on claim 0 (default): the plan states $4/h, but on-demand s in a costs $1/h",
             "PriceOrder, on claim 0 (default): l at $4/h before s at $1/h",
         ]
     );
@@ -442,8 +446,8 @@ fn spec_02_48_requests_are_those_of_pods_and_daemons() {
     assert_eq!(
         violations_of(&objects, &plan),
         [
-            "Requests, on claim 0 (default): cpu: 500m said, at least 1 asked",
-            "Requests, on claim 0 (default): pods: 2 said, at most 1 asked",
+            "Requests, on claim 0 (default): cpu: the plan states 500m, the pods request at least 1",
+            "Requests, on claim 0 (default): pods: the plan states 2, the pods request at most 1",
         ]
     );
 }

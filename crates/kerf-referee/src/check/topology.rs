@@ -244,7 +244,7 @@ impl<'w> Topology<'w> {
             let minimum = if has_empty_domain { 0 } else { comparable_counts.into_iter().min().unwrap_or(0) };
             (count - minimum > max_skew).then(|| {
                 format!(
-                    "{}={domain} would have {count} pods, the emptiest has {minimum}, maxSkew is {max_skew}",
+                    "{}={domain} would have {count} pods, the domain with the fewest has {minimum}, maxSkew is {max_skew}",
                     rule.key
                 )
             })
@@ -313,7 +313,7 @@ impl<'w> Topology<'w> {
         if rule.selects_to_place[pod_index] && may_be_first {
             return None;
         }
-        Some(format!("no companion in {}={domain}, but in {matching_domains:?}", rule.key))
+        Some(format!("no pod that its affinity selects is in {}={domain}, only in {matching_domains:?}", rule.key))
     }
 
     fn anti_affinity_violation(
@@ -336,7 +336,7 @@ impl<'w> Topology<'w> {
             .map(|((_, at), _)| *at);
         let is_in_domain = |at: usize| targets[at].labels.get(rule.key) == Some(domain);
         let is_occupied = bound_targets.any(is_in_domain) || staying_targets.any(is_in_domain);
-        is_occupied.then(|| format!("a pod that it must be away from is in {}={domain}", rule.key))
+        is_occupied.then(|| format!("a pod that its anti-affinity selects is in {}={domain}", rule.key))
     }
 
     /// Checks the anti-affinity term of a bound or staying pod that selects the pod to bind.
@@ -357,7 +357,7 @@ impl<'w> Topology<'w> {
             RuleOwner::PodToPlace(owner) => self.pods_to_place[owner],
             RuleOwner::StayingPod(staying_index) => self.staying_pods[staying_index].0,
         };
-        is_in_domain.then(|| format!("{} in {}={domain} must be away from it", pod_key(owner), rule.key))
+        is_in_domain.then(|| format!("the anti-affinity of {} in {}={domain} selects it", pod_key(owner), rule.key))
     }
 }
 

@@ -151,7 +151,9 @@ pub fn compare_cluster(kerf: &Planner<'_>, recorded: &RecordedCluster) -> Cluste
         karpenter_acts: false,
     };
     if generated.fingerprint() != recorded.fingerprint {
-        comparison.regressions.push("the generator has changed since the record was made: record anew".to_owned());
+        comparison
+            .regressions
+            .push("the generator has changed since the plans were recorded: record them again".to_owned());
         return comparison;
     }
     if let Err(error) = compare(kerf, &generated, recorded, &mut comparison) {
@@ -166,9 +168,9 @@ fn compare(
     recorded: &RecordedCluster,
     comparison: &mut ClusterComparison,
 ) -> Result<(), String> {
-    let at: Timestamp = PLAN_TIME.parse().map_err(|_| "the instant cannot be read".to_owned())?;
-    let plan =
-        Plan::read(&kerf(&generated.manifests, &generated.types)?).map_err(|error| format!("not a plan: {error}"))?;
+    let at: Timestamp = PLAN_TIME.parse().map_err(|_| "cannot parse the time of the plan".to_owned())?;
+    let plan = Plan::read(&kerf(&generated.manifests, &generated.types)?)
+        .map_err(|error| format!("cannot read the plan: {error}"))?;
     comparison.regressions.extend(disruption_violations(&generated.manifests, &generated.types, &plan, at)?);
     let commands = &plan.disruption.commands;
     let for_saving = |reason: &str| reason != "Drifted";
@@ -187,11 +189,11 @@ fn compare(
     let drifted: Vec<&RecordedPass> = recorded.runs.iter().filter(|r| r.reason.as_deref() == Some("Drifted")).collect();
     if !drifted.is_empty() && !drifted.iter().any(|run| run.nodes.iter().all(|node| is_removed(node, &|_| true))) {
         let nodes: Vec<String> = drifted.iter().map(|run| run.nodes.join(" ")).collect();
-        comparison.regressions.push(format!("leaves what has drifted and Karpenter replaces: {}", nodes.join(", or ")));
+        comparison.regressions.push(format!("keeps drifted nodes that Karpenter replaces: {}", nodes.join(", or ")));
     }
     for node in recorded.runs.iter().flat_map(|run| &run.forbidden) {
         if is_removed(node, &for_saving) {
-            comparison.regressions.push(format!("takes {node}, which a rule forbids to Karpenter"));
+            comparison.regressions.push(format!("removes {node}, which Karpenter may not remove"));
         }
     }
     comparison.regressions.sort();
@@ -222,7 +224,7 @@ impl fmt::Display for ClusterReport {
         );
         writeln!(
             f,
-            "{} clusters; Karpenter acts in {}, to save money in {}; Kerf saves more in {} of those, {kerf_savings} against {karpenter_savings} in all",
+            "{} clusters; Karpenter disrupts nodes in {}, by consolidation in {}; Kerf saves more in {} of those, in total {kerf_savings} against {karpenter_savings}",
             self.comparisons.len(),
             count(&|c| c.karpenter_acts),
             count(&both),

@@ -25,7 +25,7 @@ pub struct Oracle {
 #[derive(Debug, thiserror::Error)]
 pub enum OracleError {
     /// The input files could not be written or the program could not be started.
-    #[error("cannot run the oracle on world {world}: {source}")]
+    #[error("cannot run the oracle on cluster {world}: {source}")]
     NotRun {
         /// Seed of the cluster.
         world: u64,
@@ -33,7 +33,7 @@ pub enum OracleError {
         source: std::io::Error,
     },
     /// The program failed, or its output is not a plan.
-    #[error("the oracle refuses world {world}: {message}")]
+    #[error("the oracle rejects cluster {world}: {message}")]
     Refused {
         /// Seed of the cluster.
         world: u64,

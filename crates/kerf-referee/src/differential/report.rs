@@ -95,13 +95,13 @@ impl DifferentialReport {
 impl fmt::Display for DifferentialReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ratios = self.ratios();
-        writeln!(f, "{} worlds, {} with comparable prices", self.comparisons.len(), ratios.len())?;
+        writeln!(f, "{} clusters, {} with comparable prices", self.comparisons.len(), ratios.len())?;
         if !ratios.is_empty() {
             let at = |percent: usize| ratios[(ratios.len() - 1) * percent / 100];
             let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
             writeln!(
                 f,
-                "Kerf's price as a part of Karpenter's median: least {:.3}, 10% {:.3}, half {:.3}, 90% {:.3}, most {:.3}, mean {mean:.3}",
+                "Kerf's price divided by Karpenter's median: min {:.3}, p10 {:.3}, p50 {:.3}, p90 {:.3}, max {:.3}, mean {mean:.3}",
                 at(0),
                 at(10),
                 at(50),
@@ -110,7 +110,7 @@ impl fmt::Display for DifferentialReport {
             )?;
         }
         for c in self.regressions() {
-            writeln!(f, "world {} ({:?}):", c.seed, c.size)?;
+            writeln!(f, "cluster {} ({:?}):", c.seed, c.size)?;
             if let Some(reason) = &c.failure {
                 writeln!(f, "  {reason}")?;
             }
@@ -118,7 +118,7 @@ impl fmt::Display for DifferentialReport {
                 writeln!(f, "  breaks {violation}")?;
             }
             if !c.left_out.is_empty() {
-                writeln!(f, "  leaves out {}", c.left_out.join(", "))?;
+                writeln!(f, "  leaves pods unplaced: {}", c.left_out.join(", "))?;
             }
             if let Some(karpenter) = c.karpenter_placed.filter(|_| c.places_fewer()) {
                 writeln!(f, "  places {} pods instead of {karpenter}", c.placed)?;

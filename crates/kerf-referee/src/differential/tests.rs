@@ -37,7 +37,7 @@ fn all_pods() -> Vec<String> {
 #[test]
 fn kerf_must_place_as_many_equivalent_pods_as_karpenter_always_places() {
     let all = all_pods();
-    assert_eq!(all.len(), 3, "the three of them are alike");
+    assert_eq!(all.len(), 3, "the three pods are identical");
     let recorded = recorded_worlds(vec![
         recorded_run(1, 100, &[], &[]),
         recorded_run(1, 100, &[&all[0]], &[]),
@@ -45,7 +45,7 @@ fn kerf_must_place_as_many_equivalent_pods_as_karpenter_always_places() {
     ]);
     let report = compare_with_karpenter(&plan_nothing, &KarpenterAnswers::Recorded(&recorded));
     let comparison = &report.comparisons[0];
-    assert_eq!(comparison.left_out, all[1..], "every run places two, whichever they are");
+    assert_eq!(comparison.left_out, all[1..], "every run places two of the pods");
     assert!(comparison.places_fewer() && !report.is_clean());
 }
 
@@ -98,7 +98,7 @@ fn the_record_is_current_and_no_valid_run_beats_the_optimum() -> Result<(), Box<
     let mut compared = 0;
     for world in &recorded.worlds {
         let generated = provisioning_cluster(world.seed, world.size);
-        assert_eq!(generated.fingerprint(), world.fingerprint, "world {}: record anew", world.seed);
+        assert_eq!(generated.fingerprint(), world.fingerprint, "cluster {}: record it again", world.seed);
         if world.size != ClusterSize::Small {
             continue;
         }
@@ -107,7 +107,7 @@ fn the_record_is_current_and_no_valid_run_beats_the_optimum() -> Result<(), Box<
         for run in world.runs.iter().filter(|run| run.broken.is_empty()) {
             let placed = world.pods - run.unplaced.len();
             let no_worse = best.placed > placed || (best.placed == placed && best.price <= run.price());
-            assert!(no_worse, "world {}: {best:?} against {placed} pods for {}", world.seed, run.price());
+            assert!(no_worse, "cluster {}: {best:?} against {placed} pods for {}", world.seed, run.price());
             compared += 1;
         }
     }

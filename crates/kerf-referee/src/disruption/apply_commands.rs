@@ -36,7 +36,7 @@ pub fn apply_command(
         .filter(|(pod, _)| moved.contains(pod))
         .filter_map(|(_, target_node)| Some(find_node(cluster, target_node)?["spec"]["providerID"].clone()))
         .collect();
-    let items = next["items"].as_array_mut().ok_or("the manifests are no list")?;
+    let items = next["items"].as_array_mut().ok_or("the manifests are not a list")?;
     for object in items.iter_mut() {
         if object["kind"] == "NodeClaim" && receiving.contains(&object["status"]["providerID"]) {
             object["status"]["lastPodEventTime"] = json!(at.to_string());
@@ -94,8 +94,9 @@ fn replacement_objects(
     claim: &PlanClaim,
     at: Timestamp,
 ) -> Result<[Value; 2], String> {
-    let pool =
-        objects_of_kind(cluster, "NodePool").find(|pool| object_name(pool) == claim.node_pool).ok_or("no such pool")?;
+    let pool = objects_of_kind(cluster, "NodePool")
+        .find(|pool| object_name(pool) == claim.node_pool)
+        .ok_or("the NodePool of a claim does not exist")?;
     let decoded: Pool = decode(pool).map_err(|error| error.to_string())?;
     let estimate = &claim.estimate;
     let possible = possible_launches(&decoded, &claim.requirements, &claim.instance_types, catalogue);
@@ -104,7 +105,7 @@ fn replacement_objects(
             && launch.offering.zone() == estimate.zone
             && launch.offering.capacity_type() == estimate.capacity_type
     });
-    let expected = expected.ok_or_else(|| format!("{estimate:?} is nothing that could be launched"))?;
+    let expected = expected.ok_or_else(|| format!("the catalogue has no offering for {estimate:?}"))?;
     let mut labels = json!(expected.labels);
     let provider_id = format!("kwok://{}", claim.name);
     let written = |resources: &Resources| -> Value {

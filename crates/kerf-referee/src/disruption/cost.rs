@@ -33,7 +33,12 @@ pub(super) fn plan_cost_violations(cluster: &Value, catalogue: &Catalogue, plan:
     let differs = |a: Price, b: Price| (a.nanos() - b.nanos()).abs() > 1;
     let wrong = differs(stated.0, current) || differs(stated.1, planned);
     wrong
-        .then(|| format!("costs {current} and then {planned}, not {} and {}", stated.0, stated.1))
+        .then(|| {
+            format!(
+                "the cluster costs {current} now and {planned} after the plan, the plan states {} and {}",
+                stated.0, stated.1
+            )
+        })
         .into_iter()
         .collect()
 }
@@ -44,15 +49,15 @@ pub(super) fn command_cost_violations(cluster: &Value, catalogue: &Catalogue, co
     let after: Price = command.replacements.iter().map(|claim| claim.estimate.price_per_hour).sum();
     let mut violations = Vec::new();
     if (command.savings_per_hour.nanos() - (before - after).nanos()).abs() > 1 {
-        violations.push(format!("saves {} and not {}", before - after, command.savings_per_hour));
+        violations.push(format!("saves {}, the plan states {}", before - after, command.savings_per_hour));
     }
     let decision = if command.replacements.is_empty() { "delete" } else { "replace" };
     if command.decision != decision {
-        violations.push(format!("is a {decision} and not a {}", command.decision));
+        violations.push(format!("is a {decision}, the plan states {}", command.decision));
     }
     if command.reason == "Underutilized" {
         if after >= before {
-            violations.push(format!("moves pods for nothing: {before} before, {after} afterwards"));
+            violations.push(format!("moves pods without savings: {before} before, {after} afterwards"));
         }
         violations.extend(overpriced_launch_violations(cluster, catalogue, command, before));
     }
@@ -76,12 +81,12 @@ fn overpriced_launch_violations(
         let Some(pool) = decode_pool(cluster, &claim.node_pool) else { continue };
         let possible = possible_launches(&pool, &claim.requirements, &claim.instance_types, catalogue);
         if all_spot && possible.iter().any(|launch| launch.offering.capacity_type() == "spot") {
-            violations.push("replaces spot by spot, which nobody has allowed".to_owned());
+            violations.push("replaces spot by spot, which the feature gate does not allow".to_owned());
         }
         max_total = max_total + max_launch_price(claim, &possible, catalogue);
     }
     if max_total >= before {
-        violations.push(format!("may come to cost {max_total} instead of {before}"));
+        violations.push(format!("may cost up to {max_total} instead of {before}"));
     }
     violations
 }

@@ -148,9 +148,9 @@ fn eviction_budget_violation(cluster: &Value, pod: &Pod, at: Timestamp) -> Resul
         [budget] => {
             let allowed = budget.status.as_ref().and_then(|status| status.disruptions_allowed).unwrap_or(0);
             (allowed == 0 && !allows_unready_eviction(budget, pod))
-                .then(|| format!("the budget of {} allows no eviction", pod_key(pod)))
+                .then(|| format!("the PodDisruptionBudget of {} allows no eviction", pod_key(pod)))
         }
-        [_, _, ..] => Some(format!("{} has several budgets", pod_key(pod))),
+        [_, _, ..] => Some(format!("several PodDisruptionBudgets select {}", pod_key(pod))),
     })
 }
 
@@ -190,33 +190,33 @@ pub(super) fn node_violations(cluster: &Value, command: &PlanCommand, at: Timest
     let mut violations = Vec::new();
     for node_name in &command.nodes {
         let Some(node) = find_node(cluster, node_name) else {
-            violations.push(format!("there is no node {node_name}"));
+            violations.push(format!("node {node_name} does not exist"));
             continue;
         };
         let Some(claim) = node_claim_of(cluster, node) else {
-            violations.push(format!("{node_name} is not ours"));
+            violations.push(format!("{node_name} is not a managed node"));
             continue;
         };
         let labels = &node["metadata"]["labels"];
         let Some(pool) = find_pool(cluster, labels["karpenter.sh/nodepool"].as_str().unwrap_or_default()) else {
-            violations.push(format!("{node_name} has no pool"));
+            violations.push(format!("{node_name} has no NodePool"));
             continue;
         };
         if labels["karpenter.sh/initialized"] != "true" {
             violations.push(format!("{node_name} is not initialized"));
         }
         if !claim["metadata"]["deletionTimestamp"].is_null() {
-            violations.push(format!("{node_name} is on its way out already"));
+            violations.push(format!("{node_name} is already being deleted"));
         }
         if node["metadata"]["annotations"][DO_NOT_DISRUPT] == "true" {
-            violations.push(format!("{node_name} must be left alone"));
+            violations.push(format!("{node_name} has the annotation do-not-disrupt"));
         }
         let drain_ends = !claim["spec"]["terminationGracePeriod"].is_null();
         if !(command.reason == "Drifted" && drain_ends) {
             for pod in pods_on_node(cluster, node_name)? {
                 let active = !is_terminal(&pod) && !is_terminating(&pod);
                 if active && has_active_do_not_disrupt(&pod, at) {
-                    violations.push(format!("{} must be left alone", pod_key(&pod)));
+                    violations.push(format!("{} has the annotation do-not-disrupt", pod_key(&pod)));
                 }
                 violations.extend(eviction_budget_violation(cluster, &pod, at)?);
             }
@@ -244,12 +244,12 @@ fn reason_violation(
         }
         "Underutilized" => {
             let only_empty = disruption["consolidationPolicy"] == "WhenEmpty";
-            only_empty.then(|| format!("{node_name} may only go when it is empty"))
+            only_empty.then(|| format!("{node_name} may only be removed when it is empty"))
         }
-        other => Some(format!("there is no reason {other}")),
+        other => Some(format!("unknown reason {other}")),
     };
     let not_consolidatable = command.reason != "Drifted" && !is_consolidatable(claim, pool, at);
-    Ok(violation.or_else(|| not_consolidatable.then(|| format!("{node_name} has not rested"))))
+    Ok(violation.or_else(|| not_consolidatable.then(|| format!("{node_name} is still in consolidateAfter"))))
 }
 
 /// Returns true if the claim's labels no longer satisfy the pool's requirements (spec 03 §2.1). The
@@ -288,20 +288,20 @@ pub(super) fn target_violations(cluster: &Value, command: &PlanCommand, at: Time
     let mut violations = Vec::new();
     for placement in command.existing_nodes.iter().filter(|p| p.pods.iter().any(|pod| moved.contains(pod))) {
         let Some(node) = find_node(cluster, &placement.node) else {
-            violations.push(format!("there is no node {} to go to", placement.node));
+            violations.push(format!("pods move to node {}, which does not exist", placement.node));
             continue;
         };
         if command.nodes.contains(&placement.node) {
-            violations.push(format!("pods would go to {}, which goes", placement.node));
+            violations.push(format!("pods move to {}, which the command removes", placement.node));
         }
         let Some(claim) = node_claim_of(cluster, node) else { continue };
         if node["metadata"]["labels"]["karpenter.sh/initialized"] != "true" {
-            violations.push(format!("pods would go to {}, which is not up", placement.node));
+            violations.push(format!("pods move to {}, which is not initialized", placement.node));
         }
         let pool =
             node["metadata"]["labels"]["karpenter.sh/nodepool"].as_str().and_then(|name| find_pool(cluster, name));
         if command.reason == "Underutilized" && pool.is_some_and(|pool| is_in_consolidate_after(claim, pool, at)) {
-            violations.push(format!("pods would go to {}, which has not rested", placement.node));
+            violations.push(format!("pods move to {}, which is still in consolidateAfter", placement.node));
         }
     }
     Ok(violations)

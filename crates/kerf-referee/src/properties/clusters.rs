@@ -51,7 +51,7 @@ fn run_checks(
     kerf: &Planner<'_>,
     result: &mut ClusterPropertyResult,
 ) -> Result<(), String> {
-    let at: Timestamp = PLAN_TIME.parse().map_err(|_| "the instant cannot be read".to_owned())?;
+    let at: Timestamp = PLAN_TIME.parse().map_err(|_| "cannot parse the time of the plan".to_owned())?;
     let (answer, plan) = request_plan(kerf, &generated.manifests, &generated.types)?;
     result.reasons = plan.disruption.commands.iter().map(|command| command.reason.clone()).collect();
     result.violations.extend(disruption_violations(&generated.manifests, &generated.types, &plan, at)?);
@@ -70,7 +70,7 @@ fn run_checks(
         if let Some(command) = second_plan.disruption.commands.first() {
             let applied_commands = plan.disruption.commands.iter().map(|command| (&command.reason, &command.nodes));
             result.violations.push(format!(
-                "after {:?} there is still {} {:?}",
+                "after the commands {:?} a second plan still has {} {:?}",
                 applied_commands.collect::<Vec<_>>(),
                 command.reason,
                 command.nodes
@@ -80,7 +80,10 @@ fn run_checks(
     if let Some(fewer) = without_one_unnamed_type(generated, &plan)? {
         let (other, _) = request_plan(kerf, &generated.manifests, &fewer.1)?;
         if other["disruption"]["commands"] != answer["disruption"]["commands"] {
-            result.violations.push(format!("other commands without {}, which nobody names", fewer.0));
+            result.violations.push(format!(
+                "the commands differ without the instance type {}, which the plan does not name",
+                fewer.0
+            ));
         }
     }
     Ok(())
@@ -88,7 +91,7 @@ fn run_checks(
 
 fn request_plan(kerf: &Planner<'_>, manifests: &str, types: &str) -> Result<(Value, Plan), String> {
     let answer = kerf(manifests, types)?;
-    let plan = Plan::read(&answer).map_err(|error| format!("not a plan: {error}"))?;
+    let plan = Plan::read(&answer).map_err(|error| format!("cannot read the plan: {error}"))?;
     Ok((answer, plan))
 }
 

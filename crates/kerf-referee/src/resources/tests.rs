@@ -91,7 +91,7 @@ fn spec_02_51_a_node_with_a_negative_amount_accepts_no_pod() {
     let available = resources(json!({"cpu": "4", "memory": "-1"}));
     let shortages = resources(json!({"cpu": "1"})).shortages_in(&available);
     assert_eq!(shortages.len(), 1);
-    assert_eq!(shortages[0].to_string(), "memory: 0 asked, -1 there");
+    assert_eq!(shortages[0].to_string(), "memory: 0 requested, -1 available");
 }
 
 #[test]

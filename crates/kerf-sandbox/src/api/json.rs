@@ -223,7 +223,7 @@ mod tests {
         let (object, managed) = parse_and_split_managed_fields(full.to_string().as_bytes()).unwrap();
         assert_eq!(managed, ManagedFields::take(&mut full));
         assert!(!managed.is_empty());
-        assert_eq!(object, full, "what only looks like it stays");
+        assert_eq!(object, full, "similar text stays");
         assert!(
             parse_and_split_managed_fields(b"[]").is_err()
                 && parse_and_split_managed_fields(b"{\"metadata\":3}").is_err()

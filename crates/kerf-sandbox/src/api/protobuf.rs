@@ -230,7 +230,11 @@ mod tests {
             parse(&body("PodDisruptionBudget", &budget)),
             Some(json!({"apiVersion": "v1", "kind": "PodDisruptionBudget", "spec": {"maxUnavailable": "25%"}}))
         );
-        assert_eq!(parse(&body("Namespace", &field(9, b"x"))), None, "what would be lost is refused");
+        assert_eq!(
+            parse(&body("Namespace", &field(9, b"x"))),
+            None,
+            "unknown fields are rejected, because they would be lost"
+        );
         assert_eq!(parse(&body("Ingress", &raw)), None);
         assert_eq!(parse(b"{}"), None);
     }

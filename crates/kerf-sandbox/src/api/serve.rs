@@ -31,13 +31,13 @@ const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// No key or certificate could be created.
-    #[error("cannot make a certificate for the API server")]
+    #[error("cannot create a certificate for the API server")]
     Certificate(#[from] rcgen::Error),
     /// The TLS library rejects the key or the certificate.
     #[error("cannot set up TLS for the API server")]
     Tls(#[from] rustls::Error),
     /// The operating system provides no random numbers for a token.
-    #[error("cannot make a token for the API server: the system gives no random numbers")]
+    #[error("cannot create a token for the API server: the system provides no random numbers")]
     Token,
     /// The port is in use, or listening on it is not permitted.
     #[error("cannot listen on 127.0.0.1:{port}")]

@@ -296,7 +296,7 @@ impl ObjectStore {
     /// of the deletion.
     pub(crate) fn delete(&self, table: TableIx, key: &ObjectKey, expected: u64) -> Result<Bytes, RevisionConflict> {
         let event = self.commit(table, key, Some(expected), |_, _| None)?;
-        let before = event.before.as_ref().expect("what was deleted stood there before");
+        let before = event.before.as_ref().expect("a deleted object existed before");
         Ok(before.bytes_as_of(event.revision))
     }
 

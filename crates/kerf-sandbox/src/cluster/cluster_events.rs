@@ -97,7 +97,7 @@ impl fmt::Display for ClusterEvent {
                 write!(f, "node {node} ({instance_type}) is ready ({cost})")
             }
             Self::NodeNotReady { node } => write!(f, "node {node} is not ready"),
-            Self::NodeRemoved { node, cost } => write!(f, "node {node} is gone ({cost})"),
+            Self::NodeRemoved { node, cost } => write!(f, "node {node} is removed ({cost})"),
         }
     }
 }

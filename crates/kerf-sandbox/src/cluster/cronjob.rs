@@ -39,7 +39,7 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
 /// schedule is not supported.
 fn schedule(plane: &mut ControlPlane, cron: &CronJob) -> Option<Schedule> {
     if !["", "UTC", "Etc/UTC", "Zulu"].contains(&cron.spec.time_zone.as_str()) {
-        let message = format!("invalid timeZone: {:?}: the sandbox knows UTC alone", cron.spec.time_zone);
+        let message = format!("invalid timeZone: {:?}: the sandbox supports only UTC", cron.spec.time_zone);
         plane.publish_event(
             EVENT_COMPONENT,
             (ControlPlaneKind::CronJob, &cron.metadata),

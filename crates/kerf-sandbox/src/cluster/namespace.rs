@@ -31,7 +31,7 @@ fn create_namespace_defaults(plane: &ControlPlane, namespace: &str) -> ApiResult
     let certificate = json!({
         "metadata": {
             "name": "kube-root-ca.crt",
-            "annotations": {"kubernetes.io/description": "Holds what clients in this namespace need to know the API server by."},
+            "annotations": {"kubernetes.io/description": "Contains the CA bundle with which clients in this namespace verify the API server."},
         },
         "data": {"ca.crt": ""},
     });

@@ -93,7 +93,7 @@ impl<'c> ScenarioActor<'c> {
             resource.kind == target.kind && api_version.is_none_or(|wanted| resource.api_version() == wanted)
         };
         let Some(resource) = registry.all().find(|resource| is_target(resource)) else {
-            return Err(format!("the cluster does not know the kind {}", target.kind));
+            return Err(format!("the cluster does not serve the kind {}", target.kind));
         };
         let root = if resource.group.is_empty() { "/api" } else { "/apis" };
         let namespace = if resource.namespaced {

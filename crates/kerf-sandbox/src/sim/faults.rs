@@ -86,7 +86,7 @@ impl FromStr for NamedFault {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, fault)| *fault).ok_or_else(|| {
             let known: Vec<&str> = Self::ALL.iter().map(|(name, _)| *name).collect();
-            format!("\"{text}\" is no fault; there are {}", known.join(", "))
+            format!("unknown fault \"{text}\"; use one of: {}", known.join(", "))
         })
     }
 }

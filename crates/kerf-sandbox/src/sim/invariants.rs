@@ -26,7 +26,11 @@ pub(super) fn on_new_node(checker: &mut InvariantChecker, name: &str, now: Times
     let has_same_provider_id =
         |(other, node): (&Str, &super::invariant_checker::NodeRecord)| other != name && node.provider_id == provider_id;
     if !provider_id.is_empty() && checker.nodes.iter().any(has_same_provider_id) {
-        checker.record_violation(now, "one machine, one node", provider_id.to_string());
+        checker.record_violation(
+            now,
+            "no two nodes have the same provider ID",
+            format!("{name} and another node have {provider_id}"),
+        );
     }
 }
 
@@ -37,19 +41,28 @@ pub(super) fn on_disruption_decision(checker: &mut InvariantChecker, name: &str,
     let mut violations: Vec<(&'static str, String)> = Vec::new();
     let (node, reason) = (&claim.node, DisruptionReason::from(claim.reason.as_deref().unwrap_or_default()));
     if checker.nodes.get(node).is_some_and(|node| node.is_protected) {
-        violations.push(("do-not-disrupt is kept", format!("{node} ({name})")));
+        violations.push(("do-not-disrupt is respected", format!("node {node} (claim {name}) is disrupted")));
     }
     // A drifted node with a termination grace period may be disrupted whatever its pods forbid.
     let pods_can_block = reason != DisruptionReason::Drifted || !claim.has_termination_grace_period;
     for pod in checker.pods_on(node).map(|record| &record.pod).filter(|pod| pods_can_block && is_active(pod)) {
         if is_protected(pod, now) {
-            violations.push(("do-not-disrupt is kept", format!("{} on {node} ({name})", pod.namespaced_name())));
+            violations.push((
+                "do-not-disrupt is respected",
+                format!("node {node} (claim {name}) of pod {} is disrupted", pod.namespaced_name()),
+            ));
         } else if let Some(budget) = blocking_pod_disruption_budget(checker, pod) {
-            let message = format!("{budget} forbids to evict {} from {node} ({name})", pod.namespaced_name());
-            violations.push(("PodDisruptionBudgets are kept", message));
+            let message = format!(
+                "node {node} (claim {name}) is disrupted, but {budget} does not allow the eviction of {}",
+                pod.namespaced_name()
+            );
+            violations.push(("PodDisruptionBudgets are respected", message));
         }
     }
-    violations.extend(exceeded_budget(checker, &claim.pool, &reason, now).map(|message| ("budgets are kept", message)));
+    violations.extend(
+        exceeded_budget(checker, &claim.pool, &reason, now)
+            .map(|message| ("disruption budgets are respected", message)),
+    );
     for (rule, message) in violations {
         checker.record_violation(now, rule, message);
     }
@@ -72,8 +85,9 @@ fn exceeded_budget(
         disrupting += u32::from(!node.is_ready || claim.is_deleting || claim.reason.is_some());
     }
     let allowed = allowed_disruptions(budgets, reason, total, now).unwrap_or(0);
-    (disrupting > allowed)
-        .then(|| format!("{disrupting} of {total} nodes of pool {pool} go at once ({reason}), {allowed} may"))
+    (disrupting > allowed).then(|| {
+        format!("{disrupting} of {total} nodes of pool {pool} are disrupted at once ({reason}), allowed are {allowed}")
+    })
 }
 
 /// Checks the deletion of a disrupted claim: its replacements must be initialized, and no pod may
@@ -88,14 +102,21 @@ pub(super) fn on_claim_deletion(checker: &mut InvariantChecker, name: &str, now:
         other.created_at_change > mark.at_change && other.replaces.iter().any(|replaced| replaced == name)
     };
     if checker.claims.values().filter(is_replacement).any(|other| !other.is_initialized) {
-        violations.push(("replacements are up first", format!("{name} goes before what was launched for it")));
+        violations.push((
+            "replacements are initialized first",
+            format!("claim {name} is deleted before its replacement is initialized"),
+        ));
     }
     // Drift does not promise that pods have another node.
     if claim.reason.as_deref() != Some("Drifted") {
         let is_new = |pod: &&Pod| is_reschedulable(pod) && !mark.pods.contains(&pod.metadata.uid);
         for pod in checker.pods_on(&claim.node).map(|record| &record.pod).filter(is_new) {
-            let message = format!("{} came to {} and it goes all the same ({name})", pod.namespaced_name(), claim.node);
-            violations.push(("a node that gains a pod stays", message));
+            let message = format!(
+                "pod {} was bound to node {} after the decision, and claim {name} is deleted",
+                pod.namespaced_name(),
+                claim.node
+            );
+            violations.push(("a node that receives a pod is not removed", message));
         }
     }
     for (rule, message) in violations {
@@ -120,18 +141,22 @@ pub(super) fn on_eviction(checker: &mut InvariantChecker, key: &ObjectKey, now: 
     if claim.is_some_and(|claim| !claim.is_deleting) {
         checker.record_violation(
             now,
-            "nobody is evicted from a node that stays",
-            format!("{} from {node}", key.as_str()),
+            "no pod is evicted from a node that stays",
+            format!("{} is evicted from {node}", key.as_str()),
         );
     }
     if is_protected(&pod, now) {
-        checker.record_violation(now, "do-not-disrupt is kept", format!("{} is evicted from {node}", key.as_str()));
+        checker.record_violation(
+            now,
+            "do-not-disrupt is respected",
+            format!("{} is evicted from {node}", key.as_str()),
+        );
     }
     // Pods of DaemonSets are deleted with their nodes and do not count.
     if !pod.is_owned_by_daemonset() && checker.steady_check.record_eviction(&pod, now) {
         checker.record_violation(
             now,
-            "pods that did not change stay",
+            "pods of unchanged workloads are not evicted",
             format!("{} is evicted from {node}", key.as_str()),
         );
     }
@@ -185,18 +210,19 @@ pub(super) fn liveness_violations(checker: &InvariantChecker, may_pend: usize) -
     let pending: Vec<String> = checker.pending_pods().map(|pod| pod.namespaced_name().to_string()).collect();
     if pending.len() > may_pend {
         let first: Vec<&str> = pending.iter().take(3).map(String::as_str).collect();
-        violations.push(("every pod runs", format!("{} pods wait, such as {}", pending.len(), first.join(", "))));
+        violations
+            .push(("every pod runs", format!("{} pending pods, for example {}", pending.len(), first.join(", "))));
     }
     let has_claim = |provider_id: &str| checker.claims.values().any(|claim| claim.provider_id == provider_id);
     for (name, node) in checker.nodes.iter().filter(|(_, node)| node.provider_id.starts_with(PROVIDER_ID_SCHEME)) {
         if !has_claim(&node.provider_id) {
-            violations.push(("no machine is leaked", format!("node {name} has no claim")));
+            violations.push(("every instance has a claim", format!("node {name} has no claim")));
         }
     }
     let has_node = |provider_id: &str| checker.nodes.values().any(|node| node.provider_id == provider_id);
     for (name, claim) in &checker.claims {
         if !has_node(&claim.provider_id) {
-            violations.push(("every claim has a machine", format!("claim {name} has none")));
+            violations.push(("every claim has a node", format!("claim {name} has no node")));
         }
     }
     violations

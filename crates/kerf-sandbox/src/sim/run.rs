@@ -98,7 +98,7 @@ impl Simulation {
                 }
                 let nodes = watcher.checker().nodes_with_capacity_type();
                 for error in actor.perform(step, &nodes) {
-                    watcher.checker().record_violation(now, "every step is possible", error);
+                    watcher.checker().record_violation(now, "every step succeeds", error);
                 }
             }
             if wake >= next_sample {
@@ -165,7 +165,7 @@ fn check_cost(watcher: &InvariantWatcher, steady: &Steady, best: Option<u64>, no
     checker.steady_check.add_appraisal(appraisal);
     if appraisal.permille() > 1000 + 10 * u64::from(steady.cost_within_percent) {
         let message = format!(
-            "{} millionths of a dollar an hour, the best plan costs {best_micro_dollars_per_hour}",
+            "the nodes cost {} millionths of a dollar per hour, the best plan costs {best_micro_dollars_per_hour}",
             appraisal.micro_dollars_per_hour
         );
         checker.record_violation(now, "cost is close to the best plan", message);
@@ -194,14 +194,14 @@ fn progress_text(recent: &RecentCounts, sample: &Sample) -> String {
     };
     part(recent.pending, "pod created", "pods created");
     part(recent.claims, "claim created", "claims created");
-    part(recent.nodes_up, "node came", "nodes came");
+    part(recent.nodes_up, "node joined", "nodes joined");
     part(recent.running, "pod started", "pods started");
     part(recent.evicted, "pod evicted", "pods evicted");
-    part(recent.ended, "pod ended", "pods ended");
-    part(recent.nodes_down, "node gone", "nodes gone");
+    part(recent.ended, "pod deleted", "pods deleted");
+    part(recent.nodes_down, "node removed", "nodes removed");
     for (reason, count) in &recent.moves {
-        part(*count, &format!("claim ended ({reason})"), &format!("claims ended ({reason})"));
+        part(*count, &format!("claim deleted ({reason})"), &format!("claims deleted ({reason})"));
     }
     let cost = ClusterCost { nodes: sample.nodes, micro_dollars_per_hour: sample.micro_dollars_per_hour };
-    format!("{}  ·  {} waiting, {} running, {cost}", parts.join(", "), sample.pending, sample.running)
+    format!("{}  ·  {} pending, {} running, {cost}", parts.join(", "), sample.pending, sample.running)
 }

@@ -191,20 +191,22 @@ impl Scenario {
             let path = format!("steps[{index}]");
             let mut add_error = |why: &str| errors.push(ScenarioError { path: path.clone(), why: why.to_owned() });
             if step.at < last {
-                add_error("at: earlier than the step before it");
+                add_error("at: must not be earlier than `at` of the previous step");
             }
             if step.at > self.until {
-                add_error("at: later than the end of the scenario (until)");
+                add_error("at: must not be later than `until`, the end of the scenario");
             }
             if step.every.is_some_and(|every| every.is_zero()) {
-                add_error("every: must be longer than nothing");
+                add_error("every: must be longer than 0s");
             }
             if !step.has_action() {
-                add_error("nothing happens: give one of apply, scale, restart, patch, delete, interrupt, faults, say");
+                add_error(
+                    "the step has no action: add one of apply, scale, restart, patch, delete, interrupt, faults, say",
+                );
             }
             for object in &step.apply {
                 if object["kind"].as_str().is_none() || object["metadata"]["name"].as_str().is_none() {
-                    add_error("apply: an object without apiVersion, kind or metadata.name");
+                    add_error("apply: an object lacks kind or metadata.name");
                 }
             }
             last = last.max(step.at);
@@ -302,11 +304,11 @@ mod tests {
         assert_eq!(
             errors,
             [
-                "steps[0]: at: later than the end of the scenario (until)",
-                "steps[1]: at: earlier than the step before it",
-                "steps[1]: nothing happens: give one of apply, scale, restart, patch, delete, interrupt, faults, say",
-                "steps[2]: at: earlier than the step before it",
-                "steps[2]: apply: an object without apiVersion, kind or metadata.name",
+                "steps[0]: at: must not be later than `until`, the end of the scenario",
+                "steps[1]: at: must not be earlier than `at` of the previous step",
+                "steps[1]: the step has no action: add one of apply, scale, restart, patch, delete, interrupt, faults, say",
+                "steps[2]: at: must not be earlier than `at` of the previous step",
+                "steps[2]: apply: an object lacks kind or metadata.name",
             ]
         );
     }

@@ -20,59 +20,62 @@ use crate::exit::{CommandFailure, Problem};
     help_template = super::HELP_TEMPLATE,
     before_help = "\
 Examples:
-  kerf controller                              the cluster of the kubeconfig, or of this pod
+  kerf controller                              use the kubeconfig, or the service account of the pod
   kerf controller --log-format console --disable-leader-election
   kerf controller --feature-gates SpotToSpotConsolidation=true
 
-Every setting is a flag and an environment variable: --metrics-port is METRICS_PORT."
+Every setting is a flag and an environment variable, for example --metrics-port and METRICS_PORT."
 )]
 pub(crate) struct TypedController {
-    /// Instance types of the simulated provider, in KWOK's file format; without it a built-in set of 144.
+    /// File with the instance types of the simulated provider, in KWOK's format [default: 144
+    /// built-in types].
     #[arg(long, alias = "instance-types", value_name = "FILE", help_heading = "Provider")]
     instance_types_file_path: Option<String>,
-    /// Port of the metrics; 0 serves none [default: 8080].
+    /// Port of the metrics endpoint; 0 disables it [default: 8080].
     #[arg(long, value_name = "PORT", help_heading = "Process")]
     metrics_port: Option<u16>,
-    /// Port of the probes; 0 answers none [default: 8081].
+    /// Port of the health probes; 0 disables them [default: 8081].
     #[arg(long, value_name = "PORT", help_heading = "Process")]
     health_probe_port: Option<u16>,
-    /// Requests a second to the API server, on average [default: 200].
+    /// Average number of requests per second to the API server [default: 200].
     #[arg(long, value_name = "NUMBER", help_heading = "Process")]
     kube_client_qps: Option<u32>,
-    /// Requests to the API server at once [default: 300].
+    /// Maximum number of requests to the API server in one burst [default: 300].
     #[arg(long, value_name = "NUMBER", help_heading = "Process")]
     kube_client_burst: Option<u32>,
-    /// Run without a lease [default: false].
+    /// Run without leader election [default: false].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Process")]
     disable_leader_election: Option<String>,
-    /// Name of the lease [default: karpenter-leader-election].
+    /// Name of the Lease for leader election [default: karpenter-leader-election].
     #[arg(long, value_name = "NAME", help_heading = "Process")]
     leader_election_name: Option<String>,
-    /// Namespace of the lease [default: the pod's own].
+    /// Namespace of the Lease [default: the namespace of the pod].
     #[arg(long, value_name = "NAMESPACE", help_heading = "Process")]
     leader_election_namespace: Option<String>,
-    /// CPU of the process in millicores: how wide controllers work [default: 1000].
+    /// CPU request of the process; sets how many objects the controllers process at once [default:
+    /// 1000].
     #[arg(long, value_name = "MILLICORES", allow_hyphen_values = true, help_heading = "Process")]
     cpu_requests: Option<i64>,
-    /// Serve no metrics of single pods, nodes and NodePools, and tell of no change of their conditions [default: false].
+    /// Serve no metrics of single pods, nodes and NodePools, and publish no Events about their
+    /// conditions [default: false].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Process")]
     disable_cluster_state_observability: Option<String>,
-    /// debug, info or error [default: info].
+    /// Least severe level to log: debug, info or error [default: info].
     #[arg(long, value_name = "LEVEL", help_heading = "Logs")]
     log_level: Option<String>,
-    /// json, or console for a terminal [default: json].
+    /// Format of log lines: json, or console for a terminal [default: json].
     #[arg(long, value_name = "FORMAT", help_heading = "Logs")]
     log_format: Option<String>,
-    /// Where logs go: stdout, stderr or files, separated by commas [default: stdout].
+    /// Outputs of the log: stdout, stderr or files, separated by commas [default: stdout].
     #[arg(long, value_name = "PATHS", help_heading = "Logs")]
     log_output_paths: Option<String>,
-    /// Longest window in which pending pods are collected [default: 10s].
+    /// Longest time for which pending pods are collected before they are scheduled [default: 10s].
     #[arg(long, value_name = "DURATION", help_heading = "Decisions")]
     batch_max_duration: Option<String>,
-    /// Quiet time that closes the window [default: 1s].
+    /// Time without a new pending pod after which they are scheduled [default: 1s].
     #[arg(long, value_name = "DURATION", help_heading = "Decisions")]
     batch_idle_duration: Option<String>,
-    /// Start no voluntary disruption; what is under way is finished [default: false].
+    /// Start no voluntary disruption; commands that have started are finished [default: false].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Decisions")]
     pause_disruption: Option<String>,
     #[command(flatten)]
@@ -143,11 +146,11 @@ pub(crate) struct LeaseName {
 /// Least severe level of the log lines that are written. The variants' docs are help texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogLevel {
-    /// All of them.
+    /// All lines.
     Debug,
-    /// What happens, and what fails.
+    /// Actions and errors.
     Info,
-    /// What fails.
+    /// Errors only.
     Error,
 }
 

@@ -11,18 +11,25 @@ use kerf_api::crds::CrdVariant;
     help_template = super::HELP_TEMPLATE,
     before_help = "\
 Examples:
-  kerf crds | kubectl apply --server-side -f -    install or update the API
-  kerf crds --group karpenter.sh -o table         what is in a group
-  kerf crds -o dir=deploy/crds                    one file per kind"
+  kerf crds | kubectl apply --server-side -f -    install or update the CRDs
+  kerf crds --group karpenter.sh -o table         list the kinds of an API group
+  kerf crds -o dir=deploy/crds                    write one file per kind"
 )]
 pub(crate) struct TypedCrds {
-    /// Only the kinds of this API group.
-    #[arg(long, value_name = "GROUP", help_heading = "Choice")]
+    /// Print only the kinds of this API group.
+    #[arg(long, value_name = "GROUP", help_heading = "Selection")]
     group: Option<String>,
-    /// Whose labels the rules on labels know: aws or kwok.
-    #[arg(long, value_name = "PROVIDER", default_value = "aws", help_heading = "Choice", hide_possible_values = true)]
+    /// Provider whose labels the validation rules of the CRDs accept: aws or kwok.
+    #[arg(
+        long,
+        value_name = "PROVIDER",
+        default_value = "aws",
+        help_heading = "Selection",
+        hide_possible_values = true
+    )]
     provider: Provider,
-    /// yaml, json, table, or dir=PATH for one file per kind in that folder.
+    /// Output format: yaml, json, table, or dir=PATH to write one YAML file per kind to that
+    /// folder.
     #[arg(short, long, value_name = "FORMAT", default_value = "yaml", value_parser = parse_output, help_heading = "Output")]
     output: CrdsOutput,
 }
@@ -73,7 +80,7 @@ fn parse_output(text: &str) -> Result<CrdsOutput, String> {
         "table" => Ok(CrdsOutput::Table),
         _ => match text.strip_prefix("dir=") {
             Some(path) if !path.is_empty() => Ok(CrdsOutput::Folder(PathBuf::from(path))),
-            Some(_) => Err("dir= needs a path behind it".to_owned()),
+            Some(_) => Err("`dir=` must be followed by a path, for example dir=deploy/crds".to_owned()),
             None => Err("expected yaml, json, table or dir=PATH".to_owned()),
         },
     }

@@ -8,7 +8,8 @@ use clap::Args;
 /// Flags that name manifests.
 #[derive(Debug, Args)]
 pub(super) struct TypedInput {
-    /// Manifest file, or folder (recursively its *.yaml, *.yml and *.json), or '-' for stdin; may be repeated.
+    /// Manifest file, folder (searched recursively for *.yaml, *.yml and *.json), or '-' for stdin;
+    /// may be repeated.
     #[arg(short = 'f', long = "filename", value_name = "PATH", help_heading = "Input")]
     filename: Vec<PathBuf>,
 }

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 /// Flag that selects the output format.
 #[derive(Debug, Args)]
 pub(super) struct TypedOutput {
-    /// table for people, json or yaml for programs.
+    /// Output format: table for people, json or yaml for programs.
     #[arg(
         short,
         long,
@@ -24,6 +24,6 @@ pub(crate) enum Format {
     Table,
     /// For programs.
     Json,
-    /// For programs that people read.
+    /// For programs, and easier to read than JSON.
     Yaml,
 }

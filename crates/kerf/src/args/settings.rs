@@ -28,13 +28,13 @@ pub(super) struct TypedSettings {
     #[arg(
         long,
         value_name = "POLICY",
-        help = "Whether soft constraints are kept while they can be: Respect or Ignore [env: PREFERENCE_POLICY] [default: Respect]"
+        help = "Respect the preferences (soft constraints) of pods where possible, or ignore them: Respect or Ignore [env: PREFERENCE_POLICY] [default: Respect]"
     )]
     preference_policy: Option<String>,
     #[arg(
         long,
         value_name = "POLICY",
-        help = "Whether minValues must be kept: Strict or BestEffort [env: MIN_VALUES_POLICY] [default: Strict]"
+        help = "Require minValues, or lower them if they cannot be met: Strict or BestEffort [env: MIN_VALUES_POLICY] [default: Strict]"
     )]
     min_values_policy: Option<String>,
     #[arg(
@@ -43,13 +43,13 @@ pub(super) struct TypedSettings {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "true",
-        help = "Whether dynamic resource claims are left out of scheduling [env: IGNORE_DRA_REQUESTS] [default: true]"
+        help = "Ignore the dynamic resource claims of pods [env: IGNORE_DRA_REQUESTS] [default: true]"
     )]
     ignore_dra_requests: Option<String>,
     #[arg(
         long,
         value_name = "YAML",
-        help = "What the cluster's scheduler is configured with, as YAML or JSON: podTopologySpread.defaultConstraints, the spread \
+        help = "Configuration of the cluster's scheduler, as YAML or JSON: podTopologySpread.defaultConstraints are the spread \
                 constraints of pods that have none [env: SCHEDULER_CONFIG]"
     )]
     scheduler_config: Option<String>,

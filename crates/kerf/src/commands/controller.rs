@@ -36,10 +36,10 @@ pub(super) fn run(options: &ControllerOptions) -> Result<Exit, CommandFailure> {
     // computations run on threads of their own.
     let workers = (options.cores / 2).clamp(1, 4);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
-    let runtime = runtime.context("cannot start").map_err(CommandFailure::ExecutionFailed)?;
+    let runtime = runtime.context("cannot start the runtime").map_err(CommandFailure::ExecutionFailed)?;
     let outcome = runtime.block_on(async {
         let config = Config::infer().await.map_err(|cause| {
-            let problem = Problem::new(format!("no cluster: {cause}"));
+            let problem = Problem::new(format!("cannot find a cluster: {cause}"));
             CommandFailure::bad_input(problem.with_hint("set KUBECONFIG, or run in a pod with a service account"))
         })?;
         run_until_signal(options, clock, config, catalogue).await.map_err(CommandFailure::ExecutionFailed)
@@ -143,7 +143,7 @@ fn log_outputs(paths: &[String]) -> Result<Vec<Box<dyn Write + Send>>, CommandFa
             "stderr" => Ok(Box::new(io::stderr())),
             file => match OpenOptions::new().create(true).append(true).open(file) {
                 Ok(file) => Ok(Box::new(file)),
-                Err(cause) => Err(Problem::new(format!("{file}: cannot be written: {cause}"))),
+                Err(cause) => Err(Problem::new(format!("--log-output-paths: cannot open {file}: {cause}"))),
             },
         }
     };

@@ -31,8 +31,8 @@ fn select_crds(variant: CrdVariant, group: Option<&str>) -> Result<Vec<Crd>, Com
     let mut groups: Vec<&str> = all.iter().map(Crd::group).collect();
     groups.dedup();
     if !groups.contains(&group) {
-        let problem = Problem::new(format!("Kerf has no kind in the group `{group}`"));
-        return Err(CommandFailure::bad_input(problem.with_hint(format!("name one of: {}", groups.join(", ")))));
+        let problem = Problem::new(format!("--group: Kerf has no CRD in the API group `{group}`"));
+        return Err(CommandFailure::bad_input(problem.with_hint(format!("use one of: {}", groups.join(", ")))));
     }
     Ok(all.into_iter().filter(|crd| crd.group() == group).collect())
 }
@@ -61,7 +61,7 @@ fn summary_table(crds: &[Crd]) -> String {
 
 /// Writes one file per kind and returns the paths, one per line.
 fn write_files(folder: &Path, crds: &[Crd]) -> anyhow::Result<String> {
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))?;
     let mut paths = String::new();
     for crd in crds {
         let path = folder.join(crd.file_name());

@@ -74,7 +74,7 @@ fn make_plan(
     let load_seconds = stopwatch.lap();
 
     let settings = Settings { seed: options.seed, ..engine_settings(&options.settings, is_live, threads.get()) };
-    let progress = StageProgress::start("looking for places for pods");
+    let progress = StageProgress::start("finding nodes for pending pods");
     let solution =
         (options.only != Some(PlanPart::Disruption)).then(|| kerf_engine::solve(&plan_input.input, &settings));
     let provisioning_seconds = stopwatch.lap();
@@ -86,7 +86,7 @@ fn make_plan(
 
     drop(progress);
 
-    let progress = StageProgress::start("looking for nodes that may go");
+    let progress = StageProgress::start("finding nodes to remove");
     if let Some(solution) = &solution {
         nominate(&mut plan_input.input, solution);
     }
@@ -221,7 +221,7 @@ fn unready_pool_notes(input: &mut Input, settings: &Settings, solution: &Solutio
     let served_claims = solution_if_ready.claims.iter().filter_map(|claim| Some((claim, causes.get(&claim.pool)?)));
     served_claims
         .flat_map(|(claim, why)| {
-            let note = format!("NodePool `{}` could serve it but is not ready: {why}", claim.pool);
+            let note = format!("NodePool `{}` could launch a node for it, but is not ready: {why}", claim.pool);
             claim.pods.iter().map(move |pod| (pod.clone(), note.clone()))
         })
         .collect()
@@ -252,15 +252,16 @@ fn check_gates(gates: &[Gate], plan: &output::PublishedPlan<'_>, messages: &mut 
         let tripped = match gate {
             Gate::Unschedulable => match plan.provisioning.unschedulable.len() {
                 0 => None,
-                1 => Some("1 pod finds no place".to_owned()),
-                count => Some(format!("{count} pods find no place")),
+                1 => Some("unschedulable: 1 pod would stay pending".to_owned()),
+                count => Some(format!("unschedulable: {count} pods would stay pending")),
             },
-            Gate::Disruption => (!plan.disruption.commands.is_empty()).then(|| "nodes would be disrupted".to_owned()),
+            Gate::Disruption => (!plan.disruption.commands.is_empty())
+                .then(|| "disruption: nodes would be removed or replaced".to_owned()),
             Gate::CostIncrease => (plan.cost.planned_per_hour > plan.cost.current_per_hour)
-                .then(|| "the plan costs more than what is there".to_owned()),
+                .then(|| "cost-increase: the cluster would cost more than now".to_owned()),
         };
         if let Some(why) = tripped {
-            messages.print_warning(format_args!("gate tripped: {why}"));
+            messages.print_warning(format_args!("--fail-on {why}"));
             exit = Exit::GateTripped;
         }
     }

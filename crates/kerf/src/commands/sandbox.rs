@@ -34,14 +34,14 @@ pub(super) use simulate::simulate;
 
 /// Commands to try next if Kerf manages the nodes.
 const HINTS_WITH_KERF: &str = "  \
-  kubectl apply -f examples/kwok.yaml           # a NodePool: which machines Kerf may launch
-  kubectl apply -f examples/deployment.yaml     # ten pods that need them
+  kubectl apply -f examples/kwok.yaml           # a NodePool: which nodes Kerf may launch
+  kubectl apply -f examples/deployment.yaml     # ten pods that need nodes
   kubectl get nodeclaims,nodes,pods
 ";
 /// Commands to try next while the demo runs.
 const HINTS_IN_DEMO: &str = "  \
   kubectl get nodeclaims,nodes,pods -w
-  kerf plan                                     # what would Kerf do now?
+  kerf plan                                     # what Kerf would do now
 ";
 /// Commands to try next if the cluster runs without Kerf.
 const HINTS_WITHOUT_KERF: &str = "  \
@@ -77,7 +77,7 @@ async fn serve(options: SandboxOptions, clock: Clock, catalogue: Catalogue) -> R
         .await
         .context("cannot start the cluster")
         .map_err(CommandFailure::ExecutionFailed)?;
-    cluster.add_nodes(options.nodes).context("cannot make the nodes").map_err(CommandFailure::ExecutionFailed)?;
+    cluster.add_nodes(options.nodes).context("cannot create the nodes").map_err(CommandFailure::ExecutionFailed)?;
     let file = KubeconfigFile::write(options.kubeconfig.as_deref(), server_handle.kubeconfig())?;
     let kerf = SandboxController {
         settings: options.settings,
@@ -237,7 +237,7 @@ fn usage_text(file: &KubeconfigFile, hints: &str) -> String {
     let path = shell_quoted(&file.path().display().to_string());
     format!(
         "A Kubernetes cluster runs in this process. In another terminal:\n\n  \
-         export KUBECONFIG={path}\n{hints}\nCtrl-C ends it; nothing is kept.\n\n"
+         export KUBECONFIG={path}\n{hints}\nCtrl-C stops the cluster and deletes everything in it.\n\n"
     )
 }
 

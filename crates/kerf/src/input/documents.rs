@@ -13,7 +13,7 @@ use super::source::ObjectOrigin;
 
 /// Maximum nesting of lists in lists.
 const LIST_DEPTH_MAX: usize = 8;
-const LISTS_TOO_DEEP_MESSAGE: &str = "lists stand in lists more than 8 deep";
+const LISTS_TOO_DEEP_MESSAGE: &str = "lists are nested more than 8 levels deep";
 
 /// An object of which only `apiVersion` and `kind` have been read.
 #[derive(Debug)]

@@ -103,7 +103,7 @@ impl InputKind {
             None if GROUPS_DEFINED_BY_KERF.contains(&group) => {
                 let kinds: Vec<String> =
                     of_group().map(|(_, version, known, _)| format!("{version} {known}")).collect();
-                format!("there is {}", kinds.join(", "))
+                format!("Kerf serves {}", kinds.join(", "))
             }
             None => return None,
         };
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(
             why("karpenter.sh/v1", "NodePol").as_deref(),
             Some(
-                "no matches for kind \"NodePol\" in version \"karpenter.sh/v1\": there is karpenter.sh/v1 NodePool, \
+                "no matches for kind \"NodePol\" in version \"karpenter.sh/v1\": Kerf serves karpenter.sh/v1 NodePool, \
                  karpenter.sh/v1 NodeClaim, karpenter.sh/v1alpha1 NodeOverlay"
             )
         );

@@ -64,8 +64,9 @@ impl SelectorKinds {
 /// Reads the cluster of the current kubeconfig context, or of the pod in which this process runs.
 pub(super) fn read(selectors: SelectorKinds) -> Result<Vec<Source>, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|cause| CommandFailure::ExecutionFailed(anyhow::Error::new(cause).context("cannot start")))?;
+    let runtime = runtime.map_err(|cause| {
+        CommandFailure::ExecutionFailed(anyhow::Error::new(cause).context("cannot start the runtime"))
+    })?;
     runtime.block_on(async {
         let Ok(config) = Config::infer().await else {
             return Err(CommandFailure::bad_input(missing_cluster_problem().await));
@@ -91,17 +92,17 @@ async fn missing_cluster_problem() -> Problem {
         None | Some(KubeconfigError::FindPath | KubeconfigError::ReadConfig(..)) => {
             let hint =
                 "kubectl get nodepools,nodeclaims,kwoknodeclasses,nodes,pods,daemonsets -A -o json | kerf plan -f -";
-            return Problem::new("no input: give manifests with -f, or a cluster by KUBECONFIG or ~/.kube/config")
+            return Problem::new("no input: give manifests with -f, or a cluster with KUBECONFIG or ~/.kube/config")
                 .with_hint(hint);
         }
         Some(cause) => {
             let paths = kubeconfig_paths.as_deref().unwrap_or("~/.kube/config");
             // After its first line a parser's message quotes the file, which may contain secrets.
             let cause = cause.to_string();
-            format!("{paths}: leads to no cluster: {}", cause.lines().next().unwrap_or_default())
+            format!("{paths}: cannot be used: {}", cause.lines().next().unwrap_or_default())
         }
     };
-    Problem::new(message).with_hint("mend it, name another by KUBECONFIG, or give manifests with -f")
+    Problem::new(message).with_hint("fix the file, set KUBECONFIG to another file, or give manifests with -f")
 }
 
 /// Reads the cluster of a client.
@@ -129,7 +130,7 @@ impl ListOnlyClient {
                     problems.push(Problem::new(format!("not allowed to list {}: {}", kind.plural(), status.message)));
                 }
                 Err(kube::Error::Api(status)) if status.code == 404 => problems.push(
-                    Problem::new(format!("the cluster does not know the kind {}", kind.name()))
+                    Problem::new(format!("the cluster does not serve the kind {}", kind.name()))
                         .with_hint("kerf crds | kubectl apply --server-side -f -"),
                 ),
                 Err(cause) => {

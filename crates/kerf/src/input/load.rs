@@ -59,7 +59,7 @@ pub(crate) fn load(
             return Err(CommandFailure::bad_input(problem.with_hint("-f takes files and folders; `-f -` reads stdin")));
         }
         return Err(CommandFailure::bad_input(
-            Problem::new(format!("no object was found in {}", names.join(", ")))
+            Problem::new(format!("no object found in {}", names.join(", ")))
                 .with_hint("folders are searched for *.yaml, *.yml and *.json; `-f -` reads stdin"),
         ));
     }
@@ -201,7 +201,7 @@ impl<'s> Loader<'_, 's> {
             Some(kind) => self.raw_objects.entry(kind).or_default().push(object),
             None if object.kind.is_empty() || object.api_version.is_empty() => {
                 let missing = if object.kind.is_empty() { "kind" } else { "apiVersion" };
-                let message = format!("{missing}: Required value: every object names its apiVersion and kind");
+                let message = format!("{missing}: Required value: every object must have apiVersion and kind");
                 self.add_problem(object.origin, &message);
             }
             None if let Some(why) = InputKind::unserved_message(&object.api_version, &object.kind) => {
@@ -315,8 +315,10 @@ impl<'s> Loader<'_, 's> {
             {
                 let name = full_name(&duplicate.object);
                 let first_origin = self.names.display_origin(first.origin);
-                let message =
-                    format!("{} `{name}` differs from the one of the same name at {first_origin}", kind.name());
+                let message = format!(
+                    "{} `{name}` is defined twice with different content, first at {first_origin}",
+                    kind.name()
+                );
                 self.add_problem(duplicate.origin, &message);
             }
             is_same_object
@@ -401,7 +403,7 @@ fn decode_chunk<T>(
 /// Returns the raw object at an origin; the slice is sorted by origin.
 fn raw_object_at<'f, 's>(raw_objects: &'f [RawObject<'s>], origin: ObjectOrigin) -> &'f RawObject<'s> {
     let index = raw_objects.binary_search_by(|raw_objects| raw_objects.origin.cmp(&origin));
-    &raw_objects[index.expect("an object's origin is that of what was found there")]
+    &raw_objects[index.expect("the origin of a decoded object is the origin of its raw object")]
 }
 
 /// Returns true if two objects have equal content, in any notation. `apiVersion` and `kind` are

@@ -40,7 +40,7 @@ impl PlanInput {
         let (current_price, unpriced) = price_of_node_claims(&objects, &catalogue.types);
         if !unpriced.is_empty() {
             warnings.push(format!(
-                "no instance type and offering is known for {}: their price is not counted",
+                "the cost does not include {}: no matching instance type and offering in the catalogue",
                 count_with_names(&unpriced, "managed node")
             ));
         }
@@ -50,7 +50,7 @@ impl PlanInput {
         let (pods, pods_on_unknown_nodes) = split_pods_by_known_node(objects.pods, &objects.nodes);
         if !pods_on_unknown_nodes.is_empty() {
             warnings.push(format!(
-                "not counted, because the nodes that they are bound to are not in the input: {}",
+                "ignored, because their nodes are not in the input: {}",
                 count_with_names(&pods_on_unknown_nodes, "pod")
             ));
         }
@@ -113,7 +113,7 @@ fn unused_pool_warning(pool: &PoolInput) -> Option<String> {
         PoolAvailability::NotReady(why) => Some(format!("NodePool `{}` is not used: {why}", pool.name)),
         PoolAvailability::Deleting => Some(format!("NodePool `{}` is not used: it is being deleted", pool.name)),
         PoolAvailability::Static => {
-            Some(format!("NodePool `{}` is static: it takes no pods beyond its replicas", pool.name))
+            Some(format!("NodePool `{}` is static: Kerf launches no nodes of it for pending pods", pool.name))
         }
     }
 }

@@ -52,7 +52,8 @@ impl Findings {
     /// Returns warnings and problems as warnings: an API server accepts a template and rejects its
     /// pods.
     pub(super) fn into_template_warnings(self) -> Vec<String> {
-        let refusals = self.refusals.into_iter().map(|problem| format!("its pods are refused: {problem}"));
+        let refusals =
+            self.refusals.into_iter().map(|problem| format!("an API server would reject its pods: {problem}"));
         self.warnings.into_iter().chain(refusals).collect()
     }
 }
@@ -96,7 +97,7 @@ impl PodDefaults {
         // lost its requests.
         let is_pending = pod.spec.node_name.as_ref().is_none_or(Str::is_empty);
         if is_pending && pod.spec.containers.is_empty() {
-            warnings.push("spec.containers: Required value: an API server refuses a pod without containers".to_owned());
+            warnings.push("spec.containers: Required value: an API server rejects a pod without containers".to_owned());
         }
         pod.spec.priority = pod.spec.priority.or(self.default_priority);
         default_requests_to_limits(&mut pod.spec);
@@ -134,7 +135,7 @@ impl PodDefaults {
             match self.runtimes.get(name.as_str()) {
                 Some(class) => findings.refusals = class.apply_to_spec(spec),
                 None => findings.warnings.push(format!(
-                    "RuntimeClass `{name}` is not in the input: a cluster without it refuses the pod, and what it adds is not counted"
+                    "RuntimeClass `{name}` is not in the input: its overhead is not counted, and an API server without the class rejects the pod"
                 )),
             }
         }
@@ -291,14 +292,14 @@ mod tests {
         assert_eq!(problems.problems.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
         let set = json!({"metadata": {"name": "d"}, "spec": {"template": object}});
         let warnings = defaults().read_daemon_set(&ObjectBody::Tree(set)).unwrap().warnings;
-        assert_eq!(warnings, [format!("its pods are refused: {expected}")]);
+        assert_eq!(warnings, [format!("an API server would reject its pods: {expected}")]);
     }
 
     #[test]
     fn a_missing_runtime_class_is_a_warning() {
         let spec = json!({"runtimeClassName": "unknown", "containers": [{}]});
         let template = json!({"metadata": {"name": "a"}, "spec": spec});
-        let warning = "RuntimeClass `unknown` is not in the input: a cluster without it refuses the pod, and what it adds is not counted";
+        let warning = "RuntimeClass `unknown` is not in the input: its overhead is not counted, and an API server without the class rejects the pod";
         assert_eq!(defaults().read_pod(&ObjectBody::Tree(template.clone())).unwrap().warnings, [warning]);
         let set = json!({"metadata": {"name": "d"}, "spec": {"template": template}});
         assert_eq!(defaults().read_daemon_set(&ObjectBody::Tree(set)).unwrap().warnings, [warning]);

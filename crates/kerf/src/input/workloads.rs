@@ -162,7 +162,7 @@ pub(crate) fn create_missing_pods(
         let missing = workload.object.missing_pods(kind, pod_counts.get(&owner).copied().unwrap_or_default());
         if created.pods.len() + missing > PODS_MAX {
             let text = format!(
-                "{} `{}` lacks {missing} pods; with them the input has more than {PODS_MAX}",
+                "{} `{}` needs {missing} more pods; the input would then have more than {PODS_MAX}",
                 kind.name(),
                 workload.object.metadata.namespaced_name()
             );

@@ -85,7 +85,7 @@ mod tests {
         for (is_terminal, delay) in [(true, Duration::MAX), (false, Duration::ZERO)] {
             let (sender, receiver) = mpsc::channel();
             drop(StageProgress::start_with("reading", is_terminal, delay, ChannelWriter(sender)));
-            assert!(receiver.recv().is_err(), "nobody is told, and the sender is gone");
+            assert!(receiver.recv().is_err(), "nothing is written, and the sender is dropped");
         }
     }
 }

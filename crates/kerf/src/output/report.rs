@@ -13,12 +13,12 @@ const ROWS_MAX: usize = 16;
 
 pub(crate) fn render_report(report: &SimulationReport) -> String {
     let mut text = format!(
-        "{}: {} of cluster time, seed {}\n\n",
+        "{}: {} of virtual time, seed {}\n\n",
         report.scenario,
         format_clock(report.virtual_seconds),
         report.seed
     );
-    let head = ["TIME", "WAITING", "RUNNING", "NODES", "$/HOUR"];
+    let head = ["TIME", "PENDING", "RUNNING", "NODES", "$/HOUR"];
     let step = report.timeline.len().div_ceil(ROWS_MAX).max(1);
     let row = |sample: &Sample| {
         vec![
@@ -40,31 +40,22 @@ pub(crate) fn render_report(report: &SimulationReport) -> String {
         pods.ran,
         describe_times_to_run(pods.time_to_run)
     );
-    let _ = writeln!(
-        text,
-        "Nodes       {} launched, {} at most at once, {} at the end",
-        nodes.launched, nodes.peak, nodes.at_end
-    );
-    let _ = writeln!(text, "Moves       {}", describe_counts(&report.moves));
+    let _ = writeln!(text, "Nodes       {} launched, peak {}, {} at the end", nodes.launched, nodes.peak, nodes.at_end);
+    let _ = writeln!(text, "NodeClaims  deleted: {}", describe_counts(&report.moves));
     let _ = writeln!(text, "Evictions   {}", describe_counts(&report.evictions_by_reason));
     let _ = writeln!(
         text,
-        "Money       {} spent, {} saved against a cluster that never shrinks",
+        "Cost        {} spent, {} less than if no node had been removed",
         dollars(cost.spent_micro_dollars),
         dollars(cost.saved_micro_dollars)
     );
     if let Some(steady) = &report.steady {
-        let _ = writeln!(text, "At rest     {}", describe_steady(steady));
+        let _ = writeln!(text, "Steady      {}", describe_steady(steady));
     }
     if report.violations.is_empty() {
         let _ = writeln!(text, "Invariants  all held");
     } else {
-        let _ = writeln!(
-            text,
-            "Invariants  {} broken (the same seed, {}, repeats it)",
-            report.violations.len(),
-            report.seed
-        );
+        let _ = writeln!(text, "Invariants  {} violated (repeat with --seed {})", report.violations.len(), report.seed);
         for violation in &report.violations {
             let _ = writeln!(text, "  {}  {}: {}", format_clock(violation.at_seconds), violation.rule, violation.what);
         }
@@ -85,12 +76,12 @@ fn describe_times_to_run(times: TimesToRun) -> String {
 
 fn describe_steady(steady: &SteadyReport) -> String {
     let SteadyReport { evictions, unchanged_evicted, appraisals, dearest } = steady;
-    let mut text = format!("{evictions} pods evicted, {unchanged_evicted} of them for whom nothing had changed");
+    let mut text = format!("{evictions} pods evicted, {unchanged_evicted} of them of unchanged workloads");
     if let Some(dearest) = dearest {
         let (permille, at) = (dearest.permille(), format_clock(dearest.at_seconds));
         let _ = write!(
             text,
-            "; at most {}.{} % of the best plan's price in {appraisals} comparisons, at {at}",
+            "; cost at most {}.{} % of the best plan's (at {at}; {appraisals} comparisons)",
             permille / 10,
             permille % 10
         );

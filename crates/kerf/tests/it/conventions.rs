@@ -55,7 +55,7 @@ fn a_closed_pipe_is_not_an_error() {
 #[test]
 fn a_gate_trips_even_if_the_pipe_is_closed() {
     let (code, stderr) = run_without_reader(&["plan", "-f", "-", "--fail-on", "unschedulable", "-o", "json"], POD);
-    assert_eq!((code, stderr.as_str()), (Some(3), "warning: gate tripped: 1 pod finds no place\n"));
+    assert_eq!((code, stderr.as_str()), (Some(3), "warning: --fail-on unschedulable: 1 pod would stay pending\n"));
 }
 
 // A full disk is an execution failure (code 1), not bad input (code 2).

@@ -77,13 +77,13 @@ fn invalid_options_are_errors() {
     assert_snapshot!(kerf(&["crds", "--group", "example.com"]).transcript(), @r"
     exit code 2
     --- stderr
-    error: Kerf has no kind in the group `example.com`
-    hint:  name one of: autoscaling.x-k8s.io, karpenter.k8s.aws, karpenter.kwok.sh, karpenter.sh
+    error: --group: Kerf has no CRD in the API group `example.com`
+    hint:  use one of: autoscaling.x-k8s.io, karpenter.k8s.aws, karpenter.kwok.sh, karpenter.sh
     ");
     assert_snapshot!(kerf(&["crds", "-o", "dir="]).transcript(), @r"
     exit code 2
     --- stderr
-    error: invalid value 'dir=' for '--output <FORMAT>': dir= needs a path behind it
+    error: invalid value 'dir=' for '--output <FORMAT>': `dir=` must be followed by a path, for example dir=deploy/crds
 
     For more information, try '--help'.
     ");
@@ -91,6 +91,6 @@ fn invalid_options_are_errors() {
     assert_snapshot!(kerf(&["crds", "-o", "dir=file/x"]).current_dir(folder.path()).transcript(), @r"
     exit code 1
     --- stderr
-    error: cannot make the folder file/x: Not a directory (os error 20)
+    error: cannot create the folder file/x: Not a directory (os error 20)
     ");
 }

@@ -21,7 +21,7 @@ fn plan_json(arguments: &[&str]) -> Value {
 #[test]
 fn the_table_lists_commands_blocked_nodes_and_savings() {
     assert_snapshot!(plan(&AT_FLAG).run().stdout, @r"
-    Nodes that go
+    Nodes to remove
 
     REASON         DECISION  NODES      PODS  NEW NODES         $/HOUR SAVED
     Empty          delete    node-c     0                       0.1086

@@ -44,12 +44,12 @@ fn an_input_without_objects_is_bad_input() {
         (&[("folder/readme.txt", "x")], &["-f", "folder"]),
     ] {
         let output = validate(files, arguments);
-        assert!(output.starts_with("exit code 2\n--- stderr\nerror: no object was found in "), "{output}");
+        assert!(output.starts_with("exit code 2\n--- stderr\nerror: no object found in "), "{output}");
     }
     assert_snapshot!(validate(&[("a/x.txt", ""), ("b.yaml", "---\n")], &["-f", "a", "-f", "b.yaml"]), @r"
     exit code 2
     --- stderr
-    error: no object was found in a, b.yaml
+    error: no object found in a, b.yaml
     hint:  folders are searched for *.yaml, *.yml and *.json; `-f -` reads stdin
     ");
 }
@@ -152,7 +152,7 @@ fn unreadable_files_are_listed_with_all_other_problems() {
     error: missing.yaml: cannot be read: No such file or directory (os error 2)
     error: binary.yaml: is not text: byte 2 is not UTF-8
     error: stdin: can be read only once, and `-f -` was given twice
-    error: bad.yaml, document 1, line 1: apiVersion: Required value: every object names its apiVersion and kind
+    error: bad.yaml, document 1, line 1: apiVersion: Required value: every object must have apiVersion and kind
     ");
 }
 
@@ -163,7 +163,7 @@ fn the_error_about_duplicates_names_both_origins() {
     assert_snapshot!(validate(&[("a.yaml", POD), ("b.yaml", &other)], &["-f", "."]), @r"
     exit code 2
     --- stderr
-    error: ./b.yaml, document 1, line 1: Pod `default/a` differs from the one of the same name at ./a.yaml, document 1, line 1
+    error: ./b.yaml, document 1, line 1: Pod `default/a` is defined twice with different content, first at ./a.yaml, document 1, line 1
     ");
 }
 
@@ -261,7 +261,7 @@ fn kinds_and_versions_that_kerfs_crds_do_not_serve_are_errors() {
     assert_snapshot!(validate(&[("a.yaml", &text.join("---\n"))], &["-f", "a.yaml"]), @r#"
     exit code 2
     --- stderr
-    error: a.yaml, document 1, line 1: NodePol `a`: no matches for kind "NodePol" in version "karpenter.sh/v1": there is karpenter.sh/v1 NodePool, karpenter.sh/v1 NodeClaim, karpenter.sh/v1alpha1 NodeOverlay
+    error: a.yaml, document 1, line 1: NodePol `a`: no matches for kind "NodePol" in version "karpenter.sh/v1": Kerf serves karpenter.sh/v1 NodePool, karpenter.sh/v1 NodeClaim, karpenter.sh/v1alpha1 NodeOverlay
     error: a.yaml, document 2, line 7: NodePool `a`: no matches for kind "NodePool" in version "karpenter.sh/v1beta1": it is served as karpenter.sh/v1
     warning: ignored 1 object of kinds that Kerf does not read: 1 karpenter.azure.com/v1beta1 AKSNodeClass
     "#);

@@ -76,7 +76,7 @@ async fn a_plan_reads_the_live_cluster_and_writes_nothing() {
     assert_eq!(output.code, 0, "{}", output.stderr);
     let plan: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(plan["provisioning"]["nodeClaims"][0]["pods"], json!(["default/a", "default/b", "default/c"]));
-    assert_eq!(cluster.server.take_audit(), [], "the API server's audit knows of no write");
+    assert_eq!(cluster.server.take_audit(), [], "the API server's audit has no write");
     assert_eq!(cluster.server.revision(), before);
     drop(cluster.server_handle);
 }
@@ -96,7 +96,7 @@ async fn a_plan_spreads_as_the_scheduler_of_the_live_cluster_is_configured() {
         let plan: Value = serde_json::from_str(&output.stdout).unwrap();
         plan["provisioning"]["nodeClaims"].as_array().unwrap().len()
     };
-    assert_eq!(count_planned_claims(), 1, "nobody selects the pods");
+    assert_eq!(count_planned_claims(), 1, "no workload selects the pods");
     let service = json!({"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
     let services: Api<Service> = Api::default_namespaced(cluster.server.client());
     services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();

@@ -116,7 +116,7 @@ fn the_table_lists_new_nodes_and_unplaced_pods() {
     NODES  POOL     TYPE                   ZONE         CAPACITY  $/HOUR EACH  PODS
     1      default  c-2x-amd64-linux +131  test-zone-a  spot      0.0380       3
 
-    No place
+    Unschedulable pods
 
     PODS         CODE                WHY
     default/big  NoInstanceTypeFits  no instance type has enough resources,
@@ -144,7 +144,7 @@ fn spec_09_1_no_input_and_no_kubeconfig() {
     assert_snapshot!(kerf(&["plan"]).transcript(), @r"
     exit code 2
     --- stderr
-    error: no input: give manifests with -f, or a cluster by KUBECONFIG or ~/.kube/config
+    error: no input: give manifests with -f, or a cluster with KUBECONFIG or ~/.kube/config
     hint:  kubectl get nodepools,nodeclaims,kwoknodeclasses,nodes,pods,daemonsets -A -o json | kerf plan -f -
     ");
 }
@@ -193,7 +193,7 @@ fn a_value_that_an_api_server_rejects_is_bad_input() {
     }
     let empty = plan(&format!("{POOL}{NODE_CLASS}{}", pod("containers: []")), &[]).run();
     assert_eq!(empty.code, 0);
-    assert!(empty.stderr.contains("an API server refuses a pod without containers"), "{}", empty.stderr);
+    assert!(empty.stderr.contains("an API server rejects a pod without containers"), "{}", empty.stderr);
 }
 
 // Spec 09 section 1: bad input names the file and what was expected.
@@ -207,19 +207,19 @@ fn an_invalid_kubeconfig_is_reported() {
     exit code 2
     --- stderr
     error: none: cannot be read: No such file or directory (os error 2)
-    hint:  mend it, name another by KUBECONFIG, or give manifests with -f
+    hint:  fix the file, set KUBECONFIG to another file, or give manifests with -f
     exit code 2
     --- stderr
-    error: malformed: leads to no cluster: failed to parse kubeconfig YAML: error: line 1 column 4: unclosed bracket '['
-    hint:  mend it, name another by KUBECONFIG, or give manifests with -f
+    error: malformed: cannot be used: failed to parse kubeconfig YAML: error: line 1 column 4: unclosed bracket '['
+    hint:  fix the file, set KUBECONFIG to another file, or give manifests with -f
     exit code 2
     --- stderr
-    error: context: leads to no cluster: failed to load current context: gone
-    hint:  mend it, name another by KUBECONFIG, or give manifests with -f
+    error: context: cannot be used: failed to load current context: gone
+    hint:  fix the file, set KUBECONFIG to another file, or give manifests with -f
     exit code 2
     --- stderr
-    error: ~/.kube/config: leads to no cluster: failed to load current context: gone
-    hint:  mend it, name another by KUBECONFIG, or give manifests with -f
+    error: ~/.kube/config: cannot be used: failed to load current context: gone
+    hint:  fix the file, set KUBECONFIG to another file, or give manifests with -f
     ");
 }
 
@@ -253,9 +253,9 @@ fn spec_09_6_a_pool_without_its_class_is_not_used_and_the_pods_messages_name_it(
     // name the pool.
     assert_snapshot!(messages.join("\n"), @r"
     no dynamic nodepools found
-    no dynamic nodepools found; NodePool `default` could serve it but is not ready: NodeClass not found on cluster
-    no dynamic nodepools found; NodePool `default` could serve it but is not ready: NodeClass not found on cluster
-    no dynamic nodepools found; NodePool `default` could serve it but is not ready: NodeClass not found on cluster
+    no dynamic nodepools found; NodePool `default` could launch a node for it, but is not ready: NodeClass not found on cluster
+    no dynamic nodepools found; NodePool `default` could launch a node for it, but is not ready: NodeClass not found on cluster
+    no dynamic nodepools found; NodePool `default` could launch a node for it, but is not ready: NodeClass not found on cluster
     ");
     assert_snapshot!(output.stderr, @"warning: NodePool `default` is not used: NodeClass not found on cluster");
     // A second pool that is ready does not change this.
@@ -276,7 +276,7 @@ fn spec_09_8_a_pod_on_an_unknown_node_is_ignored() {
         (output.code, parse_stdout(&output)["provisioning"]["unschedulable"].clone()),
         (0, Value::Array(Vec::new()))
     );
-    assert_snapshot!(output.stderr, @"warning: not counted, because the nodes that they are bound to are not in the input: 1 pod (default/lost on n9)");
+    assert_snapshot!(output.stderr, @"warning: ignored, because their nodes are not in the input: 1 pod (default/lost on n9)");
 }
 
 // spec 09 #9
@@ -395,7 +395,8 @@ fn gates_trip_with_3_and_the_plan_is_still_printed() {
     assert_eq!(code("cost-increase", &format!("{POOL}{NODE_CLASS}")), 0);
     let output = plan(&manifest, &["--fail-on", "unschedulable"]).run();
     assert!(
-        output.stdout.contains("New nodes") && output.stderr == "warning: gate tripped: 1 pod finds no place\n",
+        output.stdout.contains("New nodes")
+            && output.stderr == "warning: --fail-on unschedulable: 1 pod would stay pending\n",
         "{}",
         output.stderr
     );
@@ -449,6 +450,6 @@ fn pods_are_spread_as_the_scheduler_is_configured() {
     let configured = ["--scheduler-config", config];
     assert_eq!(count_planned_claims(&deployment_with_selector, &[]), 1);
     assert_eq!(count_planned_claims(&deployment_with_selector, &configured), 3, "its replica set selects them");
-    assert_eq!(count_planned_claims(DEPLOYMENT, &configured), 1, "nobody selects them");
+    assert_eq!(count_planned_claims(DEPLOYMENT, &configured), 1, "no workload selects the pods");
     assert_eq!(count_planned_claims(&format!("{DEPLOYMENT}{service}"), &configured), 3, "a service selects them");
 }

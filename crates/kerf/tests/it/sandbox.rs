@@ -46,7 +46,10 @@ fn an_existing_kubeconfig_is_not_changed() {
     let text = path.to_str().unwrap();
     let output = run_in_sandbox(&["--kubeconfig", text], "true");
     assert_eq!(output.code, 2);
-    assert_eq!(output.stderr, format!("error: {text} exists already\nhint:  name another file, or remove this one\n"));
+    assert_eq!(
+        output.stderr,
+        format!("error: --kubeconfig: {text} already exists\nhint:  give another path, or delete the file first\n")
+    );
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
     std::fs::remove_file(&path).unwrap();
     let output = run_in_sandbox(&["--kubeconfig", text], "echo $KUBECONFIG");

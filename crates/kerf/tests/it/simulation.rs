@@ -29,7 +29,7 @@ fn two_runs_with_one_seed_have_equal_reports() {
         first["nodes"]["launched"].as_u64() > Some(0) && first["cost"]["spentMicroDollars"].as_u64() > Some(0),
         "{first}"
     );
-    assert_ne!(of("4")["fingerprint"], first["fingerprint"], "chance comes from the seed");
+    assert_ne!(of("4")["fingerprint"], first["fingerprint"], "random values depend on the seed");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_broken_invariant_exits_with_1_and_prints_the_seed() {
     let output = kerf(&["sandbox", "run", "big.yaml", "--seed", "9"]).current_dir(folder.path()).run();
     assert_eq!(output.code, 1, "{}", output.stderr);
     assert!(output.stdout.contains("1 broken (the same seed, 9, repeats it)"), "{}", output.stdout);
-    assert!(output.stdout.contains("every pod runs: 1 pods wait, such as default/giant"), "{}", output.stdout);
+    assert!(output.stdout.contains("every pod runs: 1 pending pods, for example default/giant"), "{}", output.stdout);
 }
 
 // Spec 09 section 1: a pipe that closes early ends the program with the right code. A scenario that
@@ -114,7 +114,7 @@ fn a_scenario_whose_reader_closes_stdout_has_not_passed() {
     let path = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
     let (code, stderr) = run_without_reader(&["sandbox", "run", &path("endless.yaml")], "");
     assert_eq!(code, Some(1));
-    assert_eq!(stderr, "error: the scenario was not played to its end: whoever read stdout has gone\n");
+    assert_eq!(stderr, "error: the scenario did not run to its end: stdout was closed\n");
     assert_eq!(run_without_reader(&["sandbox", "run", &path("big.yaml"), "-o", "json"], ""), (Some(1), String::new()));
 }
 
@@ -235,5 +235,5 @@ fn a_contradictory_scenario_is_rejected_with_all_problems() {
     assert_eq!(output.code, 2);
     let output = kerf(&["sandbox", "run", "order.yaml", "--faults", "rain"]).current_dir(folder.path()).run();
     assert_eq!(output.code, 2);
-    assert!(output.stderr.contains("\"rain\" is no fault; there are conflict, "), "{}", output.stderr);
+    assert!(output.stderr.contains("unknown fault \"rain\"; use one of: conflict, "), "{}", output.stderr);
 }

@@ -38,7 +38,7 @@ pub(super) fn repeating_the_name(repository: &Repository) -> Count {
             }
         }
     }
-    Count { name: "docs-that-repeat-the-name", advice: "say more than the name, or delete the comment", places }
+    Count { name: "docs-that-repeat-the-name", advice: "add to the name, or delete the comment", places }
 }
 
 /// Counts doc comments whose first word is a question word such as `What` or `Whether`.

@@ -43,11 +43,11 @@ pub(super) fn modules_in_cycles(repository: &Repository) -> Count {
             places.push(Place {
                 path: path.to_owned(),
                 line: 1,
-                text: format!("`{}` is part of a circle", module.join("::")),
+                text: format!("`{}` is part of a cycle", module.join("::")),
             });
         }
     }
-    Count { name: "modules-in-cycles", advice: "move what both need into a module of its own", places }
+    Count { name: "modules-in-cycles", advice: "move the shared items into a module of their own", places }
 }
 
 /// Returns the module path of a file: `solve/pass.rs` is the module `solve::pass`.
@@ -183,7 +183,7 @@ mod tests {
             ("crates/a/src/c.rs", "fn f() { super::b::g(); }\n"),
             ("crates/a/src/d.rs", "use crate::b::B;\n"),
         ];
-        assert_eq!(cyclic_modules(&files), ["`b` is part of a circle", "`c` is part of a circle"]);
+        assert_eq!(cyclic_modules(&files), ["`b` is part of a cycle", "`c` is part of a cycle"]);
     }
 
     #[test]
@@ -209,6 +209,6 @@ mod tests {
             ("crates/a/src/c.rs", ""),
             ("crates/a/src/c/deep.rs", "use crate::b::deep::B;\n"),
         ];
-        assert_eq!(cyclic_modules(&files), ["`b` is part of a circle", "`c` is part of a circle"]);
+        assert_eq!(cyclic_modules(&files), ["`b` is part of a cycle", "`c` is part of a cycle"]);
     }
 }

@@ -41,7 +41,7 @@ fn a_write_needs_the_version_that_was_read() {
     put(&storage, table, &key, 2);
     assert!(
         storage.put(table, &key, Some(first), &object("a", 3), SelectorAttributes::default()).is_err(),
-        "somebody was faster"
+        "another writer was faster"
     );
     assert!(storage.delete(table, &key, first).is_err());
     let last: serde_json::Value = serde_json::from_slice(&storage.delete(table, &key, first + 1).unwrap()).unwrap();
@@ -161,7 +161,9 @@ fn bytes_of_an_object_are_changed_in_place() {
     assert!(at > 9, "the version has grown by a digit");
     at = storage.update_bytes_in_place(table, &key, at, <[u8]>::make_ascii_uppercase).unwrap();
     assert!(storage.get(table, &key).unwrap().bytes().starts_with(b"{\"GENERATION\""));
-    let Ok(TableChanges::Events(events)) = storage.changes_after(table, at - 1) else { panic!("every write is told") };
+    let Ok(TableChanges::Events(events)) = storage.changes_after(table, at - 1) else {
+        panic!("every write is an event")
+    };
     assert_eq!(events[0].revision, at);
     assert!(storage.update_bytes_in_place(table, &ObjectKey::new(None, "nobody"), at, |_| {}).is_err());
 }

@@ -20,7 +20,7 @@ pub(super) fn review(call: &Call<'_>) -> ApiResult<Reply> {
         "selfsubjectreviews" => {
             json!({"userInfo": {"username": "kerf-admin", "groups": ["system:masters", "system:authenticated"]}})
         }
-        _ => json!({"allowed": true, "reason": "the sandbox allows everything to whoever has its token"}),
+        _ => json!({"allowed": true, "reason": "the sandbox allows every request with its token"}),
     };
     let fields = object::ensure_object(&mut review, &[]);
     fields.insert("apiVersion".into(), call.resource.api_version().into());

@@ -59,7 +59,7 @@ async fn send_until_done(client: &kube::Client, step: &RequestStep, captured: &B
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
-    panic!("{}: {:?} never came; last {} {:#}", step.id, step.until, last.0, last.1)
+    panic!("{}: {:?} was never reached; the last answer was {} {:#}", step.id, step.until, last.0, last.1)
 }
 
 async fn send(client: &kube::Client, step: &RequestStep, captured: &BTreeMap<&str, String>) -> (u16, Value) {

@@ -222,7 +222,7 @@ async fn compare_plan_with_controllers(seeds: std::ops::Range<u64>) {
     }
     assert!(
         claim_count > 100 && unplaced_count > 50,
-        "too tame to prove anything: {claim_count} machines, {unplaced_count} pods left out"
+        "the input is too simple to test anything: {claim_count} claims, {unplaced_count} pods unplaced"
     );
 }
 

@@ -38,10 +38,10 @@ impl KubeconfigFile {
         match written {
             Ok(()) => Ok(file),
             Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {
-                let problem = Problem::new(format!("{} exists already", file.path.display()));
+                let problem = Problem::new(format!("--kubeconfig: {} already exists", file.path.display()));
                 // Dropping `file` would delete the user's existing file.
                 std::mem::forget(file);
-                Err(CommandFailure::bad_input(problem.with_hint("name another file, or remove this one")))
+                Err(CommandFailure::bad_input(problem.with_hint("give another path, or delete the file first")))
             }
             Err(cause) => {
                 let path = file.path.display().to_string();
@@ -74,9 +74,12 @@ fn private_folder() -> anyhow::Result<PathBuf> {
             Ok(()) => return Ok(folder),
             Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {}
             Err(cause) => {
-                return Err(cause).with_context(|| format!("cannot make the folder {}", folder.display()));
+                return Err(cause).with_context(|| format!("cannot create the folder {}", folder.display()));
             }
         }
     }
-    anyhow::bail!("cannot make a folder for the kubeconfig in {}: too many are there", parent.display())
+    anyhow::bail!(
+        "cannot create a folder for the kubeconfig in {}: delete old folders named kerf-sandbox-*",
+        parent.display()
+    )
 }

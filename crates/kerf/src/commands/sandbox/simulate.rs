@@ -42,8 +42,10 @@ pub(in crate::commands) fn simulate(options: &SandboxRunOptions) -> Result<Exit,
     let runtime = runtime.context("cannot start the runtime").map_err(CommandFailure::ExecutionFailed)?;
     let print_progress = options.format == Format::Table;
     let outcome = runtime.block_on(async {
-        let start =
-            VIRTUAL_START_TIME.parse().context("the beginning of time").map_err(CommandFailure::ExecutionFailed)?;
+        let start = VIRTUAL_START_TIME
+            .parse()
+            .context("cannot parse the start time of the simulation")
+            .map_err(CommandFailure::ExecutionFailed)?;
         let clock = Clock::starting_at(start);
         start_stderr_log(options.log_level, clock)?;
         let timing = if scenario.instant { Timing::INSTANT } else { Timing::LIFELIKE };
@@ -54,7 +56,7 @@ pub(in crate::commands) fn simulate(options: &SandboxRunOptions) -> Result<Exit,
     })?;
     // A run that did not complete has no verdict and must not count as passed.
     let PlayOutcome::Completed(report) = outcome else {
-        let cause = anyhow::anyhow!("the scenario was not played to its end: whoever read stdout has gone");
+        let cause = anyhow::anyhow!("the scenario did not run to its end: stdout was closed");
         return Err(CommandFailure::ExecutionFailed(cause));
     };
     match options.format {
@@ -73,7 +75,7 @@ pub(super) async fn run_demo(
     kerf: SandboxController,
     catalogue: Catalogue,
 ) -> Result<Exit, CommandFailure> {
-    let scenario = read_scenario(DEMO_SCENARIO, Path::new("the story"))?;
+    let scenario = read_scenario(DEMO_SCENARIO, Path::new("the demo scenario"))?;
     let seed = kerf.seed;
     let outcome = run_simulation(cluster, Simulation { scenario, seed }, kerf, catalogue, true).await?;
     let PlayOutcome::Completed(report) = outcome else { return Ok(Exit::Done) };
@@ -98,7 +100,7 @@ async fn run_simulation(
     install_kwok_crds(cluster.api()).await.map_err(CommandFailure::ExecutionFailed)?;
     cluster
         .add_nodes(simulation.scenario.nodes)
-        .context("cannot make the nodes")
+        .context("cannot create the nodes")
         .map_err(CommandFailure::ExecutionFailed)?;
     let (stop_sender, mut stopped) = oneshot::channel();
     let mut stop_sender = Some(stop_sender);
@@ -127,7 +129,7 @@ fn controllers_under_test(cluster: &Cluster, kerf: SandboxController, catalogue:
     async move {
         let _shutdown = shutdown;
         if let Err(cause) = controllers.await {
-            error!(error = %cause, "the controllers have ended");
+            error!(error = %cause, "the controllers stopped");
         }
     }
     .boxed()
@@ -154,6 +156,6 @@ mod tests {
     #[test]
     fn the_demo_scenario_is_valid() {
         let scenario = read_scenario(DEMO_SCENARIO, Path::new("story")).unwrap_or_else(|failure| panic!("{failure:?}"));
-        assert!(scenario.until <= Duration::from_mins(30), "nobody watches for longer");
+        assert!(scenario.until <= Duration::from_mins(30), "a demo lasts at most half an hour");
     }
 }

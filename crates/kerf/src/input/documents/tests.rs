@@ -145,5 +145,5 @@ fn the_nesting_of_lists_is_limited() {
     }
     let (objects, unreadable) = outline(&text);
     assert!(objects.is_empty());
-    assert_eq!(unreadable[0].2, "lists stand in lists more than 8 deep");
+    assert_eq!(unreadable[0].2, "lists are nested more than 8 levels deep");
 }

@@ -50,7 +50,7 @@ fn the_error_about_different_duplicates_names_both_origins() {
     assert_eq!(
         load_texts(&[("a.yaml", first), ("b.yaml", second)]).unwrap_err(),
         [
-            "b.yaml, document 1, line 3: Pod `default/a` differs from the one of the same name at a.yaml, document 1, line 1"
+            "b.yaml, document 1, line 3: Pod `default/a` is defined twice with different content, first at a.yaml, document 1, line 1"
         ]
     );
 }
@@ -71,11 +71,11 @@ fn every_problem_of_every_file_is_listed_in_order() {
     first.yaml, document 1, line 1: Pod: metadata.name: Required value: name is required
     first.yaml, document 2, line 5: Pod `b/a`: spec.containers[0].resources.requests[cpu]: invalid quantity "much": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
     first.yaml, document 2, line 5: Pod `b/a`: spec.priority: invalid type: string "high", expected i32
-    first.yaml, document 3, line 12: apiVersion: Required value: every object names its apiVersion and kind
+    first.yaml, document 3, line 12: apiVersion: Required value: every object must have apiVersion and kind
     first.yaml, document 4, line 14: is not valid YAML: unclosed bracket '['
     second.json, document 1, line 1, item 1: Deployment `d`: spec.replicas: Invalid value: -1: must be greater than or equal to 0
     second.json, document 1, line 1, item 1: Deployment `d`: spec.template.spec.nodeName: invalid type: integer `3`, expected a string
-    second.json, document 1, line 1, item 2: kind: Required value: every object names its apiVersion and kind
+    second.json, document 1, line 1, item 2: kind: Required value: every object must have apiVersion and kind
     "#);
 }
 

@@ -46,7 +46,7 @@ fn a_node_that_is_not_in_the_catalogue_is_reported() {
     let unknown = CLAIM.replace("c-1x-amd64-linux", "m5.large");
     assert_eq!(
         plan_input_of(&unknown).warnings,
-        ["no instance type and offering is known for 1 managed node (c): their price is not counted"]
+        ["the cost does not include 1 managed node (c): no matching instance type and offering in the catalogue"]
     );
 }
 

@@ -192,5 +192,5 @@ fn too_many_pods_are_an_error() {
     let deployment = read(InputKind::Deployment, &split.objects[0].body, &PodDefaults::default()).unwrap().object;
     let deployments = vec![WithOrigin { origin: split.objects[0].origin, object: deployment }];
     let (_, message) = create_missing_pods(&Workloads { deployments, ..Workloads::default() }, &[], &[]).unwrap_err();
-    assert_eq!(message, "Deployment `web` lacks 2000000000 pods; with them the input has more than 1000000");
+    assert_eq!(message, "Deployment `web` needs 2000000000 more pods; the input would then have more than 1000000");
 }

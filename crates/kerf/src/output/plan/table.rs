@@ -19,9 +19,9 @@ const ROWS_MAX: usize = 20;
 pub(super) fn render(plan: &PublishedPlan<'_>) -> String {
     let sections = [
         ("New nodes", new_nodes_table(&plan.provisioning.node_claims)),
-        ("Pods for nodes that are there", existing_nodes_table(&plan.provisioning.existing_nodes)),
-        ("No place", unschedulable_table(&plan.provisioning.unschedulable)),
-        ("Nodes that go", commands_table(&plan.disruption.commands)),
+        ("Pods on existing nodes", existing_nodes_table(&plan.provisioning.existing_nodes)),
+        ("Unschedulable pods", unschedulable_table(&plan.provisioning.unschedulable)),
+        ("Nodes to remove", commands_table(&plan.disruption.commands)),
         ("Nodes that stay", blocked_nodes_table(&plan.disruption.blocked)),
     ];
     let mut text = String::new();

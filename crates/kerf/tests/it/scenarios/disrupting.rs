@@ -33,12 +33,12 @@ fn acceptance_d_scaling_down() {
         cluster.wait_until_initialized(1).await;
         cluster.scale("inflate", 0).await;
         cluster
-            .wait_until("the empty node is gone", async || {
+            .wait_until("the empty node is deleted", async || {
                 cluster.nodes().await.is_empty() && cluster.claims().await.is_empty()
             })
             .await;
         cluster
-            .wait_until("it was told", async || {
+            .wait_until("the Event is published", async || {
                 cluster.event_messages("DisruptionTerminating").await.iter().any(|text| text.contains("Empty"))
             })
             .await;
@@ -64,7 +64,7 @@ fn acceptance_e_drift_by_node_class() {
             })
             .await;
         cluster
-            .wait_until("another node has taken over", async || {
+            .wait_until("another node runs the pods", async || {
                 let now = node_names(cluster).await;
                 now.len() == 1 && now != before && cluster.running_pods("inflate").await == 5
             })
@@ -116,7 +116,7 @@ fn a_budget_of_zero_keeps_every_node() {
                 json!({"spec": {"disruption": {"budgets": [{"nodes": "1"}]}}}),
             )
             .await;
-        cluster.wait_until("now it may go", async || cluster.nodes().await.is_empty()).await;
+        cluster.wait_until("the node is removed", async || cluster.nodes().await.is_empty()).await;
     });
 }
 

@@ -29,7 +29,7 @@ fn a_leader_that_stops_releases_its_lease_at_once() {
         wait_until_led_by(cluster, "two").await;
         cluster.create_deployment("more", 1, "3", json!({})).await;
         cluster.wait_until_running("more", 1).await;
-        assert_eq!(cluster.claims().await.len(), 2, "no machine too many");
+        assert_eq!(cluster.claims().await.len(), 2, "one NodeClaim per node");
     });
 }
 
@@ -56,7 +56,7 @@ fn a_restart_in_the_middle_of_a_launch_launches_no_second_instance() {
         cluster.create_pool("general", json!({})).await;
         cluster.start_kerf();
         cluster.create_deployment("web", 3, "1", json!({})).await;
-        cluster.wait_until("a claim is there", async || !cluster.claims().await.is_empty()).await;
+        cluster.wait_until("a claim exists", async || !cluster.claims().await.is_empty()).await;
         cluster.kill_kerf("kerf");
         cluster.start_kerf();
         cluster.wait_until_running("web", 3).await;

@@ -32,7 +32,7 @@ fn acceptance_b_scaling_up() {
             assert_eq!(claim_condition(&claim, kind), "True", "{kind}");
         }
         cluster
-            .wait_until("every pod was told where it would go", async || {
+            .wait_until("every pod has an Event that names its node", async || {
                 let messages = cluster.event_messages("Nominated").await;
                 messages.len() >= 5 && messages.iter().all(|text| text.contains("nodeclaim/default-"))
             })
@@ -58,7 +58,7 @@ fn acceptance_c_limits() {
         cluster.wait_until_running("inflate", 5).await;
         cluster.scale("inflate", 12).await;
         cluster
-            .wait_until("who stays behind is told why", async || {
+            .wait_until("the pending pod has an Event with the reason", async || {
                 let messages = cluster.event_messages("FailedScheduling").await;
                 messages.iter().any(|text| text.contains("exceed limits for nodepool"))
             })
@@ -103,7 +103,7 @@ fn free_capacity_is_used_before_a_node_is_launched() {
         cluster.wait_until_initialized(1).await;
         cluster.create_deployment("second", 1, "300m", json!({})).await;
         cluster.wait_until_running("second", 1).await;
-        assert_eq!(cluster.claims().await.len(), 1, "the first machine has room");
+        assert_eq!(cluster.claims().await.len(), 1, "the first node has free capacity");
     });
 }
 
@@ -193,7 +193,7 @@ fn a_gated_pod_waits_for_its_gate() {
             "containers": [{"name": "c", "image": "i:1", "resources": {"requests": {"cpu": "1"}}}]}}))
             .await;
         cluster.sleep_seconds(5).await;
-        assert!(cluster.claims().await.is_empty(), "nobody may place it yet");
+        assert!(cluster.claims().await.is_empty(), "the pod must not be scheduled yet");
         cluster.patch(cluster.namespaced::<Pod>(), "later", json!({"spec": {"schedulingGates": null}})).await;
         cluster.wait_until_running("later", 1).await;
     });

@@ -22,7 +22,7 @@ async fn start_with_two_pods(cluster: &mut ScenarioCluster, pool: serde_json::Va
 
 async fn wait_until_gone(cluster: &ScenarioCluster, claim: &NodeClaim, node: &Node) {
     cluster
-        .wait_until("claim and node are gone", async || {
+        .wait_until("claim and node are deleted", async || {
             cluster.cluster_scoped::<NodeClaim>().get_opt(&claim.name_any()).await.unwrap().is_none()
                 && cluster.cluster_scoped::<Node>().get_opt(&node.name_any()).await.unwrap().is_none()
         })
@@ -59,7 +59,7 @@ fn deleting_a_pool_deletes_its_nodes() {
         let (claim, node) = start_with_two_pods(cluster, json!({})).await;
         cluster.cluster_scoped::<NodePool>().delete("general", &DeleteParams::default()).await.unwrap();
         wait_until_gone(cluster, &claim, &node).await;
-        assert_eq!(cluster.running_pods("web").await, 0, "there is no pool for them any more");
+        assert_eq!(cluster.running_pods("web").await, 0, "no NodePool is left for the pods");
     });
 }
 
@@ -81,7 +81,7 @@ fn a_pod_disruption_budget_delays_the_deletion_of_a_node() {
         assert_eq!(
             cluster.pods("web").await.iter().filter(|pod| node_of(pod) == node.name_any()).count(),
             2,
-            "none may go"
+            "no node may be removed"
         );
         assert!(cluster.cluster_scoped::<Node>().get_opt(&node.name_any()).await.unwrap().is_some());
         cluster.namespaced::<PodDisruptionBudget>().delete("all", &DeleteParams::default()).await.unwrap();

@@ -313,7 +313,7 @@ impl ScenarioCluster {
 
     /// Waits until Kerf publishes `FailedScheduling` for some pod.
     pub(crate) async fn wait_until_unschedulable(&self) {
-        self.wait_until("a pod is told that there is no place for it", async || {
+        self.wait_until("a pod has an Event that it cannot be scheduled", async || {
             self.event_messages("FailedScheduling").await.iter().any(|text| text.starts_with("Failed to schedule pod"))
         })
         .await;
