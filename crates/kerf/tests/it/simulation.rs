@@ -99,7 +99,7 @@ fn a_broken_invariant_exits_with_1_and_prints_the_seed() {
     let folder = temp_folder(&[("big.yaml", UNPLACEABLE_POD_SCENARIO)]);
     let output = kerf(&["sandbox", "run", "big.yaml", "--seed", "9"]).current_dir(folder.path()).run();
     assert_eq!(output.code, 1, "{}", output.stderr);
-    assert!(output.stdout.contains("1 broken (the same seed, 9, repeats it)"), "{}", output.stdout);
+    assert!(output.stdout.contains("1 violated (repeat with --seed 9)"), "{}", output.stdout);
     assert!(output.stdout.contains("every pod runs: 1 pending pods, for example default/giant"), "{}", output.stdout);
 }
 
@@ -223,11 +223,11 @@ fn a_contradictory_scenario_is_rejected_with_all_problems() {
     let output = kerf(&["sandbox", "run", "order.yaml"]).current_dir(folder.path()).run();
     assert_eq!((output.code, output.stdout.as_str()), (2, ""));
     assert!(
-        output.stderr.contains("order.yaml: steps[0]: at: later than the end of the scenario (until)"),
+        output.stderr.contains("order.yaml: steps[0]: at: must not be later than `until`, the end of the scenario"),
         "{}",
         output.stderr
     );
-    assert!(output.stderr.contains("order.yaml: steps[1]: nothing happens"), "{}", output.stderr);
+    assert!(output.stderr.contains("order.yaml: steps[1]: the step has no action"), "{}", output.stderr);
     let output = kerf(&["sandbox", "run", "typo.yaml"]).current_dir(folder.path()).run();
     assert_eq!(output.code, 2);
     assert!(output.stderr.contains("unknown field `stepps`"), "{}", output.stderr);

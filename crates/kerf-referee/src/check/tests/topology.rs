@@ -39,7 +39,7 @@ fn spec_02_80_zones_that_a_pool_could_offer_count_as_empty() {
     assert_eq!(
         violations_of_claims(&pods, &together),
         [format!(
-            "TopologySpread, pod default/x-1, on claim 1 (default): {ZONE}=a would have 2 pods, the emptiest has 0, maxSkew is 1"
+            "TopologySpread, pod default/x-1, on claim 1 (default): {ZONE}=a would have 2 pods, the domain with the fewest has 0, maxSkew is 1"
         )]
     );
     assert_eq!(violations_of_claims(&identical_pods(&["x-0", "x-1"], &spread_spec(ZONE, 2)), &together), NO_VIOLATIONS);
@@ -311,7 +311,7 @@ fn a_pod_with_a_spread_needs_one_decided_zone() {
     assert_eq!(
         violations_of_claims(&pods, &undecided),
         [format!(
-            "TopologySpread, pod default/x-1, on claim 1 (default): {ZONE}=b would have 2 pods, the emptiest has 0, \
+            "TopologySpread, pod default/x-1, on claim 1 (default): {ZONE}=b would have 2 pods, the domain with the fewest has 0, \
          maxSkew is 1, when claim 0 (default) in b"
         )]
     );
@@ -352,7 +352,7 @@ fn spec_02_103_anti_affinity_of_running_pods_excludes_others() {
     assert_eq!(
         on(&["a", "b"]),
         [format!(
-            "PodAntiAffinity, pod default/x-0, on claim 0 (default): default/y-9 in {ZONE}=a must be away from it, when claim 0 (default) in a"
+            "PodAntiAffinity, pod default/x-0, on claim 0 (default): the anti-affinity of default/y-9 in {ZONE}=a selects it, when claim 0 (default) in a"
         )]
     );
 }
