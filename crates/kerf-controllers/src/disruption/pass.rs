@@ -338,9 +338,7 @@ impl DisruptionController {
             let is_marked_drifted =
                 |claim: &Str| cluster.get::<TrackedClaim>(claim).is_some_and(|claim| report::claim_is_drifted(claim));
             if command.method == Method::StaticDrift && !self.ctx.settings.static_capacity {
-                let message =
-                    "The feature gate StaticCapacity is disabled, so nodes of static NodePools are not replaced"
-                        .to_owned();
+                let message = "StaticCapacity is disabled, so nodes of static NodePools are not replaced".to_owned();
                 held.push(HeldCommand { nodes: nodes(), code: "StaticCapacityDisabled", message });
             } else if is_drift && !command.nodes.iter().all(|node| is_marked_drifted(&node.claim)) {
                 let message = "NodeClaim does not have the condition Drifted yet".to_owned();
