@@ -9,8 +9,8 @@ const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Random number generator whose output depends only on its seed (`SplitMix64`).
 ///
-/// Each use forks its own stream with [`Rng::fork`]. The labels of the streams never change: another
-/// label gives other numbers for every seed.
+/// Each use forks its own stream with [`Rng::fork`]. The labels of the streams never change:
+/// another label gives other numbers for every seed.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
@@ -37,8 +37,8 @@ impl Rng {
         mix(self.0)
     }
 
-    /// Returns a number below `bound`, or zero if `bound` is zero. For bounds below 2^32 the bias is
-    /// less than 1 in 2^32.
+    /// Returns a number below `bound`, or zero if `bound` is zero. For bounds below 2^32 the bias
+    /// is less than 1 in 2^32.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
