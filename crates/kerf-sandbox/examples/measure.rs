@@ -181,7 +181,7 @@ async fn write(
                 drop(pods.patch_status(name, &PatchParams::default(), &Patch::Merge(body)).await?);
             }
             (WritePath::Client, WrittenObject::Node) | (WritePath::Service, _) => {
-                send(&server, method, path, media, body).await?
+                send(&server, method, path, media, body).await?;
             }
         }
         if !matches!(object, WrittenObject::Node) {

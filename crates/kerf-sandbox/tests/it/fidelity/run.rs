@@ -119,10 +119,10 @@ fn remove(value: &mut Value, pointer: &str) {
 }
 
 /// Replaces every value that differs between runs by a placeholder.
-fn normalize(value: &mut Value, name: &str, keeps_managed_fields: bool) {
+fn normalize(value: &mut Value, name: &str, keep_managers: bool) {
     match value {
         Value::Object(fields) => {
-            if !keeps_managed_fields {
+            if !keep_managers {
                 fields.remove("managedFields");
             }
             if let (Some(Value::String(prefix)), Some(Value::String(name))) =
@@ -131,11 +131,9 @@ fn normalize(value: &mut Value, name: &str, keeps_managed_fields: bool) {
             {
                 *name = format!("{prefix}<suffix>");
             }
-            fields.iter_mut().for_each(|(name, field)| normalize(field, name, keeps_managed_fields));
+            fields.iter_mut().for_each(|(name, field)| normalize(field, name, keep_managers));
         }
-        Value::Array(elements) => {
-            elements.iter_mut().for_each(|element| normalize(element, name, keeps_managed_fields))
-        }
+        Value::Array(elements) => elements.iter_mut().for_each(|element| normalize(element, name, keep_managers)),
         Value::String(text) => {
             if name == "resourceVersion" {
                 // An empty resource version has a meaning and stays.
